@@ -1,0 +1,112 @@
+"""Every error weft raises, as one tree.
+
+    Error
+    ├── CompileError            the CUDA C++ compiler refused the source
+    ├── PtxError                PTX text that is not well formed
+    │   └── UnsupportedInstruction
+    ├── LaunchError             a launch that is refused before anything runs
+    │   └── ArgumentError       one argument does not fit its parameter
+    ├── DeviceError             something went wrong while a kernel ran
+    │   ├── IllegalAddress
+    │   │   └── MisalignedAddress
+    │   ├── AssertFailed
+    │   ├── Trapped
+    │   ├── Deadlock
+    │   └── TimeLimit
+    ├── MissingDependency       an optional package or library is not there
+    └── CacheError
+
+An error says what, where, got, allowed, next; each part is also a field.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """The root of every error that weft raises on purpose."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        got: str = "",
+        allowed: str = "",
+        next: str = "",
+    ) -> None:
+        self.what, self.where, self.got, self.allowed, self.next = what, where, got, allowed, next
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [f"{self.where}: {self.what}" if self.where else self.what]
+        for label, part in (("got", self.got), ("allowed", self.allowed), ("next", self.next)):
+            if part:
+                lines.append(f"  {label}: {part}")
+        return "\n".join(lines)
+
+
+class CompileError(Error):
+    """The compiler refused the source; `log` holds its whole output."""
+
+    log: str = ""
+
+
+class PtxError(Error):
+    """PTX text that cannot be understood."""
+
+
+class UnsupportedInstruction(PtxError):
+    """An instruction that no row of the instruction table covers."""
+
+
+class LaunchError(Error):
+    """A launch that is refused before anything runs."""
+
+
+class ArgumentError(LaunchError):
+    """An argument that does not fit its kernel parameter."""
+
+
+class DeviceError(Error):
+    """A failure while a kernel ran; says which kernel, block, thread and source line."""
+
+    kernel: str = ""
+    line: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+
+
+class IllegalAddress(DeviceError):
+    """An access outside every allocation the launch may touch."""
+
+    address: int = 0
+    space: str = ""
+    access: str = ""
+
+
+class MisalignedAddress(IllegalAddress):
+    """An access whose address is not a multiple of its size."""
+
+
+class AssertFailed(DeviceError):
+    """A device `assert` was false."""
+
+
+class Trapped(DeviceError):
+    """The kernel executed `__trap()`."""
+
+
+class Deadlock(DeviceError):
+    """No warp can go on; names the waiting warps and their source lines."""
+
+
+class TimeLimit(DeviceError):
+    """The launch ran past the time limit it was given."""
+
+
+class MissingDependency(Error):
+    """An optional package or library is needed and not there."""
+
+
+class CacheError(Error):
+    """The on-disk cache cannot be used."""

@@ -1,0 +1,45 @@
+"""The small frozen values that pass from stage to stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter as C++ declares it, e.g. name 'x', type 'float const*'."""
+
+    name: str
+    ctype: str
+
+
+@dataclass(frozen=True)
+class Ptx:
+    """PTX text and what is known about where it came from.
+
+    entries     C++ spelling -> name of the `.entry` (`saxpy<float>` -> `_Z5saxpyIfE...`)
+    signatures  entry name -> its C++ parameters (absent where unknown)
+    sources     file name as PTX's `.file` spells it -> text, to quote lines in errors
+    """
+
+    text: str
+    arch: str
+    origin: str
+    entries: Mapping[str, str] = field(default_factory=dict)
+    signatures: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A place in the user's source, with the chain of calls that were inlined around it."""
+
+    file: str
+    line: int
+    column: int = 0
+    inlined_at: SourceLine | None = None
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
