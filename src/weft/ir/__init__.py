@@ -1,0 +1,5 @@
+"""Textual LLVM IR for values that are one per warp (scalar) or one per lane (vector)."""
+
+from weft.ir.builder import BITS, Builder, Function, IrModule, Val
+
+__all__ = ["BITS", "Builder", "Function", "IrModule", "Val"]

@@ -1,0 +1,456 @@
+"""The builder: one method per IR instruction, splatting scalars where vectors meet them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from weft.ir.value import BITS, Operandish, Val
+
+__all__ = ["BITS", "Builder", "Function", "IrModule", "Val"]
+
+_MANGLE = {
+    "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128",
+    "half": "f16", "float": "f32", "double": "f64", "ptr": "p0",
+}  # fmt: skip
+_RAW = {"fadd", "fsub", "fmul", "fdiv", "frem", "fma", "sqrt"}
+_NAN32 = 0x7FFFFFFF
+_WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
+
+
+class Function:
+    """The text of one function under construction."""
+
+    def __init__(self, name: str, params: Sequence[Val], ret: str, attrs: str) -> None:
+        self.name, self.params, self.ret, self.attrs = name, params, ret, attrs
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.count = 0
+
+    def text(self) -> str:
+        args = ", ".join(f"{p.t} {p.ref}" for p in self.params)
+        head = f"define internal {self.ret} @{self.name}({args}) {self.attrs} {{\nentry:"
+        return "\n".join([head, *self.entry, *self.lines, "}"])
+
+
+class IrModule:
+    """All functions, declarations and constants of one compilation."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, str] = {}
+        self.declarations: dict[str, str] = {}
+        self.globals: dict[str, str] = {}
+        self.extra: list[str] = []
+
+    def text(self) -> str:
+        parts = [*self.globals.values(), *self.functions.values()]
+        parts += [self.declarations[k] for k in sorted(self.declarations)]
+        parts += self.extra
+        parts.append(f"attributes #0 = {{ nounwind noinline {_WIDE} }}")
+        parts.append(f"attributes #1 = {{ nounwind alwaysinline {_WIDE} }}")
+        parts.append(f"attributes #2 = {{ nounwind noinline cold {_WIDE} }}")
+        parts.append(f"attributes #3 = {{ nounwind noinline strictfp {_WIDE} }}")
+        parts.append("attributes #4 = { strictfp }")
+        parts.append('!0 = !{!"branch_weights", i32 1, i32 2000}')
+        parts.append("!1 = !{}")
+        return "\n".join(parts)
+
+
+class Builder:
+    """Appends instructions to `fn`; `module` collects what they need."""
+
+    def __init__(self, module: IrModule, fn: Function) -> None:
+        self.module, self.fn = module, fn
+        self.block = "entry"
+
+    # ---- text -------------------------------------------------------------------------------
+    def name(self) -> str:
+        self.fn.count += 1
+        return f"%t{self.fn.count}"
+
+    def emit(self, text: str) -> None:
+        self.fn.lines.append("  " + text)
+
+    def define(self, text: str) -> str:
+        ref = self.name()
+        self.fn.lines.append(f"  {ref} = {text}")
+        return ref
+
+    def val(self, ty: str, n: int, text: str) -> Val:
+        return Val(self, ty, n, self.define(text))
+
+    # ---- constants --------------------------------------------------------------------------
+    def integer(self, ty: str, value: int) -> Val:
+        """An integer constant; any Python int, taken modulo the width."""
+        if ty == "i1":
+            return Val(self, ty, 0, "true" if value & 1 else "false")
+        width = BITS[ty]
+        value &= (1 << width) - 1
+        return Val(self, ty, 0, str(value - (1 << width) if value >> (width - 1) else value))
+
+    def const(self, ty: str, value: float) -> Val:
+        """A float constant by value."""
+        pack = {"half": "<e", "float": "<f", "double": "<d"}[ty]
+        return self.float_bits(ty, int.from_bytes(struct.pack(pack, value), "little"))
+
+    def float_bits(self, ty: str, bits: int) -> Val:
+        """A float constant by its bit pattern (NaN payloads are kept)."""
+        if ty == "double":
+            return Val(self, ty, 0, f"0x{bits:016X}")
+        if ty == "half":
+            return Val(self, ty, 0, f"0xH{bits:04X}")
+        if (bits & 0x7FFFFFFF) > 0x7F800000:
+            return Val(self, ty, 0, f"bitcast (i32 {bits - (bits >> 31 << 32)} to float)")
+        wide = struct.unpack("<f", struct.pack("<I", bits))[0]
+        return Val(self, ty, 0, f"0x{int.from_bytes(struct.pack('<d', wide), 'little'):016X}")
+
+    def lanes(self, ty: str, values: Sequence[int]) -> Val:
+        """An integer vector constant."""
+        items = ", ".join(f"{ty} {self.integer(ty, v).ref}" for v in values)
+        return Val(self, ty, len(values), f"<{items}>")
+
+    def table(self, name: str, ty: str, values: Sequence[int]) -> Val:
+        """A constant array in memory; returns its pointer."""
+        items = ", ".join(f"{ty} {self.integer(ty, v).ref}" for v in values)
+        self.module.globals[name] = (
+            f"@{name} = internal unnamed_addr constant [{len(values)} x {ty}] [{items}], align 64"
+        )
+        return Val(self, "ptr", 0, f"@{name}")
+
+    def poison(self, ty: str, n: int) -> Val:
+        return Val(self, ty, n, "poison")
+
+    def zero(self, ty: str, n: int) -> Val:
+        """All bits zero, of any type."""
+        return Val(self, ty, n, "zeroinitializer")
+
+    def like(self, a: Val, o: Operandish) -> Val:
+        """`o` as a value of a's element type (an int becomes a constant)."""
+        if isinstance(o, Val):
+            return o
+        return self.float_bits(a.ty, o) if a.is_float else self.integer(a.ty, o)
+
+    # ---- shapes -----------------------------------------------------------------------------
+    def splat(self, v: Val, n: int) -> Val:
+        """`v` in every one of n lanes."""
+        if v.n == n:
+            return v
+        if v.ref == "zeroinitializer" or v.ref == "poison":
+            return Val(self, v.ty, n, v.ref)
+        if v.is_const and not v.ref.startswith("@"):
+            return Val(self, v.ty, n, f"splat ({v.ty} {v.ref})", v.raw_nan)
+        one = self.define(f"insertelement <{n} x {v.ty}> poison, {v.ty} {v.ref}, i32 0")
+        ref = self.define(
+            f"shufflevector <{n} x {v.ty}> {one}, <{n} x {v.ty}> poison, <{n} x i32> zeroinitializer"
+        )
+        return Val(self, v.ty, n, ref, v.raw_nan)
+
+    def match(self, *vs: Val) -> list[Val]:
+        """All values with the width of the widest."""
+        n = max(v.n for v in vs)
+        return [self.splat(v, n) for v in vs] if n else list(vs)
+
+    def shuffle(self, a: Val, indices: Sequence[int], c: Val | None = None) -> Val:
+        """Lanes picked by constant indices; -1 gives poison."""
+        other = c or Val(self, a.ty, a.n, "poison")
+        picks = ", ".join(f"i32 {i}" if i >= 0 else "i32 poison" for i in indices)
+        n = len(indices)
+        out = self.val(a.ty, n, f"shufflevector {a.tref}, {other.tref}, <{n} x i32> <{picks}>")
+        out.raw_nan = a.raw_nan or (c is not None and c.raw_nan)
+        return out
+
+    def concat(self, parts: Sequence[Val]) -> Val:
+        """Vectors of one width joined end to end (a power of two of them)."""
+        vs = list(parts)
+        while len(vs) > 1:
+            w = vs[0].n * 2
+            vs = [self.shuffle(vs[i], range(w), vs[i + 1]) for i in range(0, len(vs), 2)]
+        return vs[0]
+
+    def extract(self, v: Val, lane: Val | int) -> Val:
+        i = f"i32 {lane}" if isinstance(lane, int) else lane.tref
+        return Val(self, v.ty, 0, self.define(f"extractelement {v.tref}, {i}"), v.raw_nan)
+
+    def insert(self, v: Val, x: Val, lane: Val | int) -> Val:
+        i = f"i32 {lane}" if isinstance(lane, int) else lane.tref
+        return Val(self, v.ty, v.n, self.define(f"insertelement {v.tref}, {x.tref}, {i}"))
+
+    # ---- arithmetic -------------------------------------------------------------------------
+    def binary(self, op: str, a: Val, c: Val) -> Val:
+        a, c = self.match(a, c)
+        out = self.val(a.ty, a.n, f"{op} {a.tref}, {c.ref}")
+        out.raw_nan = op in _RAW
+        return out
+
+    def fneg(self, a: Val) -> Val:
+        out = self.val(a.ty, a.n, f"fneg {a.tref}")
+        out.raw_nan = a.raw_nan
+        return out
+
+    def icmp(self, pred: str, a: Val, o: Operandish) -> Val:
+        a, c = self.match(a, self.like(a, o))
+        return self.val("i1", a.n, f"icmp {pred} {a.tref}, {c.ref}")
+
+    def fcmp(self, pred: str, a: Val, c: Val) -> Val:
+        a, c = self.match(a, c)
+        return self.val("i1", a.n, f"fcmp {pred} {a.tref}, {c.ref}")
+
+    def select(self, cond: Val, a: Val, c: Val) -> Val:
+        """cond ? a : c; a scalar condition picks between whole vectors."""
+        if cond.n == 0:
+            a, c = self.match(a, c)
+        else:
+            cond, a, c = self.match(cond, a, c)
+        out = self.val(a.ty, a.n, f"select {cond.tref}, {a.tref}, {c.tref}")
+        out.raw_nan = a.raw_nan or c.raw_nan
+        return out
+
+    def cast(self, op: str, a: Val, ty: str) -> Val:
+        if a.ty == ty:
+            return a
+        shape = f"<{a.n} x {ty}>" if a.n else ty
+        out = self.val(ty, a.n, f"{op} {a.tref} to {shape}")
+        out.raw_nan = op in ("fpext", "fptrunc")
+        return out
+
+    def resize(self, a: Val, ty: str, *, signed: bool = False) -> Val:
+        """An integer widened or cut to `ty`."""
+        if a.bits == BITS[ty]:
+            return a
+        if a.bits > BITS[ty]:
+            return self.cast("trunc", a, ty)
+        return self.cast("sext" if signed else "zext", a, ty)
+
+    def intrinsic(
+        self, name: str, args: Sequence[Val], ret: str | None = None, extra: str = ""
+    ) -> Val:
+        """A call of `llvm.<name>` overloaded on its first argument; `extra` is a trailing i1."""
+        args = self.match(*args)
+        ty, n = args[0].ty, args[0].n
+        out = ret or ty
+        shape = f"<{n} x {out}>" if n else out
+        suffix = f"{'v' + str(n) if n else ''}{_MANGLE[ty]}"
+        if ret:  # conversions are overloaded on the result first
+            suffix = f"{'v' + str(n) if n else ''}{_MANGLE[ret]}.{suffix}"
+        fn = f"@llvm.{name}.{suffix}"
+        kinds = ", ".join(a.t for a in args) + (", i1" if extra else "")
+        self.module.declarations[fn] = f"declare {shape} {fn}({kinds})"
+        given = ", ".join(a.tref for a in args) + (f", i1 {extra}" if extra else "")
+        v = self.val(out, n, f"call {shape} {fn}({given})")
+        v.raw_nan = name in _RAW
+        return v
+
+    def fma(self, a: Val, c: Val, d: Val) -> Val:
+        return self.intrinsic("fma", [a, c, d])
+
+    def fabs(self, a: Val) -> Val:
+        v = self.intrinsic("fabs", [a])
+        v.raw_nan = a.raw_nan
+        return v
+
+    def umin(self, a: Val, o: Operandish) -> Val:
+        return self.intrinsic("umin", [a, self.like(a, o)])
+
+    def umax(self, a: Val, o: Operandish) -> Val:
+        return self.intrinsic("umax", [a, self.like(a, o)])
+
+    def smin(self, a: Val, o: Operandish) -> Val:
+        return self.intrinsic("smin", [a, self.like(a, o)])
+
+    def smax(self, a: Val, o: Operandish) -> Val:
+        return self.intrinsic("smax", [a, self.like(a, o)])
+
+    # ---- bits of floats ---------------------------------------------------------------------
+    def canonical(self, v: Val) -> Val:
+        """A float with the NaN the hardware writes (all ones, positive), where it may differ."""
+        if not v.raw_nan or v.ty not in ("float", "half"):
+            return v
+        nan = self.float_bits(v.ty, _NAN32 if v.ty == "float" else 0x7FFF)
+        out = self.select(self.fcmp("uno", v, v), nan, v)
+        out.raw_nan = False
+        return out
+
+    def bits(self, v: Val) -> Val:
+        """The bit pattern as an integer of the same width."""
+        if not v.is_float:
+            return v
+        return self.cast("bitcast", self.canonical(v), f"i{v.bits}")
+
+    def reinterpret(self, v: Val, ty: str) -> Val:
+        """The same bits under another element type of the same width."""
+        if v.ty == ty:
+            return v
+        return self.cast("bitcast", self.bits(v), ty)
+
+    def view(self, v: Val, ty: str, n: int) -> Val:
+        """The same bytes as n elements of `ty` (`<32 x i32>` seen as `<64 x half>`)."""
+        v = self.bits(v) if v.is_float else v
+        shape = f"<{n} x {ty}>" if n else ty
+        return self.val(ty, n, f"bitcast {v.tref} to {shape}")
+
+    def is_nan(self, v: Val) -> Val:
+        return self.fcmp("uno", v, v)
+
+    # ---- memory -----------------------------------------------------------------------------
+    def alloca(self, ty: str, n: int = 0, align: int = 0) -> Val:
+        """A stack slot, made in the entry block."""
+        ref = self.name()
+        shape = f"<{n} x {ty}>" if n else ty
+        self.fn.entry.append(f"  {ref} = alloca {shape}{f', align {align}' if align else ''}")
+        return Val(self, "ptr", 0, ref)
+
+    def array(self, ty: str, count: int, align: int = 64) -> Val:
+        """A stack array, made in the entry block."""
+        ref = self.name()
+        self.fn.entry.append(f"  {ref} = alloca [{count} x {ty}], align {align}")
+        return Val(self, "ptr", 0, ref)
+
+    def load(self, ty: str, n: int, p: Val, align: int = 0, flags: str = "") -> Val:
+        shape = f"<{n} x {ty}>" if n else ty
+        tail = (f", align {align}" if align else "") + flags
+        return self.val(ty, n, f"load {shape}, {p.tref}{tail}")
+
+    def store(self, v: Val, p: Val, align: int = 0) -> None:
+        self.emit(f"store {v.tref}, {p.tref}" + (f", align {align}" if align else ""))
+
+    def at(self, p: Val, offset: Val | int) -> Val:
+        """p + offset bytes; a vector offset gives a vector of pointers."""
+        if isinstance(offset, int):
+            return (
+                p
+                if offset == 0
+                else self.val("ptr", p.n, f"getelementptr i8, {p.tref}, i64 {offset}")
+            )
+        n = max(p.n, offset.n)
+        return self.val("ptr", n, f"getelementptr i8, {p.tref}, {offset.tref}")
+
+    # ---- control flow -----------------------------------------------------------------------
+    def label(self, hint: str = "l") -> str:
+        self.fn.count += 1
+        return f"{hint}{self.fn.count}"
+
+    def place(self, label: str) -> None:
+        self.fn.lines.append(label + ":")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self.emit(f"br label %{label}")
+
+    def branch(self, cond: Val, yes: str, no: str, *, rare: bool = False) -> None:
+        tail = ", !prof !0" if rare else ""
+        self.emit(f"br {cond.tref}, label %{yes}, label %{no}{tail}")
+
+    def phi(self, ty: str, n: int, incoming: Sequence[tuple[Val, str]]) -> Val:
+        shape = f"<{n} x {ty}>" if n else ty
+        pairs = ", ".join(f"[ {v.ref}, %{label} ]" for v, label in incoming)
+        out = self.val(ty, n, f"phi {shape} {pairs}")
+        out.raw_nan = any(v.raw_nan for v, _ in incoming)
+        return out
+
+    @contextmanager
+    def when(self, cond: Val, *, rare: bool = False) -> Iterator[None]:
+        """The body runs if the scalar `cond` holds."""
+        yes, end = self.label("then"), self.label("end")
+        self.branch(cond, yes, end, rare=rare)
+        self.place(yes)
+        yield
+        self.jump(end)
+        self.place(end)
+
+    def choose(self, cond: Val, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+        """Two branches, one value."""
+        a, c, end = self.label("then"), self.label("else"), self.label("end")
+        self.branch(cond, a, c)
+        self.place(a)
+        x = yes()
+        from_a = self.block
+        self.jump(end)
+        self.place(c)
+        y = no()
+        from_c = self.block
+        self.jump(end)
+        self.place(end)
+        return self.phi(x.ty, x.n, [(x, from_a), (y, from_c)])
+
+    @contextmanager
+    def loop(self, count: Val | int) -> Iterator[Val]:
+        """The body runs with i = 0 .. count-1 (i32; at least once is not assumed)."""
+        limit = self.integer("i32", count) if isinstance(count, int) else count
+        pre, head, body, end = self.block, self.label("head"), self.label("body"), self.label("end")
+        i, following = self.name(), self.name()
+        self.jump(head)
+        self.place(head)
+        slot = len(self.fn.lines)
+        self.fn.lines.append("")
+        index = Val(self, "i32", 0, i)
+        self.branch(index.ult(limit), body, end)
+        self.place(body)
+        yield index
+        self.emit(f"{following} = add nuw i32 {i}, 1")
+        self.fn.lines[slot] = f"  {i} = phi i32 [ 0, %{pre} ], [ {following}, %{self.block} ]"
+        self.jump(head)
+        self.place(end)
+
+    # ---- functions --------------------------------------------------------------------------
+    def helper(
+        self,
+        name: str,
+        params: Sequence[tuple[str, int]],
+        ret: tuple[str, int] | None,
+        body: Callable[[Builder, list[Val]], Val | None],
+        *,
+        attrs: str = "#0",
+    ) -> Callable[..., Val]:
+        """A function of the module, written once by `body`; returns a way to call it."""
+        shape = "void" if ret is None else f"<{ret[1]} x {ret[0]}>" if ret[1] else ret[0]
+        if name not in self.module.functions:
+            self.module.functions[name] = ""  # a recursive use finds it declared
+            fn = Function(name, [], shape, attrs)
+            inner = Builder(self.module, fn)
+            fn.params = [Val(inner, ty, n, f"%a{i}") for i, (ty, n) in enumerate(params)]
+            out = body(inner, list(fn.params))
+            if out is None:
+                inner.emit("ret void")
+            else:
+                inner.emit(f"ret {inner.canonical(out).tref}")
+            self.module.functions[name] = fn.text()
+
+        def call(*args: Val) -> Val:
+            full = [self.splat(a, n) if n else a for a, (_, n) in zip(args, params, strict=True)]
+            given = ", ".join(a.tref for a in full)
+            if ret is None:
+                self.emit(f"call void @{name}({given})")
+                return Val(self, "i1", 0, "false")
+            return self.val(ret[0], ret[1], f"call {shape} @{name}({given})")
+
+        return call
+
+    def lanewise(self, name: str, args: Sequence[Val], ret: str, body: Callable[..., Val]) -> Val:
+        """`body(builder, *args)` as an out-of-line function for the width at hand.
+
+        Large sequences go through here, so that each is compiled once per module.
+        """
+        vs = self.match(*args)
+        n = vs[0].n
+        fn = self.helper(
+            f"{name}.{n}", [(v.ty, n) for v in vs], (ret, n), lambda b, ps: body(b, *ps)
+        )
+        return fn(*vs)
+
+    # ---- masks ------------------------------------------------------------------------------
+    def mask_bits(self, m: Val) -> Val:
+        """`<n x i1>` as an n-bit integer."""
+        return self.val(f"i{m.n}", 0, f"bitcast {m.tref} to i{m.n}")
+
+    def any(self, m: Val) -> Val:
+        """Does any lane hold? (a scalar i1 is itself)"""
+        if m.n == 0:
+            return m
+        fn = f"@llvm.vector.reduce.or.v{m.n}i1"
+        self.module.declarations[fn] = f"declare i1 {fn}(<{m.n} x i1>)"
+        return self.val("i1", 0, f"call i1 {fn}({m.tref})")
+
+    def all(self, m: Val) -> Val:
+        """Do all lanes hold?"""
+        return self.any(~m) ^ 1 if m.n else m

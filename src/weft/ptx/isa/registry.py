@@ -1,0 +1,179 @@
+"""The instruction table: one row per instruction, in the manual's own notation.
+
+    @instruction("mad.mode.type  d, a, b, c", manual="integer-arithmetic-instructions-mad",
+                 mode="lo hi", type="u16 u32 u64 s16 s32 s64",
+                 vectors=["mad.lo.s32  2 3 4 -> 10"])
+    def mad(e, a, b, c, *, mode, type): return a * b + c
+
+Left of the blank is the opcode: a part is a literal, or the name of a modifier whose allowed
+words follow as an argument; `{.x}` may be left out (then it is "").  Words may stand in any order
+as long as each fits a part of its own; where two parts allow the same word (the two types of
+`cvt`), the first free part takes it.
+
+Right of the blank are the operands. `d`, `p` and `q` are destinations. An operand has the type
+of the modifier called `type` unless it names its own: `b:u32`, `d:dtype`, `d:type*2` (twice as
+wide). `p|q` is a pair of destinations, `{, c}` may be left out (then None). `cc` is the carry
+flag, which the text of an instruction does not show: as a source (`d, a, b, cc`) it is read (i1),
+as the second of a pair (`d|cc, a, b`) it is written.
+
+A row's function gets one `Val` per source, scalar or 32 lanes wide alike, and returns what its
+destinations become: one value, or a tuple. Operand types arrive as: integers and b-types `iN`,
+f32 `float`, f64 `double`, f16 `half`, bf16 and the packed types as the integer of their width,
+pred `i1`. Rows that need more than lanes (memory, control flow, other lanes) are `warp=True`:
+their function gets the warp emitter and the instruction as written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.ptx.model import SIZES
+
+RowFunction = Callable[..., Any]
+_TABLE: dict[str, list[Row]] = {}
+MANUAL = "https://docs.nvidia.com/cuda/parallel-thread-execution/#"
+
+
+@dataclass(frozen=True)
+class OperandSpec:
+    """One operand as the row declares it."""
+
+    name: str
+    type: str
+    double: bool = False
+    optional: bool = False
+    pair: str = ""
+
+    @property
+    def is_dest(self) -> bool:
+        return self.name in ("d", "p")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Everything about one instruction."""
+
+    syntax: str
+    base: str
+    parts: tuple[tuple[str, bool], ...]
+    modifiers: Mapping[str, frozenset[str]]
+    operands: tuple[OperandSpec, ...]
+    function: RowFunction
+    manual: str
+    vectors: tuple[str, ...] = ()
+    warp: bool = False
+    raw_nan: bool = False
+    side_effect: bool = False
+    notes: str = ""
+
+    def match(self, parts: Sequence[str]) -> dict[str, str] | None:
+        """The modifiers' words when the opcode is of this row, else None."""
+        free = list(self.parts)
+        words = {name: "" for name in self.modifiers}
+        for word in parts[1:]:
+            for i, (name, _) in enumerate(free):
+                if word in self.modifiers[name] if name in self.modifiers else word == name:
+                    if name in self.modifiers:
+                        words[name] = word
+                    del free[i]
+                    break
+            else:
+                return None
+        return words if all(optional for _, optional in free) else None
+
+    def operand_type(self, spec: OperandSpec, words: Mapping[str, str]) -> str:
+        """The PTX type of an operand of this row under the given modifiers."""
+        kind = words.get(spec.type, spec.type)
+        if not spec.double:
+            return kind
+        return f"{kind[0]}{2 * int(kind[1:])}"
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An opcode resolved to its row."""
+
+    row: Row
+    words: Mapping[str, str]
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+def instruction(
+    syntax: str,
+    *,
+    manual: str,
+    vectors: Sequence[str] = (),
+    warp: bool = False,
+    raw_nan: bool = False,
+    side_effect: bool = False,
+    notes: str = "",
+    **modifiers: str,
+) -> Callable[[RowFunction], RowFunction]:
+    """Adds a row to the table; see the head of this file for the notation.
+
+    raw_nan      an f32 result may hold a NaN that is not canonical yet (the value's own mark)
+    side_effect  must not be skipped when its result is unused
+    """
+
+    def add(fn: RowFunction) -> RowFunction:
+        opcode, _, operands = syntax.partition(" ")
+        base, parts = _opcode(opcode)
+        allowed = {k: frozenset(v.split()) for k, v in modifiers.items()}
+        specs = () if warp else _operands(operands.strip())
+        row = Row(
+            syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp,
+            raw_nan, side_effect, notes,
+        )  # fmt: skip
+        _TABLE.setdefault(base, []).append(row)
+        return fn
+
+    return add
+
+
+def _opcode(text: str) -> tuple[str, tuple[tuple[str, bool], ...]]:
+    pieces = re.findall(r"\{\.([\w:]+)\}|\.([\w:]+)|^(\w+)", text)
+    base = next(p[2] for p in pieces if p[2])
+    return base, tuple((o or m, bool(o)) for o, m, b in pieces if not b)
+
+
+def _operands(text: str) -> tuple[OperandSpec, ...]:
+    out = []
+    for optional, item in re.findall(r"(\{,)?\s*([\w|:*]+)\s*[,}]*", text):
+        name, _, kind = item.partition(":")
+        first, _, second = name.partition("|")
+        double = kind.endswith("*2")
+        out.append(
+            OperandSpec(first, kind.removesuffix("*2") or "type", double, bool(optional), second)
+        )
+    return tuple(out)
+
+
+def lookup(opcode_parts: Sequence[str]) -> Decoded | None:
+    """The row of an opcode, or None."""
+    for row in _TABLE.get(opcode_parts[0], ()):
+        words = row.match(opcode_parts)
+        if words is not None:
+            types = {s.name: row.operand_type(s, words) for s in row.operands}
+            return Decoded(row, words, types)
+    return None
+
+
+def rows(base: str | None = None) -> list[Row]:
+    """All rows, or those of one base opcode."""
+    if base is not None:
+        return list(_TABLE.get(base, ()))
+    return [row for group in _TABLE.values() for row in group]
+
+
+LLVM_TYPES = {
+    "pred": "i1", "f32": "float", "f64": "double", "f16": "half", "bf16": "i16",
+    "f16x2": "i32", "bf16x2": "i32", "tf32": "i32", "b128": "i128",
+}  # fmt: skip
+
+
+def llvm_type(ptx_type: str) -> str:
+    """The IR element type a row sees for a PTX type."""
+    return LLVM_TYPES.get(ptx_type) or f"i{8 * SIZES[ptx_type]}"

@@ -1,0 +1,91 @@
+"""Runs one lane-wise row on arrays, without a kernel around it: the quick way to try a row."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from weft.ir import BITS, Builder, Function, IrModule, Val
+from weft.ptx.isa import llvm_type, lookup
+
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+
+UINT = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def build(opcode: str, lanes: int) -> tuple[str, list[str], list[str]]:
+    """IR of `run(count, in0.., out0..)` over the row, with its source and result types."""
+    decoded = lookup(opcode.split("."))
+    assert decoded is not None, f"no row for {opcode}"
+    row = decoded.row
+    sources = [s for s in row.operands if not s.is_dest]
+    types_in = [llvm_type(decoded.types[s.name]) for s in sources]
+    module = IrModule()
+    fn = Function("body", [], "void", "#1")
+    b = Builder(module, fn)
+    args = []
+    for i, ty in enumerate(types_in):
+        p = Val(b, "ptr", 0, f"%a{i}")
+        if ty == "i1":
+            v = b.load("i8", lanes, p, 1).ne(0)
+        else:
+            v = b.reinterpret(b.load(f"i{BITS[ty]}", lanes, p, 1), ty)
+        args.append(v)
+    result = row.function(b, *args, **decoded.words)
+    outs = list(result) if isinstance(result, tuple) else [result]
+    types_out = []
+    for j, v in enumerate(outs):
+        v = b.splat(b.bits(v), lanes) if lanes else b.bits(v)
+        v = v.zext("i8") if v.ty == "i1" else v
+        types_out.append(v.ty)
+        b.store(v, Val(b, "ptr", 0, f"%o{j}"), 1)
+    b.emit("ret void")
+    fn.params = [Val(b, "ptr", 0, f"%a{i}") for i in range(len(args))]
+    fn.params += [Val(b, "ptr", 0, f"%o{j}") for j in range(len(outs))]
+    module.functions["body"] = fn.text().replace("define internal", "define")
+    return module.text(), types_in, types_out
+
+
+_CACHE: dict[tuple[str, int], tuple[object, list[str], list[str]]] = {}
+
+
+def _compiled(opcode: str, lanes: int) -> tuple[object, list[str], list[str]]:
+    if (opcode, lanes) not in _CACHE:
+        text, ins, outs = build(opcode, lanes)
+        mod = llvm.parse_assembly(text)
+        mod.verify()
+        tm = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(),
+            features=llvm.get_host_cpu_features().flatten(),
+            opt=2,
+            jit=True,
+            codemodel="jitdefault",
+        )
+        ee = llvm.create_mcjit_compiler(mod, tm)
+        ee.finalize_object()
+        address = ee.get_function_address("body")
+        fn = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(ins) + len(outs)))(address)
+        _CACHE[opcode, lanes] = ((fn, ee, tm), ins, outs)
+    return _CACHE[opcode, lanes]
+
+
+def run(opcode: str, inputs: Sequence[np.ndarray], lanes: int = 32) -> list[np.ndarray]:
+    """Bit patterns in (unsigned arrays of the operands' width), bit patterns out."""
+    (fn, _, _), ins, outs = _compiled(opcode, lanes)  # type: ignore[misc]
+    n = len(inputs[0])
+    step = max(lanes, 1)
+    total = -(-n // step) * step
+    bufs = []
+    for x, ty in zip(inputs, ins, strict=True):
+        dt = UINT[max(8, BITS[ty])]
+        a = np.zeros(total, dt)
+        a[:n] = np.asarray(x).astype(np.uint64).astype(dt)
+        bufs.append(a)
+    res = [np.zeros(total, UINT[max(8, BITS[ty])]) for ty in outs]
+    for i in range(0, total, step):
+        fn(*[a.ctypes.data + i * a.itemsize for a in (*bufs, *res)])
+    return [r[:n] for r in res]
