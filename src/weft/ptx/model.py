@@ -126,7 +126,8 @@ class Label:
 class Variable:
     """A variable in a state space; `size` 0 with `unsized` for `extern .shared x[]`.
 
-    `init` is the initial bytes; `relocations` lists (byte offset, symbol, addend, generic).
+    `init` is the initial bytes, zeros follow it up to `size`; `relocations` lists
+    (byte offset, symbol, addend, generic).
     """
 
     name: str
@@ -138,11 +139,15 @@ class Variable:
     init: bytes = b""
     relocations: tuple[tuple[int, str, int, bool], ...] = ()
     linkage: str = ""
+    managed: bool = False
 
 
 @dataclass(slots=True)
 class Param:
-    """A `.param` of an entry or function; `offset` inside the parameter block."""
+    """A `.param` of an entry or function; `offset` inside the parameter block.
+
+    `pointer_space` and `pointer_align` say what a `.ptr` promises; `count` 0 is `x[]`, variadic.
+    """
 
     name: str
     type: str
@@ -150,6 +155,9 @@ class Param:
     size: int
     offset: int
     count: int = 1
+    is_register: bool = False
+    pointer_space: str = ""
+    pointer_align: int = 0
 
 
 @dataclass(slots=True)

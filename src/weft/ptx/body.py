@@ -1,0 +1,209 @@
+"""Function bodies: instructions, labels, scopes and what is declared among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from weft.errors import PtxError
+from weft.ptx import declare
+from weft.ptx.lexer import NAME, Text, brief
+from weft.ptx.lines import LOC, Lines
+from weft.ptx.model import Call, Function, Imm, Instruction, Label, Reg, Sym
+from weft.ptx.operands import operands, split
+from weft.ptx.scope import MAX_REGISTERS, Scope
+
+# One statement. The lookahead after the opcode keeps `name :` for the label alternative.
+_STATEMENT = re.compile(
+    rf"""\s*(?:
+      (?:@\s*(!?)\s*({NAME})\s+)?
+      ([a-z]\w*(?:(?:\.|::)\w+)*)(?![\w.$:]|\s*:) \s* ([^;]*) ;
+    | ({LOC})
+    | ({NAME})\s*:(?!:) (?: \s*\.(branchtargets|calltargets|callprototype)(?!\w) ([^;]*) ; )?
+    | ([{{}}])
+    | \.(\w+) ([^;]*) ;
+    )""",
+    re.A | re.X,
+)
+_INSTRUCTION, _LOC, _LABEL, _LIST, _BRACE, _DIRECTIVE = 4, 5, 6, 8, 9, 11
+_CALL = re.compile(
+    rf"\s*(?:\(([^()]*)\)\s*,)?\s*({NAME})\s*(?:,\s*\(([^()]*)\))?\s*(?:,\s*({NAME}))?\s*", re.A
+)
+_PROTOTYPE = re.compile(
+    rf"\s*(?:\(([^()]*)\))?\s*{NAME}\s*(?:\(([^()]*)\))?\s*(?:\.[a-z_]+\s*(?:[0-9]+\s*)?)*", re.A
+)
+_IGNORED = ("pragma", "loc", "tex")
+
+
+def read_body(text: Text, lines: Lines, function: Function, pos: int) -> tuple[int, set[str]]:
+    """Fill `function` from the `{` at `pos`; gives the end and the names the module must have."""
+    body = _Body(text, lines, function)
+    end = body.read(pos + 1)
+    return end, body.scope.outside - body.labels
+
+
+class _Body:
+    def __init__(self, text: Text, lines: Lines, function: Function) -> None:
+        self.text, self.lines, self.function = text, lines, function
+        self.scope = Scope(function)
+        self.scopes = 0
+        self.register_count = 0
+        self.labels: set[str] = set()
+        self.parts: dict[str, tuple[str, ...]] = {}
+        self.handlers: dict[int, Callable[[re.Match[str]], None]] = {
+            _LOC: self._loc, _LABEL: self._label, _LIST: self._list,
+            _BRACE: self._brace, _DIRECTIVE: self._directive,
+        }  # fmt: skip
+        lines.start_function()
+        for param in (*function.params, *function.returns):
+            if param.is_register:
+                self.scope.declare_register(param.name, param.type, 0, None)
+            else:
+                self.scope.declare(param.name)
+
+    def read(self, pos: int) -> int:
+        """The loop that every statement passes: kept flat, because it decides the speed."""
+        source, statement, text = self.text, _STATEMENT.match, self.text.text
+        body, handlers, parts = self.function.body, self.handlers, self.parts
+        counted, line = pos, source.line_at(pos)
+        self.open_scopes = 1
+        while self.open_scopes:
+            source.pos = pos
+            found = statement(text, pos)
+            if found is None:
+                raise self._unreadable(pos)
+            kind = found.lastindex
+            pos = found.end()
+            if kind != _INSTRUCTION:
+                handlers[kind or 0](found)
+                continue
+            negated, guard, opcode, arguments = found.group(1, 2, 3, 4)
+            start = found.start(3)
+            line += text.count("\n", counted, start)
+            counted = start
+            pieces = parts.get(opcode)
+            if pieces is None:
+                pieces = parts[opcode] = tuple(opcode.split("."))
+            if pieces[0] == "call":
+                given = (self._call(arguments),)
+            else:
+                given = operands(arguments, self.scope) if arguments else ()
+            body.append(
+                Instruction(
+                    opcode, pieces, given, self._guard(guard) if guard else None, negated == "!",
+                    line, " ".join(found.group().split()), source.loc, len(body),
+                )  # fmt: skip
+            )
+        source.loc = None
+        return pos
+
+    def _unreadable(self, pos: int) -> PtxError:
+        got = self.text.excerpt(pos)
+        if got == "end of text":
+            return PtxError(f"the body of {brief(self.function.name)} is not closed", got=got,
+                            allowed="}")  # fmt: skip
+        return PtxError("not a statement", got=got,
+                        allowed="an instruction or declaration that ends in ;, a label, { or }")  # fmt: skip
+
+    def _guard(self, name: str) -> str:
+        found = self.scope.find(name)
+        if not isinstance(found, Reg) or self.function.registers[found.name] != "pred":
+            raise PtxError("a guard is not a predicate", got=f"@{brief(name)}",
+                           allowed="a register declared with .reg .pred")  # fmt: skip
+        return found.name
+
+    def _loc(self, found: re.Match[str]) -> None:
+        self.text.loc = self.lines.at(found.group(_LOC))
+
+    def _label(self, found: re.Match[str]) -> None:
+        self.function.body.append(Label(self._new_label(found.group(_LABEL))))
+
+    def _new_label(self, name: str) -> str:
+        unique = name + self.scope.suffix
+        if unique in self.labels:
+            raise PtxError("a label stands twice in one scope", got=brief(name))
+        self.labels.add(unique)
+        return unique
+
+    def _list(self, found: re.Match[str]) -> None:
+        """`name: .branchtargets a, b;` and its two relatives."""
+        name, kind, content = self._new_label(found.group(6)), found.group(7), found.group(8)
+        if kind == "callprototype":
+            self.function.prototypes[name] = self._prototype(content)
+            return
+        names = operands(content, self.scope)
+        targets = tuple(target.name for target in names if isinstance(target, Sym))
+        if len(targets) != len(names):
+            raise PtxError(f".{kind} lists names only", got=brief(content))
+        lists = self.function.branch_targets if kind[0] == "b" else self.function.call_targets
+        lists[name] = targets
+
+    @staticmethod
+    def _prototype(text: str) -> tuple[tuple[declare.Param, ...], tuple[declare.Param, ...]]:
+        found = _PROTOTYPE.fullmatch(text)
+        if found is None:
+            raise PtxError("not a prototype", got=brief(text), allowed="(returns) _ (parameters)")
+        returns, params = (declare.parameters(group or "")[0] for group in found.groups())
+        return tuple(returns), tuple(params)
+
+    def _brace(self, found: re.Match[str]) -> None:
+        if found.group(_BRACE) == "{":
+            self.open_scopes += 1
+            self.scopes += 1
+            self.scope = Scope(self.function, self.scope, f".{self.scopes}")
+            self.scope.find_labels(self.text.text, found.end())
+            return
+        self.open_scopes -= 1
+        self.scope = self.scope.parent or self.scope
+
+    def _directive(self, found: re.Match[str]) -> None:
+        word, content = found.group(10, 11)
+        if word == "reg":
+            self._registers(content)
+        elif word in declare.SPACES:
+            for variable in declare.variables(word, content):
+                variable.name = self.scope.declare(variable.name)
+                self.function.variables[variable.name] = variable
+        elif word not in _IGNORED or word == "loc":
+            allowed = " ".join(f".{name}" for name in ("reg", *declare.SPACES, "pragma", "loc"))
+            raise PtxError("not a directive of a body", got=f".{brief(word + content)}",
+                           allowed=allowed)  # fmt: skip
+
+    def _registers(self, content: str) -> None:
+        for name, type, lanes, count in declare.registers(content):
+            self.register_count += 1 if count is None else count
+            if self.register_count > MAX_REGISTERS:
+                raise PtxError("too many registers", got=brief(name),
+                               allowed=f"at most {MAX_REGISTERS} in a function")  # fmt: skip
+            self.scope.declare_register(name, type, lanes, count)
+
+    def _call(self, text: str) -> Reg | Sym:
+        """Note the call beside its instruction; the operand is the function that is called."""
+        found = _CALL.fullmatch(text)
+        if found is None:
+            raise PtxError("not a call", got=brief(text),
+                           allowed="call (return), function, (arguments), prototype;")  # fmt: skip
+        returns, target, arguments, prototype = found.groups()
+        (callee,) = operands(target, self.scope)
+        if not isinstance(callee, Reg | Sym):
+            raise PtxError("not something to call", got=brief(target), allowed="a name, a register")
+        self.function.calls[len(self.function.body)] = Call(
+            callee,
+            self._names(returns),
+            self._names(arguments),
+            self._names(prototype)[0] if prototype else None,
+        )
+        return callee
+
+    def _names(self, text: str | None) -> tuple[str, ...]:
+        if not text or not text.strip():
+            return ()
+        named = []
+        for piece, operand in zip(split(text), operands(text, self.scope), strict=True):
+            if isinstance(operand, Reg | Sym):
+                named.append(operand.name)
+            elif isinstance(operand, Imm):
+                named.append(str(operand.value))
+            else:
+                raise PtxError("not an argument", got=brief(piece), allowed="names and integers")
+        return tuple(named)

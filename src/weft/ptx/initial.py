@@ -1,0 +1,177 @@
+"""Initialisers of variables: `= {1, {2, 3}, 0f3F800000, generic(x)+8, 0xFF(f)}` as bytes."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from weft.errors import PtxError
+from weft.ptx.lexer import NAME, brief
+from weft.ptx.literals import literal
+from weft.ptx.model import SIZES, FloatImm, Imm
+
+Relocation = tuple[int, str, int, bool]
+"""Byte offset, symbol, addend, whether the generic address is meant."""
+
+MAX_BYTES = 1 << 26
+_FORMATS = {"f32": "<f", "f64": "<d"}
+_PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,19})"
+_PLAIN = re.compile(rf"\{{\s*{_PLAIN_INTEGER}(?:\s*,\s*{_PLAIN_INTEGER})*\s*\}}", re.A)
+_PIECE = re.compile(r"[{},]|[^{},]+")
+_OFFSET = r"(?:([-+])\s*([0-9]\w{0,20}))?"
+_SYMBOL = re.compile(rf"(generic\s*\(\s*)?({NAME})\s*{_OFFSET}\s*(?(1)\))\s*{_OFFSET}", re.A)
+_MASKED = re.compile(rf"(0[xX][0-9a-fA-F]{{2,16}})\s*\((\s*[^()]*(?:\([^()]*\))?[^()]*)\)", re.A)
+_ALLOWED = "literals, symbol+8, generic(symbol), 0xFF(symbol) and nested { }"
+
+
+def initial(
+    text: str, type: str, shape: tuple[int | None, ...]
+) -> tuple[bytes, tuple[Relocation, ...]]:
+    """The initial bytes (up to the last one that is given) and the addresses among them.
+
+    `shape` is the extents of the array, the outermost None where the initialiser decides it.
+    """
+    text = text.strip()
+    if len(shape) == 1 and type[0] not in "f" and _PLAIN.fullmatch(text):
+        return _plain(text, SIZES[type], shape[0]), ()
+    filler = _Filler(type, shape)
+    filler.fill(text)
+    return bytes(filler.data), tuple(filler.relocations)
+
+
+def _plain(text: str, size: int, extent: int | None) -> bytes:
+    """The common case, a flat list of decimal integers, at the speed of the built-ins."""
+    values = text[1:-1].split(",")
+    if extent is not None and len(values) > extent:
+        raise _too_many(extent)
+    mask = (1 << (8 * size)) - 1
+    return b"".join([(int(value) & mask).to_bytes(size, "little") for value in values])
+
+
+def _too_many(extent: object) -> PtxError:
+    return PtxError("an initialiser has too many values", allowed=f"at most {extent}")
+
+
+class _Filler:
+    """Writes the values of one initialiser, brace by brace, at their offsets."""
+
+    def __init__(self, type: str, shape: tuple[int | None, ...]) -> None:
+        self.type, self.size = type, SIZES[type]
+        self.spans = _spans(shape or (1,), self.size)
+        self.data = bytearray()
+        self.relocations: list[Relocation] = []
+        self.masked_bytes = 0  # of the address that 0xFF(f), 0xFF00(f), ... is spelling
+
+    def fill(self, text: str) -> None:
+        offset, starts, ready, ended = 0, list[int](), True, False
+        for found in _PIECE.finditer(text):
+            piece = found.group().strip()
+            if not piece:
+                continue
+            if ended or (piece == ",") == ready and piece != "}":
+                raise self._refused(piece)
+            if piece == "{":
+                if len(starts) == len(self.spans):
+                    raise PtxError("an initialiser is nested too deep", got=brief(text),
+                                   allowed=f"{len(self.spans)} levels")  # fmt: skip
+                starts.append(offset)
+            elif piece == "}":
+                if not starts:
+                    raise self._refused(piece)
+                offset = max(offset, min(starts.pop() + self.spans[len(starts)], MAX_BYTES))
+            elif piece != ",":
+                end = starts[-1] + self.spans[len(starts) - 1] if starts else self.spans[0]
+                if offset + self.size > end:
+                    raise _too_many((end - (starts[-1] if starts else 0)) // self.size)
+                self._put(piece, offset)
+                offset += self.size
+            ready = piece in "{,"
+            ended = not ready and not starts
+        if starts or not ended:
+            raise self._refused("end of the initialiser")
+        self._end_of_address()
+
+    def _refused(self, piece: str) -> PtxError:
+        return PtxError("an initialiser is not well formed", got=brief(piece), allowed=_ALLOWED)
+
+    def _put(self, piece: str, offset: int) -> None:
+        if offset + self.size > MAX_BYTES:
+            raise PtxError("an initialiser is too large", allowed=f"at most {MAX_BYTES} bytes")
+        self.data.extend(bytes(offset - len(self.data)))
+        masked = _MASKED.fullmatch(piece)
+        symbol = _SYMBOL.fullmatch(masked.group(2).strip() if masked else piece)
+        if symbol is None:
+            self._end_of_address()
+            self.data += self._value(piece)
+        else:
+            self._put_symbol(symbol, int(masked.group(1), 16) if masked else None, piece, offset)
+
+    def _put_symbol(
+        self, symbol: re.Match[str], mask: int | None, piece: str, offset: int
+    ) -> None:
+        generic, name, sign, amount, sign2, amount2 = symbol.groups()
+        addend = _signed(sign, amount) + _signed(sign2, amount2)
+        relocation = (offset - self.masked_bytes, name, addend, bool(generic))
+        if mask is None:
+            self._end_of_address()
+            if self.size not in (4, 8):
+                raise PtxError("an address needs 4 or 8 bytes", got=brief(piece),
+                               allowed=f"0xFF({name}), 0xFF00({name}), ... byte by byte")  # fmt: skip
+            relocation = (offset, name, addend, bool(generic))
+        elif mask != 0xFF << (8 * self.masked_bytes) or self.size != 1:
+            raise self._refused(piece)
+        elif self.masked_bytes and self.relocations[-1] != relocation:
+            raise self._refused(piece)
+        if mask is None or self.masked_bytes == 0:
+            self.relocations.append(relocation)
+        if mask is not None:
+            self.masked_bytes = (self.masked_bytes + 1) % 8
+        self.data += bytes(self.size)
+
+    def _end_of_address(self) -> None:
+        if self.masked_bytes:
+            raise PtxError("an address is given in part", got=f"{self.masked_bytes} bytes of it",
+                           allowed="all eight bytes, 0xFF(f) to 0xFF00000000000000(f)")  # fmt: skip
+
+    def _value(self, piece: str) -> bytes:
+        value = literal(piece)
+        if isinstance(value, Imm) and self.type not in _FORMATS:
+            return (value.value & ((1 << (8 * self.size)) - 1)).to_bytes(self.size, "little")
+        if isinstance(value, FloatImm) and value.width == 8 * self.size:
+            if self.type[0] in "fb":
+                return value.bits.to_bytes(self.size, "little")
+        elif self.type in _FORMATS:
+            return _packed(_as_float(value), _FORMATS[self.type])
+        raise PtxError(f"a value does not fit a variable of type .{self.type}", got=brief(piece))
+
+
+def _signed(sign: str | None, amount: str | None) -> int:
+    if amount is None:
+        return 0
+    value = literal(amount)
+    if not isinstance(value, Imm):
+        raise PtxError("an offset is not an integer", got=brief(amount), allowed="symbol+8")
+    return -value.value if sign == "-" else value.value
+
+
+def _spans(shape: tuple[int | None, ...], size: int) -> list[int]:
+    """Bytes of what each level of braces holds, the outermost first."""
+    spans = [size]
+    for extent in reversed(shape):
+        spans.append(spans[-1] * extent if extent is not None else MAX_BYTES)
+    return spans[:0:-1]
+
+
+def _as_float(value: Imm | FloatImm) -> float:
+    if isinstance(value, Imm):
+        return float(value.value)
+    size, layout = value.width // 8, _FORMATS[f"f{value.width}"]
+    number: float = struct.unpack(layout, value.bits.to_bytes(size, "little"))[0]
+    return number
+
+
+def _packed(value: float, layout: str) -> bytes:
+    try:
+        return struct.pack(layout, value)
+    except OverflowError:  # what lies outside f32 becomes infinite, as rounding to nearest does
+        return struct.pack(layout, float("inf") if value > 0 else float("-inf"))

@@ -1,0 +1,119 @@
+"""Names in nested `{ }` scopes: what a register, variable or label means where it is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from weft.errors import PtxError
+from weft.ptx.lexer import NAME, brief
+from weft.ptx.model import Function, Operand, Reg, Sym, Vec
+
+MAX_REGISTERS = 1 << 20
+MAX_DEPTH = 64
+COMPONENTS = {"x": "x", "y": "y", "z": "z", "w": "w", "r": "x", "g": "y", "b": "z", "a": "w"}
+"""Spellings of the elements of a vector register."""
+
+_NUMBERED = re.compile(r"(.*[^0-9])(0|[1-9][0-9]{0,6})", re.A)
+# Starting only where a word starts keeps the scan linear in the length of a name.
+_BRACE_OR_LABEL = re.compile(rf"([{{}}])|(?<![\w$%:.])({NAME})\s*:(?!:)", re.A)
+
+
+class Scope:
+    """The names that one `{ }` declares. Inner scopes give their names the suffix `.n`.
+
+    A dot cannot stand in an identifier of PTX, so a suffixed name never meets another one.
+    `Function.registers` receives a register when it is first used, not when it is declared:
+    compilers declare ranges that are far larger than what remains in use. `outside` collects,
+    for the whole function, the names that no scope has: its own labels and the module's names.
+    """
+
+    def __init__(self, function: Function, parent: Scope | None = None, suffix: str = "") -> None:
+        self.function, self.parent, self.suffix = function, parent, suffix
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.registers: dict[str, str] = {}
+        self.vectors: dict[str, tuple[str, int]] = {}
+        self.ranges: dict[str, tuple[int, str]] = {}
+        self.symbols: dict[str, str] = {}
+        self.memo: dict[str, Operand] = {}
+        self.outside: set[str] = parent.outside if parent else set()
+        if self.depth > MAX_DEPTH:
+            raise PtxError("scopes are nested too deep", allowed=f"at most {MAX_DEPTH} levels")
+
+    def find_labels(self, text: str, pos: int) -> None:
+        """Note the labels of the scope that opens at `pos`: they may be used before they stand."""
+        depth = 0
+        for found in _BRACE_OR_LABEL.finditer(text, pos):
+            brace = found.group(1)
+            if brace is None:
+                if depth == 0:
+                    self.symbols[found.group(2)] = found.group(2) + self.suffix
+                continue
+            depth += 1 if brace == "{" else -1
+            if depth < 0:
+                return
+
+    def declare(self, name: str) -> str:
+        """Take `name` for a variable or a parameter; gives the name it has in the function."""
+        self._claim(name)
+        self.symbols[name] = name + self.suffix
+        return name + self.suffix
+
+    def declare_register(self, name: str, type: str, lanes: int, count: int | None) -> None:
+        """Take `name`, or `name0 .. name(count-1)`, for registers."""
+        self._claim(name)
+        if lanes:
+            self.vectors[name] = (type, lanes)
+        elif count is None:
+            self.registers[name] = type
+        elif name[-1].isdigit():  # `%r1<4>` is %r10 to %r13: a range could not tell where it ends
+            self.registers.update((f"{name}{i}", type) for i in range(count))
+        else:
+            self.ranges[name] = (count, type)
+
+    def _claim(self, name: str) -> None:
+        self.memo.clear()
+        taken: tuple[Mapping[str, object], ...]
+        taken = (self.registers, self.vectors, self.ranges, self.symbols)
+        if any(name in names for names in taken):
+            raise PtxError("declared twice in one scope", got=brief(name))
+
+    def find(self, name: str) -> Operand | None:
+        """What `name` means here, looking outwards; None where nothing of the function has it."""
+        numbered = _NUMBERED.fullmatch(name)
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.registers:
+                return scope.use(name, scope.registers[name])
+            if numbered and numbered.group(1) in scope.ranges:
+                count, type = scope.ranges[numbered.group(1)]
+                if int(numbered.group(2)) < count:
+                    return scope.use(name, type)
+            if name in scope.symbols:
+                return Sym(scope.symbols[name])
+            if name in scope.vectors:
+                type, lanes = scope.vectors[name]
+                return Vec(tuple(scope.element(name, lane, type) for lane in "xyzw"[:lanes]))
+            scope = scope.parent
+        return None
+
+    def find_element(self, name: str, element: str) -> Reg | None:
+        """`v.x` of a vector register."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.vectors:
+            scope = scope.parent
+        if scope is None or element not in COMPONENTS:
+            return None
+        type, lanes = scope.vectors[name]
+        lane = COMPONENTS[element]
+        return scope.element(name, lane, type) if lane in "xyzw"[:lanes] else None
+
+    def element(self, name: str, lane: str, type: str) -> Reg:
+        unique = f"{name}{self.suffix}.{lane}"
+        self.function.registers[unique] = type
+        return Reg(unique)
+
+    def use(self, name: str, type: str) -> Reg:
+        unique = name + self.suffix
+        self.function.registers[unique] = type
+        return Reg(unique)
