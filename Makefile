@@ -1,0 +1,34 @@
+# Two commands do everything on a machine with python3, make and git: `make demo`, `make test`.
+# Each fills .venv by itself, and again when pyproject.toml changes.
+
+PYTHON ?= python3
+JOBS ?= auto
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check format clean
+
+demo: $(READY)  ## compile, launch and verify kernels on the simulated GPU
+	$(BIN)/weft tour
+
+test: $(READY)  ## every test but the slow ones
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+check: $(READY)  ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@

@@ -1,0 +1,63 @@
+"""Where NVIDIA's headers are: which wheel brings which, and what to install when one is missing.
+
+| header                                            | wheel               | comes with          |
+|---------------------------------------------------|---------------------|---------------------|
+| cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, mma.h,      | nvidia-cuda-runtime | weft                |
+| cooperative_groups.h, cuda_runtime.h, ...         |                     |                     |
+| crt/* (included by the above)                     | nvidia-cuda-crt     | weft                |
+| cuda/*, cub/*, thrust/*, nv/*                     | nvidia-cuda-cccl    | weft                |
+| curand_kernel.h, curand*.h                        | nvidia-curand       | weft[curand]        |
+| stdio.h, stdint.h, cmath, ... (C's own, device)   | -                   | weft, `include/`    |
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from pathlib import Path
+
+NVRTC = "nvidia-cuda-nvrtc"
+_LAYOUT = os.path.join("nvidia", "cu13", "include")
+_OWN = str(Path(__file__).parent / "include")
+_HOMES = (
+    (r"curand", "nvidia-curand", "pip install 'weft[curand]'"),
+    (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl", "pip install nvidia-cuda-cccl"),
+    (r"crt/", "nvidia-cuda-crt", "pip install nvidia-cuda-crt"),
+    (r"cu|mma\.h|cooperative_groups|vector_|math_constants|device_|sm_\d|nvrtc|library_types",
+     "nvidia-cuda-runtime", "pip install nvidia-cuda-runtime"),
+)  # fmt: skip
+
+
+@functools.cache
+def wheels() -> dict[str, str]:
+    """Installed NVIDIA wheels and their versions, read off folder names: no file is opened."""
+    found: dict[str, str] = {}
+    for folder in dict.fromkeys(sys.path):
+        if os.path.isdir(os.path.join(folder, "nvidia")):
+            for name in os.listdir(folder or "."):
+                if match := re.fullmatch(r"(nvidia_[^-]+)-([^-]+)\.dist-info", name):
+                    found.setdefault(match[1].replace("_", "-"), match[2])
+    return found
+
+
+@functools.cache
+def folders() -> tuple[str, ...]:
+    """Include folders in search order; weft's own C headers come last."""
+    roots = (os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
+    found = [path for root in roots for path in (root, os.path.join(root, "cccl"))]
+    return (*filter(os.path.isdir, found), _OWN)
+
+
+def advice(header: str) -> tuple[str, str]:
+    """Why a header was not found, and what to do: (what, next)."""
+    for pattern, wheel, command in _HOMES:
+        if re.match(pattern, header) and wheel not in wheels():
+            return f"{header} comes with the wheel {wheel}, which is not installed", command
+    if any(os.path.isfile(os.path.join(root, "cuda", "std", header)) for root in folders()):
+        return (
+            f"{header} is a header of the host's C++ library, which device code does not have",
+            f"include <cuda/std/{header}> and write cuda::std:: for std::",
+        )
+    return f"cannot open {header}", "add its folder: include=[...]"

@@ -1,0 +1,2 @@
+// Device assert is built in: there is nothing to declare.
+#pragma once

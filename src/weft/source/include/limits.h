@@ -1,0 +1,3 @@
+// INT_MAX and the like, from the device library.
+#pragma once
+#include <cuda/std/climits>

@@ -1,0 +1,2 @@
+// Device printf is built in: there is nothing to declare.
+#pragma once

@@ -1,0 +1,92 @@
+"""NVRTC, NVIDIA's run-time compiler, from its wheel: needs neither a GPU nor a driver.
+
+`cuda.bindings` is imported by the first compile that the cache cannot answer: it takes a tenth of
+a second.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.errors import MissingDependency
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What NVRTC made: PTX, and the mangled name of each name expression."""
+
+    ptx: str
+    lowered: dict[str, str]
+
+
+class Refused(Exception):
+    """NVRTC did not compile; the text is its log."""
+
+
+def compile(
+    source: str, name: str, options: Sequence[str], expressions: Sequence[str] = ()
+) -> Compiled:
+    """Compile a translation unit, with the instances that the name expressions ask for."""
+    nvrtc = _library()
+    program = _check(nvrtc, nvrtc.nvrtcCreateProgram(_bytes(source), _bytes(name), 0, [], []))
+    try:
+        for expression in expressions:
+            _check(nvrtc, nvrtc.nvrtcAddNameExpression(program, _bytes(expression)))
+        flags = [_bytes(option) for option in options]
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise Refused(_text(nvrtc, program, "ProgramLog").strip() or result.name)
+        lowered = {
+            expression: _check(
+                nvrtc, nvrtc.nvrtcGetLoweredName(program, _bytes(expression))
+            ).decode()
+            for expression in expressions
+        }
+        return Compiled(_text(nvrtc, program, "PTX"), lowered)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def version() -> str:
+    """The library's own version; `headers.wheels` knows it without loading anything."""
+    nvrtc = _library()
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+@functools.cache
+def _library() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # the shared library itself is loaded by the first call
+    except (ImportError, OSError, RuntimeError) as error:
+        raise MissingDependency(
+            "NVRTC, the CUDA C++ compiler, cannot be loaded",
+            got=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            next="pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'",
+        ) from error
+    return nvrtc
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(nvrtc: Any, program: Any, what: str) -> str:
+    """A text of the program, by the pair of calls that give its size and then its bytes."""
+    size = _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
+    buffer = bytearray(size)
+    _check(nvrtc, (*getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), None))
+    return buffer.rstrip(b"\0").decode("utf-8", "surrogateescape")
+
+
+def _check(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
+    """The value of a call that has no log of its own."""
+    result, *values = answer
+    if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise Refused(nvrtc.nvrtcGetErrorString(result)[1].decode())
+    return values[0] if values else None

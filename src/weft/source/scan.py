@@ -1,0 +1,165 @@
+"""A light reading of CUDA C++ text, for what a compiler does not tell: included files, the names
+of a kernel's parameters, which kernels are `extern "C"`.
+
+It knows no macros and no conditionals. Whatever it finds is a candidate, checked by its user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_COMMENT_OR_STRING = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\[^\n]+?|[^'\\\n])'""", re.DOTALL
+)
+_HEADER = r"""(?:"(?P<near>[^"\n]+)"|<(?P<far>[^>\n]+)>)"""
+_INCLUDES = (
+    re.compile(rf"^[ \t]*#[ \t]*include\b[ \t]*(?:{_HEADER}|(?P<computed>\S))", re.MULTILINE),
+    re.compile(rf"\b__has_include\s*\(\s*(?:{_HEADER}|(?P<computed>\S))"),
+)
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_NOT_A_KERNEL = {
+    "__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__", "__attribute__",
+    "alignas", "decltype",
+}  # fmt: skip
+_TYPE_WORDS = {
+    "void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned",
+    "const", "volatile", "auto", "size_t", "half", "__half",
+}  # fmt: skip
+_OPEN, _CLOSE = "([{<", ")]}>"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A `__global__` function as written; an unnamed parameter has the name ''."""
+
+    name: str
+    parameters: tuple[str, ...]
+    extern_c: bool
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the user's that takes part in a compile, by the name the user knows it by."""
+
+    name: str
+    text: str
+
+
+def without_comments(text: str) -> str:
+    """The text with comments blanked out, on the same lines."""
+
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        return re.sub(r"[^\n]", " ", found) if found.startswith("/") else found
+
+    return _COMMENT_OR_STRING.sub(blank, text)
+
+
+def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
+    """The main file and all it can include from the user's folders, and whether that is all.
+
+    It is not when an include is computed by a macro. Includes under a false condition count too:
+    a cache key made of these files may be too careful, never too careless.
+    """
+    found = {os.path.abspath(main.name): main}
+    waiting, complete = [main], True
+    while waiting:
+        file = waiting.pop()
+        for match in _includes(file.text):
+            if match["computed"]:
+                complete = False
+                continue
+            where = [os.path.dirname(file.name), *folders] if match["near"] else folders
+            header = _first(where, match["near"] or match["far"])
+            if header and os.path.abspath(header) not in found:
+                found[os.path.abspath(header)] = read(header)
+                waiting.append(found[os.path.abspath(header)])
+    return list(found.values()), complete
+
+
+def read(path: str) -> File:
+    """A source file; bytes that are not UTF-8 survive the way to the compiler."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return File(path, file.read())
+
+
+def kernels(text: str) -> list[Kernel]:
+    """Every `__global__` function with a parameter list in the text."""
+    text = without_comments(text)
+    regions = list(_extern_c_regions(text))
+    found = []
+    for start in (match.end() for match in re.finditer(r"\b__global__\b", text)):
+        call = _kernel_call(text, start)
+        if call is not None:
+            end = _matching(text, call.end() - 1)
+            names = tuple(map(_declared, _split(text[call.end() : end])))
+            inside = any(first <= start <= last for first, last in regions)
+            found.append(Kernel(call.group(1), names, inside))
+    return found
+
+
+def _includes(text: str) -> Iterator[re.Match[str]]:
+    text = without_comments(text)
+    for pattern in _INCLUDES:
+        yield from pattern.finditer(text)
+
+
+def _first(folders: Sequence[str], name: str) -> str | None:
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _extern_c_regions(text: str) -> Iterator[tuple[int, int]]:
+    for match in re.finditer(r'\bextern\s+"C"\s*(\{)?', text):
+        if match[1]:
+            yield match.start(), _matching(text, match.end() - 1)
+        else:
+            body = re.compile(r"[;{]").search(text, match.end())
+            yield match.start(), body.start() if body else len(text)
+
+
+def _kernel_call(text: str, start: int) -> re.Match[str] | None:
+    """The `name(` that follows a `__global__`, past attributes with arguments of their own."""
+    while call := _CALL.search(text, start):
+        if re.search(r"[;{}]", text[start : call.start()]):
+            return None
+        if call[1] not in _NOT_A_KERNEL:
+            return call
+        start = _matching(text, call.end() - 1) + 1
+    return None
+
+
+def _matching(text: str, opening: int) -> int:
+    """Where the bracket at `opening` closes, or the end of the text."""
+    pair = {"(": "()", "{": "{}"}[text[opening]]
+    depth = 0
+    for at in range(opening, len(text)):
+        if text[at] in pair:
+            depth += 1 if text[at] == pair[0] else -1
+            if depth == 0:
+                return at
+    return len(text)
+
+
+def _split(parameters: str) -> list[str]:
+    """A parameter list cut at its outermost commas."""
+    parts, depth = [""], 0
+    for letter in parameters:
+        depth += (letter in _OPEN) - (letter in _CLOSE)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [] if parts == ["void"] or not "".join(parts).strip() else parts
+
+
+def _declared(parameter: str) -> str:
+    """The name a parameter declares: `const float* x = 0` -> `x`."""
+    parameter = parameter.split("=")[0]
+    if pointer := re.search(r"\(\s*[*&]\s*(\w+)\s*\)", parameter):
+        return pointer[1]
+    name = re.search(r"[\w\s>*&](?<!\w)([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$", parameter.strip())
+    return name[1] if name and name[1] not in _TYPE_WORDS else ""

@@ -1,0 +1,98 @@
+"""What the kernels of a PTX text are called in C++, and what parameters they take.
+
+A mangled entry name says both. The name of an `extern "C"` kernel says nothing, so a variable
+template is added to its source and instantiated with the kernel's type: the compiler mangles the
+type into the variable's name, and the variable is then taken out of the PTX again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from weft.source import demangle, scan
+from weft.values import Parameter
+
+PROBE = "weft_signature_probe_"
+PROBE_SOURCE = f"\ntemplate <class F> __device__ char {PROBE};\n"
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?")
+_PROBE_LINE = re.compile(rf"^[^\n]*{PROBE}[^\n]*\n", re.MULTILINE)
+
+
+def probe(kernel: str) -> str:
+    """The name expression whose lowered name tells the type of a kernel."""
+    return f"&{PROBE}<decltype(&{kernel})>"
+
+
+def without_probes(ptx: str) -> str:
+    return _PROBE_LINE.sub("", ptx)
+
+
+def entry_names(ptx: str) -> list[str]:
+    return [match[1] for match in _ENTRY.finditer(ptx)]
+
+
+def spellings(ptx: str) -> dict[str, str]:
+    """C++ spelling -> entry: `ns::k`, `k` where that is clear, `k(int)` for one of several."""
+    readable = {name: _function(name) for name in entry_names(ptx)}
+    full = Counter(function.name for function in readable.values())
+    short = Counter(_unqualified(function.name) for function in readable.values())
+    result: dict[str, str] = {}
+    for entry, function in readable.items():
+        if full[function.name] > 1:
+            result[f"{function.name}({', '.join(function.parameters)})"] = entry
+        else:
+            result[function.name] = entry
+            if short[_unqualified(function.name)] == 1:
+                result[_unqualified(function.name)] = entry
+    return result
+
+
+def signatures(
+    ptx: str, written: Iterable[scan.Kernel] = (), probes: Mapping[str, str] | None = None
+) -> dict[str, tuple[Parameter, ...]]:
+    """Entry -> C++ parameters, with the names of the `written` kernels where they fit.
+
+    `probes` maps an `extern "C"` kernel to its probe's mangled name. Entries whose types cannot
+    be read, or do not agree with the PTX in number, are left out.
+    """
+    names: dict[tuple[str, int], tuple[str, ...]] = {}
+    for kernel in written:
+        names.setdefault((kernel.name, len(kernel.parameters)), kernel.parameters)
+    result = {}
+    for match in _ENTRY.finditer(ptx):
+        entry, declared = match[1], match[2] or ""
+        types = _types(entry, (probes or {}).get(entry))
+        if types is not None and len(types) == declared.count(".param"):
+            base = _unqualified(_function(entry).name).partition("<")[0]
+            known = names.get((base, len(types)), ("",) * len(types))
+            result[entry] = tuple(
+                Parameter(name or f"arg{i}", type)
+                for i, (name, type) in enumerate(zip(known, types, strict=True))
+            )
+    return result
+
+
+def _types(entry: str, probed: str | None) -> tuple[str, ...] | None:
+    try:
+        if probed is not None:
+            return demangle.probed_parameters(probed)
+        return demangle.function(entry).parameters
+    except demangle.Unreadable:
+        return None
+
+
+def _function(entry: str) -> demangle.Function:
+    """The entry in C++ terms; what cannot be read, and `extern "C"`, is called as it is."""
+    try:
+        return demangle.function(entry)
+    except demangle.Unreadable:
+        return demangle.Function(entry, ())
+
+
+def _unqualified(name: str) -> str:
+    """`ns::k<a::b>` -> `k<a::b>`."""
+    head, bracket, arguments = name.partition("<")
+    return head.rpartition("::")[2] + bracket + arguments
