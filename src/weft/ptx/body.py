@@ -9,15 +9,16 @@ from weft.errors import PtxError
 from weft.ptx import declare
 from weft.ptx.lexer import NAME, Text, brief
 from weft.ptx.lines import LOC, Lines
-from weft.ptx.model import Call, Function, Imm, Instruction, Label, Reg, Sym
+from weft.ptx.model import Call, Function, Imm, Instruction, Label, Operand, Param, Reg, Sym
 from weft.ptx.operands import operands, split
-from weft.ptx.scope import MAX_REGISTERS, Scope
+from weft.ptx.scope import MAX_REGISTERS, Scope, labels_within
 
-# One statement. The lookahead after the opcode keeps `name :` for the label alternative.
+# One statement. The lookahead after the opcode keeps `name :` for the label alternative. No two
+# patterns of blanks meet, here and in the patterns below: hostile text would make them quadratic.
 _STATEMENT = re.compile(
     rf"""\s*(?:
-      (?:@\s*(!?)\s*({NAME})\s+)?
-      ([a-z]\w*(?:(?:\.|::)\w+)*)(?![\w.$:]|\s*:) \s* ([^;]*) ;
+      (?:@\s*(?:(!)\s*)?({NAME})\s+)?
+      ([a-z]\w*(?:(?:\.|::)\w+)*)(?![\w.$:]|\s*:) ([^;]*) ;
     | ({LOC})
     | ({NAME})\s*:(?!:) (?: \s*\.(branchtargets|calltargets|callprototype)(?!\w) ([^;]*) ; )?
     | ([{{}}])
@@ -27,10 +28,10 @@ _STATEMENT = re.compile(
 )
 _INSTRUCTION, _LOC, _LABEL, _LIST, _BRACE, _DIRECTIVE = 4, 5, 6, 8, 9, 11
 _CALL = re.compile(
-    rf"\s*(?:\(([^()]*)\)\s*,)?\s*({NAME})\s*(?:,\s*\(([^()]*)\))?\s*(?:,\s*({NAME}))?\s*", re.A
+    rf"(?:\(([^()]*)\)\s*,\s*)?({NAME})(?:\s*,\s*\(([^()]*)\))?(?:\s*,\s*({NAME}))?", re.A
 )
 _PROTOTYPE = re.compile(
-    rf"\s*(?:\(([^()]*)\))?\s*{NAME}\s*(?:\(([^()]*)\))?\s*(?:\.[a-z_]+\s*(?:[0-9]+\s*)?)*", re.A
+    rf"(?:\(([^()]*)\)\s*)?{NAME}(?:\s*\(([^()]*)\))?(?:\s*\.[a-z_]+(?:\s+[0-9]+)?)*", re.A
 )
 _IGNORED = ("pragma", "loc", "tex")
 
@@ -49,6 +50,8 @@ class _Body:
         self.scopes = 0
         self.register_count = 0
         self.labels: set[str] = set()
+        self.inner_labels: dict[int, list[str]] = {}
+        self.open_scopes = 1
         self.parts: dict[str, tuple[str, ...]] = {}
         self.handlers: dict[int, Callable[[re.Match[str]], None]] = {
             _LOC: self._loc, _LABEL: self._label, _LIST: self._list,
@@ -66,7 +69,6 @@ class _Body:
         source, statement, text = self.text, _STATEMENT.match, self.text.text
         body, handlers, parts = self.function.body, self.handlers, self.parts
         counted, line = pos, source.line_at(pos)
-        self.open_scopes = 1
         while self.open_scopes:
             source.pos = pos
             found = statement(text, pos)
@@ -85,14 +87,21 @@ class _Body:
             if pieces is None:
                 pieces = parts[opcode] = tuple(opcode.split("."))
             if pieces[0] == "call":
-                given = (self._call(arguments),)
+                given: tuple[Operand, ...] = (self._call(arguments),)
             else:
-                given = operands(arguments, self.scope) if arguments else ()
+                given = operands(arguments, self.scope) if arguments.strip() else ()
             body.append(
                 Instruction(
-                    opcode, pieces, given, self._guard(guard) if guard else None, negated == "!",
-                    line, " ".join(found.group().split()), source.loc, len(body),
-                )  # fmt: skip
+                    opcode,
+                    pieces,
+                    given,
+                    self._guard(guard) if guard else None,
+                    negated == "!",
+                    line,
+                    " ".join(found.group().split()),
+                    source.loc,
+                    len(body),
+                )
             )
         source.loc = None
         return pos
@@ -100,16 +109,23 @@ class _Body:
     def _unreadable(self, pos: int) -> PtxError:
         got = self.text.excerpt(pos)
         if got == "end of text":
-            return PtxError(f"the body of {brief(self.function.name)} is not closed", got=got,
-                            allowed="}")  # fmt: skip
-        return PtxError("not a statement", got=got,
-                        allowed="an instruction or declaration that ends in ;, a label, { or }")  # fmt: skip
+            return PtxError(
+                f"the body of {brief(self.function.name)} is not closed", got=got, allowed="}"
+            )
+        return PtxError(
+            "not a statement",
+            got=got,
+            allowed="an instruction or declaration that ends in ;, a label, { or }",
+        )
 
     def _guard(self, name: str) -> str:
         found = self.scope.find(name)
         if not isinstance(found, Reg) or self.function.registers[found.name] != "pred":
-            raise PtxError("a guard is not a predicate", got=f"@{brief(name)}",
-                           allowed="a register declared with .reg .pred")  # fmt: skip
+            raise PtxError(
+                "a guard is not a predicate",
+                got=f"@{brief(name)}",
+                allowed="a register declared with .reg .pred",
+            )
         return found.name
 
     def _loc(self, found: re.Match[str]) -> None:
@@ -139,8 +155,8 @@ class _Body:
         lists[name] = targets
 
     @staticmethod
-    def _prototype(text: str) -> tuple[tuple[declare.Param, ...], tuple[declare.Param, ...]]:
-        found = _PROTOTYPE.fullmatch(text)
+    def _prototype(text: str) -> tuple[tuple[Param, ...], tuple[Param, ...]]:
+        found = _PROTOTYPE.fullmatch(text.strip())
         if found is None:
             raise PtxError("not a prototype", got=brief(text), allowed="(returns) _ (parameters)")
         returns, params = (declare.parameters(group or "")[0] for group in found.groups())
@@ -151,7 +167,9 @@ class _Body:
             self.open_scopes += 1
             self.scopes += 1
             self.scope = Scope(self.function, self.scope, f".{self.scopes}")
-            self.scope.find_labels(self.text.text, found.end())
+            if self.open_scopes == 2:
+                self.inner_labels = labels_within(self.text.text, found.end())
+            self.scope.add_labels(self.inner_labels.get(found.end(), []))
             return
         self.open_scopes -= 1
         self.scope = self.scope.parent or self.scope
@@ -166,23 +184,30 @@ class _Body:
                 self.function.variables[variable.name] = variable
         elif word not in _IGNORED or word == "loc":
             allowed = " ".join(f".{name}" for name in ("reg", *declare.SPACES, "pragma", "loc"))
-            raise PtxError("not a directive of a body", got=f".{brief(word + content)}",
-                           allowed=allowed)  # fmt: skip
+            raise PtxError(
+                "not a directive of a body", got=f".{brief(word + content)}", allowed=allowed
+            )
 
     def _registers(self, content: str) -> None:
         for name, type, lanes, count in declare.registers(content):
             self.register_count += 1 if count is None else count
             if self.register_count > MAX_REGISTERS:
-                raise PtxError("too many registers", got=brief(name),
-                               allowed=f"at most {MAX_REGISTERS} in a function")  # fmt: skip
+                raise PtxError(
+                    "too many registers",
+                    got=brief(name),
+                    allowed=f"at most {MAX_REGISTERS} in a function",
+                )
             self.scope.declare_register(name, type, lanes, count)
 
     def _call(self, text: str) -> Reg | Sym:
         """Note the call beside its instruction; the operand is the function that is called."""
-        found = _CALL.fullmatch(text)
+        found = _CALL.fullmatch(text.strip())
         if found is None:
-            raise PtxError("not a call", got=brief(text),
-                           allowed="call (return), function, (arguments), prototype;")  # fmt: skip
+            raise PtxError(
+                "not a call",
+                got=brief(text),
+                allowed="call (return), function, (arguments), prototype;",
+            )
         returns, target, arguments, prototype = found.groups()
         (callee,) = operands(target, self.scope)
         if not isinstance(callee, Reg | Sym):

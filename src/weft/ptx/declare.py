@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -21,15 +22,18 @@ OPAQUE = {"texref": 8, "samplerref": 8, "surfref": 8}
 MAX_SIZE = 1 << 32
 MAX_ALIGN = 1 << 16
 MAX_DIMENSIONS = 16
+MAX_HEAD = 1000  # characters of qualifiers: what is remembered stays small
 LANES = {"v2": 2, "v4": 4, "v8": 8}
 
 _QUALIFIER = re.compile(
     r"\s*\.([A-Za-z]\w*)(?:::\w+)?\s*(\((?:[^()]|\([^()]*\))*\)|[0-9]{1,10}(?!\w)|\[[0-9]{1,2}\])?",
     re.A,
 )
+_QUALIFIERS = re.compile(rf"(?:{_QUALIFIER.pattern})*", re.A)
 _DECLARATOR = re.compile(rf"\s*({NAME})((?:\s*\[[^\]=]*\])*)\s*", re.A)
-_REGISTER = re.compile(rf"\s*({NAME})\s*(?:<\s*([0-9]{{1,20}})\s*>)?\s*", re.A)
+_REGISTER = re.compile(rf"({NAME})(?:\s*<\s*([0-9]{{1,20}})\s*>)?", re.A)
 _PARAMETER = re.compile(r"\.(param|reg)(?!\w)", re.A)
+_BLANKS = re.compile(r"\s*")
 _BRACE = re.compile(r"[{}]")
 _TYPES = " ".join(f".{name}" for name in SIZES)
 
@@ -54,12 +58,19 @@ class Qualifiers:
 
 def qualifiers(text: str) -> Qualifiers:
     """Read the qualifiers that `text` starts with; `end` is where they stop."""
+    head = _QUALIFIERS.match(text)
+    found = _read_qualifiers(head.group() if head and head.end() < MAX_HEAD else "")
+    if not found.type:
+        raise PtxError("a declaration has no type", got=brief(text) or "nothing", allowed=_TYPES)
+    return found
+
+
+@functools.lru_cache(maxsize=64)  # modules declare hundreds of variables with the same few heads
+def _read_qualifiers(text: str) -> Qualifiers:
     found = Qualifiers()
     while mark := _QUALIFIER.match(text, found.end):
         _apply(found, mark.group(1), mark.group(2) or "")
         found.end = mark.end()
-    if not found.type:
-        raise PtxError("a declaration has no type", got=brief(text) or "nothing", allowed=_TYPES)
     return found
 
 
@@ -67,8 +78,11 @@ def _apply(found: Qualifiers, word: str, argument: str) -> None:
     if word == "align":
         align = int(argument) if argument.isdigit() else 0
         if not 0 < align <= MAX_ALIGN or align & (align - 1):
-            raise PtxError("not an alignment", got=f".align {brief(argument)}",
-                           allowed=f"a power of two up to {MAX_ALIGN}")  # fmt: skip
+            raise PtxError(
+                "not an alignment",
+                got=f".align {brief(argument)}",
+                allowed=f"a power of two up to {MAX_ALIGN}",
+            )
         if found.is_pointer:
             found.pointer_align = align
         else:
@@ -102,8 +116,9 @@ def variables(space: str, text: str, linkage: str = "") -> list[Variable]:
         if pos == len(text):
             return found
         if text[pos] != ",":
-            raise PtxError("a declaration is not well formed", got=brief(text[pos:]),
-                           allowed=", or ;")  # fmt: skip
+            raise PtxError(
+                "a declaration is not well formed", got=brief(text[pos:]), allowed=", or ;"
+            )
         pos += 1
 
 
@@ -134,9 +149,8 @@ def _extent(text: str) -> int:
 
 def _initialiser(text: str, pos: int) -> tuple[int, str]:
     """Where the initialiser at `pos` ends, and its text."""
-    rest = text[pos:].lstrip()
-    start = len(text) - len(rest)
-    if rest[:1] != "{":
+    start = _after_blanks(text, pos)
+    if text[start : start + 1] != "{":
         end = text.find(",", start)
         end = len(text) if end < 0 else end
         return end, text[start:end]
@@ -144,9 +158,13 @@ def _initialiser(text: str, pos: int) -> tuple[int, str]:
     for mark in _BRACE.finditer(text, start):
         depth += 1 if mark.group() == "{" else -1
         if depth == 0:
-            after = len(text) - len(text[mark.end() :].lstrip())
-            return after, text[start : mark.end()]
-    raise PtxError("an initialiser is not closed", got=brief(rest), allowed="{ ... }")
+            return _after_blanks(text, mark.end()), text[start : mark.end()]
+    raise PtxError("an initialiser is not closed", got=brief(text[start:]), allowed="{ ... }")
+
+
+def _after_blanks(text: str, pos: int) -> int:
+    found = _BLANKS.match(text, pos)
+    return found.end() if found else pos
 
 
 def _variable(
@@ -171,8 +189,9 @@ def _variable(
 def _bytes(head: Qualifiers, shape: tuple[int | None, ...]) -> int:
     size = head.size * math.prod(extent or 0 for extent in shape)
     if size > MAX_SIZE:
-        raise PtxError("a variable is too large", got=f"{size} bytes",
-                       allowed=f"at most {MAX_SIZE} bytes")  # fmt: skip
+        raise PtxError(
+            "a variable is too large", got=f"{size} bytes", allowed=f"at most {MAX_SIZE} bytes"
+        )
     return size
 
 
@@ -190,8 +209,11 @@ def parameters(text: str) -> tuple[list[Param], int]:
 def _parameter(text: str, offset: int) -> Param:
     space = _PARAMETER.match(text)
     if space is None:
-        raise PtxError("not a parameter", got=brief(text) or "nothing",
-                       allowed=".param .type name, or .reg .type name")  # fmt: skip
+        raise PtxError(
+            "not a parameter",
+            got=brief(text) or "nothing",
+            allowed=".param .type name, or .reg .type name",
+        )
     head = qualifiers(text[space.end() :])
     tail = text[space.end() + head.end :]
     mark = _declarator(tail, 0)
@@ -211,13 +233,17 @@ def registers(text: str) -> list[tuple[str, str, int, int | None]]:
     head = qualifiers(text)
     found: list[tuple[str, str, int, int | None]] = []
     for piece in text[head.end :].split(","):
-        mark = _REGISTER.fullmatch(piece)
+        mark = _REGISTER.fullmatch(piece.strip())
         if mark is None:
-            raise PtxError("not a register", got=brief(piece) or "nothing",
-                           allowed="a name or %name<count>")  # fmt: skip
+            raise PtxError(
+                "not a register", got=brief(piece) or "nothing", allowed="a name or %name<count>"
+            )
         count = int(mark.group(2)) if mark.group(2) else None
         if count is not None and count > MAX_REGISTERS:
-            raise PtxError("too many registers", got=brief(piece),
-                           allowed=f"at most {MAX_REGISTERS} in a function")  # fmt: skip
+            raise PtxError(
+                "too many registers",
+                got=brief(piece),
+                allowed=f"at most {MAX_REGISTERS} in a function",
+            )
         found.append((mark.group(1), head.type, head.lanes, count))
     return found

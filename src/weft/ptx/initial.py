@@ -16,11 +16,12 @@ Relocation = tuple[int, str, int, bool]
 MAX_BYTES = 1 << 26
 _FORMATS = {"f32": "<f", "f64": "<d"}
 _PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,19})"
+_PLAIN_SCALAR = re.compile(_PLAIN_INTEGER, re.A)
 _PLAIN = re.compile(rf"\{{\s*{_PLAIN_INTEGER}(?:\s*,\s*{_PLAIN_INTEGER})*\s*\}}", re.A)
 _PIECE = re.compile(r"[{},]|[^{},]+")
 _OFFSET = r"(?:([-+])\s*([0-9]\w{0,20}))?"
 _SYMBOL = re.compile(rf"(generic\s*\(\s*)?({NAME})\s*{_OFFSET}\s*(?(1)\))\s*{_OFFSET}", re.A)
-_MASKED = re.compile(rf"(0[xX][0-9a-fA-F]{{2,16}})\s*\((\s*[^()]*(?:\([^()]*\))?[^()]*)\)", re.A)
+_MASKED = re.compile(r"(0[xX][0-9a-fA-F]{2,16})\s*\(([^()]*(?:\([^()]*\)[^()]*)?)\)", re.A)
 _ALLOWED = "literals, symbol+8, generic(symbol), 0xFF(symbol) and nested { }"
 
 
@@ -32,7 +33,9 @@ def initial(
     `shape` is the extents of the array, the outermost None where the initialiser decides it.
     """
     text = text.strip()
-    if len(shape) == 1 and type[0] not in "f" and _PLAIN.fullmatch(text):
+    if not shape and type[0] != "f" and _PLAIN_SCALAR.fullmatch(text):
+        return _little_endian(int(text), SIZES[type]), ()
+    if len(shape) == 1 and type[0] != "f" and _PLAIN.fullmatch(text):
         return _plain(text, SIZES[type], shape[0]), ()
     filler = _Filler(type, shape)
     filler.fill(text)
@@ -44,8 +47,11 @@ def _plain(text: str, size: int, extent: int | None) -> bytes:
     values = text[1:-1].split(",")
     if extent is not None and len(values) > extent:
         raise _too_many(extent)
-    mask = (1 << (8 * size)) - 1
-    return b"".join([(int(value) & mask).to_bytes(size, "little") for value in values])
+    return b"".join([_little_endian(int(value), size) for value in values])
+
+
+def _little_endian(value: int, size: int) -> bytes:
+    return (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
 
 
 def _too_many(extent: object) -> PtxError:
@@ -68,12 +74,15 @@ class _Filler:
             piece = found.group().strip()
             if not piece:
                 continue
-            if ended or (piece == ",") == ready and piece != "}":
+            if ended or ((piece == ",") == ready and piece != "}"):
                 raise self._refused(piece)
             if piece == "{":
                 if len(starts) == len(self.spans):
-                    raise PtxError("an initialiser is nested too deep", got=brief(text),
-                                   allowed=f"{len(self.spans)} levels")  # fmt: skip
+                    raise PtxError(
+                        "an initialiser is nested too deep",
+                        got=brief(text),
+                        allowed=f"{len(self.spans)} levels",
+                    )
                 starts.append(offset)
             elif piece == "}":
                 if not starts:
@@ -98,6 +107,7 @@ class _Filler:
         if offset + self.size > MAX_BYTES:
             raise PtxError("an initialiser is too large", allowed=f"at most {MAX_BYTES} bytes")
         self.data.extend(bytes(offset - len(self.data)))
+        piece = " ".join(piece.split())  # the patterns below are slow on long runs of blanks
         masked = _MASKED.fullmatch(piece)
         symbol = _SYMBOL.fullmatch(masked.group(2).strip() if masked else piece)
         if symbol is None:
@@ -106,21 +116,24 @@ class _Filler:
         else:
             self._put_symbol(symbol, int(masked.group(1), 16) if masked else None, piece, offset)
 
-    def _put_symbol(
-        self, symbol: re.Match[str], mask: int | None, piece: str, offset: int
-    ) -> None:
+    def _put_symbol(self, symbol: re.Match[str], mask: int | None, piece: str, offset: int) -> None:
         generic, name, sign, amount, sign2, amount2 = symbol.groups()
         addend = _signed(sign, amount) + _signed(sign2, amount2)
         relocation = (offset - self.masked_bytes, name, addend, bool(generic))
         if mask is None:
             self._end_of_address()
             if self.size not in (4, 8):
-                raise PtxError("an address needs 4 or 8 bytes", got=brief(piece),
-                               allowed=f"0xFF({name}), 0xFF00({name}), ... byte by byte")  # fmt: skip
+                raise PtxError(
+                    "an address needs 4 or 8 bytes",
+                    got=brief(piece),
+                    allowed=f"0xFF({name}), 0xFF00({name}), ... byte by byte",
+                )
             relocation = (offset, name, addend, bool(generic))
-        elif mask != 0xFF << (8 * self.masked_bytes) or self.size != 1:
-            raise self._refused(piece)
-        elif self.masked_bytes and self.relocations[-1] != relocation:
+        elif (
+            mask != 0xFF << (8 * self.masked_bytes)
+            or self.size != 1
+            or (self.masked_bytes and self.relocations[-1] != relocation)
+        ):
             raise self._refused(piece)
         if mask is None or self.masked_bytes == 0:
             self.relocations.append(relocation)
@@ -130,13 +143,16 @@ class _Filler:
 
     def _end_of_address(self) -> None:
         if self.masked_bytes:
-            raise PtxError("an address is given in part", got=f"{self.masked_bytes} bytes of it",
-                           allowed="all eight bytes, 0xFF(f) to 0xFF00000000000000(f)")  # fmt: skip
+            raise PtxError(
+                "an address is given in part",
+                got=f"{self.masked_bytes} bytes of it",
+                allowed="all eight bytes, 0xFF(f) to 0xFF00000000000000(f)",
+            )
 
     def _value(self, piece: str) -> bytes:
         value = literal(piece)
         if isinstance(value, Imm) and self.type not in _FORMATS:
-            return (value.value & ((1 << (8 * self.size)) - 1)).to_bytes(self.size, "little")
+            return _little_endian(value.value, self.size)
         if isinstance(value, FloatImm) and value.width == 8 * self.size:
             if self.type[0] in "fb":
                 return value.bits.to_bytes(self.size, "little")

@@ -22,6 +22,7 @@ class Text:
     def __init__(self, text: str, name: str, sources: Mapping[str, str]) -> None:
         self.name, self.sources = name, sources
         self.pos = 0
+        self._counted = (0, 1)  # the last position whose line was asked for, and that line
         self.loc: SourceLine | None = None
         self.text = text  # so that an open comment can be located
         self.text = _COMMENT.sub(self._without_comment, text.rstrip("\0"))
@@ -45,7 +46,10 @@ class Text:
 
     def line_at(self, pos: int) -> int:
         """The line number, from 1, of a position."""
-        return self.text.count("\n", 0, pos) + 1
+        known, line = self._counted if self._counted[0] <= pos else (0, 1)
+        line += self.text.count("\n", known, pos)
+        self._counted = (pos, line)
+        return line
 
     def excerpt(self, pos: int) -> str:
         """The rest of the line at `pos`, shortened, to quote in an error."""

@@ -69,7 +69,7 @@ class Lines:
         return line
 
     def _line(self, place: _Place, outer: SourceLine | None, function: str) -> SourceLine:
-        key = (function, place, id(outer))  # the line that is kept holds `outer`, so its id stays its own
+        key = (function, place, id(outer))  # the line that is kept keeps `outer` alive
         if key not in self._made:
             file, line, column = place
             name = self.files.get(file, f"file {file}")

@@ -16,9 +16,11 @@ _INTEGER = r"(?:0[xX][0-9a-fA-F]{1,32}|0[bB][01]{1,128}|0[0-7]{0,43}|[1-9][0-9]{
 _SIGNED = re.compile(rf"(-?)({_INTEGER})", re.A)
 _BITS = re.compile(r"(-?)0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))", re.A)
 _DECIMAL = re.compile(
-    r"-?(?:[0-9]{1,400}\.[0-9]{0,400}(?:[eE][-+]?[0-9]{1,5})?|[0-9]{1,400}[eE][-+]?[0-9]{1,5})", re.A
+    r"-?[0-9]{1,400}(?:\.[0-9]{0,400}(?:[eE][-+]?[0-9]{1,5})?|[eE][-+]?[0-9]{1,5})", re.A
 )
-_TOKEN = re.compile(rf"\s*(?:({_INTEGER})|(<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^~!()]|WARP_SZ))", re.A)
+_TOKEN = re.compile(
+    rf"\s*(?:({_INTEGER})|(<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^~!()]|WARP_SZ))", re.A
+)
 _MAX_TOKENS = 128  # nesting stays far from Python's own recursion limit
 _LIMIT = 1 << 64
 _ALLOWED = "integers (10, 0x1F, 017, 0b11, 7U), floats (0f3F800000, 0d..., 1.5), (1 << 4)"
@@ -116,7 +118,7 @@ class _Expression:
         return result
 
     def _refused(self) -> PtxError:
-        return PtxError("not an operand", got=brief(self.text) or "nothing", allowed=_ALLOWED)
+        return PtxError("not a number", got=brief(self.text) or "nothing", allowed=_ALLOWED)
 
     def _take(self) -> str:
         if self.next >= len(self.tokens):

@@ -29,8 +29,9 @@ _MAX_NESTING = 4  # `[map, {x, y}]` is the deepest that PTX has
 _SINK = Sink()
 _NAMED = re.compile(rf"({NAME})(?:\.(\w+))?(?:\s*([-+]\s*\S.*))?", re.A | re.S)
 _PAIR = re.compile(rf"(\{{[^{{}}]*\}}|{NAME}(?:\.\w+)?)\s*\|\s*({NAME})", re.A)
+_LITERAL_STARTS = frozenset("0123456789-+~(")
 _BRACKET = re.compile(r"[,{}\[\]()]")
-_COMMA_INSIDE = re.compile(r"\[[^\]]*,")
+_COMMA_INSIDE = re.compile(r"\[[^\[\],]*,")
 _ALLOWED = "a register, a literal, a name, [address], {a, b}, d|p, !p or _"
 
 
@@ -40,7 +41,9 @@ def operands(text: str, scope: Scope) -> tuple[Operand, ...]:
     for piece in split(text):
         operand = memo.get(piece)
         if operand is None:
-            operand = memo[piece] = _operand(piece.strip(), scope, 0)
+            spelled = piece.strip()
+            operand = memo.get(spelled) or _operand(spelled, scope, 0)
+            memo[piece] = memo[spelled] = operand
         found.append(operand)
     return tuple(found)
 
@@ -66,6 +69,8 @@ def _operand(text: str, scope: Scope, depth: int) -> Operand:
     if depth > _MAX_NESTING:
         raise PtxError("an operand is nested too deep", got=brief(text), allowed=_ALLOWED)
     first = text[:1]
+    if first == "%" and text[1:].isalnum() and (plain := scope.find(text)):
+        return plain  # a register, as most operands are
     if first == "[" and text[-1] == "]":
         return _address(text[1:-1], scope, depth)
     if "|" in text and (pair := _PAIR.fullmatch(text)):
@@ -77,14 +82,14 @@ def _operand(text: str, scope: Scope, depth: int) -> Operand:
         return Not(_operand(text[1:].lstrip(), scope, depth + 1))
     named = _NAMED.fullmatch(text)
     if named is None:
-        return literal(text)
+        if first in _LITERAL_STARTS:
+            return literal(text)
+        raise PtxError("not an operand", got=brief(text) or "nothing", allowed=_ALLOWED)
     name, element, offset = named.groups()
     return _SINK if text == "_" else _named(name, element, offset, text, scope)
 
 
-def _named(
-    name: str, element: str | None, offset: str | None, text: str, scope: Scope
-) -> Operand:
+def _named(name: str, element: str | None, offset: str | None, text: str, scope: Scope) -> Operand:
     meaning = scope.find_element(name, element) if element else scope.find(name)
     if meaning is None:
         meaning = _undeclared(name, element, text, scope)
@@ -123,8 +128,9 @@ def _address(text: str, scope: Scope, depth: int) -> Operand:
         base = _operand(text[: named.start(3)].rstrip(), scope, depth + 1)
         offset = _offset(named.group(3))
     if not isinstance(base, Reg | Sym | Imm):
-        raise PtxError("not an address", got=brief(f"[{text}]"),
-                       allowed="[register+4], [variable+4] or [0x10]")  # fmt: skip
+        raise PtxError(
+            "not an address", got=brief(f"[{text}]"), allowed="[register+4], [variable+4] or [0x10]"
+        )
     return Mem(base, offset)
 
 

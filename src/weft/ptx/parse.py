@@ -22,6 +22,7 @@ TUNING = (
 )  # fmt: skip
 """Performance directives between a function's header and its body."""
 
+_NAMES = re.compile(NAME, re.A)
 _WORD = re.compile(r"[\s;]*\.([a-z_]\w*)", re.A)
 _VERSION = re.compile(r"\s*([0-9]{1,3}\.[0-9]{1,3})(?![\w.])", re.A)
 _TARGET = re.compile(r"\s*([a-z]\w*(?:[ \t]*,\s*[a-z]\w*)*)", re.A)
@@ -31,8 +32,8 @@ _SECTION = re.compile(r"\s*\.?[\w.$]+\s*\{[^{}]*\}", re.A)
 _TO_SEMICOLON = re.compile(r"([^;]*);")
 _ALIAS = re.compile(rf"\s*({NAME})\s*,\s*({NAME})\s*;", re.A)
 _HEADER = re.compile(
-    rf"\s*(?:\.attribute\s*\((?:[^()]|\([^()]*\))*\))?\s*(?:\(([^()]*)\))?"
-    rf"\s*({NAME})\s*(?:\(([^()]*)\))?",
+    rf"\s*(?:\.attribute\s*\((?:[^()]|\([^()]*\))*\)\s*)?(?:\(([^()]*)\)\s*)?"
+    rf"({NAME})(?:\s*\(([^()]*)\))?",
     re.A,
 )
 _TUNING = re.compile(
@@ -76,8 +77,9 @@ class _Reader:
         while (start := self._skip_semicolons(pos)) < len(self.text):
             pos = self._statement(start)
         if not self.module.version:
-            raise PtxError("PTX starts with its version", got=self.source.excerpt(0),
-                           allowed=".version 8.0")  # fmt: skip
+            raise PtxError(
+                "PTX starts with its version", got=self.source.excerpt(0), allowed=".version 8.0"
+            )
         self._resolve_aliases()
         self._check_names()
         return self.module
@@ -94,8 +96,9 @@ class _Reader:
         found = _WORD.match(self.text, pos)
         word = found.group(1) if found else ""
         if found and not self.module.version and word != "version":
-            raise PtxError("PTX starts with its version", got=self.source.excerpt(pos),
-                           allowed=".version 8.0")  # fmt: skip
+            raise PtxError(
+                "PTX starts with its version", got=self.source.excerpt(pos), allowed=".version 8.0"
+            )
         if found and word in LINKAGES:
             self.linkage = word
             return found.end()
@@ -103,8 +106,11 @@ class _Reader:
             return self._variables(word, found.end())
         if found is None or word not in self.handlers:
             known = (*self.handlers, *LINKAGES, *declare.SPACES)
-            raise PtxError("not a statement of a module", got=self.source.excerpt(pos),
-                           allowed=" ".join(f".{name}" for name in known))  # fmt: skip
+            raise PtxError(
+                "not a statement of a module",
+                got=self.source.excerpt(pos),
+                allowed=" ".join(f".{name}" for name in known),
+            )
         end = self.handlers[word](found.end())
         self.linkage = ""
         return end
@@ -112,8 +118,11 @@ class _Reader:
     def _expect(self, pattern: re.Pattern[str], pos: int, allowed: str) -> re.Match[str]:
         found = pattern.match(self.text, pos)
         if found is None:
-            raise PtxError("a directive is not well formed",
-                           got=self.source.excerpt(self.source.pos), allowed=allowed)  # fmt: skip
+            raise PtxError(
+                "a directive is not well formed",
+                got=self.source.excerpt(self.source.pos),
+                allowed=allowed,
+            )
         return found
 
     def _version(self, pos: int) -> int:
@@ -176,8 +185,11 @@ class _Reader:
         elif self.text[pos : pos + 1] == ";":
             pos += 1
         else:
-            raise PtxError(f"{brief(name)} has neither a body nor a ;",
-                           got=self.source.excerpt(pos), allowed="{ ... } or ;")  # fmt: skip
+            raise PtxError(
+                f"{brief(name)} has neither a body nor a ;",
+                got=self.source.excerpt(pos),
+                allowed="{ ... } or ;",
+            )
         self._add(function)
         return pos
 
@@ -187,8 +199,11 @@ class _Reader:
             if word in TUNING and values[:1] != '"':
                 function.directives[word] = tuple(map(int, values.split(","))) if values else ()
             elif word != "pragma":
-                raise PtxError("not a directive of a function", got=self.source.excerpt(pos),
-                               allowed=" ".join(f".{known}" for known in TUNING))  # fmt: skip
+                raise PtxError(
+                    "not a directive of a function",
+                    got=self.source.excerpt(pos),
+                    allowed=" ".join(f".{known}" for known in TUNING),
+                )
             pos = found.end()
         return self.source.skip_blank(pos)
 
@@ -208,19 +223,28 @@ class _Reader:
             self.module.functions[name] = replace(self.module.functions[original], name=name)
 
     def _check_names(self) -> None:
-        """Every name that a body took from outside must be a function or a variable."""
+        """Every name that a body or an initialiser took from outside must be declared."""
+        known = self.module.functions.keys() | self.module.variables.keys()
         for function, names in self.outside.items():
-            for name in sorted(names):
-                if name not in self.module.functions and name not in self.module.variables:
-                    self._undeclared(self.module.functions[function], name)
+            if names - known:
+                raise self._undeclared(self.module.functions[function], min(names - known))
+        for variable in self.module.variables.values():
+            for _, name, _, _ in variable.relocations:
+                if name not in known:
+                    self.source.pos = max(0, self.text.find(variable.name))
+                    raise PtxError(
+                        f"the initialiser of {brief(variable.name)} names something unknown",
+                        got=brief(name),
+                        allowed="a variable or a function of the module",
+                    )
 
-    def _undeclared(self, function: Function, name: str) -> None:
-        word = re.compile(rf"(?<![\w$%]){re.escape(name)}(?![\w$])", re.A)
+    def _undeclared(self, function: Function, name: str) -> PtxError:
         users = (item for item in function.body if isinstance(item, Instruction))
-        user = next((item for item in users if word.search(item.text)), None)
+        user = next((item for item in users if name in _NAMES.findall(item.text)), None)
         self.source.loc = user.loc if user else None
-        raise self.source.locate(
-            PtxError(f"{brief(name)} is not declared", got=brief(user.text if user else name),
-                     allowed="a label of the function, a variable or a function"),
-            line=user.ptx_line if user else 0,
-        )  # fmt: skip
+        error = PtxError(
+            f"{brief(name)} is not declared",
+            got=brief(user.text if user else name),
+            allowed="a label of the function, a variable or a function",
+        )
+        return self.source.locate(error, line=user.ptx_line if user else 0)

@@ -14,7 +14,6 @@ MAX_DEPTH = 64
 COMPONENTS = {"x": "x", "y": "y", "z": "z", "w": "w", "r": "x", "g": "y", "b": "z", "a": "w"}
 """Spellings of the elements of a vector register."""
 
-_NUMBERED = re.compile(r"(.*[^0-9])(0|[1-9][0-9]{0,6})", re.A)
 # Starting only where a word starts keeps the scan linear in the length of a name.
 _BRACE_OR_LABEL = re.compile(rf"([{{}}])|(?<![\w$%:.])({NAME})\s*:(?!:)", re.A)
 
@@ -40,18 +39,9 @@ class Scope:
         if self.depth > MAX_DEPTH:
             raise PtxError("scopes are nested too deep", allowed=f"at most {MAX_DEPTH} levels")
 
-    def find_labels(self, text: str, pos: int) -> None:
-        """Note the labels of the scope that opens at `pos`: they may be used before they stand."""
-        depth = 0
-        for found in _BRACE_OR_LABEL.finditer(text, pos):
-            brace = found.group(1)
-            if brace is None:
-                if depth == 0:
-                    self.symbols[found.group(2)] = found.group(2) + self.suffix
-                continue
-            depth += 1 if brace == "{" else -1
-            if depth < 0:
-                return
+    def add_labels(self, names: list[str]) -> None:
+        """Note the labels of this scope when it opens: they may be used before they stand."""
+        self.symbols.update((name, name + self.suffix) for name in names)
 
     def declare(self, name: str) -> str:
         """Take `name` for a variable or a parameter; gives the name it has in the function."""
@@ -80,14 +70,14 @@ class Scope:
 
     def find(self, name: str) -> Operand | None:
         """What `name` means here, looking outwards; None where nothing of the function has it."""
-        numbered = _NUMBERED.fullmatch(name)
+        prefix, number = _split_number(name)
         scope: Scope | None = self
         while scope is not None:
             if name in scope.registers:
                 return scope.use(name, scope.registers[name])
-            if numbered and numbered.group(1) in scope.ranges:
-                count, type = scope.ranges[numbered.group(1)]
-                if int(numbered.group(2)) < count:
+            if prefix in scope.ranges:
+                count, type = scope.ranges[prefix]
+                if number < count:
                     return scope.use(name, type)
             if name in scope.symbols:
                 return Sym(scope.symbols[name])
@@ -117,3 +107,32 @@ class Scope:
         unique = name + self.suffix
         self.function.registers[unique] = type
         return Reg(unique)
+
+
+def _split_number(name: str) -> tuple[str, int]:
+    """`%r12` as `%r` and 12; a number of a range is written without leading zeros."""
+    prefix = name.rstrip("0123456789")
+    digits = name[len(prefix) :]
+    if not digits or len(digits) > 7 or (digits[0] == "0" and digits != "0"):
+        return "", 0
+    return prefix, int(digits)
+
+
+def labels_within(text: str, pos: int) -> dict[int, list[str]]:
+    """The labels of the scope whose `{` ends at `pos` and of all scopes in it, by that position.
+
+    One pass for all of them: nested scopes must not be read again at each level.
+    """
+    found: dict[int, list[str]] = {}
+    open_scopes = [pos]
+    for mark in _BRACE_OR_LABEL.finditer(text, pos):
+        brace, label = mark.groups()
+        if label:
+            found.setdefault(open_scopes[-1], []).append(label)
+        elif brace == "{":
+            open_scopes.append(mark.end())
+        else:
+            open_scopes.pop()
+            if not open_scopes:
+                break
+    return found
