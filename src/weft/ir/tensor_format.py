@@ -1,0 +1,89 @@
+"""The operand formats of tensor cores, and how a vector of their bit patterns is taken apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.ir.builder import Builder, Val
+
+ZERO = -8192
+"""The exponent of a zero operand: below every real sum of two, and a sum of two fits 16 bits."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating format in its register container.
+
+    `unused` low bits of the container are ignored (tf32); `only_nan` formats have no infinity
+    and a single NaN pattern.
+    """
+
+    name: str
+    exponent: int
+    mantissa: int
+    container: str
+    unused: int = 0
+    only_nan: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Width of the container."""
+        return int(self.container[1:])
+
+    @property
+    def bias(self) -> int:
+        return (1 << (self.exponent - 1)) - 1
+
+    @property
+    def special(self) -> int:
+        """The least magnitude pattern, without unused bits, that is not a finite number."""
+        full = ((1 << self.exponent) - 1) << self.mantissa
+        return full | ((1 << self.mantissa) - 1) if self.only_nan else full
+
+
+FORMATS = {
+    f.name: f
+    for f in (
+        Format("f16", 5, 10, "i16"),
+        Format("bf16", 8, 7, "i16"),
+        Format("tf32", 8, 10, "i32", unused=13),
+        Format("f32", 8, 23, "i32"),
+        Format("e4m3", 4, 3, "i8", only_nan=True),
+        Format("e5m2", 5, 2, "i8"),
+    )
+}
+
+
+def magnitude(b: Builder, bits: Val, fmt: Format) -> Val:
+    """The pattern without its sign and its unused bits."""
+    mag = bits & ((1 << (fmt.bits - 1)) - 1)
+    return mag >> fmt.unused if fmt.unused else mag
+
+
+def exponent(b: Builder, mag: Val, fmt: Format) -> Val:
+    """The biased exponent as i16, subnormals as the format's least, `ZERO` for zero."""
+    field = b.umax(mag >> fmt.mantissa, 1)
+    return mag.eq(0).select(b.splat(b.integer("i16", ZERO), mag.n), b.resize(field, "i16"))
+
+
+def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
+    """e4m3 or e5m2 patterns as `half`, exactly; NaN stays NaN."""
+    wide = bits.zext("i16")
+    if fmt.name == "e5m2":
+        return b.reinterpret(wide << 8, "half")
+    mag = wide & 0x7F
+    moved = ((wide & 0x80) << 8) | (mag << 7)
+    # The fields now stand where half has them; only the biases differ, by 8.
+    value = b.bits(b.reinterpret(moved, "half") * b.const("half", 256.0))
+    return b.reinterpret(mag.eq(0x7F).select(b.splat(b.integer("i16", 0x7FFF), bits.n), value), "half")
+
+
+def to_float(b: Builder, bits: Val, fmt: Format) -> Val:
+    """The values as f32, exactly."""
+    if fmt.container == "i8":
+        return b.cast("fpext", fp8_to_half(b, bits, fmt), "float")
+    if fmt.name == "f16":
+        return b.cast("fpext", b.reinterpret(bits, "half"), "float")
+    if fmt.name == "bf16":
+        return b.reinterpret(bits.zext("i32") << 16, "float")
+    return b.reinterpret(bits & -(1 << fmt.unused) if fmt.unused else bits, "float")

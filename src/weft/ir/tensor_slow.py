@@ -1,0 +1,177 @@
+"""The tensor-core step one output at a time: for infinities, NaNs and sums at the ends of f32.
+
+Rare, so it is written for little code: scalar integers, two loops over k for every output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.ir.builder import Builder, Val
+from weft.ir.tensor_format import FORMATS, Format
+
+_NONE = -100_000
+"""An exponent below all others."""
+
+
+class StepLike(Protocol):
+    """What is read of `tensor_step.Step`, which builds on this file."""
+
+    @property
+    def accumulator(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def fraction(self) -> int: ...
+    @property
+    def out_mantissa(self) -> int: ...
+    @property
+    def format(self) -> Format: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class _Number:
+    """One operand taken apart: sign (i1), significand (i64), exponent (i32), and its class."""
+
+    negative: Val
+    significand: Val
+    exponent: Val
+    zero: Val
+    inf: Val
+    nan: Val
+
+
+def call_slow(b: Builder, step: StepLike, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
+    """Calls the function that does the whole tile, on the pointers of the common path."""
+    fn = b.helper(
+        step.name + ".slow",
+        [("ptr", 0)] * 4,
+        None,
+        lambda inner, ps: _tile(inner, step, floor, *ps),
+        attrs="#2",
+    )
+    fn(a, bt, c, d)
+
+
+def _tile(b: Builder, step: StepLike, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
+    acc = FORMATS[step.accumulator]
+    with b.loop(step.rows) as m, b.loop(8) as n:
+        place = _place(step, m, n)
+        addend = _unpack(b, b.load(acc.container, 0, b.at(c, place)), acc)
+        b.store(_output(b, step, floor, a, bt, addend, m, n), b.at(d, place))
+
+
+def _place(step: StepLike, m: Val, n: Val) -> Val:
+    """Byte offset of an accumulator element in its fragment."""
+    if step.accumulator == "f16":
+        return (m * 16 + n * 2).zext("i64")
+    return ((m + (m & 8)) * 16 + (n & 1) * 128 + (n >> 1) * 4).zext("i64")
+
+
+def _output(
+    b: Builder, step: StepLike, floor: int, a: Val, bt: Val, addend: _Number, m: Val, n: Val
+) -> Val:
+    fmt, acc = step.format, FORMATS[step.accumulator]
+    top, total, flags = b.alloca("i32"), b.alloca("i64"), b.alloca("i32")
+    none = b.integer("i32", _NONE)
+    b.store(b.smax(addend.zero.select(none, addend.exponent), floor), top)
+    b.store(_flags(b, addend.nan, addend.inf, addend.negative), flags)
+    with b.loop(step.depth) as k:
+        x, y = _operands(b, step, a, bt, m, n, k)
+        e = (x.zero | y.zero).select(none, x.exponent + y.exponent)
+        b.store(b.smax(b.load("i32", 0, top), e), top)
+        nan = x.nan | y.nan | (x.inf & y.zero) | (x.zero & y.inf)
+        seen = _flags(b, nan, x.inf | y.inf, x.negative ^ y.negative)
+        b.store(b.load("i32", 0, flags) | seen, flags)
+    high = b.load("i32", 0, top)
+    b.store(_align(b, addend, high - addend.exponent - (step.fraction - acc.mantissa)), total)
+    with b.loop(step.depth) as k:
+        x, y = _operands(b, step, a, bt, m, n, k)
+        product = _Number(
+            x.negative ^ y.negative, x.significand * y.significand, x.exponent + y.exponent,
+            x.zero, x.inf, x.nan,
+        )  # fmt: skip
+        cut = _align(b, product, high - product.exponent - (step.fraction - 2 * fmt.mantissa))
+        b.store(b.load("i64", 0, total) + cut, total)
+    kept = step.out_mantissa if step.accumulator == "f32" else acc.mantissa
+    result = _pack(b, b.load("i64", 0, total), high - step.fraction, acc, kept)
+    return _special(b, b.load("i32", 0, flags), result, acc)
+
+
+def _operands(
+    b: Builder, step: StepLike, a: Val, bt: Val, m: Val, n: Val, k: Val
+) -> tuple[_Number, _Number]:
+    fmt, width = step.format, step.block
+    block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
+    out = []
+    for base, rows, row in ((a, step.rows, m), (bt, 8, n)):
+        index = (block * rows + row) * width + rest
+        bits = b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
+        out.append(_unpack(b, bits, fmt))
+    return out[0], out[1]
+
+
+def _unpack(b: Builder, bits: Val, fmt: Format) -> _Number:
+    x = b.resize(bits, "i32") >> fmt.unused
+    m = fmt.mantissa
+    mag = x & ((1 << (fmt.exponent + m)) - 1)
+    field, frac = mag >> m, mag & ((1 << m) - 1)
+    sig = field.eq(0).select(frac, frac | (1 << m)).zext("i64")
+    never = b.integer("i1", 0)
+    nan = mag.uge(fmt.special) if fmt.only_nan else mag.ugt(fmt.special)
+    inf = never if fmt.only_nan else mag.eq(fmt.special)
+    negative = (x >> (fmt.exponent + m)).trunc("i1")
+    return _Number(negative, sig, b.umax(field, 1) - fmt.bias, mag.eq(0), inf, nan)
+
+
+def _align(b: Builder, v: _Number, down: Val) -> Val:
+    """The significand times 2^-down, cut toward zero, with its sign."""
+    right = v.significand >> b.smin(b.smax(down, 0), 63).zext("i64")
+    left = v.significand << b.smin(b.smax(0 - down, 0), 40).zext("i64")
+    size = down.sge(0).select(right, left)
+    return v.negative.select(0 - size, size)
+
+
+def _pack(b: Builder, total: Val, unit: Val, acc: Format, kept: int) -> Val:
+    """total * 2^unit with `kept` mantissa bits: cut for f32, to nearest even for f16."""
+    size = b.intrinsic("abs", [total], extra="false")
+    msb = 63 - b.intrinsic("ctlz", [size], extra="false").trunc("i32")
+    e = b.smax(msb + unit, 1 - acc.bias)
+    down = e - kept - unit
+    right = b.smin(b.smax(down, 0), 62).zext("i64")
+    q = down.sge(0).select(size >> right, size << b.smin(b.smax(0 - down, 0), 62).zext("i64"))
+    if acc.name == "f16":
+        rest = size - (q << right)
+        half = b.integer("i64", 1) << b.smax(right - 1, 0)
+        up = rest.ugt(half) | (rest.eq(half) & (q & 1).ne(0))
+        q = q + (up & down.sgt(0)).zext("i64")
+    field = (e + (acc.bias - 1)).zext("i64") << kept
+    bits = q.uge(1 << kept).select(field + q, q)
+    inf = ((1 << acc.exponent) - 1) << kept
+    bits = b.umin(bits, inf) << (acc.mantissa - kept)
+    signed = bits | (total.slt(0).zext("i64") << (acc.bits - 1))
+    return bits.eq(0).select(bits, signed).trunc(acc.container)
+
+
+_PLUS, _MINUS, _NAN = 1, 2, 4
+
+
+def _flags(b: Builder, nan: Val, inf: Val, negative: Val) -> Val:
+    sign = negative.select(b.integer("i32", _MINUS), _PLUS)
+    return nan.select(b.integer("i32", _NAN), inf.select(sign, 0))
+
+
+def _special(b: Builder, flags: Val, finite: Val, acc: Format) -> Val:
+    """NaN before infinity before the finite result; both infinities are a NaN."""
+    inf = b.integer(acc.container, acc.special)
+    minus = b.integer(acc.container, acc.special | (1 << (acc.bits - 1)))
+    nan = b.integer(acc.container, (1 << (acc.bits - 1)) - 1)
+    result = flags.eq(0).select(finite, flags.eq(_PLUS).select(inf, flags.eq(_MINUS).select(minus, nan)))
+    return result
