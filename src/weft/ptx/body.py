@@ -49,14 +49,20 @@ class _Body:
         self.scope = Scope(function)
         self.scopes = 0
         self.register_count = 0
+        self.index = 0
+        self.counted, self.line = 0, 1
         self.labels: set[str] = set()
         self.inner_labels: dict[int, list[str]] = {}
         self.open_scopes = 1
         self.parts: dict[str, tuple[str, ...]] = {}
         self.handlers: dict[int, Callable[[re.Match[str]], None]] = {
-            _LOC: self._loc, _LABEL: self._label, _LIST: self._list,
-            _BRACE: self._brace, _DIRECTIVE: self._directive,
-        }  # fmt: skip
+            _INSTRUCTION: self._instruction,
+            _LOC: self._loc,
+            _LABEL: self._label,
+            _LIST: self._list,
+            _BRACE: self._brace,
+            _DIRECTIVE: self._directive,
+        }
         lines.start_function()
         for param in (*function.params, *function.returns):
             if param.is_register:
@@ -65,46 +71,37 @@ class _Body:
                 self.scope.declare(param.name)
 
     def read(self, pos: int) -> int:
-        """The loop that every statement passes: kept flat, because it decides the speed."""
-        source, statement, text = self.text, _STATEMENT.match, self.text.text
-        body, handlers, parts = self.function.body, self.handlers, self.parts
-        counted, line = pos, source.line_at(pos)
+        source, text, handlers = self.text, self.text.text, self.handlers
+        self.counted, self.line = pos, source.line_at(pos)
         while self.open_scopes:
             source.pos = pos
-            found = statement(text, pos)
+            found = _STATEMENT.match(text, pos)
             if found is None:
                 raise self._unreadable(pos)
-            kind = found.lastindex
+            handlers[found.lastindex or 0](found)
             pos = found.end()
-            if kind != _INSTRUCTION:
-                handlers[kind or 0](found)
-                continue
-            negated, guard, opcode, arguments = found.group(1, 2, 3, 4)
-            start = found.start(3)
-            line += text.count("\n", counted, start)
-            counted = start
-            pieces = parts.get(opcode)
-            if pieces is None:
-                pieces = parts[opcode] = tuple(opcode.split("."))
-            if pieces[0] == "call":
-                given: tuple[Operand, ...] = (self._call(arguments),)
-            else:
-                given = operands(arguments, self.scope) if arguments.strip() else ()
-            body.append(
-                Instruction(
-                    opcode,
-                    pieces,
-                    given,
-                    self._guard(guard) if guard else None,
-                    negated == "!",
-                    line,
-                    " ".join(found.group().split()),
-                    source.loc,
-                    len(body),
-                )
-            )
         source.loc = None
         return pos
+
+    def _instruction(self, found: re.Match[str]) -> None:
+        negated, guard, opcode, arguments = found.group(1, 2, 3, 4)
+        start = found.start(3)
+        self.line += self.text.text.count("\n", self.counted, start)
+        self.counted = start
+        parts = self.parts.get(opcode)
+        if parts is None:
+            parts = self.parts[opcode] = tuple(opcode.split("."))
+        if parts[0] == "call":
+            given: tuple[Operand, ...] = (self._call(arguments),)
+        else:
+            given = operands(arguments, self.scope) if arguments.strip() else ()
+        text = " ".join(found.group().split())
+        guard = self._guard(guard) if guard else None
+        negative, loc = negated == "!", self.text.loc
+        self.function.body.append(
+            Instruction(opcode, parts, given, guard, negative, self.line, text, loc, self.index)
+        )
+        self.index += 1
 
     def _unreadable(self, pos: int) -> PtxError:
         got = self.text.excerpt(pos)
@@ -212,7 +209,7 @@ class _Body:
         (callee,) = operands(target, self.scope)
         if not isinstance(callee, Reg | Sym):
             raise PtxError("not something to call", got=brief(target), allowed="a name, a register")
-        self.function.calls[len(self.function.body)] = Call(
+        self.function.calls[self.index] = Call(
             callee,
             self._names(returns),
             self._names(arguments),

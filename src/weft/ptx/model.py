@@ -94,7 +94,10 @@ Operand: TypeAlias = (
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction; `opcode` is its full dotted name, `parts` the pieces of it."""
+    """One instruction; `opcode` is its full dotted name, `parts` the pieces of it.
+
+    `index` counts the instructions of the function, labels left out.
+    """
 
     opcode: str
     parts: tuple[str, ...]
@@ -162,7 +165,10 @@ class Param:
 
 @dataclass(slots=True)
 class Function:
-    """An `.entry` or `.func` with its body (empty for a declaration)."""
+    """An `.entry` or `.func` with its body (empty for a declaration).
+
+    `registers` has the type of each register that the body uses; `calls` is by instruction index.
+    """
 
     name: str
     is_entry: bool

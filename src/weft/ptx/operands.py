@@ -95,6 +95,8 @@ def _named(name: str, element: str | None, offset: str | None, text: str, scope:
         meaning = _undeclared(name, element, text, scope)
     if offset is None:
         return meaning
+    if isinstance(meaning, Imm):
+        return literal(text)  # `WARP_SZ - 1`
     if not isinstance(meaning, Sym):
         raise PtxError("only a variable takes an offset here", got=brief(text), allowed=_ALLOWED)
     return Sym(meaning.name, _offset(offset))
