@@ -278,11 +278,13 @@ class _Reader:
 
     def array(self) -> _Type:
         self.expect("A")
-        extent = f"[{self.take_while(str.isdecimal)}]"
+        extent = self.take_while(str.isdecimal)
+        if self.take("T"):  # a value, which is not remembered as types are
+            extent = str(self.recall(self.template_arguments))
         self.expect("_")
         item = self.type()
         inner = item.right if item.bare else ""
-        return self.remember(_Type(item.left, extent + inner, bare=True))
+        return self.remember(_Type(item.left, f"[{extent}]{inner}", bare=True))
 
     def template_parameter(self) -> _Type:
         self.expect("T")

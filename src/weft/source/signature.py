@@ -58,9 +58,7 @@ def signatures(
     `probes` maps an `extern "C"` kernel to its probe's mangled name. Entries whose types cannot
     be read, or do not agree with the PTX in number, are left out.
     """
-    names: dict[tuple[str, int], tuple[str, ...]] = {}
-    for kernel in written:
-        names.setdefault((kernel.name, len(kernel.parameters)), kernel.parameters)
+    names = _names(written)
     result = {}
     for match in _ENTRY.finditer(ptx):
         entry, declared = match[1], match[2] or ""
@@ -73,6 +71,14 @@ def signatures(
                 for i, (name, type) in enumerate(zip(known, types, strict=True))
             )
     return result
+
+
+def _names(written: Iterable[scan.Kernel]) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Kernel and number of parameters -> their names, where all declarations agree on them."""
+    found: dict[tuple[str, int], set[tuple[str, ...]]] = {}
+    for kernel in written:
+        found.setdefault((kernel.name, len(kernel.parameters)), set()).add(kernel.parameters)
+    return {which: names.pop() for which, names in found.items() if len(names) == 1}
 
 
 def _types(entry: str, probed: str | None) -> tuple[str, ...] | None:

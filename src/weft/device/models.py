@@ -1,0 +1,119 @@
+"""The GPUs that can be simulated: their sizes, limits and ceilings, read from `models.toml`."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from weft.errors import LaunchError
+
+DEFAULT = "h200"
+
+
+@dataclass(frozen=True)
+class GpuModel:
+    """One GPU. Sizes are in bytes unless a name says otherwise.
+
+    tensor            type of the inputs -> dense tensor-core rate, 10^12 operations a second
+    shared_per_block  the most that a block may ask for; above `static_shared_per_block` it must
+                      be dynamic
+    reserved_shared   shared memory that the system takes from an SM for each resident block
+    compile_for       the architecture to give the compiler for this GPU
+    """
+
+    key: str
+    name: str
+    source: str
+    compute_capability: tuple[int, int]
+    compile_for: str
+    sms: int
+    cores_per_sm: int
+    fp64_per_sm: int
+    base_mhz: int | None
+    boost_mhz: int
+    memory: int
+    memory_gb_per_s: float
+    l2: int
+    l1_per_sm: int
+    shared_per_sm: int
+    shared_per_block: int
+    reserved_shared: int
+    max_warps_per_sm: int
+    max_blocks_per_sm: int
+    tensor: Mapping[str, float]
+    static_shared_per_block: int = 48 * 1024
+    registers_per_sm: int = 65536
+    registers_per_block: int = 65536
+    registers_per_thread: int = 255
+    max_threads_per_block: int = 1024
+    max_block: tuple[int, int, int] = (1024, 1024, 64)
+    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    warp_size: int = 32
+    constant_memory: int = 64 * 1024
+
+    @property
+    def max_threads_per_sm(self) -> int:
+        return self.max_warps_per_sm * self.warp_size
+
+    @property
+    def cores(self) -> int:
+        return self.sms * self.cores_per_sm
+
+    @property
+    def fp32_tflops(self) -> float:
+        """Peak of plain f32 fused multiply-adds at the boost clock."""
+        return self.cores * 2 * self.boost_mhz / 1e6
+
+    @property
+    def fp64_tflops(self) -> float:
+        return self.sms * self.fp64_per_sm * 2 * self.boost_mhz / 1e6
+
+
+def names() -> list[str]:
+    """The names that `get` takes, in the order of the table."""
+    return list(_models())
+
+
+def get(name: str) -> GpuModel:
+    """The model called `name`: `h200`, `sim:h200`, `RTX 3070` all do."""
+    key = re.sub(r"[\s_-]", "", name.lower()).removeprefix("sim:")
+    key = re.sub(r"^(nvidia|geforce|tesla)+", "", key)
+    if key not in _models():
+        near = difflib.get_close_matches(key, _models(), n=1, cutoff=0.5)
+        raise LaunchError(
+            "no such GPU model",
+            got=repr(name),
+            allowed=", ".join(names()),
+            next=f"Did you mean {near[0]!r}?" if near else "`weft devices` shows them all",
+        )
+    return _models()[key]
+
+
+@functools.cache
+def _models() -> dict[str, GpuModel]:
+    with open(Path(__file__).with_name("models.toml"), "rb") as file:
+        table = tomllib.load(file)
+    return {key: _model(key, row, table["capability"]) for key, row in table["gpu"].items()}
+
+
+def _model(key: str, row: Mapping[str, Any], capabilities: Mapping[str, Any]) -> GpuModel:
+    facts = {"base_mhz": None, **capabilities[row["capability"]], **row}
+    major, minor = row["capability"].split(".")
+    derived = {
+        "key": key,
+        "compute_capability": (int(major), int(minor)),
+        "memory": int(row["memory_gib"] * 2**30),
+        "l2": facts["l2_kib"] * 1024,
+        "l1_per_sm": facts["l1_kib"] * 1024,
+        "shared_per_sm": facts["shared_kib_per_sm"] * 1024,
+        "shared_per_block": facts["shared_kib_per_block"] * 1024,
+        "reserved_shared": facts["reserved_shared_bytes"],
+    }
+    known = {field.name for field in fields(GpuModel)}
+    return GpuModel(**{k: v for k, v in (facts | derived).items() if k in known})

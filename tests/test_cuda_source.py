@@ -1,0 +1,364 @@
+"""CUDA C++ to PTX: what is found in it, what its errors say, and when it is compiled again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft.errors
+from weft.source import compile_cuda, demangle, headers, load_ptx, scan
+from weft.values import Ptx
+
+SQUARE = """\
+__global__ void square(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * x[i];
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def build(source: str | Path, **kwargs: object) -> Ptx:
+    return compile_cuda(source, arch="sm_80", **kwargs)  # type: ignore[arg-type]
+
+
+def signature(ptx: Ptx, spelling: str) -> list[tuple[str, str]]:
+    return [(p.name, p.ctype) for p in ptx.signatures[ptx.entries[spelling]]]
+
+
+def test_a_kernel() -> None:
+    ptx = build(SQUARE)
+    assert ptx.entries == {"square": "_Z6squarePKfPfi"}
+    assert signature(ptx, "square") == [("x", "float const*"), ("y", "float*"), ("n", "int")]
+    assert ".target sm_80" in ptx.text
+    assert '.file\t1 "kernel.cu"' in ptx.text
+    assert ".loc\t1 3" in ptx.text
+    assert ptx.sources == {"kernel.cu": SQUARE}
+    assert (ptx.arch, ptx.origin) == ("compute_80", "kernel.cu")
+
+
+# header, and a kernel body that uses it
+HEADERS = [
+    ("cuda_fp16.h", "out[0] = __half2float(__hadd(__float2half(1.f), __float2half(2.f)));"),
+    ("cuda_bf16.h", "out[0] = __bfloat162float(__float2bfloat16(1.f));"),
+    ("cuda_fp8.h", "out[0] = float(__nv_fp8_e4m3(out[1]));"),
+    ("mma.h", "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;"
+              "nvcuda::wmma::fill_fragment(c, 1.f); out[0] = c.x[0];"),
+    ("cooperative_groups.h", "cooperative_groups::this_thread_block().sync(); out[0] = 1;"),
+    ("cuda/std/array", "cuda::std::array<float, 2> a{1, 2}; out[0] = a[1];"),
+    ("cuda/atomic", "cuda::atomic_ref<float> a(out[0]); a.fetch_add(1.f);"),
+    ("cub/block/block_reduce.cuh", "using Reduce = cub::BlockReduce<float, 128>;"
+                                   "__shared__ typename Reduce::TempStorage storage;"
+                                   "out[0] = Reduce(storage).Sum(out[1]);"),
+    ("curand_kernel.h", "curandStatePhilox4_32_10_t s; curand_init(1, 2, 3, &s);"
+                        "out[0] = curand_uniform(&s);"),
+    ("stdint.h", "out[0] = sizeof(uint64_t) == 8;"),
+    ("cstdio", 'printf("%f", out[0]);'),
+    ("cmath", "out[0] = sqrtf(out[1]);"),
+    ("float.h", "out[0] = FLT_MAX;"),
+    ("limits.h", "out[0] = INT_MAX;"),
+    ("stddef.h", "ptrdiff_t d = 1; out[d] = 0;"),
+    ("assert.h", "assert(out[0] > 0);"),
+    ("cuda_runtime.h", "float4 v = make_float4(1, 2, 3, 4); out[0] = v.x;"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header, body", HEADERS, ids=[header for header, _ in HEADERS])
+def test_headers_work_out_of_the_box(header: str, body: str) -> None:
+    ptx = build(f"#include <{header}>\n__global__ void k(float* out) {{ {body} }}\n")
+    assert signature(ptx, "k") == [("out", "float*")]
+
+
+# source, spelling, parameters
+SIGNATURES = [
+    ('extern "C" __global__ void k(const float* x, int n) {}', "k",
+     [("x", "float const*"), ("n", "int")]),
+    ('extern "C" { __global__ void __launch_bounds__(128, 2) k(double* __restrict__ p) {} }', "k",
+     [("p", "double*")]),
+    ('#define KERNEL extern "C" __global__\nKERNEL void k(unsigned char c) {}', "k",
+     [("c", "unsigned char")]),
+    ('#define KERNEL(name) extern "C" __global__ void name\nKERNEL(k)(unsigned char c) {}', "k",
+     [("arg0", "unsigned char")]),  # the scan knows no macros: types, no names
+    ('#if 0\nextern "C" __global__ void gone() {}\n#endif\nextern "C" __global__ void k(int i) {}',
+     "k", [("i", "int")]),
+    ('extern "C" __global__ void k() {}', "k", []),
+    ("__global__ void k(void) {}", "k", []),
+    ("namespace a::b { struct P { int q; }; __global__ void k(P p, P* q) {} }", "a::b::k",
+     [("p", "a::b::P"), ("q", "a::b::P*")]),
+    ("namespace { __global__ void k(long long a, unsigned b) {} }", "k",
+     [("a", "long long"), ("b", "unsigned int")]),
+    ("static __global__ void k(float4 v, char* s /* , int gone */) {}", "k",
+     [("v", "float4"), ("s", "char*")]),
+    ("template <class T, int N> __global__ void k(T* x, const T (*y)[N]) {}\n"
+     "template __global__ void k<float, 4>(float*, const float (*)[4]);", "k<float, 4>",
+     [("x", "float*"), ("y", "float const (*) [4]")]),
+    ("__global__ void k(int a) {}\n__global__ void k(float* x) {}", "k(float*)",
+     [("arg0", "float*")]),  # which of the two names it is takes a parser to say
+    ("__global__ void k(int a) {}\n__global__ void k(float* a) {}", "k(int)", [("a", "int")]),
+    ("#include <cuda_fp16.h>\n__global__ void k(__half h, half2* v) {}", "k",
+     [("h", "__half"), ("v", "__half2*")]),
+    ("__global__ void k(void (*f)(float), bool b) {}", "k",
+     [("f", "void (*)(float)"), ("b", "bool")]),
+    ("template <class... T> __global__ void k(T*... x) {}\n"
+     "template __global__ void k<int, float>(int*, float*);", "k<int, float>",
+     [("arg0", "int*"), ("arg1", "float*")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source, spelling, parameters", SIGNATURES)
+def test_signature(source: str, spelling: str, parameters: list[tuple[str, str]]) -> None:
+    ptx = build(source)
+    assert signature(ptx, spelling) == parameters
+    assert "probe" not in ptx.text
+
+
+def test_templates_by_name_expression() -> None:
+    source = "template <class T> __global__ void saxpy(T a, const T* x, T* y) { *y += a * *x; }"
+    ptx = build(source, name_expressions=["saxpy<float>", "saxpy<double>", "saxpy< int >"])
+    assert ptx.entries["saxpy< int >"] == ptx.entries["saxpy<int>"] == "_Z5saxpyIiEvT_PKS0_PS0_"
+    assert signature(ptx, "saxpy<double>") == [
+        ("a", "double"),
+        ("x", "double const*"),
+        ("y", "double*"),
+    ]
+    assert build(source).entries == {}
+
+
+# what the caller passes, where, a piece of what, a piece of next
+ERRORS = [
+    ({"source": SQUARE.replace("x[i] *", "z[i] *")}, "kernel.cu:3",
+     'identifier "z" is undefined\n'
+     "      if (i < n) y[i] = z[i] * x[i];\n"
+     "                        ^", ""),
+    ({"source": SQUARE.replace("x[i] * x[i];", "x[i] +"), "name": "mine.cu"}, "mine.cu:4",
+     "expected an expression", ""),
+    ({"source": "int f(int x) { return x; }\n"}, "kernel.cu:1",
+     "a function of the host", "__device__"),
+    ({"source": "#include <nosuch.h>\n"}, "kernel.cu:1", "cannot open nosuch.h", "include=[...]"),
+    ({"source": "#include <vector>\n"}, "kernel.cu:1", "cannot open vector", ""),
+    ({"source": "#include <type_traits>\n"}, "kernel.cu:1",
+     "host's C++ library", "<cuda/std/type_traits>"),
+    ({"source": SQUARE, "name_expressions": ["square<nosuch>"]}, "name expression",
+     'identifier "nosuch" is undefined\n  square<nosuch>\n         ^', ""),
+    ({"source": SQUARE, "options": ["--nosuch"]}, "kernel.cu", "unrecognized option --nosuch", ""),
+    ({"source": "nosuch.cu"}, "nosuch.cu", "cannot read the source file", "a path that exists"),
+    ({"source": "int x;\0\n"}, "kernel.cu", "NUL", ""),
+    ({"source": 'extern "C" __global__ void k() { oops }\n'}, "kernel.cu:1",
+     '"oops" is undefined', ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, where, what, next", ERRORS)
+def test_errors_say_where_and_what(
+    call: dict[str, object], where: str, what: str, next: str
+) -> None:
+    with pytest.raises(weft.errors.CompileError) as caught:
+        build(call.pop("source"), **call)  # type: ignore[arg-type]
+    assert caught.value.where == where
+    assert what in caught.value.what
+    assert next in caught.value.next
+    assert "probe" not in str(caught.value) + caught.value.log
+
+
+def test_the_log_has_every_error() -> None:
+    with pytest.raises(weft.errors.CompileError, match="and 1 more error: see") as caught:
+        build("__global__ void k() { a; b; }\n")
+    assert 'identifier "b" is undefined' in caught.value.log
+
+
+def test_bad_architecture() -> None:
+    with pytest.raises(weft.errors.CompileError, match="sm_80 or compute_80"):
+        compile_cuda(SQUARE, arch="ampere")
+
+
+def test_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headers, "wheels", lambda: {headers.NVRTC: "13"})
+    what, next = headers.advice("curand_kernel.h")
+    assert "nvidia-curand, which is not installed" in what
+    assert next == "pip install 'weft[curand]'"
+    assert headers.advice("cub/cub.cuh")[1] == "pip install nvidia-cuda-cccl"
+    assert headers.advice("cuda_fp16.h")[1] == "pip install nvidia-cuda-runtime"
+
+
+def test_missing_nvrtc_names_the_command(tmp_path: Path) -> None:
+    """A Python without the wheels: -S leaves site-packages out."""
+    code = "from weft.source import compile_cuda; compile_cuda('int x;', arch='sm_80')"
+    root = Path(weft.errors.__file__).parents[1]
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(root)!r}); {code}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "MissingDependency: NVRTC, the CUDA C++ compiler, cannot be loaded" in run.stderr
+    assert "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'" in run.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kernel file with a header beside it and one in an include folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "src" / "k.cu").write_text(
+        '#include "near.h"\n#include <far.h>\n__global__ void k(int* x) { *x = near() + far(); }\n'
+    )
+    (tmp_path / "src" / "near.h").write_text("__device__ int near() { return 1; }\n")
+    (tmp_path / "lib" / "far.h").write_text("__device__ int far() { return FAR; }\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", ["src/k.cu", Path("src/k.cu")])
+def test_path_with_headers_and_defines(path: str | Path, project: Path) -> None:
+    ptx = build(path, include=["lib"], defines={"FAR": 41, "UNUSED": None, "YES": True})
+    assert ptx.entries == {"k": "_Z1kPi"}
+    assert '"src/k.cu"' in ptx.text
+    assert set(ptx.sources) == {"src/k.cu", "src/near.h", "lib/far.h"}
+    assert ", 42;" in ptx.text
+
+
+def test_error_in_a_header_names_the_header(project: Path) -> None:
+    (project / "src" / "near.h").write_text("\n__device__ int near() { return oops; }\n")
+    with pytest.raises(weft.errors.CompileError) as caught:
+        build("src/k.cu", include=["lib"], defines={"FAR": 1})
+    assert caught.value.where.endswith("src/near.h:2")
+
+
+def test_a_changed_header_is_compiled_again(project: Path) -> None:
+    def constant(far: int = 1) -> str:
+        text = build("src/k.cu", include=["lib"], defines={"FAR": far}).text
+        return text.split("mov.u32 \t%r1, ")[1].split(";")[0]
+
+    assert constant() == "2"
+    (project / "src" / "near.h").write_text("__device__ int near() { return 10; }\n")
+    assert constant() == "11"
+    assert constant(far=5) == "15"
+
+
+def test_a_computed_include_is_never_cached(project: Path, cache_dir: Path) -> None:
+    (project / "v.h").write_text("#define V 1\n")
+    source = '#define H "v.h"\n#include H\n__global__ void k(int* x) { *x = V; }\n'
+    assert ", 1;" in build(source).text
+    (project / "v.h").write_text("#define V 2\n")
+    assert ", 2;" in build(source).text
+    assert not cache_dir.exists()
+
+
+def test_options_reach_the_compiler() -> None:
+    source = "__global__ void k(float* x) { *x = 1.f / *x; }\n"
+    assert "div.rn.f32" in build(source).text or "rcp.rn.f32" in build(source).text
+    assert "rcp.approx.ftz.f32" in build(source, fast_math=True).text
+    with pytest.raises(weft.errors.CompileError):
+        build(
+            "__global__ void k() { auto f = [](auto... x) { return (x + ...); }; }\n", std="c++11"
+        )
+
+
+def test_cached_compile_loads_no_compiler(cache_dir: Path) -> None:
+    """Twice in new processes: the second must give the same PTX without importing the bindings."""
+    code = (
+        "import sys; from weft.source import compile_cuda\n"
+        f"p = compile_cuda({SQUARE!r}, arch='sm_80')\n"
+        "print(p.entries, p.signatures, p.sources, hash(p.text) and len(p.text))\n"
+        "print('cuda.bindings' in sys.modules, 'numpy' in sys.modules)\n"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    first, second = (run.stdout.splitlines() for run in runs)
+    assert first[0] == second[0]
+    assert first[1].startswith("True")
+    assert second[1].startswith("False")
+
+
+def test_load_ptx(tmp_path: Path) -> None:
+    made = build(SQUARE)
+    (tmp_path / "k.ptx").write_text(made.text)
+    for source in (made.text, str(tmp_path / "k.ptx"), tmp_path / "k.ptx"):
+        ptx = load_ptx(source)
+        assert (ptx.text, ptx.arch) == (made.text, "sm_80")
+        assert ptx.entries == made.entries
+        assert signature(ptx, "square") == [
+            ("arg0", "float const*"),
+            ("arg1", "float*"),
+            ("arg2", "int"),
+        ]
+
+
+@pytest.mark.parametrize(
+    "source, what", [("nosuch.ptx", "cannot read the PTX file"), ("hello", "no .target directive")]
+)
+def test_load_ptx_refuses(source: str, what: str) -> None:
+    with pytest.raises(weft.errors.PtxError, match=what):
+        load_ptx(source)
+
+
+def doubling(levels: int) -> str:
+    """Each parameter a template of the one before, twice: its spelling grows as 2^levels."""
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+    codes = ["", *(digits[2 * level - 1] for level in range(1, levels))]
+    return "_Z1k1A" + "".join(f"1BIS{code}_S{code}_E" for code in codes)
+
+
+# mangled name -> what c++filt says
+NAMES = [
+    ("_Z5saxpyIfEvT_PKS0_PS0_i", "saxpy<float>(float, float const*, float*, int)"),
+    ("_ZN2ns5inner1kILi4EfEEvPT0_NS_1PE", "ns::inner::k<4, float>(float*, ns::P)"),
+    ("_Z1kPFvfEPA4_fRA3_KdOiPVKj",
+     "k(void (*)(float), float (*) [4], double const (&) [3], int&&, "
+     "unsigned int const volatile*)"),
+    ("_Z1k6__halfPK13__nv_bfloat16S0_S2_",
+     "k(__half, __nv_bfloat16 const*, __nv_bfloat16, __nv_bfloat16 const*)"),
+    ("_Z1kN4cuda3std3__45arrayIfLm4EEE", "k(cuda::std::__4::array<float, 4ul>)"),
+    ("_Z1kP3VecIfLb1EEPKS0_S1_S3_",
+     "k(Vec<float, true>*, Vec<float, true> const*, Vec<float, true>*, Vec<float, true> const*)"),
+    ("_Z1kSt6vectorIiSaIiEES1_",
+     "k(std::vector<int, std::allocator<int>>, std::vector<int, std::allocator<int>>)"),
+    ("_Z1kI3VecEvT_IiES1_IfE", "k<Vec>(Vec<int>, Vec<float>)"),
+    ("_Z1kIJifdEEvDpPT_", "k<int, float, double>(int*, float*, double*)"),
+    ("_Z1kPiS_PS_S0_PKS_", "k(int*, int*, int**, int**, int* const*)"),
+    ("_Z1kILj128ELin4EEvv", "k<128u, -4>()"),
+    ("_Z1kIfLi4EEvPT_PAT0__KS0_S1_", "k<float, 4>(float*, float const (*) [4], float*)"),
+    (doubling(2), "k(A, B<A, A>, B<B<A, A>, B<A, A>>)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mangled, spelled", NAMES)
+def test_demangle(mangled: str, spelled: str) -> None:
+    function = demangle.function(mangled)
+    assert f"{function.name}({', '.join(function.parameters)})" == spelled
+
+
+# names that must be refused quickly, and never crash
+UNREADABLE = [
+    "", "k", "_Z", "_Z9k", "_Z1kS_", "_Z1kT_", "_Z1kIiE", "_Z1kIXadL_Z1fvEEEvv", "_Z1kUlvE_",
+    "_Z1kPé", "_Z1k" + "P" * 5000, "_Z" + "9" * 5000, "_Z1kS" + "z" * 5000 + "_",
+    "_Z1kI" + "J" * 5000, "_Z1k" + "1BI" * 5000, doubling(18),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mangled", UNREADABLE, ids=lambda name: name[:12])
+def test_demangle_refuses(mangled: str) -> None:
+    with pytest.raises(demangle.Unreadable):
+        demangle.function(mangled)
+
+
+def test_scan_sees_past_comments_and_attributes() -> None:
+    text = """
+    // __global__ void no(int a) {}
+    /* __global__ void no(int a) {} */
+    __global__ void __launch_bounds__(64 * (2 + 2)) k(const int* __restrict__ a, // first, of two
+        Pair<int, float> b = {1, 2}, int (&c)[4], float, unsigned int, T... d) {}
+    __global__ void declared(int n);
+    """
+    assert scan.kernels(text) == [
+        scan.Kernel("k", ("a", "b", "c", "", "", "d"), False),
+        scan.Kernel("declared", ("n",), False),
+    ]
