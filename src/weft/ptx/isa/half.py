@@ -1,0 +1,307 @@
+"""16-bit float arithmetic: rows of 'Half Precision Floating Point Instructions', and of min, max,
+neg and abs in these types.
+
+Every row works on the bits of 16-bit numbers: 32 of them, or 64 when the type is packed. Results
+hold the one NaN the hardware writes, 0x7fff. Sums and products of two f16 or bf16 numbers may go
+through f32 (24 bits are enough that the second rounding does no harm); a fused multiply-add may
+not: there f32 holds the sum rounded to odd, which the last rounding turns into the exact result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.ir import Builder, Val
+from weft.ir.narrow import (
+    bfloat_from_float,
+    flush,
+    float_from_bfloat,
+    float_from_double,
+    half_from_float,
+    is_nan,
+    odd_sum,
+    raw_bits,
+    saturate,
+)
+from weft.ptx.isa.registry import instruction
+
+_NAN = 0x7FFF
+_SIGN = 0x8000
+_F16 = "f16 f16x2"
+_BF16 = "bf16 bf16x2"
+_MANUAL = "half-precision-floating-point-instructions-"
+_TINY = 0x387FF000
+"""An f32 magnitude below this is subnormal after rounding to f16 with an unbounded exponent."""
+
+Body = Callable[..., Val]
+
+
+def _apply(b: Builder, type: str, args: tuple[Val, ...], body: Body, name: str = "") -> Val:
+    """`body` on the bits of each half; out of line when it has a name."""
+    packed = type.endswith("x2")
+    wide = b.match(*args)
+    lanes = [b.view(v, "i16", 2 * (v.n or 1)) if packed else b.bits(v) for v in wide]
+    if name:
+        out = b.lanewise(f"half.{name}.{_kind(type)}", lanes, "i16", body)
+    else:
+        out = body(b, *lanes)
+    if packed:
+        return b.view(out, "i32", wide[0].n)
+    return b.reinterpret(out, "half") if type == "f16" else out
+
+
+def _kind(type: str) -> str:
+    return type.removesuffix("x2")
+
+
+def _half(b: Builder, bits: Val) -> Val:
+    return b.reinterpret(bits, "half")
+
+
+def _finish(b: Builder, bits: Val, kind: str, *, sat: str = "", relu: str = "") -> Val:
+    if sat:
+        return saturate(b, bits, kind)
+    return b.smax(bits, 0) if relu else bits
+
+
+def _flush_float(bits: Val) -> Val:
+    """f32 bits on their way to f16: signed zero where the f16 would be subnormal."""
+    return (bits & 0x7FFFFFFF).ult(_TINY).select(bits & (1 << 31), bits)
+
+
+_OPS: dict[str, Callable[[Val, Val], Val]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+}
+
+
+def _f16_pair(op: str, ftz: str, sat: str) -> Body:
+    """add, sub or mul of f16."""
+
+    def body(b: Builder, x: Val, y: Val) -> Val:
+        if ftz:
+            x, y = flush(x, "f16"), flush(y, "f16")
+        if ftz and op == "mul":
+            wide = [b.cast("fpext", _half(b, v), "float") for v in (x, y)]
+            exact = _flush_float(raw_bits(b, wide[0] * wide[1]))
+            bits = half_from_float(b, b.reinterpret(exact, "float"), "rn")
+        else:
+            bits = b.bits(_OPS[op](_half(b, x), _half(b, y)))
+            # a sum below the normal range is exact, so it may be flushed after rounding
+            bits = flush(bits, "f16") if ftz else bits
+        return _finish(b, bits, "f16", sat=sat)
+
+    return body
+
+
+def _bf16_pair(op: str) -> Body:
+    def body(b: Builder, x: Val, y: Val) -> Val:
+        wide = _OPS[op](float_from_bfloat(b, x), float_from_bfloat(b, y))
+        return bfloat_from_float(b, wide, "rn")
+
+    return body
+
+
+_PAIR_VECTORS = {
+    "add": ("1.5 2.25 -> 3.75", "0x3c003c00 0x3c004000 -> 0x40004200", "0x3f80 0x3b80 -> 0x3f80"),
+    "sub": ("1.5 2.25 -> -0.75", "0x3c003c00 0x3c004000 -> 0x0000bc00", "0x3f80 0x3b80 -> 0x3f80"),
+    "mul": ("1.5 2.25 -> 3.375", "0x3c003c00 0x3c004000 -> 0x3c004000", "0x3f81 0x3f81 -> 0x3f82"),
+}
+
+
+def _pair_rows(op: str) -> None:
+    f16, packed, bf16 = _PAIR_VECTORS[op]
+
+    @instruction(
+        f"{op}{{.rnd}}{{.ftz}}{{.sat}}.type  d, a, b",
+        manual=_MANUAL + op,
+        rnd="rn",
+        ftz="ftz",
+        sat="sat",
+        type=_F16,
+        vectors=[f"{op}.f16  {f16}", f"{op}.rn.f16x2  {packed}", f"{op}.f16  inf nan -> nan"],
+    )
+    def f16_row(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: str) -> Val:
+        name = f"{op}{ftz}{sat}" if ftz else ""
+        return _apply(e, type, (a, b), _f16_pair(op, ftz, sat), name)
+
+    @instruction(
+        f"{op}{{.rnd}}.type  d, a, b",
+        manual=_MANUAL + op,
+        rnd="rn",
+        type=_BF16,
+        vectors=[f"{op}.bf16  {bf16}"],
+    )
+    def bf16_row(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
+        return _apply(e, type, (a, b), _bf16_pair(op), op)
+
+
+for _op in _OPS:
+    _pair_rows(_op)
+
+
+def _f16_fma(ftz: str, sat: str, relu: str) -> Body:
+    def body(b: Builder, x: Val, y: Val, z: Val) -> Val:
+        if ftz:
+            x, y, z = (flush(v, "f16") for v in (x, y, z))
+        fx, fy, fz = (b.cast("fpext", _half(b, v), "float") for v in (x, y, z))
+        total = odd_sum(b, fx * fy, fz)  # the product has 22 bits: exact
+        total = _flush_float(total) if ftz else total
+        bits = half_from_float(b, b.reinterpret(total, "float"), "rn")
+        return _finish(b, bits, "f16", sat=sat, relu=relu)
+
+    return body
+
+
+@instruction(
+    "fma.rn{.ftz}{.sat}{.relu}.type  d, a, b, c",
+    manual=_MANUAL + "fma",
+    ftz="ftz",
+    sat="sat",
+    relu="relu",
+    type=_F16,
+    vectors=[
+        "fma.rn.f16  2.0 3.0 4.0 -> 10.0",
+        "fma.rn.f16  0x3c01 0x3c01 0x8c00 -> 0x3c02",
+        "fma.rn.relu.f16x2  0x3c003c00 0xbc003c00 0 -> 0x00003c00",
+    ],
+)
+def fma_f16(e: Builder, a: Val, b: Val, c: Val, *, ftz: str, sat: str, relu: str, type: str) -> Val:
+    return _apply(e, type, (a, b, c), _f16_fma(ftz, sat, relu), f"fma{ftz}{sat}{relu}")
+
+
+def _bf16_fma_double(b: Builder, x: Val, y: Val, z: Val) -> Val:
+    """f32 bits, rounded to odd, of x * y + z where the product does not fit f32."""
+    dx, dy, dz = (b.cast("fpext", float_from_bfloat(b, v), "double") for v in (x, y, z))
+    total = b.reinterpret(odd_sum(b, dx * dy, dz), "double")
+    return float_from_double(b, total, "odd")
+
+
+def _bf16_fma(relu: str) -> Body:
+    """The product is exact in f32 unless it is below 2^-126 or reaches 2^128."""
+
+    def body(b: Builder, x: Val, y: Val, z: Val) -> Val:
+        fx, fy, fz = (float_from_bfloat(b, v) for v in (x, y, z))
+        product = fx * fy
+        low, high = 0x00800000, 0x7F000000
+        unfit = ((raw_bits(b, product) & 0x7FFFFFFF) - low).uge(high - low)
+        unfit_and_not_zero = b.choose(
+            b.any(unfit),
+            lambda: b.any(unfit & (x << 1).ne(0) & (y << 1).ne(0)),
+            lambda: b.integer("i1", 0),
+        )
+        total = b.choose(
+            unfit_and_not_zero,
+            lambda: b.lanewise("half.fma.double", [x, y, z], "i32", _bf16_fma_double),
+            lambda: odd_sum(b, product, fz),
+        )
+        bits = bfloat_from_float(b, b.reinterpret(total, "float"), "rn")
+        return _finish(b, bits, "bf16", relu=relu)
+
+    return body
+
+
+@instruction(
+    "fma.rn{.relu}.type  d, a, b, c",
+    manual=_MANUAL + "fma",
+    relu="relu",
+    type=_BF16,
+    vectors=[
+        "fma.rn.bf16  0x4000 0x4040 0x4080 -> 0x4120",
+        "fma.rn.bf16  0x3f81 0x3fc0 0x0001 -> 0x3fc2",
+        "fma.rn.bf16  0x7f00 0x4080 0xff7f -> 0x7f80",
+    ],
+)
+def fma_bf16(e: Builder, a: Val, b: Val, c: Val, *, relu: str, type: str) -> Val:
+    return _apply(e, type, (a, b, c), _bf16_fma(relu), f"fma{relu}")
+
+
+def _sign_row(op: str) -> Callable[..., Val]:
+    def row(e: Builder, a: Val, *, type: str, ftz: str = "") -> Val:
+        kind = _kind(type)
+
+        def body(b: Builder, x: Val) -> Val:
+            nan = is_nan(x, kind)
+            x = flush(x, kind) if ftz else x
+            return nan.select(b.integer("i16", _NAN), x & ~_SIGN if op == "abs" else x ^ _SIGN)
+
+        return _apply(e, type, (a,), body)
+
+    return row
+
+
+for _op, _results in {"neg": ("-1.5", "0xbf80"), "abs": ("1.5", "0x3f80")}.items():
+    instruction(
+        f"{_op}{{.ftz}}.type  d, a",
+        manual=_MANUAL + _op,
+        ftz="ftz",
+        type=_F16,
+        vectors=[f"{_op}.f16  1.5 -> {_results[0]}", f"{_op}.f16  0xfe01 -> 0x7fff"],
+    )(_sign_row(_op))
+    instruction(
+        f"{_op}.type  d, a",
+        manual=_MANUAL + _op,
+        type=_BF16,
+        vectors=[f"{_op}.bf16  0x3f80 -> {_results[1]}"],
+    )(_sign_row(_op))
+
+
+def _ordered(bits: Val) -> Val:
+    """Bits as signed integers in the order of the numbers, -0 below +0; its own inverse."""
+    return bits ^ (bits.ashr(15) & 0x7FFF)
+
+
+def _extreme(op: str, kind: str, ftz: str, nan: str, xorsign: str) -> Body:
+    """min or max: a NaN loses against a number, or wins with `.NaN`."""
+    worst = _NAN if op == "min" else 0xFFFF
+    best = 0xFFFF if op == "min" else _NAN
+
+    def body(b: Builder, x: Val, y: Val) -> Val:
+        if ftz:
+            x, y = flush(x, kind), flush(y, kind)
+        sign = (x ^ y) & _SIGN
+        both = (is_nan(x, kind), is_nan(y, kind))
+        if xorsign:
+            x, y = x & _NAN, y & _NAN
+        stand_in = b.integer("i16", best if nan else worst)
+        kx, ky = (_ordered(m.select(stand_in, v)) for m, v in zip(both, (x, y), strict=True))
+        out = _ordered(b.smin(kx, ky) if op == "min" else b.smax(kx, ky))
+        out = out | sign if xorsign else out
+        invalid = both[0] | both[1] if nan else both[0] & both[1]
+        return invalid.select(b.integer("i16", _NAN), out)
+
+    return body
+
+
+def _extreme_row(op: str) -> Callable[..., Val]:
+    def row(e: Builder, a: Val, b: Val, *, nan: str, xorsign: str, type: str, ftz: str = "") -> Val:
+        body = _extreme(op, _kind(type), ftz, nan, xorsign)
+        return _apply(e, type, (a, b), body, f"{op}{ftz}{nan}{xorsign}")
+
+    return row
+
+
+for _op, _results in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "0x3f80")}.items():
+    instruction(
+        f"{_op}{{.ftz}}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
+        manual=_MANUAL + _op,
+        ftz="ftz",
+        nan="NaN",
+        xorsign="xorsign",
+        type=_F16,
+        vectors=[
+            f"{_op}.f16  1.5 2.25 -> {_results[0]}",
+            f"{_op}.f16  0.0 -0.0 -> {_results[1]}",
+            f"{_op}.f16  nan 1.0 -> 1.0",
+            f"{_op}.NaN.f16  nan 1.0 -> 0x7fff",
+        ],
+    )(_extreme_row(_op))
+    instruction(
+        f"{_op}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
+        manual=_MANUAL + _op,
+        nan="NaN",
+        xorsign="xorsign",
+        type=_BF16,
+        vectors=[f"{_op}.bf16  0x3f80 0xbf80 -> {_results[2]}"],
+    )(_extreme_row(_op))
