@@ -97,6 +97,8 @@ class _Type:
         if suffix.startswith("&") and self.left.endswith("&"):  # references collapse
             both = suffix == "&&" and self.left.endswith("&&")
             return replace(self, left=self.left.rstrip("&") + ("&&" if both else "&"))
+        if suffix in QUALIFIERS.values() and self.left.endswith(suffix):  # const const is const
+            return self
         return replace(self, left=self.left + suffix)
 
 
@@ -240,8 +242,10 @@ class _Reader:
         letter = self.text[self.at]
         if letter in QUALIFIERS:
             qualifiers = self.take_while(QUALIFIERS.__contains__)
-            suffix = "".join(QUALIFIERS[q] for q in reversed(qualifiers))
-            return self.remember(self.type().wrap(suffix))
+            qualified = self.type()
+            for qualifier in reversed(qualifiers):
+                qualified = qualified.wrap(QUALIFIERS[qualifier])
+            return self.remember(qualified)
         if letter in POINTERS:
             self.at += 1
             return self.remember(self.type().wrap(POINTERS[letter]))
