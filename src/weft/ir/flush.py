@@ -1,0 +1,65 @@
+"""Denormals to zero as the hardware does it (`.ftz`), and code that is laid off the common path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from weft.ir.builder import Builder, Val
+
+_EXPONENT, _SIGN, _LEAST = 0x7F800000, 0x80000000, 0x00800000
+
+
+def rarely(b: Builder, cond: Val, value: Val, fix: Callable[[], Val]) -> Val:
+    """`value`, or what `fix` makes where the scalar `cond` holds."""
+    odd, end, start = b.label("rare"), b.label("end"), b.block
+    b.branch(cond, odd, end, rare=True)
+    b.place(odd)
+    fixed = fix()
+    fixed_from = b.block
+    b.jump(end)
+    b.place(end)
+    return b.phi(value.ty, value.n, [(fixed, fixed_from), (value, start)])
+
+
+def raw_bits(b: Builder, v: Val) -> Val:
+    """The bits of a float as they are, for tests that no NaN reaches or that any NaN passes."""
+    return b.cast("bitcast", v, f"i{v.bits}")
+
+
+def from_bits(b: Builder, v: Val, raw_nan: bool = False) -> Val:
+    """The f32 with these bits; `raw_nan` when a NaN among them may not be canonical."""
+    out = b.cast("bitcast", v, "float")
+    out.raw_nan = raw_nan
+    return out
+
+
+def flush(b: Builder, v: Val) -> Val:
+    """f32 with denormals made zeros of the same sign."""
+    bits = raw_bits(b, v)
+    kept = (bits & _EXPONENT).ne(0).select(bits, bits & _SIGN)
+    return from_bits(b, kept, v.raw_nan)
+
+
+def flush_rounded(
+    b: Builder, name: str, result: Val, args: Sequence[Val], scaled: Callable[..., Val]
+) -> Val:
+    """A rounded f32 result, flushed when tiny *after* rounding with unbounded exponent.
+
+    That is the denormals, and those ±2^-126 that only the coarser steps of denormals rounded up:
+    `scaled(builder, *args)` gives the result times 2^24, rounded likewise, to tell them apart.
+    """
+
+    def fix(b: Builder, r: Val, *args: Val) -> Val:
+        bits = raw_bits(b, r)
+        edge = (bits << 1).eq(_LEAST << 1)
+        below = (raw_bits(b, scaled(b, *args)) << 1).ult((_LEAST + (24 << 23)) << 1)
+        tiny = (bits & _EXPONENT).eq(0) | (edge & below)
+        return from_bits(b, tiny.select(bits & _SIGN, bits), raw_nan=True)
+
+    suspect = ((raw_bits(b, result) << 1) - 2).ult(_LEAST << 1)  # 0 < |result| <= 2^-126
+    return rarely(
+        b,
+        b.any(suspect),
+        result,
+        lambda: b.lanewise(f"ftz.{name}", [result, *args], "float", fix),
+    )

@@ -1,0 +1,290 @@
+"""The approximate functions, bit for bit: tables of quadratic pieces summed in fixed point and cut.
+
+    S = C0[row] + C1[row] * xl + C2[row] * square(xl)        integers, unit 2^-40
+
+A lane's three coefficients lie in one 64-bit word, so that it costs one load:
+bits 15..0 hold |C2|, 34..16 |C1|, from 35 on C0 >> 14 (what is below is one constant a function).
+Every function takes and gives the bit patterns of f32 (`i32`), or the high words of f64.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from weft.ir.builder import Builder, Val
+from weft.ir.flush import from_bits, rarely, raw_bits
+from weft.ir.value import Operandish
+
+_TABLES = Path(__file__).with_name("mufu_tables.json")
+_STRIP = 8  # lanes at a time: more would spill registers
+_SIGN, _MAGNITUDE, _EXPONENT = 0x80000000, 0x7FFFFFFF, 0x7F800000
+_INF, _NAN, _ONE, _LEAST = 0x7F800000, 0x7FFFFFFF, 0x3F800000, 0x00800000
+_INF64 = 0x7FF00000  # of the high word
+
+# tanh: per binade from 2^-8, the mantissa bits that are ignored and the binade's first row
+_TANH_SHIFT = (6, 6, 6, 5, 5, 4, 4, 4, 3, 2, 3)
+_TANH_FIRST = (0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43)
+
+Body = Callable[[Builder, Val], Val]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of one function packed for one load, and what is common to all of them."""
+
+    name: str
+    words: tuple[int, ...]
+    c0_bits: int
+    c0_low: int
+    signs: tuple[int, int]
+    shifts: tuple[int, int]
+
+
+@cache
+def _coefficients() -> dict[str, list[tuple[int, int, int]]]:
+    tables: dict[str, list[tuple[int, int, int]]] = json.loads(_TABLES.read_text())
+    return tables
+
+
+def _zeros(values: list[int]) -> int:
+    """Low zero bits that all values share."""
+    every = 0
+    for v in values:
+        every |= abs(v)
+    return (every & -every).bit_length() - 1
+
+
+@cache
+def _table(name: str) -> Table:
+    """Root tables are indexed by the field's low bit too, so odd exponents come first."""
+    known = _coefficients()
+    rows = known[name] if name in known else known[name + "1"] + known[name + "0"]
+    order, extra = list(range(len(rows))), [0] * len(rows)
+    if name == "tanh":  # 16 entries a binade, each with the number of ignored bits on top
+        order = [f + (i >> (s - 2)) for f, s in zip(_TANH_FIRST, _TANH_SHIFT, strict=True)
+                 for i in range(16)]  # fmt: skip
+        extra = [s << 61 for s in _TANH_SHIFT for _ in range(16)]
+    j1, j2 = _zeros([r[1] for r in rows]), _zeros([r[2] for r in rows])
+    words = [
+        rows[i][0] >> 14 << 35 | abs(rows[i][1]) >> j1 << 16 | abs(rows[i][2]) >> j2 | top
+        for i, top in zip(order, extra, strict=True)
+    ]
+    c1, c2 = rows[-1][1:]
+    bits = 26 if name == "tanh" else 27
+    signs = (1 if c1 > 0 else -1, 1 if c2 > 0 else -1)
+    return Table(name, tuple(words), bits, rows[0][0] & 0x3FFF, signs, (j1, j2))
+
+
+def _row(b: Builder, table: Table, index: Val) -> Val:
+    """The packed words at `index` (i32)."""
+    base = b.table(f"mufu.table.{table.name}", "i64", table.words)
+    offset = index.zext("i64") << 3
+    if index.n == 0:
+        return b.load("i64", 0, b.at(base, offset), 8)
+    row = b.poison("i64", index.n)
+    for lane in range(index.n):
+        word = b.load("i64", 0, b.at(base, b.extract(offset, lane)), 8)
+        row = b.insert(row, word, lane)
+    return row
+
+
+def _square(xl: Val) -> Val:
+    """The 17-bit squarer in units of 2^19 (i16), whose partial products below 2^19 are left out.
+
+    With w the bits that count, u and v its top 7 and next 2 bits, the high part is u * (2u + v);
+    each of the 6 low bits adds the high bits whose product with it is heavy enough.
+    """
+    w = (xl >> 2).trunc("i16")
+    u = w >> 8
+    total = u * ((u << 1) + ((w >> 6) & 3))
+    for k in range(6):
+        total = total + (w & (1 << k)).ne(0).select(w >> (14 - k), 0)
+    return total
+
+
+def _sum(table: Table, row: Val, xl: Val) -> Val:
+    """S as i64."""
+    (s1, s2), (j1, j2) = table.signs, table.shifts
+    c0 = (row >> 21) & (((1 << table.c0_bits) - 1) << 14)
+    c1 = (row >> 16).trunc("i32") & 0x7FFFF
+    first = c1.zext("i64") * (xl << j1).zext("i64")
+    second = (row.trunc("i16").zext("i32") * _square(xl).zext("i32")).zext("i64") << j2
+    partial = c0 + first if s1 > 0 else c0 - first
+    return (partial + second if s2 > 0 else partial - second) + table.c0_low
+
+
+def _poly(b: Builder, name: str, index: Val, xl: Val) -> Val:
+    table = _table(name)
+    return _sum(table, _row(b, table, index), xl)
+
+
+def _normal(b: Builder, s: Val, unit: int) -> Val:
+    """s * 2^-unit (0 <= s < 2^52) as f32, cut to 24 bits; a double on the way is exact."""
+    magic = 0x4330000000000000
+    wide = b.cast("bitcast", s | magic, "double") - b.float_bits("double", magic)
+    bits = (raw_bits(b, wide) >> 29).trunc("i32")
+    offset = (1023 - 127 + unit) << 23
+    return s.ne(0).select(bits - offset, 0)
+
+
+def _fix(b: Builder, odd: Val, r: Val, fixes: Callable[[], Val]) -> Val:
+    """The results of special lanes, off the path."""
+    return rarely(b, b.any(odd), r, lambda: odd.select(fixes(), r))
+
+
+def _pick(b: Builder, *cases: tuple[Val, Operandish], default: Operandish) -> Val:
+    """The value of the first case that holds."""
+    like = b.integer("i32", 0)
+    out = b.like(like, default)
+    for cond, value in reversed(cases):
+        out = b.select(cond, b.like(like, value), out)
+    return out
+
+
+def _rcp(b: Builder, x: Val) -> Val:
+    s = _poly(b, "rcp", (x >> 16) & 127, (x << 1) & 0x1FFFE)
+    r = (252 << 23) - (x & _EXPONENT) + (s >> 16).trunc("i32")
+    r = r.sge(_LEAST).select(r, 0) | (x & _SIGN)
+    odd = ((x << 1) - (_LEAST << 1)).ugt(0xFE000000)  # zero, denormal, NaN
+    small = (x & _EXPONENT).eq(0)
+    return _fix(b, odd, r, lambda: _pick(b, (small, (x & _SIGN) | _INF), default=_NAN))
+
+
+def _half_exponent(x: Val) -> Val:
+    """(e + 1) >> 1 in the place of an f32 exponent field."""
+    return ((x >> 1) + 0x400000) & _EXPONENT
+
+
+def _not_positive(x: Val) -> Val:
+    """Zero, denormal, negative, infinite, NaN."""
+    return (x - _LEAST).uge(_INF - _LEAST)
+
+
+def _special(b: Builder, x: Val, zero: Operandish, infinite: int) -> Val:
+    """What a function of positive numbers gives for the others: ±0 and denormals -> `zero`."""
+    small, inf = (x & _EXPONENT).eq(0), x.eq(_INF)
+    return _pick(b, (small, zero), (inf, infinite), default=_NAN)
+
+
+def _rsqrt(b: Builder, x: Val) -> Val:
+    s = _poly(b, "rsq", (x >> 17) & 127, x & 0x1FFFF)
+    power = (x & 0xFFFFFF).eq(0x800000).zext("i32")  # 4^k: exact, where the table ends just below
+    r = (189 << 23) - _half_exponent(x) + (s >> 16).trunc("i32") + power
+    return _fix(b, _not_positive(x), r, lambda: _special(b, x, (x & _SIGN) | _INF, 0))
+
+
+def _sqrt(b: Builder, x: Val) -> Val:
+    s = _poly(b, "sqrt", (x >> 17) & 127, x & 0x1FFFF)
+    r = _half_exponent(x) + (62 << 23) + (s >> 17).trunc("i32")
+    return _fix(b, _not_positive(x), r, lambda: _special(b, x, x & _SIGN, _INF))
+
+
+def _lg2(b: Builder, x: Val) -> Val:
+    s = _poly(b, "lg2", (x >> 17) & 63, x & 0x1FFFF)
+    v = (s >> 4) + ((x & _EXPONENT).zext("i64") << 13) - (127 << 36)
+    below = v.ashr(63)  # the magnitude of a negative sum is its one's complement
+    r = _normal(b, v ^ below, 36) | (below.trunc("i32") & _SIGN)
+    r = x.ne(_ONE).select(r, 0)
+    return _fix(b, _not_positive(x), r, lambda: _special(b, x, 0xFF800000, _INF))
+
+
+def _ex2(b: Builder, x: Val) -> Val:
+    """From ±128 on the exponent field itself becomes infinite, or below that of a normal number."""
+    f = b.fabs(from_bits(b, x))
+    top = b.const("float", 128.0)
+    f = b.select(b.fcmp("olt", f, top), f, top) * b.const("float", 8388608.0)
+    fixed, sign = b.cast("fptosi", f, "i32"), x.ashr(31)
+    whole = (fixed & 0x7FFFFF).eq(0).zext("i32")
+    n = (fixed ^ sign) - (sign & (0 - whole))  # one's complement unless x is an integer
+    s = _poly(b, "ex2", (n >> 17) & 63, n & 0x1FFFF)
+    r = (n.ashr(23) << 23) + (126 << 23) + (s >> 17).trunc("i32")
+    r = r.sge(_LEAST).select(r, 0)
+    return (x & _MAGNITUDE).ule(_INF).select(r, _NAN)
+
+
+def _turn(b: Builder, x: Val) -> tuple[Val, Val]:
+    """x / 2pi, cut to f32, as a fraction of a turn with 25 bits; and whether x is finite."""
+    f, k = b.fabs(from_bits(b, x)), b.float_bits("float", 0x3E22F983)
+    turns = f * k
+    high = b.fcmp("olt", b.fma(f, k, -turns), b.const("float", 0.0))  # rounded up: one step down
+    turns = from_bits(b, raw_bits(b, turns) + high.sext("i32"))
+    part = turns - b.intrinsic("trunc", [turns])
+    finite = b.fcmp("olt", part, b.const("float", 1.0))
+    part = b.select(finite, part, b.const("float", 0.0)) * b.const("float", 33554432.0)
+    return b.cast("fptosi", part, "i32"), finite
+
+
+def _sine(b: Builder, x: Val, *, cosine: bool) -> Val:
+    p, finite = _turn(b, x)
+    odd = (p << 8).ashr(31)  # the quadrant's low bit in every bit
+    t = (p ^ (~odd if cosine else odd)) & 0x7FFFFF
+    r = _normal(b, _poly(b, "sin", t >> 17, t & 0x1FFFF), 40)
+    sign = ((p << 7) ^ (odd if cosine else x)) & _SIGN
+    return finite.select(r | sign, _NAN)
+
+
+def _tanh(b: Builder, x: Val) -> Val:
+    a, table = x & _MAGNITUDE, _table("tanh")
+    row = _row(b, table, b.smin(b.smax((a >> 19) - (119 << 4), 0), 175))
+    z = (a & 0x7FFFFF) >> (row >> 61).trunc("i32")
+    r = _normal(b, _sum(table, row, z & 0x1FFFF), 40)
+    r = _pick(b, (a.ult(0x3B800000), a), (a.uge(0x41000000), _ONE), default=r) | (x & _SIGN)
+    return a.ule(_INF).select(r, _NAN)
+
+
+def _rcp64(b: Builder, h: Val) -> Val:
+    s = _poly(b, "rcp", (h >> 13) & 127, (h << 4) & 0x1FFF0)
+    r = (2044 << 20) - (h & _INF64) + (s >> 19).trunc("i32")
+    r = r.sge(1 << 20).select(r, 0)
+    r = (h & _INF64).ne(0).select(r, _INF64) | (h & _SIGN)
+    return (h & _MAGNITUDE).ule(_INF64).select(r, _NAN)
+
+
+def _rsqrt64(b: Builder, h: Val) -> Val:
+    s = _poly(b, "rsq", (h >> 14) & 127, (h << 3) & 0x1FFFF)
+    power = (h & 0x1FFFFF).eq(0x100000).zext("i32")
+    r = (1533 << 20) - (((h >> 1) + 0x80000) & _INF64) + (s >> 19).trunc("i32") + power
+    small, inf = (h & _INF64).eq(0), h.eq(_INF64)
+    r = _pick(b, (small, (h & _SIGN) | _INF64), (inf, 0), (h.slt(0), _NAN), default=r)
+    return (h & _MAGNITUDE).ule(_INF64).select(r, _NAN)
+
+
+_FUNCTIONS: dict[str, Body] = {
+    "rcp": _rcp,
+    "rsqrt": _rsqrt,
+    "sqrt": _sqrt,
+    "lg2": _lg2,
+    "ex2": _ex2,
+    "sin": lambda b, x: _sine(b, x, cosine=False),
+    "cos": lambda b, x: _sine(b, x, cosine=True),
+    "tanh": _tanh,
+    "rcp64": _rcp64,
+    "rsqrt64": _rsqrt64,
+}
+
+
+def mufu(b: Builder, name: str, x: Val) -> Val:
+    """One machine instruction of the special function unit on f32 (or, `…64`, on i32 high words).
+
+    sin and cos take radians: the multiplication that scales them to turns is part of them here.
+    """
+    return b.lanewise(f"mufu.{name}", [x], x.ty, lambda b, x: _strips(b, x, _FUNCTIONS[name]))
+
+
+def _strips(b: Builder, x: Val, body: Body) -> Val:
+    bits, ty = raw_bits(b, x) if x.is_float else x, x.ty
+    if x.n == 0:
+        out = body(b, bits)
+    else:
+        source, target = b.array("i32", x.n), b.array("i32", x.n)
+        b.store(bits, source, 64)
+        with b.loop(x.n // _STRIP) as i:
+            offset = i.zext("i64") << 5  # bytes of a strip
+            part = b.load("i32", _STRIP, b.at(source, offset), 32)
+            b.store(body(b, part), b.at(target, offset), 32)
+        out = b.load("i32", x.n, target, 64)
+    return b.reinterpret(out, ty)

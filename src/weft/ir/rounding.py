@@ -1,0 +1,93 @@
+"""Float arithmetic under every rounding mode, with `.ftz` and the hardware's NaN of f64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.ir.builder import Builder, Val
+from weft.ir.flush import flush, flush_rounded, rarely, raw_bits
+
+_MODES = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
+"""As `llvm.set.rounding` numbers them."""
+
+_LETTER = {"float": "f32", "double": "f64"}
+
+_NAN_ORDER = {
+    "fadd": (1, 0), "fsub": (1, 0), "fmul": (1, 0), "fma": (1, 2, 0), "fdiv": (0, 1), "sqrt": (0,),
+}  # fmt: skip
+"""Which operand's NaN an f64 operation returns, first come first."""
+
+_SCALED = {"fmul": (0,), "fma": (0, 2), "fdiv": (0,)}
+"""Operands that carry a power of two into the result; other operations have no tiny rounding."""
+
+
+def rounded(
+    b: Builder, op: str, args: Sequence[Val], mode: str = "rn", *, ftz: bool = False
+) -> Val:
+    """`op` (fadd, fsub, fmul, fdiv, fma, sqrt) rounded once; an f64 NaN has its exact bits."""
+    if not ftz:
+        result = _plain(b, op, args, mode)
+        return nan64(b, result, [args[i] for i in _NAN_ORDER[op]])
+    args = [flush(b, a) for a in args]
+    result = _plain(b, op, args, mode)
+    if op not in _SCALED:  # a denormal sum is exact, a root is never tiny
+        return result if op == "sqrt" else flush(b, result)
+
+    def scaled(b: Builder, *args: Val) -> Val:
+        up = b.const("float", 2.0**24)
+        return _plain(b, op, [a * up if i in _SCALED[op] else a for i, a in enumerate(args)], mode)
+
+    return flush_rounded(b, f"{op}.{mode}", result, args, scaled)
+
+
+def _plain(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
+    if mode != "rn":
+        return _directed(b, op, b.match(*args), mode)
+    if op in ("fma", "sqrt"):
+        return b.intrinsic(op, args)
+    return b.binary(op, args[0], args[1])
+
+
+def _directed(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
+    """The processor's own rounding mode, set around one operation that may not move.
+
+    Out of line and `strictfp`, so that nothing of the caller runs under that mode.
+    """
+    ty, n, shape = args[0].ty, args[0].n, args[0].t
+    kind = (f"v{n}" if n else "") + _LETTER[ty]
+    name = f"@llvm.experimental.constrained.{op}.{kind}"
+
+    def body(b: Builder, params: list[Val]) -> Val:
+        kinds = ", ".join([shape] * len(params))
+        b.module.declarations[name] = f"declare {shape} {name}({kinds}, metadata, metadata)"
+        b.module.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
+        given = ", ".join(p.tref for p in params)
+        rules = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
+        b.emit(f"call void @llvm.set.rounding(i32 {_MODES[mode]}) #4")
+        out = b.val(ty, n, f"call {shape} {name}({given}, {rules}) #4")
+        b.emit(f"call void @llvm.set.rounding(i32 {_MODES['rn']}) #4")
+        return out
+
+    call = b.helper(f"{op}.{mode}.{kind}", [(ty, n)] * len(args), (ty, n), body, attrs="#3")
+    out = call(*args)
+    out.raw_nan = True
+    return out
+
+
+def nan64(b: Builder, result: Val, sources: Sequence[Val]) -> Val:
+    """An f64 result whose NaN is the first among `sources`, made quiet, or the default one."""
+    if result.ty != "double":
+        return result
+
+    def fix(b: Builder, r: Val, *sources: Val) -> Val:
+        bits = b.integer("i64", 0xFFF8000000000000)
+        for source in reversed(sources):
+            bits = b.is_nan(source).select(raw_bits(b, source) | (1 << 51), bits)
+        return b.reinterpret(b.select(b.is_nan(r), bits, raw_bits(b, r)), "double")
+
+    return rarely(
+        b,
+        b.any(b.is_nan(result)),
+        result,
+        lambda: b.lanewise(f"nan64.{len(sources)}", [result, *sources], "double", fix),
+    )

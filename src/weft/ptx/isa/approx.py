@@ -1,0 +1,244 @@
+"""The approximate functions: `.approx` and `.full` rows, as sequences around the table functions.
+
+Without `.ftz` a denormal argument is scaled up first and the result brought back; that part is
+left to a function off the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.ir import Builder, Val
+from weft.ir.flush import rarely, raw_bits
+from weft.ir.mufu import mufu
+from weft.ir.rounding import rounded
+from weft.ptx.isa.registry import instruction
+
+_UP = 2.0**24
+
+
+def _denormal(e: Builder, x: Val) -> Val:
+    """0 < |x| < 2^-126."""
+    return ((raw_bits(e, x) << 1) - 2).ult(2 * 0x7FFFFF)
+
+
+def _huge(e: Builder, x: Val) -> Val:
+    """|x| > 2^126, not NaN."""
+    return ((raw_bits(e, x) << 1) - 2 * 0x7E800001).ule(2 * (0x7F800000 - 0x7E800001))
+
+
+def _scaled(e: Builder, name: str, x: Val, undo: Callable[[Builder, Val], Val]) -> Val:
+    """The function, and for denormals undo(function(x * 2^24))."""
+
+    def fix(b: Builder, x: Val, r: Val) -> Val:
+        return b.select(_denormal(b, x), undo(b, mufu(b, name, x * b.const("float", _UP))), r)
+
+    r = mufu(e, name, x)
+    odd = e.any(_denormal(e, x))
+    return rarely(e, odd, r, lambda: e.lanewise(f"{name}.denormal", [x, r], "float", fix))
+
+
+@instruction(
+    "ex2.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-ex2",
+    ftz="ftz", type="f32",
+    vectors=["ex2.approx.ftz.f32  3.0 -> 8.0", "ex2.approx.f32  -149.0 -> 0x00000001",
+             "ex2.approx.ftz.f32  -149.0 -> 0.0", "ex2.approx.f32  0.5 -> 0x3fb504f3"],
+)  # fmt: skip
+def ex2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    r = mufu(e, "ex2", a)
+    if ftz:
+        return r
+
+    def low(b: Builder, x: Val) -> Val:  # from -254 down the square is zero as well
+        top, end = b.const("float", -126.0), b.const("float", -254.0)
+        return b.fcmp("olt", x, top) & b.fcmp("ogt", x, end)
+
+    def fix(b: Builder, x: Val, r: Val) -> Val:
+        root = mufu(b, "ex2", x * b.const("float", 0.5))
+        return b.select(low(b, x), root * root, r)
+
+    odd = e.any(low(e, a))
+    return rarely(e, odd, r, lambda: e.lanewise("ex2.denormal", [a, r], "float", fix))
+
+
+@instruction(
+    "lg2.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-lg2",
+    ftz="ftz", type="f32", raw_nan=True,
+    vectors=["lg2.approx.f32  8.0 -> 3.0", "lg2.approx.ftz.f32  0x00000001 -> -inf",
+             "lg2.approx.f32  0x00000001 -> -149.0"],
+)  # fmt: skip
+def lg2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    if ftz:
+        return mufu(e, "lg2", a)
+    return _scaled(e, "lg2", a, lambda b, r: r - b.const("float", 24.0))
+
+
+@instruction(
+    "rsqrt.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-rsqrt",
+    ftz="ftz", type="f32", raw_nan=True,
+    vectors=["rsqrt.approx.f32  4.0 -> 0.5", "rsqrt.approx.ftz.f32  -0.0 -> -inf"],
+)  # fmt: skip
+def rsqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    if ftz:
+        return mufu(e, "rsqrt", a)
+    return _scaled(e, "rsqrt", a, lambda b, r: r * b.const("float", 2.0**12))
+
+
+@instruction(
+    "sqrt.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-sqrt",
+    ftz="ftz", type="f32", raw_nan=True,
+    vectors=["sqrt.approx.f32  4.0 -> 2.0", "sqrt.approx.ftz.f32  -1.0 -> 0x7fffffff"],
+)  # fmt: skip
+def sqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    if ftz:
+        return mufu(e, "sqrt", a)
+    return _scaled(e, "sqrt", a, lambda b, r: r * b.const("float", 2.0**-12))
+
+
+@instruction(
+    "sin.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-sin",
+    ftz="ftz", type="f32",
+    vectors=["sin.approx.f32  -0.0 -> -0.0", "sin.approx.ftz.f32  inf -> 0x7fffffff"],
+    notes="`.ftz` changes nothing: the argument in turns is not flushed.",
+)  # fmt: skip
+def sin(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    return mufu(e, "sin", a)
+
+
+@instruction(
+    "cos.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-cos",
+    ftz="ftz", type="f32",
+    vectors=["cos.approx.f32  0.0 -> 1.0"],
+    notes="`.ftz` changes nothing: the argument in turns is not flushed.",
+)  # fmt: skip
+def cos(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    return mufu(e, "cos", a)
+
+
+@instruction(
+    "tanh.approx.type  d, a",
+    manual="floating-point-instructions-tanh",
+    type="f32",
+    vectors=["tanh.approx.f32  0x80000001 -> 0x80000001", "tanh.approx.f32  -9.0 -> -1.0"],
+)
+def tanh(e: Builder, a: Val, *, type: str) -> Val:
+    return mufu(e, "tanh", a)
+
+
+@instruction(
+    "rcp.approx{.ftz}.type  d, a",
+    manual="floating-point-instructions-rcp",
+    ftz="ftz", type="f32", raw_nan=True,
+    vectors=["rcp.approx.ftz.f32  4.0 -> 0.25", "rcp.approx.f32  0x7f000000 -> 0x00400000",
+             "rcp.approx.ftz.f32  0x7f000000 -> 0.0"],
+)  # fmt: skip
+def rcp(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
+    r = mufu(e, "rcp", a)
+    if ftz:
+        return r
+
+    def fix(b: Builder, x: Val) -> Val:
+        k = _factor(b, x, "denormal huge")
+        return mufu(b, "rcp", x * k) * k
+
+    odd = e.any(_denormal(e, a) | _huge(e, a))
+    return rarely(e, odd, r, lambda: e.lanewise("rcp.scaled", [a], "float", fix))
+
+
+def _factor(b: Builder, y: Val, cases: str) -> Val:
+    """What brings a divisor into the range of the table function: 0.25, 2^24 or 1."""
+    k = b.const("float", 1.0)
+    if "denormal" in cases:
+        k = b.select(_denormal(b, y), b.const("float", _UP), k)
+    if "huge" in cases:
+        k = b.select(_huge(b, y), b.const("float", 0.25), k)
+    return k
+
+
+_DIV_SCALES = {
+    ("approx", "ftz"): "", ("approx", ""): "denormal",
+    ("full", "ftz"): "huge", ("full", ""): "denormal huge",
+}  # fmt: skip
+"""The divisors for which both operands are scaled first."""
+
+
+@instruction(
+    "div.kind{.ftz}.type  d, a, b",
+    manual="floating-point-instructions-div",
+    kind="approx full", ftz="ftz", type="f32", raw_nan=True,
+    vectors=["div.full.f32  6.0 4.0 -> 1.5", "div.approx.f32  1.0 0x7f000000 -> 0.0",
+             "div.full.f32  1.0 0x7f000000 -> 0x00400000"],
+)  # fmt: skip
+def div(e: Builder, a: Val, b: Val, *, kind: str, ftz: str, type: str) -> Val:
+    cases, flushed = _DIV_SCALES[kind, ftz], bool(ftz)
+
+    def fix(b: Builder, x: Val, y: Val) -> Val:
+        k = _factor(b, y, cases)
+        x, y = (rounded(b, "fmul", [v, k], ftz=flushed) for v in (x, y))
+        return rounded(b, "fmul", [x, mufu(b, "rcp", y)], ftz=flushed)
+
+    r = rounded(e, "fmul", [a, mufu(e, "rcp", b)], ftz=flushed)
+    if not cases:
+        return r
+    tests = [test(e, b) for test in (_denormal, _huge) if test.__name__[1:] in cases]
+    odd = e.any(tests[0] | tests[-1])
+    return rarely(e, odd, r, lambda: e.lanewise(f"div.{kind}{ftz}", [a, b], "float", fix))
+
+
+@instruction(
+    "rcp.approx.ftz.type  d, a",
+    manual="floating-point-instructions-rcp-approx-ftz-f64",
+    type="f64",
+    vectors=["rcp.approx.ftz.f64  4.0 -> 0.25", "rcp.approx.ftz.f64  0.0 -> inf"],
+)
+def rcp_f64(e: Builder, a: Val, *, type: str) -> Val:
+    return _high_word(e, "rcp64", a)
+
+
+@instruction(
+    "rsqrt.approx.ftz.type  d, a",
+    manual="floating-point-instructions-rsqrt-approx-ftz-f64",
+    type="f64",
+    vectors=["rsqrt.approx.ftz.f64  4.0 -> 0.5"],
+)
+def rsqrt_ftz_f64(e: Builder, a: Val, *, type: str) -> Val:
+    return _high_word(e, "rsqrt64", a)
+
+
+def _high_word(e: Builder, name: str, a: Val) -> Val:
+    """A function of the upper halves; the lower half of the result is zero."""
+    high = (e.bits(a) >> 32).trunc("i32")
+    return e.reinterpret(mufu(e, name, high).zext("i64") << 32, "double")
+
+
+@instruction(
+    "rsqrt.approx.type  d, a",
+    manual="floating-point-instructions-rsqrt",
+    type="f64",
+    vectors=["rsqrt.approx.f64  4.0 -> 0.5", "rsqrt.approx.f64  -1.0 -> 0xfff8000000000000"],
+)
+def rsqrt_f64(e: Builder, a: Val, *, type: str) -> Val:
+    return e.lanewise("rsqrt.approx.f64", [a], "double", _rsqrt_f64)
+
+
+def _rsqrt_f64(b: Builder, x: Val) -> Val:
+    """One cubic step from the table's 20 bits; denormals times 2^54."""
+    one, infinity = b.const("double", 1.0), 0x7FF0000000000000
+    bits = b.bits(x)
+    small = (bits & infinity).eq(0)
+    x = x * b.select(small, b.const("double", 2.0**54), one)
+    y = _high_word(b, "rsqrt64", x)
+    err = b.fma(x, -(y * y), one)
+    step = b.fma(err, b.const("double", 0.375), b.const("double", 0.5))
+    r = b.fma(step, y * err, y) * b.select(small, b.const("double", 2.0**27), one)
+    out = bits.sge(0).select(raw_bits(b, r), 0xFFF8000000000000)
+    out = bits.ne(infinity).select(out, 0)
+    out = (bits << 1).eq(0).select(bits | infinity, out)
+    out = (bits << 1).ugt(infinity << 1).select(bits | (1 << 51), out)
+    return b.reinterpret(out, "double")
