@@ -167,9 +167,9 @@ def test_mutated_text_gives_a_module_or_a_ptx_error(real_ptx: str) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     texts = [*map(in_body, BODIES), *(HEAD + text for text in MODULES)]
-    texts += [real_ptx[-6000:], real_ptx[:9000]]
+    texts += [real_ptx, real_ptx[:9000]]
     refused = 0
-    for _ in range(3000):
+    for _ in range(2500):
         text = rng.choice(texts)
         for _ in range(rng.randrange(1, 4)):
             text = rng.choice(MUTATIONS)(rng, text)
@@ -178,7 +178,7 @@ def test_mutated_text_gives_a_module_or_a_ptx_error(real_ptx: str) -> None:
         except PtxError as error:
             refused += 1
             assert error.where.startswith("kernel.ptx:")
-    assert refused > 1000
+    assert 1000 < refused < 2500
 
 
 def _cut(rng: random.Random, text: str) -> str:

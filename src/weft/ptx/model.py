@@ -87,9 +87,7 @@ class Sink:
     """`_`, a destination nobody reads."""
 
 
-Operand: TypeAlias = (
-    Reg | Imm | FloatImm | Special | Sym | Mem | Vec | Pair | Not | Sink
-)
+Operand: TypeAlias = Reg | Imm | FloatImm | Special | Sym | Mem | Vec | Pair | Not | Sink
 
 
 @dataclass(slots=True)
