@@ -33,7 +33,7 @@ _CALL = re.compile(
 _PROTOTYPE = re.compile(
     rf"(?:\(([^()]*)\)\s*)?{NAME}(?:\s*\(([^()]*)\))?(?:\s*\.[a-z_]+(?:\s+[0-9]+)?)*", re.A
 )
-_IGNORED = ("pragma", "loc", "tex")
+_IGNORED = ("pragma", "tex")
 
 
 def read_body(text: Text, lines: Lines, function: Function, pos: int) -> tuple[int, set[str]]:
@@ -179,7 +179,7 @@ class _Body:
             for variable in declare.variables(word, content):
                 variable.name = self.scope.declare(variable.name)
                 self.function.variables[variable.name] = variable
-        elif word not in _IGNORED or word == "loc":
+        elif word not in _IGNORED:
             allowed = " ".join(f".{name}" for name in ("reg", *declare.SPACES, "pragma", "loc"))
             raise PtxError(
                 "not a directive of a body", got=f".{brief(word + content)}", allowed=allowed

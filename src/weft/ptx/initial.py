@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from itertools import repeat
 
 from weft.errors import PtxError
 from weft.ptx.lexer import NAME, brief
@@ -15,9 +16,10 @@ Relocation = tuple[int, str, int, bool]
 
 MAX_BYTES = 1 << 26
 _FORMATS = {"f32": "<f", "f64": "<d"}
-_PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,19})"
-_PLAIN_SCALAR = re.compile(_PLAIN_INTEGER, re.A)
-_PLAIN = re.compile(rf"\{{\s*{_PLAIN_INTEGER}(?:\s*,\s*{_PLAIN_INTEGER})*\s*\}}", re.A)
+_PLAIN_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]{0,19})", re.A)
+_PLAIN = re.compile(r"\{[-0-9,\s]*\}", re.A)
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_INTEGERS = frozenset(name for name, size in SIZES.items() if name[0] in "bus" and size in _CODES)
 _PIECE = re.compile(r"[{},]|[^{},]+")
 _OFFSET = r"(?:([-+])\s*([0-9]\w{0,20}))?"
 _SYMBOL = re.compile(rf"(generic\s*\(\s*)?({NAME})\s*{_OFFSET}\s*(?(1)\))\s*{_OFFSET}", re.A)
@@ -33,21 +35,30 @@ def initial(
     `shape` is the extents of the array, the outermost None where the initialiser decides it.
     """
     text = text.strip()
-    if not shape and type[0] != "f" and _PLAIN_SCALAR.fullmatch(text):
+    if not shape and type in _INTEGERS and _PLAIN_SCALAR.fullmatch(text):
         return _little_endian(int(text), SIZES[type]), ()
-    if len(shape) == 1 and type[0] != "f" and _PLAIN.fullmatch(text):
-        return _plain(text, SIZES[type], shape[0]), ()
+    if len(shape) == 1 and type in _INTEGERS and _PLAIN.fullmatch(text):
+        plain = _plain(text, SIZES[type], shape[0])
+        if plain is not None:
+            return plain, ()
     filler = _Filler(type, shape)
     filler.fill(text)
     return bytes(filler.data), tuple(filler.relocations)
 
 
-def _plain(text: str, size: int, extent: int | None) -> bytes:
-    """The common case, a flat list of decimal integers, at the speed of the built-ins."""
-    values = text[1:-1].split(",")
-    if extent is not None and len(values) > extent:
-        raise _too_many(extent)
-    return b"".join([_little_endian(int(value), size) for value in values])
+def _plain(text: str, size: int, extent: int | None) -> bytes | None:
+    """A flat list of decimal integers at the speed of the built-ins; None where it is not one.
+
+    Tables of random number generators have 100,000 values. Base 0 refuses octal `010`.
+    """
+    code = _CODES[size].lower() if "-" in text else _CODES[size]
+    try:
+        values = list(map(int, text[1:-1].split(","), repeat(0)))
+        if extent is None or len(values) <= extent:
+            return struct.pack(f"<{len(values)}{code}", *values)
+    except (ValueError, struct.error):
+        return None
+    return None
 
 
 def _little_endian(value: int, size: int) -> bytes:
