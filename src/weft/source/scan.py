@@ -61,7 +61,7 @@ def without_comments(text: str) -> str:
 def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
     """The main file and all it can include from the user's folders, and whether that is all.
 
-    It is not when an include is computed by a macro. Includes under a false condition count too:
+    It is not when an include is computed by a macro or a file cannot be read. Includes under a false condition count too:
     a cache key made of these files may be too careful, never too careless.
     """
     found = {os.path.abspath(main.name): main}
@@ -74,9 +74,14 @@ def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
                 continue
             where = [os.path.dirname(file.name), *folders] if match["near"] else folders
             header = _first(where, match["near"] or match["far"])
-            if header and os.path.abspath(header) not in found:
-                found[os.path.abspath(header)] = read(header)
-                waiting.append(found[os.path.abspath(header)])
+            if header is None or os.path.abspath(header) in found:
+                continue
+            try:
+                waiting.append(read(header))
+            except OSError:  # the compiler will say so, if it needs the file
+                complete = False
+                continue
+            found[os.path.abspath(header)] = waiting[-1]
     return list(found.values()), complete
 
 
