@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from weft.ir.builder import Builder, Val
 
-ZERO = -8192
-"""The exponent of a zero operand: below every real sum of two, and a sum of two fits 16 bits."""
+NOTHING = -8192
+"""The exponent of a sum without terms."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,16 @@ class Format:
         return (1 << (self.exponent - 1)) - 1
 
     @property
+    def lane(self) -> str:
+        """The integer type that holds a sum of two exponents, zero's included."""
+        return "i8" if self.exponent <= 5 else "i16"
+
+    @property
+    def zero(self) -> int:
+        """The exponent given to a zero: with any other it stays below 0, where no real sum is."""
+        return -60 if self.lane == "i8" else -1000
+
+    @property
     def special(self) -> int:
         """The least magnitude pattern, without unused bits, that is not a finite number."""
         full = ((1 << self.exponent) - 1) << self.mantissa
@@ -54,16 +64,16 @@ FORMATS = {
 }
 
 
-def magnitude(b: Builder, bits: Val, fmt: Format) -> Val:
+def magnitude(bits: Val, fmt: Format) -> Val:
     """The pattern without its sign and its unused bits."""
     mag = bits & ((1 << (fmt.bits - 1)) - 1)
     return mag >> fmt.unused if fmt.unused else mag
 
 
 def exponent(b: Builder, mag: Val, fmt: Format) -> Val:
-    """The biased exponent as i16, subnormals as the format's least, `ZERO` for zero."""
-    field = b.umax(mag >> fmt.mantissa, 1)
-    return mag.eq(0).select(b.splat(b.integer("i16", ZERO), mag.n), b.resize(field, "i16"))
+    """The biased exponent, in the format's lanes: subnormals as the least one, zero as `zero`."""
+    field = b.umax(b.resize(mag >> fmt.mantissa, fmt.lane), 1)
+    return mag.eq(0).select(b.splat(b.integer(fmt.lane, fmt.zero), mag.n), field)
 
 
 def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
@@ -75,7 +85,8 @@ def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
     moved = ((wide & 0x80) << 8) | (mag << 7)
     # The fields now stand where half has them; only the biases differ, by 8.
     value = b.bits(b.reinterpret(moved, "half") * b.const("half", 256.0))
-    return b.reinterpret(mag.eq(0x7F).select(b.splat(b.integer("i16", 0x7FFF), bits.n), value), "half")
+    nan = b.splat(b.integer("i16", 0x7FFF), bits.n)
+    return b.reinterpret(mag.eq(0x7F).select(nan, value), "half")
 
 
 def to_float(b: Builder, bits: Val, fmt: Format) -> Val:

@@ -6,34 +6,13 @@ Rare, so it is written for little code: scalar integers, two loops over k for ev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
+from weft.ir.tensor_operand import Step
 
 _NONE = -100_000
 """An exponent below all others."""
-
-
-class StepLike(Protocol):
-    """What is read of `tensor_step.Step`, which builds on this file."""
-
-    @property
-    def accumulator(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def fraction(self) -> int: ...
-    @property
-    def out_mantissa(self) -> int: ...
-    @property
-    def format(self) -> Format: ...
-    @property
-    def block(self) -> int: ...
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +27,7 @@ class _Number:
     nan: Val
 
 
-def call_slow(b: Builder, step: StepLike, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
+def call_slow(b: Builder, step: Step, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
     """Calls the function that does the whole tile, on the pointers of the common path."""
     fn = b.helper(
         step.name + ".slow",
@@ -60,7 +39,7 @@ def call_slow(b: Builder, step: StepLike, floor: int, a: Val, bt: Val, c: Val, d
     fn(a, bt, c, d)
 
 
-def _tile(b: Builder, step: StepLike, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
+def _tile(b: Builder, step: Step, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
     acc = FORMATS[step.accumulator]
     with b.loop(step.rows) as m, b.loop(8) as n:
         place = _place(step, m, n)
@@ -68,7 +47,7 @@ def _tile(b: Builder, step: StepLike, floor: int, a: Val, bt: Val, c: Val, d: Va
         b.store(_output(b, step, floor, a, bt, addend, m, n), b.at(d, place))
 
 
-def _place(step: StepLike, m: Val, n: Val) -> Val:
+def _place(step: Step, m: Val, n: Val) -> Val:
     """Byte offset of an accumulator element in its fragment."""
     if step.accumulator == "f16":
         return (m * 16 + n * 2).zext("i64")
@@ -76,7 +55,7 @@ def _place(step: StepLike, m: Val, n: Val) -> Val:
 
 
 def _output(
-    b: Builder, step: StepLike, floor: int, a: Val, bt: Val, addend: _Number, m: Val, n: Val
+    b: Builder, step: Step, floor: int, a: Val, bt: Val, addend: _Number, m: Val, n: Val
 ) -> Val:
     fmt, acc = step.format, FORMATS[step.accumulator]
     top, total, flags = b.alloca("i32"), b.alloca("i64"), b.alloca("i32")
@@ -106,7 +85,7 @@ def _output(
 
 
 def _operands(
-    b: Builder, step: StepLike, a: Val, bt: Val, m: Val, n: Val, k: Val
+    b: Builder, step: Step, a: Val, bt: Val, m: Val, n: Val, k: Val
 ) -> tuple[_Number, _Number]:
     fmt, width = step.format, step.block
     block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
@@ -173,5 +152,5 @@ def _special(b: Builder, flags: Val, finite: Val, acc: Format) -> Val:
     inf = b.integer(acc.container, acc.special)
     minus = b.integer(acc.container, acc.special | (1 << (acc.bits - 1)))
     nan = b.integer(acc.container, (1 << (acc.bits - 1)) - 1)
-    result = flags.eq(0).select(finite, flags.eq(_PLUS).select(inf, flags.eq(_MINUS).select(minus, nan)))
-    return result
+    infinite = flags.eq(_PLUS).select(inf, flags.eq(_MINUS).select(minus, nan))
+    return flags.eq(0).select(finite, infinite)

@@ -1,0 +1,121 @@
+"""What a tensor-core step is, and how it reads and writes fragments in memory.
+
+With every register of `mma` stored as its 32 lanes, A is [K/block][rows][block], B is
+[K/block][8][block], and a row of an accumulator is 8 neighbours (f16) or two runs of 4 that
+interleave (f32).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.ir.builder import Builder, Val
+from weft.ir.tensor_format import FORMATS, Format
+
+N = 8
+"""Columns of one step."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step on floats: operand and accumulator formats, rows, depth, and the adder.
+
+    `fraction` bits are kept below the largest exponent; `width` overrides `block`.
+    """
+
+    operand: str
+    accumulator: str
+    rows: int
+    depth: int
+    width: int = 0
+    fraction: int = 25
+    out_mantissa: int = 23
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.operand]
+
+    @property
+    def block(self) -> int:
+        """Neighbouring k in one stored row: four lanes of one 32-bit register."""
+        return self.width or 4 * 32 // self.format.bits
+
+    @property
+    def blocks(self) -> int:
+        return self.depth // self.block
+
+    @property
+    def name(self) -> str:
+        tail = f".w{self.width}" if self.width else ""
+        tail += f".c{self.fraction}.{self.out_mantissa}" if self.fraction != 25 else ""
+        return f"tensor.{self.operand}.{self.accumulator}.m{self.rows}k{self.depth}{tail}"
+
+
+def load_columns(b: Builder, bt: Val, ty: str, block: int, blocks: int) -> list[Val]:
+    """B, of elements `ty`, as one vector of 8 columns for every k."""
+    bits = int(ty[1:])
+    per, size = 128 // bits, N * block * bits // 8
+    lo = [i // 2 + per * (i % 2) for i in range(per)]
+    hi = [i + per // 2 for i in lo]
+    out: list[Val] = []
+    for base in (b.at(bt, i * size) for i in range(blocks)):
+        chunks = [b.load(ty, per, b.at(base, i), 16) for i in range(0, size, 16)]
+        for _ in range(3):  # each perfect shuffle moves one bit of the column below those of k
+            half = len(chunks) // 2
+            chunks = [
+                b.shuffle(chunks[i], pick, chunks[i + half])
+                for i in range(half)
+                for pick in (lo, hi)
+            ]
+        out += _regroup(b, chunks)
+    return out
+
+
+def _regroup(b: Builder, chunks: list[Val]) -> list[Val]:
+    """The same elements in vectors of 8."""
+    per = chunks[0].n
+    if per > N:
+        return [b.shuffle(c, range(i, i + N)) for c in chunks for i in range(0, per, N)]
+    k = N // per
+    return [b.concat(chunks[i : i + k]) for i in range(0, len(chunks), k)]
+
+
+def load_rows(b: Builder, step: Step, a: Val, m: Val, count: int = 1) -> list[Val]:
+    """`count` rows of A from row m on: for every block, their runs of bit patterns."""
+    run = step.block * step.format.bits // 8
+    base = b.at(a, (m * run).zext("i64"))
+    return [
+        b.load(step.format.container, count * step.block, b.at(base, i * step.rows * run), run)
+        for i in range(step.blocks)
+    ]
+
+
+def splats(b: Builder, runs: list[Val], count: int = 1) -> list[Val]:
+    """For every k, the element of each of `count` rows in 8 lanes."""
+    width = runs[0].n // count
+    return [
+        b.shuffle(v, [row * width + k for row in range(count) for _ in range(N)])
+        for v in runs
+        for k in range(width)
+    ]
+
+
+def load_accumulator(b: Builder, ty: str, c: Val, m: Val) -> Val:
+    """Row m of an accumulator of `ty`: half, or a 32- or 64-bit element."""
+    if ty == "half":
+        return b.load(ty, N, b.at(c, (m * 16).zext("i64")), 16)
+    size = 8 if ty == "double" else 4
+    base = b.at(c, ((m + (m & 8)) * (4 * size)).zext("i64"))
+    even, odd = b.load(ty, 4, base, 16), b.load(ty, 4, b.at(base, 32 * size), 16)
+    return b.shuffle(even, [i // 2 + 4 * (i % 2) for i in range(N)], odd)
+
+
+def store_accumulator(b: Builder, v: Val, d: Val, m: Val) -> None:
+    """The other way round."""
+    if v.ty == "half":
+        b.store(v, b.at(d, (m * 16).zext("i64")), 16)
+        return
+    size = v.bits // 8
+    base = b.at(d, ((m + (m & 8)) * (4 * size)).zext("i64"))
+    b.store(b.shuffle(v, [0, 2, 4, 6]), base, 16)
+    b.store(b.shuffle(v, [1, 3, 5, 7]), b.at(base, 32 * size), 16)
