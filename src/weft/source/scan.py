@@ -61,8 +61,9 @@ def without_comments(text: str) -> str:
 def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
     """The main file and all it can include from the user's folders, and whether that is all.
 
-    It is not when an include is computed by a macro or a file cannot be read. Includes under a false condition count too:
-    a cache key made of these files may be too careful, never too careless.
+    It is not when an include is computed by a macro or a file cannot be read. Includes under a
+    false condition count too: a cache key made of these files may be too careful, never too
+    careless.
     """
     found = {os.path.abspath(main.name): main}
     waiting, complete = [main], True
