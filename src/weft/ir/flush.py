@@ -36,8 +36,8 @@ def from_bits(b: Builder, v: Val, raw_nan: bool = False) -> Val:
 def flush(b: Builder, v: Val) -> Val:
     """f32 with denormals made zeros of the same sign."""
     bits = raw_bits(b, v)
-    kept = (bits & _EXPONENT).ne(0).select(bits, bits & _SIGN)
-    return from_bits(b, kept, v.raw_nan)
+    keep = (bits & _EXPONENT).ne(0).sext("i32") | _SIGN  # a mask is cheaper than a choice
+    return from_bits(b, bits & keep, v.raw_nan)
 
 
 def flush_rounded(
@@ -56,10 +56,20 @@ def flush_rounded(
         tiny = (bits & _EXPONENT).eq(0) | (edge & below)
         return from_bits(b, tiny.select(bits & _SIGN, bits), raw_nan=True)
 
-    suspect = ((raw_bits(b, result) << 1) - 2).ult(_LEAST << 1)  # 0 < |result| <= 2^-126
+    # 0 < |result| <= 2^-126 in some lane: one comparison of the least such number
+    least = _least(b, (raw_bits(b, result) << 1) - 2)
     return rarely(
         b,
-        b.any(suspect),
+        least.ult(_LEAST << 1),
         result,
         lambda: b.lanewise(f"ftz.{name}", [result, *args], "float", fix),
     )
+
+
+def _least(b: Builder, v: Val) -> Val:
+    """The smallest lane, unsigned."""
+    if v.n == 0:
+        return v
+    fn = f"@llvm.vector.reduce.umin.v{v.n}{v.ty}"
+    b.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
+    return b.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")

@@ -102,7 +102,7 @@ def _square(xl: Val) -> Val:
     u = w >> 8
     total = u * ((u << 1) + ((w >> 6) & 3))
     for k in range(6):
-        total = total + (w & (1 << k)).ne(0).select(w >> (14 - k), 0)
+        total = total + ((w & (1 << k)).ne(0).sext("i16") & (w >> (14 - k)))
     return total
 
 
@@ -283,7 +283,7 @@ def _strips(b: Builder, x: Val, body: Body) -> Val:
         source, target = b.array("i32", x.n), b.array("i32", x.n)
         b.store(bits, source, 64)
         with b.loop(x.n // _STRIP) as i:
-            offset = i.zext("i64") << 5  # bytes of a strip
+            offset = i.zext("i64") * (4 * _STRIP)
             part = b.load("i32", _STRIP, b.at(source, offset), 32)
             b.store(body(b, part), b.at(target, offset), 32)
         out = b.load("i32", x.n, target, 64)
