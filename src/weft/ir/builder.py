@@ -54,6 +54,7 @@ class IrModule:
         parts.append("attributes #4 = { strictfp }")
         parts.append('!0 = !{!"branch_weights", i32 1, i32 2000}')
         parts.append("!1 = !{}")
+        parts.append('!2 = !{!"branch_weights", i32 2000, i32 1}')
         return "\n".join(parts)
 
 

@@ -1,7 +1,7 @@
 """What a tensor-core step is, and how it reads and writes fragments in memory.
 
-With every register of `mma` stored as its 32 lanes, A is [K/block][rows][block], B is
-[K/block][8][block], and a row of an accumulator is 8 neighbours (f16) or two runs of 4 that
+With every register of `mma` stored as its 32 lanes, A is [K/run][rows][run], B is
+[K/run][8][run], and a row of an accumulator is 8 neighbours (f16) or two runs of 4 that
 interleave (f32).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.ir.builder import Builder, Val
+from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
 
 N = 8
@@ -17,10 +17,24 @@ N = 8
 
 
 @dataclass(frozen=True)
+class Runs:
+    """How K lies in memory: `count` blocks, in each of them `width` neighbours of type `ty`."""
+
+    ty: str
+    width: int
+    count: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of one row's run."""
+        return self.width * BITS[self.ty] // 8
+
+
+@dataclass(frozen=True)
 class Step:
     """One step on floats: operand and accumulator formats, rows, depth, and the adder.
 
-    `fraction` bits are kept below the largest exponent; `width` overrides `block`.
+    `fraction` bits are kept below the largest exponent; `width` overrides that of `runs`.
     """
 
     operand: str
@@ -36,13 +50,10 @@ class Step:
         return FORMATS[self.operand]
 
     @property
-    def block(self) -> int:
-        """Neighbouring k in one stored row: four lanes of one 32-bit register."""
-        return self.width or 4 * 32 // self.format.bits
-
-    @property
-    def blocks(self) -> int:
-        return self.depth // self.block
+    def runs(self) -> Runs:
+        """Four lanes of one 32-bit register hold neighbouring k."""
+        width = self.width or 4 * 32 // self.format.bits
+        return Runs(self.format.container, width, self.depth // width)
 
     @property
     def name(self) -> str:
@@ -51,15 +62,14 @@ class Step:
         return f"tensor.{self.operand}.{self.accumulator}.m{self.rows}k{self.depth}{tail}"
 
 
-def load_columns(b: Builder, bt: Val, ty: str, block: int, blocks: int) -> list[Val]:
-    """B, of elements `ty`, as one vector of 8 columns for every k."""
-    bits = int(ty[1:])
-    per, size = 128 // bits, N * block * bits // 8
+def load_columns(b: Builder, bt: Val, runs: Runs) -> list[Val]:
+    """B as one vector of 8 columns for every k."""
+    per, size = 128 // BITS[runs.ty], N * runs.bytes
     lo = [i // 2 + per * (i % 2) for i in range(per)]
     hi = [i + per // 2 for i in lo]
     out: list[Val] = []
-    for base in (b.at(bt, i * size) for i in range(blocks)):
-        chunks = [b.load(ty, per, b.at(base, i), 16) for i in range(0, size, 16)]
+    for base in (b.at(bt, i * size) for i in range(runs.count)):
+        chunks = [b.load(runs.ty, per, b.at(base, i), 16) for i in range(0, size, 16)]
         for _ in range(3):  # each perfect shuffle moves one bit of the column below those of k
             half = len(chunks) // 2
             chunks = [
@@ -80,14 +90,11 @@ def _regroup(b: Builder, chunks: list[Val]) -> list[Val]:
     return [b.concat(chunks[i : i + k]) for i in range(0, len(chunks), k)]
 
 
-def load_rows(b: Builder, step: Step, a: Val, m: Val, count: int = 1) -> list[Val]:
-    """`count` rows of A from row m on: for every block, their runs of bit patterns."""
-    run = step.block * step.format.bits // 8
-    base = b.at(a, (m * run).zext("i64"))
-    return [
-        b.load(step.format.container, count * step.block, b.at(base, i * step.rows * run), run)
-        for i in range(step.blocks)
-    ]
+def load_rows(b: Builder, a: Val, m: Val, rows: int, runs: Runs, count: int = 1) -> list[Val]:
+    """Of `rows` rows of A, `count` from row m on: for every block, their runs."""
+    base = b.at(a, (m * runs.bytes).zext("i64"))
+    places = [b.at(base, i * rows * runs.bytes) for i in range(runs.count)]
+    return [b.load(runs.ty, count * runs.width, p, min(runs.bytes, 16)) for p in places]
 
 
 def splats(b: Builder, runs: list[Val], count: int = 1) -> list[Val]:

@@ -87,7 +87,7 @@ def _output(
 def _operands(
     b: Builder, step: Step, a: Val, bt: Val, m: Val, n: Val, k: Val
 ) -> tuple[_Number, _Number]:
-    fmt, width = step.format, step.block
+    fmt, width = step.format, step.runs.width
     block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
     out = []
     for base, rows, row in ((a, step.rows, m), (bt, 8, n)):

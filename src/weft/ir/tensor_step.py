@@ -49,11 +49,11 @@ def _accumulator(step: Step) -> str:
 def _fma_body(b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val) -> None:
     fmt, ty = step.format, _accumulator(step)
     values = b.array("float", step.depth * N)
-    for k, bits in enumerate(load_columns(b, bt, fmt.container, step.block, step.blocks)):
+    for k, bits in enumerate(load_columns(b, bt, step.runs)):
         b.store(to_float(b, bits, fmt), b.at(values, k * N * 4), 16)
     with b.loop(step.rows) as m:
         chains = [b.cast("fpext", load_accumulator(b, ty, c, m), "float"), b.zero("float", N)]
-        runs = [to_float(b, v, fmt) for v in load_rows(b, step, a, m)]
+        runs = [to_float(b, v, fmt) for v in load_rows(b, a, m, step.rows, step.runs)]
         for k, x in enumerate(splats(b, runs)):
             y = b.load("float", N, b.at(values, k * N * 4), 16)
             chains[k % 2] = b.fma(x, y, chains[k % 2])
@@ -120,23 +120,21 @@ class _Peak:
         return self.b.any(self.b.icmp(compare, seen, limit))
 
 
-def _operands(
-    b: Builder, step: Step, a: Val, bt: Val, rows: Val, columns: Val, tops: Val
-) -> Val:
+def _operands(b: Builder, step: Step, a: Val, bt: Val, rows: Val, columns: Val, tops: Val) -> Val:
     """Values of A and B, every output's largest product exponent; is an operand not finite?"""
     fmt, lane = step.format, step.format.lane
     pair = 2 * N * int(lane[1:]) // 8
     exponents = b.array(lane, step.depth * 2 * N)
-    in_a, in_b = (_Peak(b, "umax", fmt.container, n) for n in (2 * step.block, N))
-    for k, bits in enumerate(load_columns(b, bt, fmt.container, step.block, step.blocks)):
+    in_a, in_b = (_Peak(b, "umax", fmt.container, n) for n in (2 * step.runs.width, N))
+    for k, bits in enumerate(load_columns(b, bt, step.runs)):
         mag = magnitude(bits, fmt)
         in_b.see(mag)
         b.store(to_float(b, bits, fmt), b.at(columns, k * N * 4), 16)
         b.store(b.concat([exponent(b, mag, fmt)] * 2), b.at(exponents, k * pair), 16)
     with b.loop(step.rows // 2) as i:  # two rows fill a vector of bytes
-        runs = load_rows(b, step, a, i * 2, 2)
+        runs = load_rows(b, a, i * 2, step.rows, step.runs, 2)
         for j, run in enumerate(runs):
-            place = b.at(rows, (i * (8 * step.depth) + 8 * step.block * j).zext("i64"))
+            place = b.at(rows, (i * (8 * step.depth) + 8 * step.runs.width * j).zext("i64"))
             b.store(to_float(b, run, fmt), place, 16)
         mags = [magnitude(v, fmt) for v in runs]
         for mag in mags:
@@ -170,16 +168,13 @@ def _power(b: Builder, field: Val) -> Val:
     return b.view(b.shuffle(field << 7, spread, b.zero("i16", N)), "i32", N)
 
 
-def _sum(
-    b: Builder, step: Step, rows: Val, columns: Val, scales: Val, totals: Val, m: Val
-) -> None:
+def _sum(b: Builder, step: Step, rows: Val, columns: Val, scales: Val, totals: Val, m: Val) -> None:
     """The products cut and added; a sum past 31 bits saturates, which the caller looks for."""
     factor, sums = _row_of(b, "float", scales, m), [_row_of(b, "i32", totals, m)]
-    width = 2 * step.block  # as `_operands` left them: runs of two rows side by side
-    base = b.at(rows, ((m >> 1) * (8 * step.depth) + (m & 1) * (4 * step.block)).zext("i64"))
-    runs = [
-        b.load("float", step.block, b.at(base, 4 * width * j), 16) for j in range(step.blocks)
-    ]
+    width, count = step.runs.width, step.runs.count
+    # As `_operands` left them: the runs of two rows side by side.
+    base = b.at(rows, ((m >> 1) * (8 * step.depth) + (m & 1) * (4 * width)).zext("i64"))
+    runs = [b.load("float", width, b.at(base, 8 * width * j), 16) for j in range(count)]
     for k, x in enumerate(splats(b, runs)):
         product = x * b.load("float", N, b.at(columns, k * N * 4), 16)
         term = b.cast("fptosi", product * factor, "i32")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from weft.ir import Builder, Val
 from weft.ir.narrow import (
     IR_TYPES,
-    flush,
     float_from_bfloat,
     float_from_int,
+    flush,
     int_from_float,
     raw_bits,
     saturate,

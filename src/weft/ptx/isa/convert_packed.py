@@ -90,10 +90,7 @@ def _to_f8(kind: str, relu: str, v: Val) -> Val:
         bits = raw_bits(b, b.reinterpret(half_from_float(b, scaled, "odd"), "half"))
         magnitude = b.umin(cut(b, bits & 0x7FFF, drop, "rn"), most)
         sign = bits >> 8 & 0x80
-        if relu:
-            out = bits.slt(0).select(b.integer("i16", 0), magnitude)
-        else:
-            out = magnitude | sign
+        out = bits.slt(0).select(b.integer("i16", 0), magnitude) if relu else magnitude | sign
         return b.is_nan(x).select(b.integer("i16", 0x7F), out)
 
     return v.b.lanewise(f"cvt.{relu}{kind}.f32", [v], "i16", body)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from weft.ir import Builder, Val
-from weft.ptx.model import Operand
+from weft.ptx.model import Instruction, Operand
 
 
 class Warp(Protocol):
@@ -31,3 +31,30 @@ class Warp(Protocol):
 
     def active(self) -> Val:
         """The lanes that execute this instruction, `<32 x i1>`."""
+
+    def move(self, ins: Instruction, ptx_type: str) -> None:
+        """`mov` in all its forms: registers, addresses, packing and unpacking."""
+
+    def load(self, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+        """`ld` with every access checked."""
+
+    def store(self, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+        """`st` with every access checked."""
+
+    def convert_address(self, ins: Instruction, space: str, *, to_space: bool) -> None:
+        """Between a state space's own addresses and generic ones."""
+
+    def test_space(self, ins: Instruction, space: str) -> None:
+        """Does a generic address lie in a state space?"""
+
+    def fence(self) -> None:
+        """Orders memory accesses before and after it."""
+
+    def barrier(self, ins: Instruction, op: str) -> None:
+        """Arrives at a barrier of the block; waiting happens at the end of the block of code."""
+
+    def trap(self, ins: Instruction) -> None:
+        """Ends the launch with an error."""
+
+    def call(self, ins: Instruction) -> None:
+        """A function that the host serves (`vprintf`, `__assertfail`, `malloc`, `free`)."""

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from weft.ir import Builder, Val
 from weft.ir.narrow import (
     bfloat_from_float,
-    flush,
     float_from_bfloat,
     float_from_double,
+    flush,
     half_from_float,
     is_nan,
     odd_sum,
@@ -41,10 +41,8 @@ def _apply(b: Builder, type: str, args: tuple[Val, ...], body: Body, name: str =
     packed = type.endswith("x2")
     wide = b.match(*args)
     lanes = [b.view(v, "i16", 2 * (v.n or 1)) if packed else b.bits(v) for v in wide]
-    if name:
-        out = b.lanewise(f"half.{name}.{_kind(type)}", lanes, "i16", body)
-    else:
-        out = body(b, *lanes)
+    full = f"half.{name}.{_kind(type)}"
+    out = b.lanewise(full, lanes, "i16", body) if name else body(b, *lanes)
     if packed:
         return b.view(out, "i32", wide[0].n)
     return b.reinterpret(out, "half") if type == "f16" else out
@@ -105,7 +103,7 @@ def _bf16_pair(op: str) -> Body:
 
 _PAIR_VECTORS = {
     "add": ("1.5 2.25 -> 3.75", "0x3c003c00 0x3c004000 -> 0x40004200", "0x3f80 0x3b80 -> 0x3f80"),
-    "sub": ("1.5 2.25 -> -0.75", "0x3c003c00 0x3c004000 -> 0x0000bc00", "0x3f80 0x3b80 -> 0x3f80"),
+    "sub": ("1.5 2.25 -> -0.75", "0x3c003c00 0x3c004000 -> 0x0000bc00", "0x3f80 0x3b80 -> 0x3f7f"),
     "mul": ("1.5 2.25 -> 3.375", "0x3c003c00 0x3c004000 -> 0x3c004000", "0x3f81 0x3f81 -> 0x3f82"),
 }
 
@@ -282,7 +280,7 @@ def _extreme_row(op: str) -> Callable[..., Val]:
     return row
 
 
-for _op, _results in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "0x3f80")}.items():
+for _op, _best in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "0x3f80")}.items():
     instruction(
         f"{_op}{{.ftz}}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
         manual=_MANUAL + _op,
@@ -291,8 +289,8 @@ for _op, _results in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "
         xorsign="xorsign",
         type=_F16,
         vectors=[
-            f"{_op}.f16  1.5 2.25 -> {_results[0]}",
-            f"{_op}.f16  0.0 -0.0 -> {_results[1]}",
+            f"{_op}.f16  1.5 2.25 -> {_best[0]}",
+            f"{_op}.f16  0.0 -0.0 -> {_best[1]}",
             f"{_op}.f16  nan 1.0 -> 1.0",
             f"{_op}.NaN.f16  nan 1.0 -> 0x7fff",
         ],
@@ -303,5 +301,5 @@ for _op, _results in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "
         nan="NaN",
         xorsign="xorsign",
         type=_BF16,
-        vectors=[f"{_op}.bf16  0x3f80 0xbf80 -> {_results[2]}"],
+        vectors=[f"{_op}.bf16  0x3f80 0xbf80 -> {_best[2]}"],
     )(_extreme_row(_op))

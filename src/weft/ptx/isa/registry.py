@@ -68,6 +68,7 @@ class Row:
     raw_nan: bool = False
     side_effect: bool = False
     notes: str = ""
+    has_dest: bool = True
 
     def match(self, parts: Sequence[str]) -> dict[str, str] | None:
         """The modifiers' words when the opcode is of this row, else None."""
@@ -125,12 +126,16 @@ def instruction(
         specs = () if warp else _operands(operands.strip())
         row = Row(
             syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp,
-            raw_nan, side_effect, notes,
+            raw_nan, side_effect, notes, _has_dest(operands),
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
         return fn
 
     return add
+
+
+def _has_dest(operands: str) -> bool:
+    return re.match(r"\s*\{?[dp]\b", operands) is not None
 
 
 def _opcode(text: str) -> tuple[str, tuple[tuple[str, bool], ...]]:

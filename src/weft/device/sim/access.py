@@ -1,0 +1,282 @@
+"""Loads and stores of a warp: checked, then by the widest instruction the lanes allow.
+
+Fast path: all lanes run, the first and the last address lie inside one allocation (the site's own
+cached window) and are aligned; then lanes are loaded as vectors where they are consecutive.
+Everything else goes lane by lane through a helper that checks each address and notes the first
+that is wrong. Both paths touch memory only after the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim import helpers
+from weft.device.sim.address import Address
+from weft.device.sim.layout import Space
+from weft.ir import BITS, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit import WarpEmitter
+
+
+class Access:
+    """Memory instructions of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self.sites: dict[int, int] = {}
+        self._arrays: dict[str, Val] = {}
+
+    # ---- public -----------------------------------------------------------------------------
+    def load(self, a: Address, ty: str, count: int, *, ordered: bool = False) -> list[Val]:
+        """`count` elements of `ty` per lane; scalars when the address is uniform."""
+        e, b = self.e, self.e.b
+        lanes = e.executing()
+        if not a.scalar:
+            return self._load_slow(a, ty, count, lanes)
+        if a.uniform and not e.executes_fully:
+            a_fast = self._inside(a, ty, count)
+            fast = a_fast & lanes.ne(0) if e.ins.guard and not e.predicate_taken else a_fast
+        else:
+            fast = self._fast(a, ty, count, lanes)
+        return self._two_ways(
+            fast,
+            lambda: self._load_fast(a, ty, count, ordered),
+            lambda: self._load_slow(a, ty, count, lanes, scalar=a.uniform),
+        )
+
+    def store(self, a: Address, values: list[Val], *, ordered: bool = False) -> None:
+        """One value list per lane."""
+        e, b = self.e, self.e.b
+        ty, count = values[0].ty, len(values)
+        lanes = e.executing()
+        values = [v if a.uniform else b.splat(v, 32) for v in values]
+        if not a.scalar or not self._store_pattern(a, ty, count):
+            self._store_slow(a, values, lanes)
+            return
+        fast = self._fast(a, ty, count, lanes)
+        yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
+        b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
+        b.place(yes)
+        self._store_fast(a, values)
+        b.jump(end)
+        b.place(no)
+        self._store_slow(a, values, lanes)
+        b.jump(end)
+        b.place(end)
+
+    def counters(self, kind: str) -> Val:
+        """Special registers that are read at run time."""
+        return helpers.special(self.e, kind)
+
+    # ---- checks -----------------------------------------------------------------------------
+    def site(self) -> int:
+        """This instruction's number among those that keep a cached window."""
+        return self.sites.setdefault(self.e.ins.index, len(self.sites))
+
+    def _fast(self, a: Address, ty: str, count: int, lanes: Val) -> Val:
+        ok = self._inside(a, ty, count)
+        if not self.e.executes_fully:
+            ok = lanes.eq(-1) & ok
+        return ok
+
+    def _inside(self, a: Address, ty: str, count: int) -> Val:
+        """Scalar: both ends inside the window, and aligned."""
+        e, b = self.e, self.e.b
+        nbytes = BITS[ty] // 8 * count
+        assert a.first is not None and a.last is not None and a.off is not None
+        if any(x % nbytes for x in a.off):
+            return b.integer("i1", 0)
+        if a.inside is not None:
+            ok = self._window_check(a, nbytes)
+        else:
+            site = b.at(e.sites, 16 * self.site())
+            low = b.load("i64", 0, site, 8)
+            starts = b.load("i64", 0, b.at(site, 8), 8)
+            ok = (a.first - low).ult(starts)
+            if not a.uniform:
+                ok = ok & (a.last - low).ult(starts)
+        return ok & (a.first & (nbytes - 1)).eq(0) if nbytes > 1 else ok
+
+    def _window_check(self, a: Address, nbytes: int) -> Val:
+        e, b = self.e, self.e.b
+        assert a.inside is not None
+        sizes: dict[int, Callable[[], Val]] = {
+            Space.SHARED: lambda: e.shared_bytes.zext("i64"),
+            Space.LOCAL: lambda: b.integer("i64", e.program.local_bytes),
+            Space.PARAM: lambda: b.integer("i64", max(1, e.program.function.param_bytes)),
+        }
+        size = sizes[a.space]()
+        starts = b.intrinsic("usub.sat", [size, b.integer("i64", nbytes - 1)])
+        low, high = a.inside
+        ok = low.ult(starts)
+        return ok & high.ult(starts) if high is not low else ok
+
+    def _two_ways(
+        self, fast: Val, yes: Callable[[], list[Val]], no: Callable[[], list[Val]]
+    ) -> list[Val]:
+        b = self.e.b
+        y, n, end = b.label("fast"), b.label("slow"), b.label("loaded")
+        b.emit(f"br {fast.tref}, label %{y}, label %{n}, !prof !2")
+        b.place(y)
+        got = yes()
+        from_y = b.block
+        b.jump(end)
+        b.place(n)
+        other = no()
+        from_n = b.block
+        b.jump(end)
+        b.place(end)
+        return [
+            b.phi(p.ty, p.n, [(p, from_y), (q, from_n)]) for p, q in zip(got, other, strict=True)
+        ]
+
+    # ---- fast paths -------------------------------------------------------------------------
+    def _pointer(self, a: Address) -> Val:
+        assert a.first is not None
+        return self.e.b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
+
+    def _load_fast(self, a: Address, ty: str, count: int, ordered: bool) -> list[Val]:
+        b, p, size = self.e.b, self._pointer(a), BITS[ty] // 8
+        assert a.off is not None
+        if a.uniform:
+            return [self._load_one(b.at(p, i * size), ty, ordered) for i in range(count)]
+        if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
+            whole = b.load(ty, 32 * count, p, size)
+            return [b.shuffle(whole, range(i, 32 * count, count)) for i in range(count)]
+        return [self._load_lanes(b.at(p, i * size), a.off, ty) for i in range(count)]
+
+    def _load_one(self, p: Val, ty: str, ordered: bool) -> Val:
+        b = self.e.b
+        word = "volatile " if ordered else ""
+        return b.val(ty, 0, f"load {word}{ty}, {p.tref}, align {BITS[ty] // 8}")
+
+    def _load_lanes(self, p: Val, off: tuple[int, ...], ty: str) -> Val:
+        """Lanes at constant offsets: runs of neighbours as vectors, repeats by broadcast."""
+        b, size = self.e.b, BITS[ty] // 8
+        for width in (32, 16, 8, 4):
+            runs = [_run(off[i : i + width], size) for i in range(0, 32, width)]
+            if all(r != "" for r in runs):
+                parts = []
+                made: dict[int, Val] = {}
+                for i, r in enumerate(runs):
+                    at = off[i * width]
+                    if at not in made:
+                        q = b.at(p, at)
+                        if r == "same":
+                            made[at] = b.splat(b.load(ty, 0, q, size), width)
+                        else:
+                            made[at] = b.load(ty, width, q, size)
+                    parts.append(made[at])
+                return b.concat(parts)
+        out = b.poison(ty, 32)
+        single: dict[int, Val] = {}
+        for i, x in enumerate(off):
+            if x not in single:
+                single[x] = b.load(ty, 0, b.at(p, x), size)
+            out = b.insert(out, single[x], i)
+        return out
+
+    def _store_pattern(self, a: Address, ty: str, count: int) -> bool:
+        """Lanes that a few vector stores can write in lane order."""
+        size = BITS[ty] // 8
+        off = a.off
+        assert off is not None
+        if a.uniform:
+            return True
+        if off == tuple(range(0, 32 * size * count, size * count)):
+            return True
+        return len(set(off)) == 32
+
+    def _store_fast(self, a: Address, values: list[Val]) -> None:
+        b, p = self.e.b, self._pointer(a)
+        ty, count = values[0].ty, len(values)
+        size = BITS[ty] // 8
+        assert a.off is not None
+        if a.uniform:  # the highest lane has the last word
+            for i, v in enumerate(values):
+                b.store(b.extract(v, 31) if v.n else v, b.at(p, i * size), size)
+            return
+        if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
+            whole = b.concat(values)
+            order = [i + 32 * j for i in range(32) for j in range(count)]
+            b.store(b.shuffle(whole, order), p, size)
+            return
+        for j, v in enumerate(values):
+            self._store_lanes(b.at(p, j * size), a.off, v)
+
+    def _store_lanes(self, p: Val, off: tuple[int, ...], v: Val) -> None:
+        b, size = self.e.b, BITS[v.ty] // 8
+        for width in (32, 16, 8, 4):
+            if all(_run(off[i : i + width], size) == "next" for i in range(0, 32, width)):
+                for i in range(0, 32, width):
+                    part = v if width == 32 else b.shuffle(v, range(i, i + width))
+                    b.store(part, b.at(p, off[i]), size)
+                return
+        for i, x in enumerate(off):
+            b.store(b.extract(v, i), b.at(p, x), size)
+
+    # ---- slow paths -------------------------------------------------------------------------
+    def addresses(self, a: Address) -> Val:
+        """A stack array of the 32 host addresses."""
+        b = self.e.b
+        out = self._array("addresses", "i64", 32)
+        if a.off is not None:
+            assert a.first is not None
+            helpers.spread(self.e, a, out)
+        elif a.wide is not None:
+            w = a.wide
+            index = self._array("index", "i32", 32)
+            b.store(w.lanes(), index, 64)
+            helpers.spread_index(self.e, w, index, out)
+        else:
+            assert a.exact is not None
+            b.store(b.splat(a.exact, 32), out, 64)
+        return out
+
+    def buffer(self, count: int) -> Val:
+        """A stack array for the elements of a lane-by-lane access (16 bytes each at most)."""
+        assert count <= 8
+        return self._array("data", "i64", 8 * 32)
+
+    def _array(self, name: str, ty: str, count: int) -> Val:
+        """One stack array per purpose, shared by all accesses of the warp."""
+        if name not in self._arrays:
+            self._arrays[name] = self.e.b.array(ty, count)
+        return self._arrays[name]
+
+    def _load_slow(
+        self, a: Address, ty: str, count: int, lanes: Val, scalar: bool = False
+    ) -> list[Val]:
+        e, b = self.e, self.e.b
+        data, size = self.buffer(count), BITS[ty] // 8
+        ok = helpers.load_lanes(e, a, self.addresses(a), lanes, size, count, data, self.site())
+        e.abort_unless(ok)
+        out = [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
+        if not scalar:
+            return out
+        some = b.intrinsic("cttz", [lanes], extra="false") & 31
+        return [b.extract(v, some) for v in out]
+
+    def _store_slow(self, a: Address, values: list[Val], lanes: Val) -> None:
+        e, b = self.e, self.e.b
+        size = values[0].bits // 8
+        data = self.buffer(len(values))
+        for i, v in enumerate(values):
+            b.store(b.splat(v, 32), b.at(data, 32 * size * i), 8)
+        ok = helpers.store_lanes(
+            e, a, self.addresses(a), lanes, size, len(values), data, self.site()
+        )
+        e.abort_unless(ok)
+
+
+def _run(off: tuple[int, ...], size: int) -> str:
+    """'same' or 'next' when lanes repeat one element or follow one another, else ''."""
+    if all(x == off[0] for x in off):
+        return "same"
+    if all(x == off[0] + i * size for i, x in enumerate(off)):
+        return "next"
+    return ""
+
+

@@ -1,0 +1,97 @@
+"""What is known at compile time about the 32 lanes of a register.
+
+    uniform   one value for all lanes                     base
+    affine    a scalar plus a constant per lane           base + off[lane]
+    indexed   a scalar plus a widened 32-bit affine       base + scale * ext(index + off[lane])
+    sparse    the same with a 32-bit vector               base + scale * ext(index[lane])
+    vector    anything
+
+`indexed` is how 64-bit addresses made from 32-bit indices stay scalar without assuming that the
+32-bit sum does not wrap: the widening is kept symbolic and done exactly where it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+W = 32
+ZERO = (0,) * W
+LANES = tuple(range(W))
+UNIFORM, AFFINE, INDEXED, SPARSE, VECTOR = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A point of the lattice; see the head of this file.
+
+    align  log2 of a power of two that divides the scalar base
+    const  its value, where the whole register is one known integer
+    top    every lane is known to be within 0 .. top, taken as unsigned
+    """
+
+    kind: int
+    off: tuple[int, ...] = ZERO
+    align: int = 0
+    const: int | None = None
+    top: int | None = None
+    scale: int = 1
+    signed: bool = True
+
+    @property
+    def is_scalar(self) -> bool:
+        """Held as a scalar (plus constants)."""
+        return self.kind <= AFFINE
+
+    @property
+    def low_bits_free(self) -> bool:
+        """The lane offsets fit into bits that are zero in the base."""
+        return self.is_scalar and min(self.off) >= 0 and max(self.off) < 1 << self.align
+
+
+UNKNOWN = Form(UNIFORM)
+LANEWISE = Form(VECTOR)
+
+
+def affine(
+    off: tuple[int, ...], align: int = 0, top: int | None = None, const: int | None = None
+) -> Form:
+    return Form(UNIFORM if off == ZERO else AFFINE, off, min(align, 62), const, top)
+
+
+def vector(top: int | None = None) -> Form:
+    return Form(VECTOR, top=top)
+
+
+def trailing_zeros(value: int) -> int:
+    return 62 if value == 0 else (value & -value).bit_length() - 1
+
+
+def constant(value: int) -> Form:
+    return Form(UNIFORM, ZERO, trailing_zeros(value), value, value if value >= 0 else None)
+
+
+def _top(a: Form, b: Form) -> int | None:
+    return None if a.top is None or b.top is None else max(a.top, b.top)
+
+
+def meet(a: Form | None, b: Form) -> Form:
+    """The form of a register that is written with either."""
+    if a is None or a == b:
+        return b
+    top = _top(a, b)
+    if a.kind != b.kind:
+        pair = {a.kind, b.kind}
+        if pair == {UNIFORM, AFFINE} or VECTOR in pair or a.kind <= AFFINE or b.kind <= AFFINE:
+            return vector(top)
+    if a.kind == VECTOR:
+        return vector(top)
+    if a.kind <= AFFINE:
+        if a.off != b.off:
+            return vector(top)
+        const = a.const if a.const == b.const else None
+        return Form(a.kind, a.off, min(a.align, b.align), const, top)
+    if (a.scale, a.signed) != (b.scale, b.signed):
+        return vector(top)
+    if a.kind == b.kind == INDEXED and a.off == b.off:
+        return replace(a, align=0, const=None, top=top)
+    return Form(SPARSE, scale=a.scale, signed=a.signed)

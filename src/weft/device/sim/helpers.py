@@ -1,0 +1,322 @@
+"""Out-of-line code the warp calls: address tables, checks, lane-by-lane access, counters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.address import Address
+from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
+from weft.device.sim.wide import Wide
+from weft.ir import Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit import WarpEmitter
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
+    """`body(lane)` for every set bit, lowest first."""
+    pre, head, work, end = b.block, b.label("head"), b.label("lane"), b.label("end")
+    rest, following = b.name(), b.name()
+    b.jump(head)
+    b.place(head)
+    slot = len(b.fn.lines)
+    b.fn.lines.append("")
+    left = Val(b, "i32", 0, rest)
+    b.branch(left.eq(0), end, work)
+    b.place(work)
+    lane = b.intrinsic("cttz", [left], extra="true")
+    body(lane)
+    b.emit(f"{following} = and i32 {rest}, {(left - 1).ref}")
+    b.fn.lines[slot] = f"  {rest} = phi i32 [ {lanes.ref}, %{pre} ], [ {following}, %{b.block} ]"
+    b.jump(head)
+    b.place(end)
+
+
+def _table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
+    name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
+    return b.table(name, ty, values)
+
+
+def spread(e: WarpEmitter, a: Address, out: Val) -> None:
+    """All addresses of a scalar form into `out`, each exactly: even where an index wraps."""
+    b = e.b
+    assert a.off is not None and a.first is not None
+    if a.wide is None:
+
+        def near(x: Builder, args: list[Val]) -> None:
+            first, table, target = args
+            with x.loop(32) as i:
+                at = i.zext("i64") << 3
+                x.store(x.load("i64", 0, x.at(table, at), 8) + first, x.at(target, at), 8)
+
+        b.helper("spread_near", [_I64, _P, _P], None, near)(a.first, _table(b, "i64", a.off), out)
+        return
+    w = a.wide
+
+    def far(x: Builder, args: list[Val]) -> None:
+        base, scale, index, table, target = args
+        with x.loop(32) as i:
+            at = i.zext("i64")
+            v = x.load("i32", 0, x.at(table, at << 2), 4) + index
+            wide = v.sext("i64") if w.signed else v.zext("i64")
+            x.store(wide * scale + base, x.at(target, at << 3), 8)
+
+    fn = b.helper(
+        f"spread_far_{'s' if w.signed else 'u'}", [_I64, _I64, _I32, _P, _P], None, far
+    )
+    fn(w.base, b.integer("i64", w.scale), w.index, _table(b, "i32", w.off), out)
+
+
+def spread_index(e: WarpEmitter, w: Wide, index: Val, out: Val) -> None:
+    """base + scale * ext(index[i]) for 32 lanes."""
+    b = e.b
+
+    def body(x: Builder, args: list[Val]) -> None:
+        base, scale, source, target = args
+        with x.loop(32) as i:
+            at = i.zext("i64")
+            v = x.load("i32", 0, x.at(source, at << 2), 4)
+            wide = v.sext("i64") if w.signed else v.zext("i64")
+            x.store(wide * scale + base, x.at(target, at << 3), 8)
+
+    name = f"spread_{'s' if w.signed else 'u'}"
+    fn = b.helper(name, [_I64, _I64, _P, _P], None, body)
+    fn(w.base, b.integer("i64", w.scale), index, out)
+
+
+def _search(b: Builder, args: list[Val]) -> Val:
+    """(context, worker, site window, address, bytes, flags) -> is it inside an allocation?
+
+    A hit becomes the site's cached window, cut to 4 GiB around the address so that two ends
+    inside it cannot be a wrapped 32-bit index apart.
+    """
+    context, worker, site, address, nbytes, writes = args
+    table = b.load("ptr", 0, b.at(context, Context.TABLE))
+    count = b.load("i64", 0, b.at(context, Context.TABLE_COUNT)).trunc("i32")
+    with b.loop(count) as i:
+        row = b.at(table, i.zext("i64") * 32)
+        low = b.load("i64", 0, row, 8)
+        size = b.load("i64", 0, b.at(row, 8), 8)
+        flags = b.load("i64", 0, b.at(row, 16), 8)
+        starts = b.intrinsic("usub.sat", [size, nbytes - 1])
+        hit = (address - low).ult(starts) & (flags | ~writes).eq(-1)
+        with b.when(hit):
+            window = b.integer("i64", 1 << 31)
+            below = b.umin(address - low, window)
+            above = b.umin(starts - (address - low), window)
+            b.store(address - below, site, 8)
+            b.store(below + above, b.at(site, 8), 8)
+            b.emit("ret i1 true")
+            b.place(b.label("never"))
+    return b.integer("i1", 0)
+
+
+def _check(outer: Builder, space: int, local_bytes: int) -> Callable[..., Val]:
+    """check(context, worker, slot, local, site, address, bytes, flags, lane) for a space."""
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, site, address, nbytes, writes, lane = args
+        fine = b.label("fine")
+        wrong = b.label("wrong")
+
+        def within(start: Val, size: Val) -> None:
+            starts = b.intrinsic("usub.sat", [size, nbytes - 1])
+            no = b.label("no")
+            b.branch((address - start).ult(starts), fine, no)
+            b.place(no)
+
+        if space in (Space.GLOBAL, Space.GENERIC, Space.CONST):
+            low = b.load("i64", 0, site, 8)
+            starts = b.load("i64", 0, b.at(site, 8), 8)
+            miss = b.label("miss")
+            b.branch((address - low).ult(starts), fine, miss)
+            b.place(miss)
+            find = b.helper(
+                "search", [_P, _P, _P, _I64, _I64, _I64], ("i1", 0), _search, attrs="#2"
+            )
+            no = b.label("no")
+            b.branch(find(context, worker, site, address, nbytes, writes), fine, no)
+            b.place(no)
+        if space in (Space.SHARED, Space.GENERIC):
+            start = b.load("i64", 0, b.at(slot, Slot.SHARED))
+            within(start, b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)))
+        if space in (Space.LOCAL, Space.GENERIC) and local_bytes:
+            start = b.val("i64", 0, f"ptrtoint {local.tref} to i64")
+            start = start + lane.zext("i64") * local_bytes
+            within(start, b.integer("i64", local_bytes))
+        if space in (Space.PARAM, Space.GENERIC):
+            start = b.load("i64", 0, b.at(context, Context.PARAMS))
+            within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
+        b.jump(wrong)
+        b.place(wrong)
+        _note(b, worker, Fault.ILLEGAL, lane, address)
+        b.emit("ret i1 false")
+        b.place(fine)
+        off = b.label("off")
+        good = b.label("good")
+        b.branch((address & (nbytes - 1)).eq(0), good, off)
+        b.place(off)
+        _note(b, worker, Fault.MISALIGNED, lane, address)
+        b.emit("ret i1 false")
+        b.place(good)
+        return b.integer("i1", 1)
+
+    return outer.helper(
+        f"check_{space}", [_P, _P, _P, _P, _P, _I64, _I64, _I64, _I32], ("i1", 0), body
+    )
+
+
+def _note(b: Builder, worker: Val, code: int, lane: Val, address: Val) -> None:
+    b.store(b.integer("i64", code), b.at(worker, Worker.ERROR))
+    b.store(lane.zext("i64"), b.at(worker, Worker.ERROR_LANE))
+    b.store(address, b.at(worker, Worker.ERROR_ADDRESS))
+
+
+def _quick(
+    b: Builder, space: int, local_bytes: int, nbytes: int, args: list[Val]
+) -> Callable[[Val, Val], Val]:
+    """A test of one address that needs no call: (address, lane) -> i1."""
+    context, _, slot, local, site = args[:5]
+
+    def window(start: Val, size: Val) -> tuple[Val, Val]:
+        return start, b.intrinsic("usub.sat", [size, b.integer("i64", nbytes - 1)])
+
+    if space == Space.SHARED:
+        low, starts = window(
+            b.load("i64", 0, b.at(slot, Slot.SHARED)),
+            b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)),
+        )
+        return lambda address, lane: (address - low).ult(starts)
+    if space == Space.LOCAL:
+        base, starts = window(
+            b.val("i64", 0, f"ptrtoint {local.tref} to i64"), b.integer("i64", local_bytes)
+        )
+        return lambda address, lane: (address - (base + lane.zext("i64") * local_bytes)).ult(starts)
+    return lambda address, lane: (address - b.load("i64", 0, site, 8)).ult(
+        b.load("i64", 0, b.at(site, 8), 8)
+    )
+
+
+def checked_lanes(
+    e: WarpEmitter,
+    name: str,
+    a: Address,
+    nbytes: int,
+    writes: bool,
+    extra: list[tuple[str, int]],
+    touch: Callable[[Builder, Val, Val, list[Val]], None],
+) -> Callable[..., Val]:
+    """A helper that checks each lane's address and then calls `touch(b, lane, pointer, extra)`.
+
+    Called with (addresses, lanes, site number, *extra); false when an address was wrong.
+    """
+    local_bytes = e.program.local_bytes
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, site, table, lanes, number = args[:8]
+        flags = b.integer("i64", 1 if writes else 0)
+        check = _check(b, a.space, local_bytes)
+        quick = _quick(b, a.space, local_bytes, nbytes, args)
+
+        def lane_body(lane: Val) -> None:
+            address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+            hit = quick(address, lane)
+            if nbytes > 1:
+                hit = hit & (address & (nbytes - 1)).eq(0)
+            go, ask, bad = b.label("go"), b.label("ask"), b.label("bad")
+            b.emit(f"br {hit.tref}, label %{go}, label %{ask}, !prof !2")
+            b.place(ask)
+            size = b.integer("i64", nbytes)
+            ok = check(context, worker, slot, local, site, address, size, flags, lane)
+            b.branch(ok, go, bad)
+            b.place(bad)
+            b.store(number, b.at(worker, Worker.ERROR_SITE))
+            b.emit("ret i1 false")
+            b.place(go)
+            pointer = b.val("ptr", 0, f"inttoptr {address.tref} to ptr")
+            touch(b, lane, pointer, args[8:])
+
+        each_lane(b, lanes, lane_body)
+        return b.integer("i1", 1)
+
+    kinds = [_P, _P, _P, _P, _P, _P, _I32, _I64, *extra]
+    fn = e.b.helper(name, kinds, ("i1", 0), body)
+
+    def call(addresses: Val, lanes: Val, site: int, *more: Val) -> Val:
+        window = e.b.at(e.sites, 16 * site)
+        number = e.b.integer("i64", e.ins.index)
+        return fn(e.context, e.worker, e.slot, e.local, window, addresses, lanes, number, *more)
+
+    return call
+
+
+def load_lanes(
+    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    site: int,
+) -> Val:  # fmt: skip
+    """Each running lane's elements into data[element][lane]."""
+
+    def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+        for i in range(count):
+            v = b.load(f"i{8 * size}", 0, b.at(p, i * size), 1)
+            b.store(v, b.at(b.at(extra[0], 32 * size * i), lane.zext("i64") * size), size)
+
+    name = f"load_{a.space}_{size}x{count}"
+    return checked_lanes(e, name, a, size * count, False, [_P], touch)(addresses, lanes, site, data)
+
+
+def store_lanes(
+    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    site: int,
+) -> Val:  # fmt: skip
+    """data[element][lane] into each running lane's place, in lane order."""
+
+    def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+        for i in range(count):
+            at = b.at(b.at(extra[0], 32 * size * i), lane.zext("i64") * size)
+            b.store(b.load(f"i{8 * size}", 0, at, size), b.at(p, i * size), 1)
+
+    name = f"store_{a.space}_{size}x{count}"
+    return checked_lanes(e, name, a, size * count, True, [_P], touch)(addresses, lanes, site, data)
+
+
+def special(e: WarpEmitter, kind: str) -> Val:
+    """Special registers that are read at run time."""
+    b = e.b
+    table: dict[str, Callable[[], Val]] = {
+        "warpid": lambda: e.warp,
+        "nwarpid": lambda: b.integer("i32", 64),
+        "smid": lambda: b.load("i64", 0, b.at(e.worker, Worker.ID)).trunc("i32"),
+        "nsmid": lambda: b.integer("i32", 132),
+        "gridid": lambda: b.load("i64", 0, b.at(e.context, Context.GRID_ID)),
+        "dynamic_smem_size": lambda: b.load(
+            "i64", 0, b.at(e.context, Context.DYNAMIC_SHARED)
+        ).trunc("i32"),
+        "total_smem_size": lambda: e.shared_bytes,
+        "aggr_smem_size": lambda: e.shared_bytes,
+        "clock": lambda: clock(e).trunc("i32"),
+        "clock_hi": lambda: (clock(e) >> 32).trunc("i32"),
+        "clock64": lambda: clock(e),
+        "globaltimer": lambda: clock(e),
+        "globaltimer_lo": lambda: clock(e).trunc("i32"),
+        "globaltimer_hi": lambda: (clock(e) >> 32).trunc("i32"),
+        "envreg1": lambda: _workspace(e) >> 32,
+        "envreg2": lambda: _workspace(e),
+    }
+    if kind in table:
+        v = table[kind]()
+        return v.trunc("i32") if kind.startswith("envreg") else v
+    return b.integer("i32", 0)
+
+
+def _workspace(e: WarpEmitter) -> Val:
+    return e.b.load("i64", 0, e.b.at(e.context, Context.GRID_WORKSPACE))
+
+
+def clock(e: WarpEmitter) -> Val:
+    """The host's own cycle or time counter."""
+    return e.b.val("i64", 0, f"call i64 {e.clock_asm}")

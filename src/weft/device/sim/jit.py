@@ -1,0 +1,94 @@
+"""LLVM: from text to machine code in this process, cached on disk as an object file."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from weft import cache
+
+PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
+"""A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
+
+OPTIONS = ("-pre-RA-sched=linearize", "-enable-misched=false")
+"""Very wide vectors make the list schedulers quadratic; the host reorders by itself."""
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for option in OPTIONS:
+        llvm.set_option("", option)
+
+
+@functools.cache
+def host() -> tuple[str, str]:
+    """This CPU's name and features."""
+    _initialise()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def identity() -> str:
+    """What machine code depends on besides its source."""
+    return "|".join((*host(), llvmlite.__version__, *OPTIONS, *PASSES))
+
+
+def _machine() -> llvm.TargetMachine:
+    cpu, features = host()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu, features=features, opt=2, jit=True, codemodel="jitdefault"
+    )
+
+
+@dataclass(slots=True)
+class Code:
+    """Machine code that is loaded; keep it as long as its function may be called."""
+
+    run: Callable[[int, int], int]
+    engine: object
+
+
+def compile_object(text: str) -> bytes:
+    """IR text to an object file."""
+    _initialise()
+    module = llvm.parse_assembly(text)
+    machine = _machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    builder = llvm.create_pass_builder(machine, options)
+    inline = llvm.create_new_module_pass_manager()
+    inline.add_always_inliner_pass()
+    inline.run(module, builder)
+    passes = llvm.create_new_function_pass_manager()
+    for name in PASSES:
+        getattr(passes, f"add_{name}_pass")()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return machine.emit_object(module)  # type: ignore[no-any-return]
+
+
+def load_object(data: bytes) -> Code:
+    """An object file to a callable `run(context, worker)`."""
+    _initialise()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    engine.finalize_object()
+    address = engine.get_function_address("run")
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    return Code(kind(address), engine)
+
+
+def cached(key: str, make_text: Callable[[], str]) -> bytes:
+    """The object for a key, from disk when it is there."""
+    data = cache.get("sim", key)
+    if data is None:
+        data = compile_object(make_text())
+        cache.put("sim", key, data)
+    return data

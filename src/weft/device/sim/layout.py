@@ -1,0 +1,75 @@
+"""The memory that Python and the compiled code share: byte offsets, in one place.
+
+    context  one per launch            worker  one per thread of the host
+    slot     one per resident block    frame   one per warp, inside its slot
+"""
+
+from __future__ import annotations
+
+
+class Context:
+    """What all workers of a launch share."""
+
+    NEXT, TOTAL, GRID_X, GRID_Y, GRID_Z, STOP = 0, 8, 16, 24, 32, 40
+    TABLE, TABLE_COUNT, PARAMS, GLOBALS, CONSTS = 48, 56, 64, 72, 80
+    DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID, CLOCK0 = 88, 96, 104, 112, 120
+    PARAM_BYTES, CONST_BYTES = 128, 136
+    SIZE = 192
+
+
+class Worker:
+    """What one thread of the host needs; the error fields are read when `run` returns `FAULT`."""
+
+    SITES, SLOTS, SLOT_COUNT, ID = 0, 8, 16, 24
+    ERROR, ERROR_SITE, ERROR_LANE, ERROR_ADDRESS, ERROR_SLOT, ERROR_WARP = 32, 40, 48, 56, 64, 72
+    PROGRESS, YIELDS, USED_SLOTS = 80, 88, 96
+    SIZE = 192
+
+
+class Slot:
+    """A resident block."""
+
+    STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
+    SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
+    LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS = 40, 44, 48, 52
+    BARRIERS = 64
+    """16 barriers of BARRIER_BYTES: threads arrived, weight arrived, expected, generation,
+    reduction in progress (count, and, or), then the results of the last two generations."""
+    BARRIER_BYTES = 64
+    ARRIVED, WEIGHT, EXPECTED, GENERATION, POPC, RESULT = 0, 4, 8, 12, 16, 32
+    FRAMES = BARRIERS + 16 * BARRIER_BYTES
+
+
+class Frame:
+    """A warp; pending masks and saved registers follow the header."""
+
+    STATE, STATUS, MASK, LIVE, SEEN, SITE, ROTATE, LOWEST = 0, 4, 8, 12, 16, 20, 24, 28
+    HEADER = 32
+
+
+class Status:
+    """What the code of a warp returns."""
+
+    DONE, WAITING, YIELDED, FAULT = 0, 1, 2, 3
+
+
+class Run:
+    """What `run` returns."""
+
+    FINISHED, FAULT, STOPPED, DEADLOCK = 0, 1, 2, 3
+
+
+class Fault:
+    """Worker.ERROR."""
+
+    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST = range(8)
+
+
+class Space:
+    """Which windows an access may touch."""
+
+    GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONST = range(6)
+
+
+FRESH, FINISHED = 0, -1
+NOTHING_PENDING = 0x7FFFFFFF

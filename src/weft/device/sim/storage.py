@@ -1,0 +1,98 @@
+"""Where each register of a program lives: stack slots while it runs, frame bytes while it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.sim.form import INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.program import CARRY, Program
+from weft.ir import BITS, Builder, Val
+
+_STORAGE = {
+    "pred": "i1", "b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", "s16": "i16",
+    "f16": "i16", "bf16": "i16", "b32": "i32", "u32": "i32", "s32": "i32", "f32": "float",
+    "f16x2": "i32", "bf16x2": "i32", "b64": "i64", "u64": "i64", "s64": "i64", "f64": "double",
+    "b128": "i128",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Part:
+    """One stack slot of a register."""
+
+    ty: str
+    lanes: int
+    slot: Val
+    offset: int = -1
+
+    @property
+    def frame_bytes(self) -> int:
+        return max(1, BITS[self.ty] // 8) * max(1, self.lanes) if self.ty != "i1" else 4
+
+
+class Registers:
+    """Stack slots for every register that is used, made on demand."""
+
+    def __init__(self, program: Program, b: Builder) -> None:
+        self.program, self.b = program, b
+        self.parts: dict[str, list[Part]] = {}
+        self.frame_bytes = 0
+
+    def storage(self, name: str) -> str:
+        """The element type a register is kept in."""
+        if name == CARRY:
+            return "i1"
+        kind = _STORAGE[self.program.function.registers[name]]
+        return "float" if kind == "i32" and name in self.program.raw_nan else kind
+
+    def of(self, name: str) -> list[Part]:
+        """The slots of a register: one, or (base, index) for the symbolic wide forms."""
+        if name not in self.parts:
+            form = self.program.forms[name]
+            shapes = {
+                INDEXED: [("i64", 0), ("i32", 0)],
+                SPARSE: [("i64", 0), ("i32", 32)],
+                VECTOR: [(self.storage(name), 32)],
+            }.get(form.kind, [(self.storage(name), 0)])
+            self.parts[name] = [Part(ty, n, self.b.alloca(ty, n)) for ty, n in shapes]
+        return self.parts[name]
+
+    def load(self, part: Part) -> Val:
+        return self.b.load(part.ty, part.lanes, part.slot)
+
+    def keep(self, form: Form) -> bool:
+        """Must it survive a suspension? A known constant need not."""
+        return form.const is None
+
+    def frame_offset(self, part: Part, header: int) -> int:
+        """The register's place in the frame, given out on first use."""
+        if part.offset < 0:
+            size = part.frame_bytes
+            align = 64 if size >= 64 else 8
+            start = (header + self.frame_bytes + align - 1) // align * align
+            part.offset = start
+            self.frame_bytes = start + size - header
+        return part.offset
+
+    def save(self, names: list[str], frame: Val, header: int) -> None:
+        for part in self._kept(names):
+            v = self.load(part)
+            at = self.b.at(frame, self.frame_offset(part, header))
+            if part.ty == "i1":
+                v = self.b.mask_bits(v) if part.lanes else v.zext("i32")
+            self.b.store(v, at, 8)
+
+    def restore(self, names: list[str], frame: Val, header: int) -> None:
+        b = self.b
+        for part in self._kept(names):
+            at = b.at(frame, self.frame_offset(part, header))
+            if part.ty == "i1":
+                bits = b.load("i32", 0, at, 8)
+                v = b.view(bits, "i1", 32) if part.lanes else bits.trunc("i1")
+            else:
+                v = b.load(part.ty, part.lanes, at, 8)
+            b.store(v, part.slot)
+
+    def _kept(self, names: list[str]) -> list[Part]:
+        forms = self.program.forms
+        return [p for name in names if self.keep(forms[name]) for p in self.of(name)]

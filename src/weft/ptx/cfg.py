@@ -1,0 +1,311 @@
+"""Control flow of one function: basic blocks, an order for reconvergence, liveness.
+
+The order is a weak topological order (after Bourdoncle): loops are contiguous and everything a
+loop leads to comes after it. A warp that always runs its lowest pending block therefore
+reconverges at the immediate post-dominator or earlier, for irreducible graphs too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from weft.ptx.model import Instruction, Label, Operand, Pair, Reg, Special, Sym, Vec
+
+EXIT = -1
+ENDS = ("bra", "brx", "ret", "exit", "trap")
+
+
+@dataclass(slots=True)
+class Block:
+    """Straight-line code; `last` is its branch, if it ends in one."""
+
+    index: int
+    code: list[Instruction] = field(default_factory=list)
+    last: Instruction | None = None
+    successors: list[int] = field(default_factory=list)
+    loop_head: bool = False
+    loops: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Graph:
+    """Reachable blocks in execution order; block 0 is the entry."""
+
+    blocks: list[Block]
+    post_dominator: list[int]
+    live_in: list[set[str]]
+    loops: dict[int, set[int]]
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def back_edge(self, source: int, target: int) -> bool:
+        return target != EXIT and target <= source
+
+
+def build(
+    body: Iterable[Instruction | Label],
+    tables: dict[str, tuple[str, ...]],
+    splits: Callable[[Instruction], bool],
+    defs: Callable[[Instruction], list[str]],
+    uses: Callable[[Instruction], list[str]],
+) -> Graph:
+    """The graph of a body; a block ends after every instruction for which `splits` holds."""
+    blocks, labels = _cut(body, splits)
+    _connect(blocks, labels, tables)
+    order, loops = _order(blocks)
+    graph = _renumber(blocks, order, loops)
+    new = {old: i for i, old in enumerate(order)}
+    graph.labels = {name: new[b] for name, b in labels.items() if b in new}
+    graph.post_dominator = _post_dominators(graph.blocks)
+    graph.live_in = _liveness(graph.blocks, defs, uses)
+    return graph
+
+
+def _cut(
+    body: Iterable[Instruction | Label], splits: Callable[[Instruction], bool]
+) -> tuple[list[Block], dict[str, int]]:
+    blocks = [Block(0)]
+    labels: dict[str, int] = {}
+
+    def start() -> None:
+        blocks.append(Block(len(blocks)))
+
+    for item in body:
+        if isinstance(item, Label):
+            if blocks[-1].code or blocks[-1].last:
+                start()
+            labels[item.name] = len(blocks) - 1
+        elif item.parts[0] in ENDS and item.parts[0] != "trap":
+            blocks[-1].last = item
+            start()
+        else:
+            blocks[-1].code.append(item)
+            if splits(item):
+                start()
+    return blocks, labels
+
+
+def _targets(last: Instruction, tables: dict[str, tuple[str, ...]]) -> list[str]:
+    """Label names a branch may go to."""
+    if last.parts[0] == "bra":
+        return [_symbol(last.operands[0])]
+    if last.parts[0] == "brx":
+        return list(tables[_symbol(last.operands[1])])
+    return []
+
+
+def _symbol(operand: Operand) -> str:
+    assert isinstance(operand, Sym)
+    return operand.name
+
+
+def _connect(
+    blocks: list[Block], labels: dict[str, int], tables: dict[str, tuple[str, ...]]
+) -> None:
+    for b in blocks:
+        following = b.index + 1 if b.index + 1 < len(blocks) else EXIT
+        if b.last is None:
+            b.successors = [following]
+            continue
+        ends = [labels[t] for t in _targets(b.last, tables)] or [EXIT]
+        if b.last.guard is not None:
+            ends.append(following)
+        b.successors = list(dict.fromkeys(ends)) if b.last.parts[0] == "brx" else ends
+
+
+def _order(blocks: list[Block]) -> tuple[list[int], dict[int, set[int]]]:
+    """A weak topological order of the reachable blocks and the loops by head."""
+    loops: dict[int, set[int]] = {}
+
+    def components(nodes: set[int], roots: list[int], skip: int | None) -> list[list[int]]:
+        """Strongly connected components in topological order (Tarjan, iterative)."""
+        index: dict[int, int] = {}
+        low: dict[int, int] = {}
+        stack: list[int] = []
+        on: set[int] = set()
+        found: list[list[int]] = []
+
+        def edges(v: int) -> list[int]:
+            return [s for s in blocks[v].successors if s in nodes and s != skip]
+
+        for root in roots:
+            if root in index:
+                continue
+            work = [(root, iter(edges(root)))]
+            index[root] = low[root] = len(index)
+            stack.append(root)
+            on.add(root)
+            while work:
+                v, it = work[-1]
+                for s in it:
+                    if s not in index:
+                        index[s] = low[s] = len(index)
+                        stack.append(s)
+                        on.add(s)
+                        work.append((s, iter(edges(s))))
+                        break
+                    if s in on:
+                        low[v] = min(low[v], index[s])
+                else:
+                    work.pop()
+                    if work:
+                        low[work[-1][0]] = min(low[work[-1][0]], low[v])
+                    if low[v] == index[v]:
+                        part = []
+                        while True:
+                            w = stack.pop()
+                            on.discard(w)
+                            part.append(w)
+                            if w == v:
+                                break
+                        found.append(part)
+        return found[::-1]
+
+    out: list[int] = []
+
+    def expand(nodes: set[int], roots: list[int], skip: int | None) -> list[object]:
+        items: list[object] = []
+        for part in components(nodes, roots, skip):
+            head = part[-1]  # Tarjan pops the root of the component last: its entry
+            if len(part) == 1 and (head not in blocks[head].successors or skip == head):
+                items.append(head)
+            else:
+                loops[head] = set(part)
+                items.append((set(part), head))
+        return items
+
+    everything = set(range(len(blocks)))
+    work: list[object] = expand(everything, [0], None)[::-1]
+    while work:
+        item = work.pop()
+        if isinstance(item, int):
+            out.append(item)
+            continue
+        assert isinstance(item, tuple)
+        nodes, head = item
+        out.append(head)
+        inner = nodes - {head}
+        if inner:
+            roots = [s for s in blocks[head].successors if s in inner] + sorted(inner)
+            work.extend(expand(inner, roots, head)[::-1])
+    return out, loops
+
+
+def _renumber(blocks: list[Block], order: list[int], loops: dict[int, set[int]]) -> Graph:
+    new = {old: i for i, old in enumerate(order)}
+    new[EXIT] = EXIT
+    out = []
+    for old in order:
+        b = blocks[old]
+        out.append(Block(new[old], b.code, b.last, [new[s] for s in b.successors]))
+    renamed = {new[h]: {new[x] for x in body} for h, body in loops.items()}
+    for head, members in renamed.items():
+        out[head].loop_head = True
+        for m in members:
+            out[m].loops += (head,)
+    return Graph(out, [], [], renamed)
+
+
+def _post_dominators(blocks: list[Block]) -> list[int]:
+    """Immediate post-dominator of each block (EXIT for none), by the usual iteration."""
+    n = len(blocks)
+    preds: list[list[int]] = [[] for _ in range(n + 1)]
+    for b in blocks:
+        for s in b.successors:
+            preds[n if s == EXIT else s].append(b.index)
+    number: dict[int, int] = {}
+    post: list[int] = []
+    seen = {n}
+    stack = [(n, iter(preds[n]))]
+    while stack:
+        v, it = stack[-1]
+        for p in it:
+            if p not in seen:
+                seen.add(p)
+                stack.append((p, iter(preds[p])))
+                break
+        else:
+            stack.pop()
+            number[v] = len(post)
+            post.append(v)
+    idom: dict[int, int] = {n: n}
+
+    def meet(a: int, b: int) -> int:
+        while a != b:
+            while number[a] < number[b]:
+                a = idom[a]
+            while number[b] < number[a]:
+                b = idom[b]
+        return a
+
+    changed = True
+    while changed:
+        changed = False
+        for v in reversed(post[:-1]):
+            new = None
+            for s in blocks[v].successors:
+                s = n if s == EXIT else s
+                if s in idom:
+                    new = s if new is None else meet(new, s)
+            if new is not None and idom.get(v) != new:
+                idom[v] = new
+                changed = True
+    return [EXIT if idom.get(v, n) == n else idom[v] for v in range(n)]
+
+
+def _liveness(
+    blocks: list[Block],
+    defs: Callable[[Instruction], list[str]],
+    uses: Callable[[Instruction], list[str]],
+) -> list[set[str]]:
+    gen: list[set[str]] = []
+    kill: list[set[str]] = []
+    for b in blocks:
+        g: set[str] = set()
+        k: set[str] = set()
+        for ins in [*b.code, *([b.last] if b.last else [])]:
+            g |= {r for r in uses(ins) if r not in k}
+            if ins.guard is None:
+                k.update(defs(ins))
+            else:  # where the guard is false the old value lives on
+                g |= {r for r in defs(ins) if r not in k}
+        gen.append(g)
+        kill.append(k)
+    live = [set(g) for g in gen]
+    preds: list[list[int]] = [[] for _ in blocks]
+    for b in blocks:
+        for s in b.successors:
+            if s != EXIT:
+                preds[s].append(b.index)
+    work = list(range(len(blocks)))
+    pending = set(work)
+    while work:
+        i = work.pop()
+        pending.discard(i)
+        out: set[str] = set()
+        for s in blocks[i].successors:
+            if s != EXIT:
+                out |= live[s]
+        new = gen[i] | (out - kill[i])
+        if len(new) != len(live[i]):
+            live[i] = new
+            for p in preds[i]:
+                if p not in pending:
+                    pending.add(p)
+                    work.append(p)
+    return live
+
+
+def registers(operand: Operand) -> list[str]:
+    """All registers named inside an operand."""
+    match operand:
+        case Reg(name):
+            return [name]
+        case Vec(items):
+            return [r for x in items for r in registers(x)]
+        case Pair(a, b):
+            return registers(a) + registers(b)
+        case Special() | Sym():
+            return []
+    inner = getattr(operand, "base", None) or getattr(operand, "of", None)
+    return registers(inner) if inner is not None else []

@@ -1,0 +1,114 @@
+"""Data movement: mov, ld, st, cvta and what concerns caches and state spaces."""
+
+from __future__ import annotations
+
+from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.registry import instruction
+from weft.ptx.model import Instruction
+
+TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64"
+ORDER = "weak relaxed acquire release acq_rel volatile mmio"
+SCOPE = "cta cluster gpu sys"
+SPACE = "const global local param shared shared::cta param::entry param::func"
+COP = "ca cg cs lu cv nc wb wt"
+HINTS = {
+    "l1": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
+    "l2": "L2::cache_hint",
+    "prefetch": "L2::64B L2::128B L2::256B",
+}
+
+
+@instruction(
+    "mov.type  d, a",
+    manual="data-movement-and-conversion-instructions-mov",
+    type="pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f32 f64",
+    warp=True,
+)
+def mov(w: Warp, ins: Instruction, *, type: str) -> None:
+    w.move(ins, type)
+
+
+@instruction(
+    "ld{.order}{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
+    manual="data-movement-and-conversion-instructions-ld",
+    order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
+    side_effect=True, **HINTS,
+)  # fmt: skip
+def ld(w: Warp, ins: Instruction, *, order: str, space: str, type: str, **hints: str) -> None:
+    w.load(ins, space, type, order)
+
+
+@instruction(
+    "ldu{.space}{.vec}.type  d, [a]",
+    manual="data-movement-and-conversion-instructions-ldu",
+    space="global", vec="v2 v4", type=TYPES, warp=True, side_effect=True,
+)  # fmt: skip
+def ldu(w: Warp, ins: Instruction, *, space: str, type: str, vec: str) -> None:
+    w.load(ins, space, type, "")
+
+
+@instruction(
+    "st{.order}{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
+    manual="data-movement-and-conversion-instructions-st",
+    order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
+    side_effect=True, l1=HINTS["l1"], l2=HINTS["l2"],
+)  # fmt: skip
+def st(w: Warp, ins: Instruction, *, order: str, space: str, type: str, **hints: str) -> None:
+    w.store(ins, space, type, order)
+
+
+@instruction(
+    "cvta{.to}.space.size  d, a",
+    manual="data-movement-and-conversion-instructions-cvta",
+    space=SPACE, size="u32 u64", warp=True,
+)  # fmt: skip
+def cvta(w: Warp, ins: Instruction, *, space: str, size: str) -> None:
+    w.convert_address(ins, space, to_space="to" in ins.parts)
+
+
+@instruction(
+    "isspacep.space  p, a",
+    manual="data-movement-and-conversion-instructions-isspacep",
+    space=SPACE, warp=True,
+)  # fmt: skip
+def isspacep(w: Warp, ins: Instruction, *, space: str) -> None:
+    w.test_space(ins, space)
+
+
+@instruction(
+    "prefetch{.space}{.level}{.l2}{.tensormap}  [a]",
+    manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
+    space="global local const param", level="L1 L2 L2::evict_last L2::evict_normal",
+    l2="L2::cache_hint", warp=True,
+)  # fmt: skip
+def prefetch(w: Warp, ins: Instruction, **words: str) -> None:
+    """A hint: it may name any address and changes nothing."""
+
+
+@instruction(
+    "prefetchu.L1  [a]",
+    manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
+    warp=True,
+)
+def prefetchu(w: Warp, ins: Instruction) -> None:
+    """A hint: it may name any address and changes nothing."""
+
+
+@instruction(
+    "discard{.space}.L2  [a], size",
+    manual="data-movement-and-conversion-instructions-discard",
+    space="global", warp=True,
+)  # fmt: skip
+def discard(w: Warp, ins: Instruction, *, space: str) -> None:
+    """Lets the cache drop a line; here memory has no stale copies to drop."""
+
+
+@instruction(
+    "createpolicy.kind.priority{.second}.b64  d, a",
+    manual="data-movement-and-conversion-instructions-createpolicy",
+    kind="fractional range cvt", warp=True, second="L2::evict_first L2::evict_unchanged",
+    priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged L2",
+)  # fmt: skip
+def createpolicy(w: Warp, ins: Instruction, **words: str) -> None:
+    """An opaque cache policy; nothing reads it but cache hints."""
+    w.write(ins.operands[0], w.b.integer("i64", 0))
