@@ -1,0 +1,107 @@
+"""16-bit float rows: against an H200's recorded answers, and against exact integer arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import exact
+from lanewise import run
+from recorded import names, sample
+
+BASES = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max")
+RECORDED = [n for n in names() if n.split(".")[0] in BASES and "f16" in n]
+ONE = {"f16": 0x3C00, "bf16": 0x3F80}
+KINDS = ("f16", "bf16")
+EVERY = np.arange(1 << 16, dtype=np.uint64)
+
+word = st.integers(0, 0xFFFF)
+
+
+@pytest.mark.parametrize("lanes", [0, 32], ids=["scalar", "warp"])
+@pytest.mark.parametrize("opcode", RECORDED)
+def test_recorded(opcode: str, lanes: int) -> None:
+    case = sample(opcode)
+    (got,) = run(opcode, case.inputs, lanes)
+    np.testing.assert_array_equal(got, case.output)
+
+
+@st.composite
+def close_sums(draw: st.DrawFn, kind: str) -> tuple[int, int, int]:
+    """Three operands; the third often nearly cancels the product or sits far below it."""
+    a, b, c = draw(word), draw(word), draw(word)
+    if draw(st.booleans()) and not any(exact.magnitude(v, kind) >= exact.infinity(kind) for v in
+                                       (a, b)):  # fmt: skip
+        product = exact.fma(a, b, 0x8000, kind)
+        c = ((product ^ 0x8000) + draw(st.integers(-3, 3))) & 0xFFFF
+    return a, b, c
+
+
+def _check(opcode: str, rows: list[tuple[int, ...]], expected: list[int]) -> None:
+    inputs = [np.array(column, np.uint64) for column in zip(*rows, strict=True)]
+    for lanes in (0, 32):
+        (got,) = run(opcode, inputs, lanes)
+        assert [hex(v) for v in got] == [hex(v) for v in expected]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fma_is_rounded_once(kind: str) -> None:
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(close_sums(kind), min_size=64, max_size=64))
+    def check(rows: list[tuple[int, int, int]]) -> None:
+        expected = [exact.fma(*row, kind) for row in rows]
+        _check(f"fma.rn.{kind}", rows, expected)
+        packed = [tuple(v << 16 | v for v in row) for row in rows]
+        _check(f"fma.rn.{kind}x2", packed, [v << 16 | v for v in expected])
+
+    check()
+
+
+PAIRS: dict[str, Callable[[int, int, str], int]] = {
+    "add": lambda x, y, kind: exact.fma(x, ONE[kind], y, kind),
+    "sub": lambda x, y, kind: exact.fma(y, ONE[kind] | 0x8000, x, kind),
+    "mul": lambda x, y, kind: exact.fma(
+        x, y, 0x8000 if (x ^ y) & 0x8000 else 0, kind
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", list(PAIRS))
+def test_two_operands(op: str, kind: str) -> None:
+    @settings(max_examples=30, deadline=None)
+    @given(st.lists(st.tuples(word, word), min_size=64, max_size=64))
+    def check(rows: list[tuple[int, int]]) -> None:
+        _check(f"{op}.{kind}", rows, [PAIRS[op](x, y, kind) for x, y in rows])
+
+    check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", ["neg", "abs"])
+def test_sign_of_every_number(op: str, kind: str) -> None:
+    number = EVERY ^ np.uint64(0x8000) if op == "neg" else EVERY & np.uint64(0x7FFF)
+    expected = np.where(EVERY & np.uint64(0x7FFF) > exact.infinity(kind), 0x7FFF, number)
+    (got,) = run(f"{op}.{kind}", [EVERY])
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_extremes_of_every_number(op: str, kind: str) -> None:
+    """Each number against its neighbour, its opposite and zero."""
+
+    def order(bits: np.ndarray) -> np.ndarray:
+        signed = bits.astype(np.uint16).view(np.int16).astype(np.int64)
+        return np.where(signed < 0, -(signed & 0x7FFF) - 1, signed)
+
+    number = EVERY[EVERY & np.uint64(0x7FFF) <= exact.infinity(kind)]
+    for other in (np.roll(number, 1), number ^ np.uint64(0x8000), np.zeros_like(number)):
+        first = order(number) < order(other)
+        expected = np.where(first if op == "min" else ~first, number, other)
+        (got,) = run(f"{op}.{kind}", [number, other])
+        np.testing.assert_array_equal(got, expected)
