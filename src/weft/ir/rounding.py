@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir.builder import Builder, Val
-from weft.ir.flush import flush, flush_rounded, rarely, raw_bits
+from weft.ir.flush import flush, flush_rounded, from_bits, rarely, raw_bits
 
 _MODES = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """As `llvm.set.rounding` numbers them."""
@@ -43,9 +43,21 @@ def rounded(
 def _plain(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
     if mode != "rn":
         return _directed(b, op, b.match(*args), mode)
-    if op in ("fma", "sqrt"):
-        return b.intrinsic(op, args)
-    return b.binary(op, args[0], args[1])
+    if op == "sqrt":
+        return _nan_of_root(b, b.intrinsic(op, args))
+    return b.fma(*args) if op == "fma" else b.binary(op, args[0], args[1])
+
+
+def _nan_of_root(b: Builder, r: Val) -> Val:
+    """An f32 root with the canonical NaN, told by its bits.
+
+    Told by a float comparison, LLVM would take it for `x < 0 ? NaN : sqrt(x)` and drop the choice,
+    since the processor's root gives a NaN there too, if another one.
+    """
+    if r.ty != "float":
+        return r
+    bits = raw_bits(b, r)
+    return from_bits(b, (bits << 1).ule(0xFF000000).select(bits, 0x7FFFFFFF))
 
 
 def _directed(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:

@@ -147,9 +147,27 @@ def call_double(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -
         with b.loop(step.rows) as m:
             acc = load_accumulator(b, "double", c, m)
             runs = load_rows(b, a, m, step.rows, step.runs)
-            for k, x in enumerate(splats(b, [b.reinterpret(v, "double") for v in runs])):
-                y = b.load("double", N, b.at(columns, k * N * 8), 16)
-                acc = rounded(b, "fma", [x, y, acc], step.mode)
-            store_accumulator(b, acc, d, m)
+            terms = [
+                (x, b.load("double", N, b.at(columns, k * N * 8), 16))
+                for k, x in enumerate(splats(b, [b.reinterpret(v, "double") for v in runs]))
+            ]
+            store_accumulator(b, _chain(b, step.mode, terms, acc), d, m)
 
     b.helper(step.name, [("ptr", 0)] * 4, None, body)(a, bt, c, d)
+
+
+def _chain(b: Builder, mode: str, terms: list[tuple[Val, Val]], acc: Val) -> Val:
+    """The FMAs one after another; a NaN at the end means one on the way, so look again then."""
+
+    def exactly() -> Val:
+        out = acc
+        for x, y in terms:
+            out = rounded(b, "fma", [x, y, out], mode)
+        return out
+
+    if mode != "rn":
+        return exactly()
+    result = acc
+    for x, y in terms:
+        result = b.fma(x, y, result)
+    return b.choose(b.any(b.is_nan(result)), exactly, lambda: result)

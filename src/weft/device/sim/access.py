@@ -31,20 +31,59 @@ class Access:
     # ---- public -----------------------------------------------------------------------------
     def load(self, a: Address, ty: str, count: int, *, ordered: bool = False) -> list[Val]:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
-        e, b = self.e, self.e.b
-        lanes = e.executing()
+        if self._always_inside(a, BITS[ty] // 8 * count):
+            return self._load_fast(a, ty, count, ordered)
+        lanes = self.e.executing()
         if not a.scalar:
             return self._load_slow(a, ty, count, lanes)
-        if a.uniform and not e.executes_fully:
-            a_fast = self._inside(a, ty, count)
-            fast = a_fast & lanes.ne(0) if e.ins.guard and not e.predicate_taken else a_fast
-        else:
-            fast = self._fast(a, ty, count, lanes)
+        if a.uniform:
+            return self._load_uniform(a, ty, count, lanes, ordered)
         return self._two_ways(
-            fast,
+            self._fast(a, ty, count, lanes),
             lambda: self._load_fast(a, ty, count, ordered),
-            lambda: self._load_slow(a, ty, count, lanes, scalar=a.uniform),
+            lambda: self._load_slow(a, ty, count, lanes),
         )
+
+    def _load_uniform(
+        self, a: Address, ty: str, count: int, lanes: Val, ordered: bool
+    ) -> list[Val]:
+        """One address for all: checked once, and not touched when no lane runs."""
+        e, b = self.e, self.e.b
+        assert a.first is not None
+        nbytes = BITS[ty] // 8 * count
+        guarded = e.ins.guard is not None and not e.predicate_taken
+        ok = self._inside(a, ty, count)
+
+        def check() -> None:
+            with b.when(ok ^ 1, rare=True):
+                e.abort_unless(helpers.check_one(e, a, lanes, nbytes, False, self.site()))
+
+        if not guarded:
+            check()
+            return self._load_fast(a, ty, count, ordered)
+        yes, end = b.label("some"), b.label("end")
+        before = b.block
+        b.branch(lanes.ne(0), yes, end)
+        b.place(yes)
+        check()
+        got = self._load_fast(a, ty, count, ordered)
+        after = b.block
+        b.jump(end)
+        b.place(end)
+        return [b.phi(v.ty, 0, [(v, after), (b.zero(v.ty, 0), before)]) for v in got]
+
+    def _always_inside(self, a: Address, nbytes: int) -> bool:
+        """A constant place inside a window of known size: nothing to check at run time."""
+        if a.inside is None or not a.uniform or not a.inside[0].is_const:
+            return False
+        program = self.e.program
+        sizes = {
+            Space.PARAM: program.function.param_bytes,
+            Space.SHARED: program.shared_bytes,
+            Space.LOCAL: program.local_bytes,
+        }
+        at = int(a.inside[0].ref)
+        return at % nbytes == 0 and at + nbytes <= sizes[a.space]
 
     def store(self, a: Address, values: list[Val], *, ordered: bool = False) -> None:
         """One value list per lane."""
@@ -246,18 +285,12 @@ class Access:
             self._arrays[name] = self.e.b.array(ty, count)
         return self._arrays[name]
 
-    def _load_slow(
-        self, a: Address, ty: str, count: int, lanes: Val, scalar: bool = False
-    ) -> list[Val]:
+    def _load_slow(self, a: Address, ty: str, count: int, lanes: Val) -> list[Val]:
         e, b = self.e, self.e.b
         data, size = self.buffer(count), BITS[ty] // 8
         ok = helpers.load_lanes(e, a, self.addresses(a), lanes, size, count, data, self.site())
         e.abort_unless(ok)
-        out = [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
-        if not scalar:
-            return out
-        some = b.intrinsic("cttz", [lanes], extra="false") & 31
-        return [b.extract(v, some) for v in out]
+        return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
 
     def _store_slow(self, a: Address, values: list[Val], lanes: Val) -> None:
         e, b = self.e, self.e.b

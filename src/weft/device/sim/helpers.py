@@ -254,6 +254,20 @@ def checked_lanes(
     return call
 
 
+def check_one(
+    e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int
+) -> Val:
+    """The one address of a uniform access, blamed on the first lane that runs."""
+    b = e.b
+    assert a.first is not None
+    b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
+    lane = b.intrinsic("cttz", [lanes], extra="false") & 31
+    window = b.at(e.sites, 16 * site)
+    size, flags = b.integer("i64", nbytes), b.integer("i64", 1 if writes else 0)
+    check = _check(b, a.space, e.program.local_bytes)
+    return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
+
+
 def load_lanes(
     e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,

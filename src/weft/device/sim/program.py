@@ -48,7 +48,8 @@ class Program:
     graph: Graph = field(default_factory=lambda: Graph([], [], [], {}))
     forms: dict[str, Form] = field(default_factory=dict)
     divergent: set[int] = field(default_factory=set)
-    partial: list[set[int]] = field(default_factory=list)
+    partial: list[bool] = field(default_factory=list)
+    waiting: list[set[int]] = field(default_factory=list)
     blend: list[set[str]] = field(default_factory=list)
     raw_nan: set[str] = field(default_factory=set)
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -344,7 +345,8 @@ def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:
 def _analyse(program: Program) -> None:
     graph = program.graph
     n = len(graph.blocks)
-    program.partial = [set() for _ in range(n)]
+    program.partial = [False] * n
+    program.waiting = [set() for _ in range(n)]
     program.blend = [set() for _ in range(n)]
     users = _users(program)
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
@@ -413,11 +415,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
         if any(f is not None and f.kind != UNIFORM for f in forms) and len(b.successors) > 1:
             program.divergent.add(b.index)
             found = True
-            stop = graph.post_dominator[b.index]
-            region = _region(graph, b.index, stop)
-            waiting = region | ({stop} if stop != EXIT else set())
-            for x in region:
-                program.partial[x] |= waiting
+            _note_split(program, b.index)
     if not found:
         return []
     again = []
@@ -425,7 +423,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
         if not program.partial[b.index]:
             continue
         live: set[str] = set()
-        for x in program.partial[b.index]:
+        for x in program.waiting[b.index]:
             live |= graph.live_in[x]
         for ins in b.code:
             hit = [r for r in program.defs(ins) if r in live]
@@ -435,16 +433,28 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
     return again
 
 
-def _region(graph: Graph, source: int, stop: int) -> set[int]:
-    """Blocks reachable from a branch before its post-dominator."""
+def _note_split(program: Program, source: int) -> None:
+    """Lanes part at `source`: while some run on one side, others wait on another or at the end."""
+    graph = program.graph
+    stop = graph.post_dominator[source]
+    end = {stop} if stop != EXIT else set()
+    sides = [_reach(graph, s, stop) for s in graph.blocks[source].successors]
+    for i, side in enumerate(sides):
+        others = end.union(*(x for j, x in enumerate(sides) if j != i))
+        for x in side:
+            program.partial[x] = True
+            program.waiting[x] |= others
+
+
+def _reach(graph: Graph, start: int, stop: int) -> set[int]:
+    """Blocks reachable from `start` without passing `stop`."""
     seen: set[int] = set()
-    work = [s for s in graph.blocks[source].successors if s not in (stop, EXIT)]
+    work = [start]
     while work:
         x = work.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        work.extend(s for s in graph.blocks[x].successors if s not in (stop, EXIT))
+        if x not in seen and x not in (stop, EXIT):
+            seen.add(x)
+            work.extend(graph.blocks[x].successors)
     return seen
 
 

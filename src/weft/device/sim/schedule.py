@@ -42,7 +42,7 @@ class Schedule:
         self.sites: list[tuple[int, str]] = []
         graph = e.program.graph
         self.points = sorted(
-            {x for b in graph.blocks for x in e.program.partial[b.index]}
+            {x for b in graph.blocks for x in e.program.waiting[b.index]}
             | {b.index for b in graph.blocks if e.program.partial[b.index]}
         )
         self.point = {x: i for i, x in enumerate(self.points)}
@@ -317,7 +317,7 @@ class Schedule:
         """Registers that must outlive a suspension in `block`."""
         live = self.e.program.graph.live_in
         names: set[str] = set() if target == EXIT else set(live[target])
-        for x in self.e.program.partial[block.index]:
+        for x in self.e.program.waiting[block.index]:
             names |= live[x]
         return sorted(names)
 

@@ -90,7 +90,8 @@ def _fns(e: Builder, mask: Val, base: Val, offset: Val) -> Val:
     nth = e.umax(e.intrinsic("abs", [offset], extra="false"), 1)
     at = _nth_bit(e, seen, nth)
     at = (down & at.ne(-1)).select(31 - at, at)
-    return base.ult(32).select(at, -1)
+    at = base.ult(32).select(at, -1)
+    return offset.eq(1 << 31).select(e.like(at, 0), at)  # its magnitude has no 32-bit sign
 
 
 @instruction(

@@ -161,7 +161,7 @@ def _f16_fma(ftz: str, sat: str, relu: str) -> Body:
     type=_F16,
     vectors=[
         "fma.rn.f16  2.0 3.0 4.0 -> 10.0",
-        "fma.rn.f16  0x3c01 0x3c01 0x8c00 -> 0x3c02",
+        "fma.rn.f16  0x2801 0x23fe 0x3c01 -> 0x3c01",
         "fma.rn.relu.f16x2  0x3c003c00 0xbc003c00 0 -> 0x00003c00",
     ],
 )

@@ -47,22 +47,8 @@ def _clamped(e: Builder, v: Val, bits: int, type: str) -> Val:
 
 
 # ---- 32-bit scalar -----------------------------------------------------------------------------
-def _scalar_body(
-    operation: Callable[[Builder, Val, Val], Val], words: dict[str, str]
-) -> Callable[..., Val]:
-    """Widen, operate, clamp on demand, then the second operation with c where there is one."""
-    dtype, op2 = words.get("dtype", "u32"), words.get("op2", "")
-
-    def body(e: Builder, a: Val, b: Val, *c: Val) -> Val:
-        x = e.resize(a, "i64", signed=words["atype"] == "s32")
-        y = e.resize(b, "i64", signed=words["btype"] == "s32")
-        value = operation(e, x, y)
-        value = (_clamped(e, value, 32, dtype) if words.get("sat") else value).trunc("i32")
-        if not op2:
-            return value
-        return value + c[0] if op2 == "add" else e.intrinsic(dtype[0] + op2, [value, c[0]])
-
-    return body
+def _wide(e: Builder, v: Val, type: str) -> Val:
+    return e.resize(v, "i64", signed=type == "s32")
 
 
 def _out_of_line(
@@ -71,41 +57,57 @@ def _out_of_line(
     return e.lanewise(".".join([op, *filter(None, words.values())]), args, "i32", body)
 
 
-def _scalar(op: str, e: Builder, *args: Val, **words: str) -> Val:
-    return _out_of_line(op, e, words, args, _scalar_body(_OPERATIONS[op], words))
+def _scalar(
+    op: str,
+    operation: Callable[[Builder, Val, Val], Val],
+    e: Builder,
+    *args: Val,
+    **words: str,
+) -> Val:
+    """Widen, operate, clamp on demand, then add c where the form has it.
+
+    The hardware clamps an unsigned word at zero only; a sum of 2^32 or more wraps.
+    """
+
+    def body(e: Builder, a: Val, b: Val, *c: Val) -> Val:
+        value = operation(e, _wide(e, a, words["atype"]), _wide(e, b, words["btype"]))
+        if words.get("sat"):
+            value = _clamped(e, value, 32, "s32") if words["dtype"] == "s32" else e.smax(value, 0)
+        return sum(c, value.trunc("i32"))
+
+    return _out_of_line(op, e, words, args, body)
 
 
 _SCALAR_VECTORS = {
-    "vadd": (
-        "vadd.s32.s32.s32.sat  0x7fffffff 1 -> 0x7fffffff",
-        "vadd.u32.u32.u32.add  1 2 3 -> 6",
-    ),
-    "vsub": ("vsub.u32.u32.u32.sat  1 2 -> 0", "vsub.s32.u32.u32.max  1 2 5 -> 5"),
-    "vabsdiff": ("vabsdiff.u32.s32.s32  -3 4 -> 7", "vabsdiff.s32.s32.u32.add  -1 1 10 -> 12"),
-    "vmin": ("vmin.s32.s32.u32  -1 1 -> -1", "vmin.s32.s32.s32.min  4 5 -6 -> -6"),
-    "vmax": ("vmax.u32.u32.u32  0xffffffff 1 -> 0xffffffff", "vmax.s32.s32.s32.add  4 5 1 -> 6"),
+    "vadd": "vadd.s32.s32.s32.sat  0x7fffffff 1 -> 0x7fffffff",
+    "vsub": "vsub.u32.u32.u32.sat  1 2 -> 0",
+    "vabsdiff": "vabsdiff.u32.s32.s32  -3 4 -> 7",
+    "vmin": "vmin.s32.s32.u32  -1 1 -> -1",
+    "vmax": "vmax.u32.u32.u32  0xffffffff 1 -> 0xffffffff",
+}
+_SUM_VECTORS = {
+    "vadd": "vadd.u32.u32.u32.add  1 2 3 -> 6",
+    "vsub": "vsub.s32.u32.u32.add  1 2 5 -> 4",
+    "vabsdiff": "vabsdiff.s32.s32.u32.add  -1 1 10 -> 12",
+    "vmin": "vmin.s32.s32.s32.add  4 5 -6 -> -2",
+    "vmax": "vmax.s32.s32.s32.add  4 5 1 -> 6",
 }
 
-for _op, (_plain, _followed) in _SCALAR_VECTORS.items():
-    instruction(
-        f"{_op}.dtype.atype.btype{{.sat}}  d:b32, a:b32, b:b32",
-        manual="scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
-        dtype=_TYPES,
-        atype=_TYPES,
-        btype=_TYPES,
-        sat="sat",
-        vectors=[_plain],
-    )(partial(_scalar, _op))
-    instruction(
-        f"{_op}.dtype.atype.btype{{.sat}}.op2  d:b32, a:b32, b:b32, c:b32",
-        manual="scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
-        dtype=_TYPES,
-        atype=_TYPES,
-        btype=_TYPES,
-        sat="sat",
-        op2="add min max",
-        vectors=[_followed],
-    )(partial(_scalar, _op))
+for _op in _SCALAR_VECTORS:
+    for _syntax, _vectors in (
+        (f"{_op}.dtype.atype.btype{{.sat}}  d:b32, a:b32, b:b32", _SCALAR_VECTORS),
+        (f"{_op}.dtype.atype.btype{{.sat}}.add  d:b32, a:b32, b:b32, c:b32", _SUM_VECTORS),
+    ):
+        instruction(
+            _syntax,
+            manual="scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
+            dtype=_TYPES,
+            atype=_TYPES,
+            btype=_TYPES,
+            sat="sat",
+            vectors=[_vectors[_op]],
+            notes="a second operation .min or .max is not covered",
+        )(partial(_scalar, _op, _OPERATIONS[_op]))
 
 
 @instruction(
@@ -117,45 +119,44 @@ for _op, (_plain, _followed) in _SCALAR_VECTORS.items():
     vectors=["vset.s32.u32.lt  -1 1 -> 1", "vset.u32.u32.lt  -1 1 -> 0"],
 )
 @instruction(
-    "vset.atype.btype.cmp.op2  d:b32, a:b32, b:b32, c:b32",
+    "vset.atype.btype.cmp.add  d:b32, a:b32, b:b32, c:b32",
     manual="scalar-video-instructions-vset",
     atype=_TYPES,
     btype=_TYPES,
     cmp=_TESTS,
-    op2="add min max",
     vectors=["vset.u32.u32.eq.add  4 4 9 -> 10"],
 )
 def vset(e: Builder, *args: Val, **words: str) -> Val:
-    return _out_of_line("vset", e, words, args, _scalar_body(_test(words["cmp"]), words))
+    return _scalar(f"vset{len(args)}", _test(words["cmp"]), e, *args, **words)
 
 
 @instruction(
-    "vmad.dtype.atype.btype{.po}{.sat}{.scale}  d:b32, a:b32, b:b32, c:b32",
+    "vmad.dtype.atype.btype{.po}{.scale}  d:b32, a:b32, b:b32, c:b32",
     manual="scalar-video-instructions-vmad",
     dtype=_TYPES,
     atype=_TYPES,
     btype=_TYPES,
     po="po",
+    scale="shr7 shr15",
+    vectors=["vmad.s32.s32.s32  -3 4 5 -> -7", "vmad.u32.u32.u32.po.shr7  100 100 27 -> 78"],
+    notes="the hardware multiplies whole words as signed numbers, whatever their types",
+)
+@instruction(
+    "vmad.dtype.s32.btype{.po}.sat{.scale}  d:b32, a:b32, b:b32, c:b32",
+    manual="scalar-video-instructions-vmad",
+    dtype=_TYPES,
+    btype=_TYPES,
+    po="po",
     sat="sat",
     scale="shr7 shr15",
-    vectors=[
-        "vmad.s32.s32.s32  -3 4 5 -> -7",
-        "vmad.u32.u32.u32.po.shr7  100 100 27 -> 78",
-        "vmad.s32.s32.s32.sat  0x10000 0x10000 0 -> 0x7fffffff",
-    ],
+    vectors=["vmad.s32.s32.s32.sat  0x10000 0x10000 0 -> 0x7fffffff"],
 )
 def vmad(e: Builder, *args: Val, **words: str) -> Val:
-    signed = "s32" in (words["atype"], words["btype"])
-
     def body(e: Builder, a: Val, b: Val, c: Val) -> Val:
-        x = e.resize(a, "i64", signed=words["atype"] == "s32")
-        y = e.resize(b, "i64", signed=words["btype"] == "s32")
-        value = x * y + e.resize(c, "i64", signed=signed) + (1 if words["po"] else 0)
-        shift = int(words["scale"].removeprefix("shr") or 0)
-        value = value.ashr(shift) if signed else value >> shift
-        if words["sat"]:
-            value = _clamped(e, value, 32, "s32") if signed else e.umin(value, 0xFFFFFFFF)
-        return value.trunc("i32")
+        x, y, z = (_wide(e, v, "s32") for v in (a, b, c))
+        value = x * y + z + (1 if words["po"] else 0)
+        value = value.ashr(int(words["scale"].removeprefix("shr") or 0))
+        return (_clamped(e, value, 32, "s32") if words.get("sat") else value).trunc("i32")
 
     return _out_of_line("vmad", e, words, args, body)
 

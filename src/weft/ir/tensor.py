@@ -1,0 +1,166 @@
+"""Matrix products of one warp, from fragments in registers to fragments in registers.
+
+`multiply` cuts the product of an `mma` or `wmma` into steps of 16 (or 8) rows and 8 columns and
+calls one out-of-line function for each; fragments pass through memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weft.ir.builder import Builder, Val
+from weft.ir.tensor_exact import (
+    BitStep,
+    DoubleStep,
+    IntegerStep,
+    call_bits,
+    call_double,
+    call_integer,
+)
+from weft.ir.tensor_format import FORMATS, fp8_to_half
+from weft.ir.tensor_layout import WIDTH, packed, shape_of
+from weft.ir.tensor_operand import Step
+from weft.ir.tensor_quad import call_quad
+from weft.ir.tensor_step import call_step
+
+__all__ = ["Form", "multiply"]
+
+Call = Callable[[Val, Val, Val, Val], None]
+_SCRATCH = 5120
+"""Bytes of the largest product's fragments: f64 m16n8k16, 20 registers of 64 bits."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of `mma` or `wmma.mma`: shape and types as PTX spells them, and its modifiers."""
+
+    shape: str
+    a: str
+    b: str
+    c: str
+    d: str
+    saturate: bool = False
+    op: str = ""
+    mode: str = "rn"
+    a_layout: str = "row"
+    b_layout: str = "col"
+
+    @property
+    def quad_pairs(self) -> bool:
+        """Is it the form that multiplies four pairs of matrices?"""
+        return self.shape == "m8n8k4" and self.a == "f16"
+
+
+def multiply(
+    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], *, fast: bool
+) -> list[Val]:
+    """The registers of D = A*B + C; those of A, B and C are 32 lanes of i32, float or double.
+
+    With `fast`, floats are summed by FMAs in f32 instead of as the hardware does.
+    """
+    c = _convert(b, c, form.c, "f32") if form.c == "f16" and form.d == "f32" else list(c)
+    wide = "f32" if "f32" in (form.c, form.d) else form.d
+    if form.a in ("e4m3", "e5m2"):
+        d = _fp8(b, form, a, bt, c, wide, fast)
+    else:
+        d = _tiles(b, form, _steps(b, form, wide, fast), a, bt, c, wide)
+    return _convert(b, d, wide, form.d)
+
+
+def _steps(b: Builder, form: Form, wide: str, fast: bool) -> Call:
+    """The function of one step of this form."""
+    m, _, k = shape_of(form.shape)
+    rows = min(m, 16)
+    if form.quad_pairs:
+        return lambda *ps: call_quad(b, (form.a_layout, form.b_layout), wide, *ps, fast=fast)
+    if form.a == "f64":
+        double = DoubleStep(rows, k, form.mode)
+        return lambda *ps: call_double(b, double, *ps)
+    if form.a == "b1":
+        bits = BitStep(form.op, rows, k)
+        return lambda *ps: call_bits(b, bits, *ps)
+    if form.d == "s32":
+        integer = IntegerStep(form.a, form.b, rows, k, form.saturate)
+        return lambda *ps: call_integer(b, integer, *ps)
+    step = Step(form.a, wide, rows, k)
+    return lambda *ps: call_step(b, step, *ps, fast=fast)
+
+
+def _tiles(
+    b: Builder, form: Form, step: Call, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val],
+    wide: str,
+) -> list[Val]:  # fmt: skip
+    """D by steps; what more registers than the matrices need hold is not read."""
+    m, n, _ = shape_of(form.shape)
+    reg, rows = 32 * max(WIDTH[wide], 32) // 8, min(m, 16)
+    down, across = m // rows, n // 8
+    size_a, size_b, size_c = _registers(form, rows, wide)
+    counts = (size_a * down, size_b * across, size_c * down * across)
+    pa, pb, pc, pd = _scratch(b, counts, reg)
+    for regs, p, count in zip((a, bt, c), (pa, pb, pc), counts, strict=True):
+        for i, v in enumerate(regs[:count]):
+            b.store(v, b.at(p, i * reg), 64)
+    for i in range(down):
+        for j in range(across):
+            place = (i * across + j) * size_c * reg
+            first_a, first_b = b.at(pa, i * size_a * reg), b.at(pb, j * size_b * reg)
+            step(first_a, first_b, b.at(pc, place), b.at(pd, place))
+    return [b.load(v.ty, 32, b.at(pd, i * reg), 64) for i, v in enumerate(c)]
+
+
+def _registers(form: Form, rows: int, wide: str) -> tuple[int, int, int]:
+    """Registers of A, B and C in one step."""
+    if form.quad_pairs:
+        return 2, 2, 8 // packed(wide)
+    blocks = shape_of(form.shape)[2] // (4 * packed(form.a))
+    return rows // 8 * blocks, blocks, rows // 4 // packed(wide)
+
+
+def _scratch(b: Builder, counts: Sequence[int], reg: int) -> list[Val]:
+    """Room for A, B, C and D on the stack, the same for every product of a function."""
+    line = f"  %tensor.scratch = alloca [{_SCRATCH} x i8], align 64"
+    if line not in b.fn.entry:
+        b.fn.entry.append(line)
+    base = Val(b, "ptr", 0, "%tensor.scratch")
+    return [b.at(base, sum(counts[:i]) * reg) for i in range(4)]
+
+
+def _convert(b: Builder, regs: Sequence[Val], have: str, want: str) -> list[Val]:
+    """Accumulator registers in the other float format: pairs of f16, or single f32."""
+    if have == want:
+        return list(regs)
+    if want == "f32":
+        halves = [b.reinterpret((v >> s).trunc("i16"), "half") for v in regs for s in (0, 16)]
+        return [b.canonical(b.cast("fpext", h, "float")) for h in halves]
+    bits = [b.bits(b.cast("fptrunc", v, "half")).zext("i32") for v in regs]
+    return [bits[i] | (bits[i + 1] << 16) for i in range(0, len(bits), 2)]
+
+
+def _fp8(
+    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val],
+    wide: str, fast: bool,
+) -> list[Val]:  # fmt: skip
+    """Two steps on f16, of the k with k%4 in {0, 1} and of the others, and then c is added."""
+    m, n, k = shape_of(form.shape)
+    half = Form(f"m{m}n{n}k{k // 2}", "f16", "f16", wide, wide)
+    step = _steps(b, half, wide, fast)
+    d = [b.zero(v.ty, v.n) for v in c]
+    for low in (True, False):
+        parts = [
+            [_halves(b, v, kind, low) for v in regs] for regs, kind in ((a, form.a), (bt, form.b))
+        ]
+        d = _tiles(b, half, step, parts[0], parts[1], d, wide)
+    if wide == "f32":
+        return [b.canonical(x + y) for x, y in zip(c, d, strict=True)]
+    return [
+        b.view(b.view(x, "half", 64) + b.view(y, "half", 64), "i32", 32)
+        for x, y in zip(c, d, strict=True)
+    ]
+
+
+def _halves(b: Builder, v: Val, kind: str, low: bool) -> Val:
+    """Two of the four fp8 numbers of a register as a pair of f16."""
+    picks = [4 * (i // 2) + i % 2 + (0 if low else 2) for i in range(64)]
+    numbers = b.shuffle(b.view(v, "i8", 128), picks)
+    return b.view(fp8_to_half(b, numbers, FORMATS[kind]), "i32", 32)
