@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import struct
@@ -9,12 +10,13 @@ from fractions import Fraction
 from math import isqrt
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanewise import run
+from lanewise import build, run
 
 GOLDEN = Path(__file__).parent / "golden" / "hardware"
 OPS = json.loads((GOLDEN / "ops.json").read_text())
@@ -47,6 +49,40 @@ def test_mad_is_fma(name: str) -> None:
     types, _ = OPS[fused]
     inputs = [SAMPLES[f"in:{'+'.join(types)}:{i}"] for i in range(len(types))]
     check(name, inputs, SAMPLES[f"out:{fused}"], 32)
+
+
+OPTIMISED = [
+    "sqrt.rn.f32",
+    "sqrt.rz.f32",
+    "add.rz.f32",
+    "mul.rm.ftz.f32",
+    "fma.rp.f64",
+    "div.rz.f64",
+]
+
+
+@pytest.mark.parametrize("name", OPTIMISED)
+def test_survives_the_optimiser(name: str) -> None:
+    """Every pass LLVM has may neither move an operation out of its mode nor drop a NaN's choice."""
+    types, _ = OPS[name]
+    inputs = [SAMPLES[f"in:{'+'.join(types)}:{i}"] for i in range(len(types))]
+    want = SAMPLES[f"out:{name}"]
+    module = llvm.parse_assembly(build(name, 32)[0])
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(),
+        opt=3, jit=True, codemodel="jitdefault",
+    )  # fmt: skip
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+    builder.getModulePassManager().run(module, builder)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    address = engine.get_function_address("body")
+    body = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(inputs) + 1))(address)
+    whole = len(want) // 32 * 32
+    got = np.zeros_like(want)
+    for at in range(0, whole, 32):
+        body(*[x[at:].ctypes.data for x in (*inputs, got)])
+    assert np.array_equal(got[:whole], want[:whole])
 
 
 # ---- finite numbers against exact arithmetic -----------------------------------------------------
