@@ -179,6 +179,7 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "hi": operator.gt, "hs": operator.ge,
 }  # fmt: skip
 BOOL = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+TRUE = {"f16": ("f16", 0x3C00), "bf16": ("bf16", 0x3F80)}
 FORMAT = {"f16": ("<e", 2, 2.0**-14), "f32": ("<f", 4, 2.0**-126), "f64": ("<d", 8, 0.0)}
 
 
@@ -235,13 +236,13 @@ def comparisons() -> Iterator[tuple[str, Oracle]]:
             op = ("and", "or", "xor")[i % 3]
             yield f"setp.{cmp}.{t}", setp(compared(cmp, t))
             yield f"setp.{cmp}.{op}.{t}", setp(compared(cmp, t), op)
-            yield f"set.{cmp}.f32.{t}", scaled(compared(cmp, t), 0x3F800000)
+            dtype, one = TRUE.get(t, ("f32", 0x3F800000))
+            yield f"set.{cmp}.{dtype}.{t}", scaled(compared(cmp, t), one)
             if t in ("f32", "f16"):
                 yield f"setp.{cmp}.ftz.{t}", setp(compared(cmp, t, True))
             if t in ("f16", "bf16"):
                 yield f"setp.{cmp}.{t}x2", setp_packed(compared(cmp, t))
                 yield f"setp.{cmp}.{op}.{t}x2", setp_packed(compared(cmp, t), op)
-                one = 0x3C00 if t == "f16" else 0x3F80
                 both = setp_packed(compared(cmp, t))
                 yield f"set.{cmp}.{t}x2.{t}x2", lambda a, b, f=both, one=one: joined(f(a, b), one)
                 yield f"set.{cmp}.u32.{t}x2", lambda a, b, f=both: joined(f(a, b), 0xFFFF)
@@ -292,7 +293,10 @@ def video() -> Iterator[tuple[str, Oracle]]:
                 continue
             whole = lambda a, b, f=VIDEO[op], t=t, u=u: f(number(a, t), number(b, u))  # noqa: E731
             yield f"{op}.{d}.{t}.{u}", whole
-            yield f"{op}.{d}.{t}.{u}.sat", lambda a, b, f=whole, d=d: clamp(f(a, b), d)
+            if d == "s32":  # an unsigned word wraps at the top
+                yield f"{op}.{d}.{t}.{u}.sat", lambda a, b, f=whole: clamp(f(a, b), "s32")
+            else:
+                yield f"{op}.{d}.{t}.{u}.sat", lambda a, b, f=whole: max(f(a, b), 0)
             yield f"{op}.{d}.{t}.{u}.add", lambda a, b, c, f=whole: f(a, b) + c
 
 
