@@ -59,8 +59,10 @@ def multiply(
 
     With `fast`, floats are summed by FMAs in f32 instead of as the hardware does.
     """
-    c = _convert(b, c, form.c, "f32") if form.c == "f16" and form.d == "f32" else list(c)
     wide = "f32" if "f32" in (form.c, form.d) else form.d
+    if form.quad_pairs:
+        return _quad_pairs(b, form, a, bt, c, fast)
+    c = _convert(b, c, form.c, wide)
     if form.a in ("e4m3", "e5m2"):
         d = _fp8(b, form, a, bt, c, wide, fast)
     else:
@@ -72,8 +74,6 @@ def _steps(b: Builder, form: Form, wide: str, fast: bool) -> Call:
     """The function of one step of this form."""
     m, _, k = shape_of(form.shape)
     rows = min(m, 16)
-    if form.quad_pairs:
-        return lambda *ps: call_quad(b, (form.a_layout, form.b_layout), wide, *ps, fast=fast)
     if form.a == "f64":
         double = DoubleStep(rows, k, form.mode)
         return lambda *ps: call_double(b, double, *ps)
@@ -92,15 +92,12 @@ def _tiles(
     wide: str,
 ) -> list[Val]:  # fmt: skip
     """D by steps; what more registers than the matrices need hold is not read."""
-    m, n, _ = shape_of(form.shape)
+    m, n, k = shape_of(form.shape)
     reg, rows = 32 * max(WIDTH[wide], 32) // 8, min(m, 16)
     down, across = m // rows, n // 8
-    size_a, size_b, size_c = _registers(form, rows, wide)
-    counts = (size_a * down, size_b * across, size_c * down * across)
-    pa, pb, pc, pd = _scratch(b, counts, reg)
-    for regs, p, count in zip((a, bt, c), (pa, pb, pc), counts, strict=True):
-        for i, v in enumerate(regs[:count]):
-            b.store(v, b.at(p, i * reg), 64)
+    blocks = k // (4 * packed(form.a))
+    size_a, size_b, size_c = rows // 8 * blocks, blocks, rows // 4 // packed(wide)
+    pa, pb, pc, pd = _scratch(b, [a[: size_a * down], bt[: size_b * across], c], reg)
     for i in range(down):
         for j in range(across):
             place = (i * across + j) * size_c * reg
@@ -109,21 +106,29 @@ def _tiles(
     return [b.load(v.ty, 32, b.at(pd, i * reg), 64) for i, v in enumerate(c)]
 
 
-def _registers(form: Form, rows: int, wide: str) -> tuple[int, int, int]:
-    """Registers of A, B and C in one step."""
-    if form.quad_pairs:
-        return 2, 2, 8 // packed(wide)
-    blocks = shape_of(form.shape)[2] // (4 * packed(form.a))
-    return rows // 8 * blocks, blocks, rows // 4 // packed(wide)
-
-
-def _scratch(b: Builder, counts: Sequence[int], reg: int) -> list[Val]:
-    """Room for A, B, C and D on the stack, the same for every product of a function."""
+def _scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Val]:
+    """A, B and C stored on the stack and room for D, the same for every product of a function."""
     line = f"  %tensor.scratch = alloca [{_SCRATCH} x i8], align 64"
     if line not in b.fn.entry:
         b.fn.entry.append(line)
-    base = Val(b, "ptr", 0, "%tensor.scratch")
-    return [b.at(base, sum(counts[:i]) * reg) for i in range(4)]
+    place, out = Val(b, "ptr", 0, "%tensor.scratch"), []
+    for regs in operands:
+        out.append(place)
+        for v in regs:
+            b.store(v, place, 64)
+            place = b.at(place, reg)
+    return [*out, place]
+
+
+def _quad_pairs(
+    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], fast: bool
+) -> list[Val]:
+    """`mma.m8n8k4` on f16."""
+    pa, pb, pc, pd = _scratch(b, [a, bt, c], 128)
+    layouts, kinds = (form.a_layout, form.b_layout), (form.c, form.d)
+    call_quad(b, layouts, kinds, pa, pb, pc, pd, fast=fast)
+    ty = "float" if form.d == "f32" else "i32"
+    return [b.load(ty, 32, b.at(pd, i * 128), 64) for i in range(8 // packed(form.d))]
 
 
 def _convert(b: Builder, regs: Sequence[Val], have: str, want: str) -> list[Val]:
