@@ -144,26 +144,35 @@ def rcp(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
         return r
 
     def fix(b: Builder, x: Val) -> Val:
-        k = _factor(b, x, "denormal huge")
+        k = _factor(b, x, _SCALES)
         return mufu(b, "rcp", x * k) * k
 
-    odd = e.any(_denormal(e, a) | _huge(e, a))
-    return rarely(e, odd, r, lambda: e.lanewise("rcp.scaled", [a], "float", fix))
+    return rarely(e, _beyond(e, a, _SCALES), r, lambda: e.lanewise("rcp.x", [a], "float", fix))
 
 
-def _factor(b: Builder, y: Val, cases: str) -> Val:
-    """What brings a divisor into the range of the table function: 0.25, 2^24 or 1."""
+Scales = tuple[tuple[Callable[[Builder, Val], Val], float], ...]
+_SCALES: Scales = ((_denormal, _UP), (_huge, 0.25))
+"""What brings a divisor into the range of the table function."""
+
+
+def _factor(b: Builder, y: Val, scales: Scales) -> Val:
     k = b.const("float", 1.0)
-    if "denormal" in cases:
-        k = b.select(_denormal(b, y), b.const("float", _UP), k)
-    if "huge" in cases:
-        k = b.select(_huge(b, y), b.const("float", 0.25), k)
+    for test, factor in scales:
+        k = b.select(test(b, y), b.const("float", factor), k)
     return k
 
 
-_DIV_SCALES = {
-    ("approx", "ftz"): "", ("approx", ""): "denormal",
-    ("full", "ftz"): "huge", ("full", ""): "denormal huge",
+def _beyond(e: Builder, y: Val, scales: Scales) -> Val:
+    """Does any lane need a factor?"""
+    odd = scales[0][0](e, y)
+    for test, _ in scales[1:]:
+        odd = odd | test(e, y)
+    return e.any(odd)
+
+
+_DIV_SCALES: dict[tuple[str, str], Scales] = {
+    ("approx", "ftz"): (), ("approx", ""): _SCALES[:1],
+    ("full", "ftz"): _SCALES[1:], ("full", ""): _SCALES,
 }  # fmt: skip
 """The divisors for which both operands are scaled first."""
 
@@ -176,18 +185,17 @@ _DIV_SCALES = {
              "div.full.f32  1.0 0x7f000000 -> 0x00400000"],
 )  # fmt: skip
 def div(e: Builder, a: Val, b: Val, *, kind: str, ftz: str, type: str) -> Val:
-    cases, flushed = _DIV_SCALES[kind, ftz], bool(ftz)
+    scales, flushed = _DIV_SCALES[kind, ftz], bool(ftz)
 
     def fix(b: Builder, x: Val, y: Val) -> Val:
-        k = _factor(b, y, cases)
+        k = _factor(b, y, scales)
         x, y = (rounded(b, "fmul", [v, k], ftz=flushed) for v in (x, y))
         return rounded(b, "fmul", [x, mufu(b, "rcp", y)], ftz=flushed)
 
     r = rounded(e, "fmul", [a, mufu(e, "rcp", b)], ftz=flushed)
-    if not cases:
+    if not scales:
         return r
-    tests = [test(e, b) for test in (_denormal, _huge) if test.__name__[1:] in cases]
-    odd = e.any(tests[0] | tests[-1])
+    odd = _beyond(e, b, scales)
     return rarely(e, odd, r, lambda: e.lanewise(f"div.{kind}{ftz}", [a, b], "float", fix))
 
 
