@@ -1,0 +1,46 @@
+"""weft: write GPU kernels from Python and run them, with or without a GPU."""
+
+from weft.errors import (
+    ArgumentError,
+    AssertFailed,
+    CacheError,
+    CompileError,
+    Deadlock,
+    DeviceError,
+    Error,
+    IllegalAddress,
+    LaunchError,
+    MisalignedAddress,
+    MissingDependency,
+    PtxError,
+    TimeLimit,
+    Trapped,
+    UnsupportedInstruction,
+)
+from weft.kernel import Kernel, Launch, Module, cdiv, cuda, ptx
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "AssertFailed",
+    "CacheError",
+    "CompileError",
+    "Deadlock",
+    "DeviceError",
+    "Error",
+    "IllegalAddress",
+    "Kernel",
+    "Launch",
+    "LaunchError",
+    "MisalignedAddress",
+    "MissingDependency",
+    "Module",
+    "PtxError",
+    "TimeLimit",
+    "Trapped",
+    "UnsupportedInstruction",
+    "cdiv",
+    "cuda",
+    "ptx",
+]

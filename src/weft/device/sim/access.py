@@ -311,5 +311,3 @@ def _run(off: tuple[int, ...], size: int) -> str:
     if all(x == off[0] + i * size for i, x in enumerate(off)):
         return "next"
     return ""
-
-

@@ -93,7 +93,9 @@ def _flat(e: WarpEmitter, mem: Mem, space: int) -> Address:
         w.base = w.base + mem.offset if mem.offset else w.base
         return Address(space, None, wide=w)
     v = e.read(base, "b64")
-    return Address(space, None, exact=v + mem.offset if mem.offset else v, first=b.integer("i64", 0))
+    return Address(
+        space, None, exact=v + mem.offset if mem.offset else v, first=b.integer("i64", 0)
+    )
 
 
 def _plus(p: Val, n: int) -> Val:
@@ -162,5 +164,3 @@ def _local(e: WarpEmitter, mem: Mem) -> Address:
     first, last = _plus(base, low), _plus(base, max(moved))
     spread = tuple(x - low for x in moved)
     return Address(Space.LOCAL, spread, first, last, inside=(low_rel, high_rel))
-
-

@@ -413,9 +413,7 @@ class WarpEmitter:
         b = self.b
         if lanes.n == 0:
             return b.select(lanes, b.integer("i32", -1), b.integer("i32", 0))
-        fn = b.helper(
-            "mask_bits", [("i1", 32)], ("i32", 0), _mask_bits, attrs="#1"
-        )
+        fn = b.helper("mask_bits", [("i1", 32)], ("i32", 0), _mask_bits, attrs="#1")
         return fn(lanes)
 
     def guard(self) -> Val:

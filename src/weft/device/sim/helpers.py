@@ -65,9 +65,7 @@ def spread(e: WarpEmitter, a: Address, out: Val) -> None:
             wide = v.sext("i64") if w.signed else v.zext("i64")
             x.store(wide * scale + base, x.at(target, at << 3), 8)
 
-    fn = b.helper(
-        f"spread_far_{'s' if w.signed else 'u'}", [_I64, _I64, _I32, _P, _P], None, far
-    )
+    fn = b.helper(f"spread_far_{'s' if w.signed else 'u'}", [_I64, _I64, _I32, _P, _P], None, far)
     fn(w.base, b.integer("i64", w.scale), w.index, _table(b, "i32", w.off), out)
 
 
@@ -254,9 +252,7 @@ def checked_lanes(
     return call
 
 
-def check_one(
-    e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int
-) -> Val:
+def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
     """The one address of a uniform access, blamed on the first lane that runs."""
     b = e.b
     assert a.first is not None

@@ -1,7 +1,7 @@
 """The memory that Python and the compiled code share: byte offsets, in one place.
 
-    context  one per launch            worker  one per thread of the host
-    slot     one per resident block    frame   one per warp, inside its slot
+context  one per launch            worker  one per thread of the host
+slot     one per resident block    frame   one per warp, inside its slot
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
 
 
-
 def memory_type(ptx_type: str) -> str:
     """The IR type in which a PTX type crosses memory."""
     return "i16" if ptx_type == "f16" else llvm_type(ptx_type)
@@ -195,5 +194,3 @@ def trap(e: WarpEmitter, ins: Instruction) -> None:
         e.fault(Fault.TRAP, e.b.intrinsic("cttz", [lanes], extra="false"))
         e.b.place(e.b.label("never"))
     e.forget_mask()
-
-

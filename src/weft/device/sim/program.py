@@ -34,7 +34,9 @@ SYNCS = frozenset({"bar", "barrier", "vote", "shfl", "match", "redux", "mma", "w
 
 def is_block_barrier(ins: Instruction) -> bool:
     """A barrier at which a warp waits for other warps."""
-    return ins.parts[0] in ("bar", "barrier") and "warp" not in ins.parts and "arrive" not in ins.parts
+    return (
+        ins.parts[0] in ("bar", "barrier") and "warp" not in ins.parts and "arrive" not in ins.parts
+    )
 
 
 @dataclass(slots=True)
@@ -155,9 +157,7 @@ class Program:
         off = tuple(x + sign * i * self.local_bytes for i, x in enumerate(a.off))
         return Form(UNIFORM if off == ZERO else AFFINE, off)
 
-    def _integer(
-        self, ins: Instruction, d: isa.Decoded, fs: list[Form], uniform: bool
-    ) -> Form:
+    def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form], uniform: bool) -> Form:
         base, bits = ins.parts[0], 8 * _size(ins.parts[-1])
         signed = ins.parts[-1][0] == "s"
         if base == "cvt" and len(fs) == 1:
@@ -185,7 +185,9 @@ def _convert(ins: Instruction, a: Form) -> Form:
         if (_size(dst), _size(src)) == (4, 8) and a.is_scalar:
             small = a.top if a.top is not None and a.top < 1 << 31 else None
             return Form(a.kind, a.off, min(a.align, 31), None, small)
-    top = a.top if a.top is not None and a.top < 1 << (8 * min(_size(dst), _size(src)) - 1) else None
+    top = (
+        a.top if a.top is not None and a.top < 1 << (8 * min(_size(dst), _size(src)) - 1) else None
+    )
     return Form(UNIFORM, top=top) if a.kind == UNIFORM else vector(top)
 
 
@@ -312,14 +314,10 @@ def unsupported(ins: Instruction) -> UnsupportedInstruction:
     )
 
 
-def _check_operands(
-    program: Program, ins: Instruction, d: isa.Decoded, labels: set[str]
-) -> None:
+def _check_operands(program: Program, ins: Instruction, d: isa.Decoded, labels: set[str]) -> None:
     for name in program.defs(ins) + program.uses(ins):
         if name != CARRY and name not in program.function.registers:
-            raise PtxError(
-                f"register {name} is not declared", where=place(ins), got=ins.text
-            )
+            raise PtxError(f"register {name} is not declared", where=place(ins), got=ins.text)
     if d.row.warp:
         return
     specs = [s for s in d.row.operands if s.name != "cc"]
@@ -471,9 +469,7 @@ def _find_raw(program: Program) -> None:
             for r in program.defs(ins):
                 defs.setdefault(r, []).append(ins)
     raw = {r for r, k in kinds.items() if k in ("f32", "b32") and r in defs}
-    arithmetic = {
-        r for r in raw if any(program.decoded[i.index].row.raw_nan for i in defs[r])
-    }
+    arithmetic = {r for r in raw if any(program.decoded[i.index].row.raw_nan for i in defs[r])}
     changed = True
     while changed:
         changed = False
@@ -515,5 +511,3 @@ def _raw_operand(operand: Operand, raw: set[str]) -> bool:
         case Sym():
             return False
     return False
-
-

@@ -488,4 +488,3 @@ def _barrier_arrive(x: Builder, args: list[Val]) -> Val:
     ids = x.at(slot, Slot.ARRIVED_IDS)
     x.store(x.load("i32", 0, ids) | (x.integer("i32", 1) << (number & 15)), ids)
     return x.load("i32", 0, x.at(row, Slot.GENERATION))
-

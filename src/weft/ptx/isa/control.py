@@ -42,7 +42,9 @@ def brkpt(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 
 
-@instruction("pmevent{.mask}  a", manual="miscellaneous-instructions-pmevent", warp=True, mask="mask")
+@instruction(
+    "pmevent{.mask}  a", manual="miscellaneous-instructions-pmevent", warp=True, mask="mask"
+)
 def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
     """Counts for a profiler that is not there."""
 

@@ -11,11 +11,7 @@ ORDER = "weak relaxed acquire release acq_rel volatile mmio"
 SCOPE = "cta cluster gpu sys"
 SPACE = "const global local param shared shared::cta param::entry param::func"
 COP = "ca cg cs lu cv nc wb wt"
-HINTS = {
-    "l1": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
-    "l2": "L2::cache_hint",
-    "prefetch": "L2::64B L2::128B L2::256B",
-}
+L1 = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
 
 
 @instruction(
@@ -32,7 +28,7 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
     "ld{.order}{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
     manual="data-movement-and-conversion-instructions-ld",
     order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
-    side_effect=True, **HINTS,
+    side_effect=True, l1=L1, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
 )  # fmt: skip
 def ld(w: Warp, ins: Instruction, *, order: str, space: str, type: str, **hints: str) -> None:
     w.load(ins, space, type, order)
@@ -51,7 +47,7 @@ def ldu(w: Warp, ins: Instruction, *, space: str, type: str, vec: str) -> None:
     "st{.order}{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
     manual="data-movement-and-conversion-instructions-st",
     order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
-    side_effect=True, l1=HINTS["l1"], l2=HINTS["l2"],
+    side_effect=True, l1=L1, l2="L2::cache_hint",
 )  # fmt: skip
 def st(w: Warp, ins: Instruction, *, order: str, space: str, type: str, **hints: str) -> None:
     w.store(ins, space, type, order)

@@ -1,0 +1,223 @@
+"""Arguments of a launch: checked against the kernel's parameters and packed as the ABI wants."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.device import arrays, ctypes_table
+from weft.device.ctypes_table import CType
+from weft.device.sim.launch import Allocation
+from weft.errors import ArgumentError
+from weft.ptx.model import Param
+from weft.values import Parameter
+
+_INTEGERS = {
+    "b": (-(2**7), 2**7 - 1), "B": (0, 2**8 - 1), "h": (-(2**15), 2**15 - 1),
+    "H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "I": (0, 2**32 - 1),
+    "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1), "?": (0, 1),
+}  # fmt: skip
+_UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+class Packer:
+    """Checks and packs the arguments of one kernel."""
+
+    def __init__(
+        self, kernel: str, params: Sequence[Param], size: int, types: Sequence[Parameter] | None
+    ) -> None:
+        self.kernel, self.params, self.size = kernel, params, size
+        known = types is not None and len(types) == len(params)
+        self.types: list[CType | None] = []
+        self.names: list[str] = []
+        for i, p in enumerate(params):
+            declared = types[i] if known and types is not None else None
+            self.types.append(ctypes_table.parse(declared.ctype) if declared else None)
+            self.names.append(declared.name if declared else f"arg{i}")
+
+    def pack(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], list[object]]:
+        """(parameter block, memory the kernel may touch, what must stay alive)."""
+        if len(args) != len(self.params):
+            raise ArgumentError(
+                f"{self.kernel} takes {len(self.params)} arguments",
+                got=f"{len(args)}",
+                allowed=self.signature(),
+            )
+        block = bytearray(self.size)
+        memory: list[Allocation] = []
+        keep: list[object] = []
+        for i, (value, param) in enumerate(zip(args, self.params, strict=True)):
+            if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.names:
+                value = value[()]
+            if arrays.is_array(value) and not isinstance(value, np.generic):
+                found = self._array(i, value)
+                struct.pack_into("<Q", block, param.offset, found.address)
+                name = self.names[i]
+                memory.append(Allocation(found.address, found.nbytes, found.writable, name))
+                keep.append(found.owner)
+            else:
+                self._scalar(i, value, param, block)
+        return bytes(block), memory, keep
+
+    def signature(self) -> str:
+        """The parameters as a person would write them."""
+        shown = [
+            f"{t.spelling if t else '.' + p.type} {n}"
+            for t, n, p in zip(self.types, self.names, self.params, strict=True)
+        ]
+        return f"{self.kernel}({', '.join(shown)})"
+
+    def _fail(self, i: int, what: str, **more: str) -> ArgumentError:
+        return ArgumentError(f"argument {i} of {self.kernel}, '{self.names[i]}': {what}", **more)
+
+    # ---- arrays -----------------------------------------------------------------------------
+    def _array(self, i: int, value: Any) -> arrays.HostArray:
+        want, param = self.types[i], self.params[i]
+        if param.size != 8 or (want is not None and not want.pointer):
+            raise self._fail(
+                i,
+                "is a scalar parameter, an array was given",
+                got=type(value).__name__,
+                allowed=want.spelling if want else f"a scalar of {param.size} bytes",
+                next="pass the number itself, e.g. x.size or x.item()",
+            )
+        try:
+            found = arrays.view(value)
+        except arrays.NotHostMemory as e:
+            raise self._fail(
+                i,
+                "is not in host memory",
+                got=str(e),
+                allowed="NumPy arrays and CPU tensors on a simulated GPU",
+                next="move it to the CPU first: x.cpu()",
+            ) from None
+        except (BufferError, TypeError, RuntimeError, ValueError) as e:
+            raise self._fail(
+                i, "cannot be viewed as memory", got=str(e), next="pass x.detach() or a NumPy array"
+            ) from None
+        self._check_array(i, found, want)
+        return found
+
+    def _check_array(self, i: int, a: arrays.HostArray, want: CType | None) -> None:
+        if not a.contiguous:
+            raise self._fail(
+                i,
+                "is not contiguous",
+                got="an array with gaps or transposed axes",
+                allowed="C-contiguous memory",
+                next="pass np.ascontiguousarray(x) or x.contiguous()",
+            )
+        if want is not None and want.dtypes and a.dtype not in want.dtypes and a.dtype != "struct":
+            raise self._fail(
+                i,
+                f"dtype {a.dtype} does not fit {want.spelling}",
+                got=a.dtype,
+                allowed=" or ".join(want.dtypes),
+                next=f"convert it: x.astype('{want.dtypes[0]}')",
+            )
+        if want is not None and not want.const and not a.writable:
+            raise self._fail(
+                i,
+                "is read-only, but the kernel may write to it",
+                got="a read-only array",
+                allowed=f"a writable array, or a parameter declared const ({want.spelling})",
+            )
+        align = min(16, a.itemsize & -a.itemsize) if a.itemsize else 1
+        if a.nbytes and a.address % align:
+            raise self._fail(
+                i,
+                "is not aligned to its element size",
+                got=f"address {a.address:#x}, elements of {a.itemsize} bytes",
+                allowed=f"a multiple of {align}",
+                next="copy it: x.copy()",
+            )
+
+    # ---- scalars ----------------------------------------------------------------------------
+    def _scalar(self, i: int, value: Any, param: Param, block: bytearray) -> None:
+        want = self.types[i]
+        if value is None and (want is None or want.pointer) and param.size == 8:
+            return  # a null pointer
+        if isinstance(value, np.void | bytes):
+            self._struct(i, value, param, block)
+            return
+        if want is not None and want.pointer:
+            raise self._fail(
+                i,
+                "is a pointer, a number was given",
+                got=f"{type(value).__name__} {value!r}",
+                allowed=f"an array for {want.spelling}, or None",
+            )
+        if not isinstance(value, int | float | np.number | np.bool_):
+            raise self._fail(
+                i,
+                "cannot be passed to a kernel",
+                got=type(value).__name__,
+                allowed="arrays, numbers, NumPy structured scalars, bytes",
+            )
+        if param.count > 1 or (want is not None and not want.format and not want.dtypes):
+            raise self._fail(
+                i,
+                f"is a struct of {param.size} bytes, a number was given",
+                got=repr(value),
+                next="pass a NumPy structured scalar, e.g. np.array((1, 2.0), dtype=...)[()]",
+            )
+        self._number(i, value, param, want, block)
+
+    def _struct(self, i: int, value: Any, param: Param, block: bytearray) -> None:
+        data = value if isinstance(value, bytes) else value.tobytes()
+        if len(data) != param.size:
+            raise self._fail(
+                i,
+                f"needs {param.size} bytes",
+                got=f"{len(data)} bytes",
+                next="make the dtype with align=True, as C++ lays out a struct",
+            )
+        block[param.offset : param.offset + param.size] = data
+
+    def _number(
+        self, i: int, value: Any, param: Param, want: CType | None, block: bytearray
+    ) -> None:
+        if want is not None and want.dtypes == ("bfloat16", "uint16"):
+            bits = ctypes_table.to_bfloat16(float(value))
+            struct.pack_into("<H", block, param.offset, bits)
+            return
+        code = want.format if want is not None else _format(param, value)
+        if code in _INTEGERS:
+            low, high = _INTEGERS[code]
+            if isinstance(value, float | np.floating) and (
+                not math.isfinite(value) or value != int(value)
+            ):
+                raise self._fail(
+                    i, "is an integer parameter", got=repr(value), allowed="a whole number"
+                )
+            number = int(value)
+            if not low <= number <= high:
+                raise self._fail(
+                    i,
+                    f"{number} does not fit {want.spelling if want else param.type}",
+                    got=str(number),
+                    allowed=f"{low} to {high}",
+                )
+            struct.pack_into("<" + code, block, param.offset, number)
+            return
+        if code == "f":
+            block[param.offset : param.offset + 4] = np.float32(value).tobytes()
+        else:
+            struct.pack_into("<" + code, block, param.offset, float(value))
+
+
+def _format(param: Param, value: Any) -> str:
+    """How to pack a number when only the PTX type is known."""
+    if param.type == "f32":
+        return "f"
+    if param.type == "f64":
+        return "d"
+    if isinstance(value, float | np.floating):
+        return {4: "f", 8: "d", 2: "e"}.get(param.size, "f")
+    signed = isinstance(value, int | np.integer) and int(value) < 0
+    code = _UNSIGNED[param.size]
+    return code.lower() if signed else code

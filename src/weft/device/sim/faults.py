@@ -1,0 +1,248 @@
+"""From what compiled code noted to an error a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weft.device.sim.address import space_of
+from weft.device.sim.arena import Arena
+from weft.device.sim.layout import FINISHED, Fault, Frame, Run, Slot, Space, Status, Worker
+from weft.device.sim.program import Program, prepare
+from weft.errors import (
+    Deadlock,
+    DeviceError,
+    Error,
+    IllegalAddress,
+    MisalignedAddress,
+    TimeLimit,
+    Trapped,
+)
+from weft.ptx.model import SIZES, Instruction, Label
+
+if TYPE_CHECKING:
+    from weft.device.sim.launch import Allocation, Grid, SimModule
+
+_SPACES = {
+    Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
+    Space.PARAM: "parameter", Space.GENERIC: "generic", Space.CONST: "constant",
+}  # fmt: skip
+_WRITES = ("st", "red", "atom")
+
+
+def explain(
+    module: SimModule,
+    entry: str,
+    shape: Grid,
+    arena: Arena,
+    results: Sequence[int],
+    memory: Sequence[Allocation],
+    time_limit: float | None,
+) -> Error | BaseException:
+    """The exception for a launch that did not finish."""
+    story = _Story(module, entry, shape, arena, memory)
+    failed = module.services.failed
+    for i, result in enumerate(results):
+        if result == Run.FAULT:
+            return story.fault(i, failed)
+        if result == Run.DEADLOCK:
+            return story.deadlock([(i, arena.workers[i][Worker.ERROR_SLOT])], "barrier")
+    if failed is not None:
+        return failed
+    if arena.verdict == "deadlock":
+        return story.deadlock(story.busy_slots(), "spin")
+    return TimeLimit(
+        f"{story.name} ran past its time limit",
+        got=f"still running after {time_limit} s",
+        next="raise time_limit=, use a smaller input, or look for a loop that does not end",
+    )
+
+
+class _Story:
+    """What is known about a failed launch."""
+
+    def __init__(
+        self,
+        module: SimModule,
+        entry: str,
+        shape: Grid,
+        arena: Arena,
+        memory: Sequence[Allocation],
+    ) -> None:
+        self.module, self.entry, self.shape = module, entry, shape
+        self.arena, self.memory = arena, memory
+        names = {v: k for k, v in module.ptx.entries.items()}
+        self.name = names.get(entry, entry)
+        self._program: Program | None = None
+
+    # ---- places -----------------------------------------------------------------------------
+    def instruction(self, site: int) -> Instruction | None:
+        if self._program is None:
+            m = self.module
+            self._program = prepare(m.module, m.function(self.entry), self.shape.block)
+        for ins in self._program.function.body:
+            if not isinstance(ins, Label) and ins.index == site:
+                return ins
+        return None
+
+    def line(self, ins: Instruction | None) -> str:
+        """file:line, the text of the line, and the calls around it."""
+        if ins is None:
+            return "unknown line"
+        if ins.loc is None:
+            return f"PTX line {ins.ptx_line}: {ins.text}"
+        text = self.module.ptx.sources.get(ins.loc.file, "").splitlines()
+        quoted = text[ins.loc.line - 1].strip() if 0 < ins.loc.line <= len(text) else ""
+        out = f"{ins.loc}" + (f"  `{quoted}`" if quoted else "")
+        outer = ins.loc.inlined_at
+        while outer is not None:
+            out += f", inlined at {outer}"
+            outer = outer.inlined_at
+        return out
+
+    def block(self, worker: int, slot: int) -> tuple[int, int, int]:
+        words = self.arena.slot(worker, slot)
+        x, y, z = (int(words[k // 4]) for k in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z))
+        return x, y, z
+
+    def thread(self, warp: int, lane: int) -> tuple[int, int, int]:
+        n = 32 * warp + lane
+        x, y, _ = self.shape.block
+        return n % x, n // x % y, n // (x * y)
+
+    def _frame(self, worker: int, slot: int, warp: int) -> dict[str, int]:
+        facts = self.arena.facts
+        words = self.arena.slot(worker, slot)
+        at = (Slot.FRAMES + warp * facts.frame_bytes) // 4
+        fields = {"state": Frame.STATE, "status": Frame.STATUS, "site": Frame.SITE}
+        return {k: int(words[at + v // 4]) for k, v in fields.items()}
+
+    def busy_slots(self) -> list[tuple[int, int]]:
+        return [
+            (w, i)
+            for w in range(len(self.arena.workers))
+            for i in range(self.arena.slots)
+            if self.arena.slot(w, i)[0]
+        ]
+
+    # ---- errors -----------------------------------------------------------------------------
+    def fault(self, worker: int, failed: BaseException | None) -> Error | BaseException:
+        w = self.arena.workers[worker]
+        code, lane, warp = w[Worker.ERROR], w[Worker.ERROR_LANE], w[Worker.ERROR_WARP]
+        block = self.block(worker, w[Worker.ERROR_SLOT])
+        thread = self.thread(warp, lane)
+        ins = self.instruction(w[Worker.ERROR_SITE])
+        if failed is not None:
+            error: Error | BaseException = failed
+        elif code in (Fault.ILLEGAL, Fault.READ_ONLY, Fault.MISALIGNED):
+            error = self._address(code, ins, w[Worker.ERROR_ADDRESS], worker, block, thread)
+        elif code == Fault.TRAP:
+            error = Trapped(
+                f"{self.name} executed a trap",
+                where=self.line(ins),
+                got=f"block {block}, thread {thread}",
+                next="__trap(), a failed check of a library, or code the compiler found unreachable",
+            )
+        else:
+            error = DeviceError(f"{self.name} failed (code {code})", where=self.line(ins))
+        if isinstance(error, DeviceError):
+            error.kernel, error.line = self.name, self.line(ins)
+            error.block, error.thread = block, thread
+        return error
+
+    def _address(
+        self,
+        code: int,
+        ins: Instruction | None,
+        address: int,
+        worker: int,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+    ) -> IllegalAddress:
+        address &= 2**64 - 1
+        writes = ins is not None and ins.parts[0] in _WRITES
+        nbytes = _width(ins)
+        space = space_of(ins.parts) if ins is not None else Space.GENERIC
+        verb = "write" if writes else "read"
+        kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
+        place = self._place(space, address, nbytes, worker, writes)
+        what = "misaligned" if code == Fault.MISALIGNED else "out-of-bounds"
+        error = kind(
+            f"{what} {verb} of {nbytes} bytes in {self.name}, {_SPACES[space]} memory",
+            where=self.line(ins),
+            got=f"address {address:#x}, block {block}, thread {thread}",
+            allowed=f"a multiple of {nbytes}" if code == Fault.MISALIGNED else place,
+            next=(
+                "vector types need their base aligned: check the offset of the array or view"
+                if code == Fault.MISALIGNED
+                else "compare the index with the array's length before the access"
+            ),
+        )
+        error.address, error.space, error.access = address, _SPACES[space], verb
+        return error
+
+    def _place(self, space: int, address: int, nbytes: int, worker: int, writes: bool) -> str:
+        """The nearest allocation, and by how much it was missed."""
+        if space == Space.SHARED:
+            w = self.arena.workers[worker]
+            words = self.arena.slot(worker, w[Worker.ERROR_SLOT]).view("int64")
+            off = address - int(words[Slot.SHARED // 8])
+            size = int(words[Slot.SHARED_BYTES // 8])
+            return f"{size} bytes of shared memory; the access is at byte {off}"
+        if space == Space.LOCAL:
+            return f"{self.arena.facts.local_bytes} bytes of local memory a thread"
+        if space == Space.PARAM:
+            return "the kernel's own parameters"
+        if not self.memory:
+            return "no array was given to this launch"
+
+        def distance(a: Allocation) -> int:
+            if address < a.address:
+                return a.address - address
+            return max(0, address + nbytes - (a.address + a.nbytes))
+
+        near = min(self.memory, key=distance)
+        miss = distance(near)
+        if miss == 0:
+            why = "is read-only" if writes and not near.writable else "may not be used so"
+            return f"'{near.name}' holds this address but {why}"
+        side = "before its start" if address < near.address else "past its end"
+        return f"nearest is '{near.name}' ({near.nbytes} bytes): {miss} bytes {side}"
+
+    def deadlock(self, slots: Sequence[tuple[int, int]], kind: str) -> Deadlock:
+        """Names the waiting warps and their lines."""
+        rows = []
+        for worker, slot in slots[:4]:
+            block = self.block(worker, slot)
+            for warp in range(self.arena.facts.warps):
+                f = self._frame(worker, slot, warp)
+                if f["state"] in (FINISHED, 0):
+                    continue
+                how = "waits at a barrier" if f["status"] == Status.WAITING else "spins"
+                rows.append(
+                    f"block {block} warp {warp} {how}: {self.line(self.instruction(f['site']))}"
+                )
+        shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
+        why = {
+            "barrier": "some threads of the block never reach the barrier that others wait at",
+            "spin": "every warp waits for something that no other thread will do",
+        }[kind]
+        error = Deadlock(
+            f"{self.name} is deadlocked: {why}",
+            where=rows[0].split(": ", 1)[1] if rows else "",
+            got="\n       ".join(shown),
+            next="let all threads of a block reach the same barriers; release every lock",
+        )
+        error.kernel = self.name
+        if slots:
+            error.block = self.block(*slots[0])
+        return error
+
+
+def _width(ins: Instruction | None) -> int:
+    """Bytes one lane accesses."""
+    if ins is None:
+        return 1
+    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
+    size = next((SIZES[p] for p in reversed(ins.parts) if p in SIZES), 1)
+    return count * size

@@ -1,0 +1,295 @@
+"""What a user holds: modules, kernels, and configured launches."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.device import models
+from weft.device.arguments import Packer
+from weft.device.models import GpuModel
+from weft.device.sim.launch import Grid, SimModule
+from weft.errors import Error, LaunchError
+from weft.source import compile_cuda, load_ptx
+from weft.source.from_cuda import Define
+from weft.values import Ptx
+
+Dim = int | Sequence[int]
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b rounded up: how many blocks of b cover a elements."""
+    return -(-a // b)
+
+
+def cuda(
+    source_or_path: str | Path,
+    *,
+    arch: str | None = None,
+    std: str = "c++17",
+    defines: Mapping[str, Define] | None = None,
+    include: Sequence[str | Path] = (),
+    fast_math: bool = False,
+    options: Sequence[str] = (),
+    name: str = "kernel.cu",
+    device: str = models.DEFAULT,
+    math: str = "exact",
+) -> CudaModule:
+    """CUDA C++ from a string or a file; kernels are its attributes.
+
+    device  the GPU to simulate, e.g. "sim:rtx3070"
+    math    "exact": every bit as the hardware; "fast": tensor cores by plain FMA
+    """
+    model = models.get(device)
+
+    def build(expressions: Sequence[str]) -> Ptx:
+        return compile_cuda(
+            source_or_path,
+            arch=arch or model.compile_for,
+            std=std,
+            defines=defines,
+            include=include,
+            fast_math=fast_math,
+            options=options,
+            name_expressions=expressions,
+            name=name,
+        )
+
+    return CudaModule(build([]), model, _math(math), build)
+
+
+def ptx(text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact") -> Module:
+    """PTX from a string or a file."""
+    return Module(load_ptx(text_or_path), models.get(device), _math(math))
+
+
+def _math(mode: str) -> bool:
+    if mode not in ("exact", "fast"):
+        raise LaunchError("unknown math mode", got=repr(mode), allowed="'exact' or 'fast'")
+    return mode == "fast"
+
+
+class Module:
+    """Kernels and variables of one compilation."""
+
+    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool) -> None:
+        self.ptx, self.model, self._fast = ptx, model, fast
+        self._sim = SimModule(ptx, model, fast=fast)
+        self._kernels: dict[str, Kernel] = {}
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.kernel(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(n for n in self.names if n.isidentifier())]
+
+    @property
+    def names(self) -> list[str]:
+        """The kernels, as C++ spells them."""
+        return list(self.ptx.entries) or self._sim.module.entries
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by its C++ name."""
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(self._sim, self._entry(name), name)
+        return self._kernels[name]
+
+    def _entry(self, name: str) -> str:
+        entries = self.ptx.entries
+        if name in entries:
+            return entries[name]
+        if name in entries.values() or name in self._sim.module.entries:
+            return name
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> Error:
+        near = difflib.get_close_matches(name, self.names, 1)
+        hint = f"did you mean '{near[0]}'?" if near else ""
+        return _NoKernel(
+            f"no kernel '{name}' in {self.ptx.origin}",
+            got=name,
+            allowed=", ".join(self.names) or "nothing: the source has no __global__ function",
+            next=hint,
+        )
+
+    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
+        """A `__device__` or `__constant__` variable as an array that shares its memory."""
+        image, module = self._sim.image, self._sim.module
+        found = [n for n in image.offsets if n == name or f"{len(name)}{name}" in n]
+        if not found:
+            raise LaunchError(
+                f"no variable '{name}'", got=name, allowed=", ".join(image.offsets) or "none"
+            )
+        return image.view(found[0], module.variables[found[0]].size, np.dtype(dtype))
+
+
+class CudaModule(Module):
+    """A module that can instantiate templates on request."""
+
+    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool, build: Any) -> None:
+        super().__init__(ptx, model, fast)
+        self._build = build
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
+        if name not in self._kernels and name not in self.ptx.entries and "<" in name:
+            ptx = self._build([name])
+            sim = SimModule(ptx, self.model, fast=self._fast)
+            self._kernels[name] = Kernel(sim, ptx.entries[name], name)
+        return super().kernel(name)
+
+
+class _NoKernel(LaunchError, AttributeError):
+    """A kernel that is not there; also an AttributeError, so that hasattr works."""
+
+
+class Kernel:
+    """One kernel; `k[grid, block](*args)` runs it."""
+
+    def __init__(self, sim: SimModule, entry: str, name: str) -> None:
+        self._sim, self.entry, self.name = sim, entry, name
+        self._packer: Packer | None = None
+
+    def __repr__(self) -> str:
+        return f"<weft.Kernel {self.packer.signature()}>"
+
+    @property
+    def packer(self) -> Packer:
+        if self._packer is None:
+            function = self._sim.function(self.entry)
+            self._packer = Packer(
+                self.name,
+                function.params,
+                function.param_bytes,
+                self._sim.ptx.signatures.get(self.entry),
+            )
+        return self._packer
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of the module this kernel is in."""
+        return self._sim.ptx.text
+
+    def __getitem__(self, config: Any) -> Launch:
+        items = config if isinstance(config, tuple) else (config,)
+        if not 2 <= len(items) <= 4:
+            raise LaunchError(
+                f"{self.name}[...] takes a grid and a block",
+                got=f"{len(items)} values",
+                allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream]",
+            )
+        shared = items[2] if len(items) > 2 and items[2] is not None else 0
+        return Launch(self, self._grid(items[0], items[1], shared))
+
+    def __call__(
+        self,
+        *args: Any,
+        grid: Dim,
+        block: Dim,
+        shared_mem: int = 0,
+        stream: object = None,
+        time_limit: float | None = None,
+    ) -> None:
+        """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
+        Launch(self, self._grid(grid, block, shared_mem))(*args, time_limit=time_limit)
+
+    def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
+        shape = Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
+        self._check(shape)
+        return shape
+
+    def _check(self, shape: Grid) -> None:
+        m = self._sim.model
+        limits = [("grid", shape.grid, m.max_grid), ("block", shape.block, m.max_block)]
+        for what, given, most in limits:
+            for axis, n, limit in zip("xyz", given, most, strict=True):
+                if n > limit:
+                    raise LaunchError(
+                        f"{self.name}: {what}.{axis} is too large for {m.name}",
+                        got=str(n),
+                        allowed=f"up to {limit}",
+                    )
+        if 0 in shape.block:
+            raise LaunchError(f"{self.name}: a block needs threads", got=str(shape.block))
+        threads = shape.block[0] * shape.block[1] * shape.block[2]
+        self._check_threads(threads, shape.block)
+        static = self._static_shared()
+        if static > m.static_shared_per_block or static + shape.shared_bytes > m.shared_per_block:
+            raise LaunchError(
+                f"{self.name} needs more shared memory than a block may have on {m.name}",
+                got=f"{static} bytes static + {shape.shared_bytes} dynamic",
+                allowed=f"{m.static_shared_per_block} static, {m.shared_per_block} in all",
+                next="use smaller tiles, or move the array to dynamic shared memory",
+            )
+
+    def _check_threads(self, threads: int, block: tuple[int, int, int]) -> None:
+        m, directives = self._sim.model, self._sim.function(self.entry).directives
+        if threads > m.max_threads_per_block:
+            raise LaunchError(
+                f"{self.name}: too many threads in a block for {m.name}",
+                got=f"{block} = {threads}",
+                allowed=f"up to {m.max_threads_per_block}",
+            )
+        most = directives.get("maxntid")
+        if most is not None and threads > int(np.prod(most)):
+            raise LaunchError(
+                f"{self.name} was compiled for fewer threads a block",
+                got=f"{block} = {threads}",
+                allowed=f"up to {int(np.prod(most))} (__launch_bounds__)",
+            )
+        exact = directives.get("reqntid")
+        if exact is not None and (*exact, 1, 1)[:3] != block:
+            raise LaunchError(
+                f"{self.name} was compiled for one block shape", got=str(block), allowed=str(exact)
+            )
+
+    def _static_shared(self) -> int:
+        if not hasattr(self, "_static"):
+            self._static = self._sim.static_shared(self.entry)
+        return self._static
+
+    def run(self, shape: Grid, args: Sequence[Any], time_limit: float | None) -> None:
+        params, memory, keep = self.packer.pack(args)
+        self._sim.launch(self.entry, shape, params, memory, time_limit=time_limit)
+        del keep
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with its grid; call it with the arguments."""
+
+    kernel: Kernel
+    shape: Grid
+
+    def __call__(self, *args: Any, time_limit: float | None = None) -> None:
+        """Runs the grid and returns when it is done."""
+        self.kernel.run(self.shape, args, time_limit)
+
+
+def _count(what: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0 or isinstance(value, float) and value != number:
+        raise LaunchError(
+            f"{what} must be a whole number, not negative",
+            got=repr(value),
+            next="weft.cdiv(n, block) gives the number of blocks",
+        )
+    return number
+
+
+def _dims(what: str, value: Any) -> tuple[int, int, int]:
+    items = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value,)
+    if not 1 <= len(items) <= 3:
+        raise LaunchError(f"{what} has one to three sizes", got=repr(value))
+    x, y, z = (*(_count(what, v) for v in items), 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,196 @@
+"""Who calls whom from a kernel: what is reached, what may be entered again, how large it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weft.errors import UnsupportedInstruction
+from weft.ptx.model import Call, Function, Instruction, Label, Module, Param, Sym
+
+SERVICES = {"vprintf": 2, "__assertfail": 5, "malloc": 1, "free": 1}
+"""Functions that the host carries out, and how many arguments they have."""
+
+INLINE_LIMIT = 500
+"""A function of at most so many instructions, all that it calls included, gets its own copy at
+each call: values known at one call do not meet those of another."""
+
+
+@dataclass(slots=True)
+class CallGraph:
+    """The functions that a kernel reaches.
+
+    callees    the functions that each one calls, by a direct or a possible indirect call
+    component  functions that call each other in a cycle have the same number
+    recursive  the functions that may be entered while they are active
+    sites      how many call sites reach each function
+    weight     instructions of a function and of everything it calls
+    """
+
+    callees: dict[str, list[str]] = field(default_factory=dict)
+    component: dict[str, int] = field(default_factory=dict)
+    recursive: set[str] = field(default_factory=set)
+    sites: dict[str, int] = field(default_factory=dict)
+    weight: dict[str, int] = field(default_factory=dict)
+
+    def copied(self, name: str) -> bool:
+        """Does each call site get a copy of its own?"""
+        if name in self.recursive:
+            return False
+        return self.sites[name] == 1 or self.weight[name] <= INLINE_LIMIT
+
+    def needs_stack(self, name: str) -> bool:
+        """Does a call of this function reach one that keeps a frame on the stack?"""
+        seen, work = {name}, [name]
+        while work:
+            f = work.pop()
+            if f in self.recursive:
+                return True
+            fresh = [g for g in self.callees[f] if g not in seen]
+            seen.update(fresh)
+            work += fresh
+        return False
+
+
+def function_ids(module: Module) -> dict[str, int]:
+    """The number that stands for the address of each function whose address is taken.
+
+    The same for all kernels of a module, since they share its memory; 0 is the null pointer.
+    """
+    taken: set[str] = set()
+    for f in module.functions.values():
+        for item in f.body:
+            if not isinstance(item, Label) and item.parts[0] == "mov":
+                source = item.operands[-1]
+                if isinstance(source, Sym) and source.name in module.functions:
+                    taken.add(source.name)
+    for v in module.variables.values():
+        taken.update(symbol for _, symbol, _, _ in v.relocations)
+    names = [name for name in module.functions if name in taken]
+    return {name: i for i, name in enumerate(names, 1)}
+
+
+def targets(module: Module, function: Function, call: Call, ids: dict[str, int]) -> list[str]:
+    """The functions a call may reach: one, or all candidates of an indirect call."""
+    if isinstance(call.target, Sym):
+        return [call.target.name]
+    listed = function.call_targets.get(call.prototype or "")
+    if listed is not None:
+        return list(listed)
+    returns, params = function.prototypes.get(call.prototype or "", ((), ()))
+    wanted = _layout(returns), _layout(params)
+    return [
+        name
+        for name in ids
+        if not module.functions[name].is_entry
+        and (_layout(module.functions[name].returns), _layout(module.functions[name].params))
+        == wanted
+    ]
+
+
+def _layout(params: Sequence[Param]) -> list[int]:
+    return [p.size for p in params]
+
+
+def call_graph(module: Module, entry: Function, ids: dict[str, int]) -> CallGraph:
+    """Everything reachable from `entry`; refuses functions that nothing defines."""
+    graph = CallGraph()
+    work = [entry]
+    while work:
+        f = work.pop()
+        if f.name in graph.callees:
+            continue
+        graph.callees[f.name] = []
+        for item in f.body:
+            if isinstance(item, Label) or item.parts[0] != "call":
+                continue
+            for name in targets(module, f, f.calls[item.index], ids):
+                if name in SERVICES:
+                    continue
+                callee = module.functions.get(name)
+                if callee is None or callee.is_declaration or callee.is_entry:
+                    raise _undefined(name, item)
+                graph.callees[f.name].append(name)
+                graph.sites[name] = graph.sites.get(name, 0) + 1
+                work.append(callee)
+    _components(graph)
+    for name in graph.callees:
+        _weigh(module, graph, name)
+    return graph
+
+
+def _undefined(name: str, ins: Instruction) -> UnsupportedInstruction:
+    launches = "Launch" in name or "ParameterBuffer" in name or "CDP" in name
+    return UnsupportedInstruction(
+        f"call of {name}: "
+        + (
+            "kernels cannot launch kernels on the simulated GPU"
+            if launches or name.startswith("cuda")
+            else "the function is declared, but not defined"
+        ),
+        where=f"{ins.loc} (PTX line {ins.ptx_line})" if ins.loc else f"PTX line {ins.ptx_line}",
+        got=ins.text,
+        allowed="functions of the same module, and " + " ".join(SERVICES),
+        next="launch from the host" if launches else "put its definition into the same source",
+    )
+
+
+def _components(graph: CallGraph) -> None:
+    """Strongly connected components (Tarjan); functions in cycles are recursive."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(root: str) -> None:
+        work = [(root, iter(graph.callees[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        while work:
+            f, rest = work[-1]
+            for g in rest:
+                if g not in index:
+                    index[g] = low[g] = len(index)
+                    stack.append(g)
+                    work.append((g, iter(graph.callees[g])))
+                    break
+                if g not in graph.component:
+                    low[f] = min(low[f], index[g])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[f])
+                if low[f] == index[f]:
+                    _close(graph, stack, f)
+
+    for name in graph.callees:
+        if name not in index:
+            visit(name)
+
+
+def _close(graph: CallGraph, stack: list[str], root: str) -> None:
+    members = stack[stack.index(root) :]
+    del stack[-len(members) :]
+    number = len(graph.component)
+    for name in members:
+        graph.component[name] = number
+        if len(members) > 1 or name in graph.callees[name]:
+            graph.recursive.add(name)
+
+
+def _weigh(module: Module, graph: CallGraph, root: str) -> None:
+    """Bottom up; what is shared counts as its call only."""
+    work = [root]
+    while work:
+        name = work[-1]
+        if name in graph.weight:
+            work.pop()
+            continue
+        inner = [g for g in graph.callees[name] if g not in graph.recursive]
+        missing = [g for g in inner if g not in graph.weight and name not in graph.recursive]
+        if missing:
+            work += missing
+            continue
+        own = len(module.functions[name].body)
+        copies = [graph.weight[g] for g in inner if g in graph.weight and graph.copied(g)]
+        graph.weight[name] = own + sum(copies)
+        work.pop()
