@@ -48,13 +48,6 @@ def _flush_source(b: Builder, v: Val) -> Val:
     return b.canonical(flushed)
 
 
-def _canonical_bits(b: Builder, v: Val, kind: str) -> Val:
-    if kind == "bf16":
-        return is_nan(v, kind).select(b.integer("i16", 0x7FFF), v)
-    v.raw_nan = True
-    return b.bits(v)
-
-
 def _narrowed(b: Builder, v: Val, mode: str, dtype: str, atype: str, ftz: bool) -> Val:
     """Bits of a value in a 16-bit format. `.ftz` flushes an f32 source, but not on the way to f16:
     so the hardware does."""
@@ -69,10 +62,11 @@ def _narrowed(b: Builder, v: Val, mode: str, dtype: str, atype: str, ftz: bool) 
 
 def _converted(b: Builder, v: Val, mode: str, dtype: str, atype: str, ftz: bool) -> Val:
     """Bits of `v` in the format `dtype`."""
-    if dtype == atype and not (ftz or dtype in _TO_16):
-        return b.bits(v)
     if dtype == atype and dtype in _TO_16:
-        return _canonical_bits(b, v, dtype)
+        bits = raw_bits(b, v)
+        return is_nan(bits, dtype).select(b.integer("i16", 0x7FFF), bits)
+    if dtype == atype and not ftz:
+        return b.bits(v)
     if dtype in _TO_16:
         return _narrowed(b, v, mode, dtype, atype, ftz)
     if dtype == "f32":

@@ -1,5 +1,4 @@
-"""16-bit float arithmetic: rows of 'Half Precision Floating Point Instructions', and of min, max,
-neg and abs in these types.
+"""16-bit float arithmetic: add, sub, mul and fma of f16, bf16 and their pairs.
 
 Every row works on the bits of 16-bit numbers: 32 of them, or 64 when the type is packed. Results
 hold the one NaN the hardware writes, 0x7fff. Sums and products of two f16 or bf16 numbers may go
@@ -18,37 +17,34 @@ from weft.ir.narrow import (
     float_from_double,
     flush,
     half_from_float,
-    is_nan,
     odd_sum,
     raw_bits,
     saturate,
 )
 from weft.ptx.isa.registry import instruction
 
-_NAN = 0x7FFF
-_SIGN = 0x8000
-_F16 = "f16 f16x2"
-_BF16 = "bf16 bf16x2"
-_MANUAL = "half-precision-floating-point-instructions-"
+F16 = "f16 f16x2"
+BF16 = "bf16 bf16x2"
+MANUAL = "half-precision-floating-point-instructions-"
 _TINY = 0x387FF000
 """An f32 magnitude below this is subnormal after rounding to f16 with an unbounded exponent."""
 
 Body = Callable[..., Val]
 
 
-def _apply(b: Builder, type: str, args: tuple[Val, ...], body: Body, name: str = "") -> Val:
+def per_half(b: Builder, type: str, args: tuple[Val, ...], body: Body, name: str = "") -> Val:
     """`body` on the bits of each half; out of line when it has a name."""
     packed = type.endswith("x2")
     wide = b.match(*args)
     lanes = [b.view(v, "i16", 2 * (v.n or 1)) if packed else b.bits(v) for v in wide]
-    full = f"half.{name}.{_kind(type)}"
+    full = f"half.{name}.{kind_of(type)}"
     out = b.lanewise(full, lanes, "i16", body) if name else body(b, *lanes)
     if packed:
         return b.view(out, "i32", wide[0].n)
     return b.reinterpret(out, "half") if type == "f16" else out
 
 
-def _kind(type: str) -> str:
+def kind_of(type: str) -> str:
     return type.removesuffix("x2")
 
 
@@ -113,26 +109,26 @@ def _pair_rows(op: str) -> None:
 
     @instruction(
         f"{op}{{.rnd}}{{.ftz}}{{.sat}}.type  d, a, b",
-        manual=_MANUAL + op,
+        manual=MANUAL + op,
         rnd="rn",
         ftz="ftz",
         sat="sat",
-        type=_F16,
+        type=F16,
         vectors=[f"{op}.f16  {f16}", f"{op}.rn.f16x2  {packed}", f"{op}.f16  inf nan -> nan"],
     )
     def f16_row(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: str) -> Val:
         name = f"{op}{ftz}{sat}" if ftz else ""
-        return _apply(e, type, (a, b), _f16_pair(op, ftz, sat), name)
+        return per_half(e, type, (a, b), _f16_pair(op, ftz, sat), name)
 
     @instruction(
         f"{op}{{.rnd}}.type  d, a, b",
-        manual=_MANUAL + op,
+        manual=MANUAL + op,
         rnd="rn",
-        type=_BF16,
+        type=BF16,
         vectors=[f"{op}.bf16  {bf16}"],
     )
     def bf16_row(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
-        return _apply(e, type, (a, b), _bf16_pair(op), op)
+        return per_half(e, type, (a, b), _bf16_pair(op), op)
 
 
 for _op in _OPS:
@@ -154,11 +150,11 @@ def _f16_fma(ftz: str, sat: str, relu: str) -> Body:
 
 @instruction(
     "fma.rn{.ftz}{.sat}{.relu}.type  d, a, b, c",
-    manual=_MANUAL + "fma",
+    manual=MANUAL + "fma",
     ftz="ftz",
     sat="sat",
     relu="relu",
-    type=_F16,
+    type=F16,
     vectors=[
         "fma.rn.f16  2.0 3.0 4.0 -> 10.0",
         "fma.rn.f16  0x2801 0x23fe 0x3c01 -> 0x3c01",
@@ -166,7 +162,7 @@ def _f16_fma(ftz: str, sat: str, relu: str) -> Body:
     ],
 )
 def fma_f16(e: Builder, a: Val, b: Val, c: Val, *, ftz: str, sat: str, relu: str, type: str) -> Val:
-    return _apply(e, type, (a, b, c), _f16_fma(ftz, sat, relu), f"fma{ftz}{sat}{relu}")
+    return per_half(e, type, (a, b, c), _f16_fma(ftz, sat, relu), f"fma{ftz}{sat}{relu}")
 
 
 def _bf16_fma_double(b: Builder, x: Val, y: Val, z: Val) -> Val:
@@ -202,9 +198,9 @@ def _bf16_fma(relu: str) -> Body:
 
 @instruction(
     "fma.rn{.relu}.type  d, a, b, c",
-    manual=_MANUAL + "fma",
+    manual=MANUAL + "fma",
     relu="relu",
-    type=_BF16,
+    type=BF16,
     vectors=[
         "fma.rn.bf16  0x4000 0x4040 0x4080 -> 0x4120",
         "fma.rn.bf16  0x3f81 0x3fc0 0x0001 -> 0x3fc2",
@@ -212,94 +208,4 @@ def _bf16_fma(relu: str) -> Body:
     ],
 )
 def fma_bf16(e: Builder, a: Val, b: Val, c: Val, *, relu: str, type: str) -> Val:
-    return _apply(e, type, (a, b, c), _bf16_fma(relu), f"fma{relu}")
-
-
-def _sign_row(op: str) -> Callable[..., Val]:
-    def row(e: Builder, a: Val, *, type: str, ftz: str = "") -> Val:
-        kind = _kind(type)
-
-        def body(b: Builder, x: Val) -> Val:
-            nan = is_nan(x, kind)
-            x = flush(x, kind) if ftz else x
-            return nan.select(b.integer("i16", _NAN), x & ~_SIGN if op == "abs" else x ^ _SIGN)
-
-        return _apply(e, type, (a,), body)
-
-    return row
-
-
-for _op, _results in {"neg": ("-1.5", "0xbf80"), "abs": ("1.5", "0x3f80")}.items():
-    instruction(
-        f"{_op}{{.ftz}}.type  d, a",
-        manual=_MANUAL + _op,
-        ftz="ftz",
-        type=_F16,
-        vectors=[f"{_op}.f16  1.5 -> {_results[0]}", f"{_op}.f16  0xfe01 -> 0x7fff"],
-    )(_sign_row(_op))
-    instruction(
-        f"{_op}.type  d, a",
-        manual=_MANUAL + _op,
-        type=_BF16,
-        vectors=[f"{_op}.bf16  0x3f80 -> {_results[1]}"],
-    )(_sign_row(_op))
-
-
-def _ordered(bits: Val) -> Val:
-    """Bits as signed integers in the order of the numbers, -0 below +0; its own inverse."""
-    return bits ^ (bits.ashr(15) & 0x7FFF)
-
-
-def _extreme(op: str, kind: str, ftz: str, nan: str, xorsign: str) -> Body:
-    """min or max: a NaN loses against a number, or wins with `.NaN`."""
-    worst = _NAN if op == "min" else 0xFFFF
-    best = 0xFFFF if op == "min" else _NAN
-
-    def body(b: Builder, x: Val, y: Val) -> Val:
-        if ftz:
-            x, y = flush(x, kind), flush(y, kind)
-        sign = (x ^ y) & _SIGN
-        both = (is_nan(x, kind), is_nan(y, kind))
-        if xorsign:
-            x, y = x & _NAN, y & _NAN
-        stand_in = b.integer("i16", best if nan else worst)
-        kx, ky = (_ordered(m.select(stand_in, v)) for m, v in zip(both, (x, y), strict=True))
-        out = _ordered(b.smin(kx, ky) if op == "min" else b.smax(kx, ky))
-        out = out | sign if xorsign else out
-        invalid = both[0] | both[1] if nan else both[0] & both[1]
-        return invalid.select(b.integer("i16", _NAN), out)
-
-    return body
-
-
-def _extreme_row(op: str) -> Callable[..., Val]:
-    def row(e: Builder, a: Val, b: Val, *, nan: str, xorsign: str, type: str, ftz: str = "") -> Val:
-        body = _extreme(op, _kind(type), ftz, nan, xorsign)
-        return _apply(e, type, (a, b), body, f"{op}{ftz}{nan}{xorsign}")
-
-    return row
-
-
-for _op, _best in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "0x3f80")}.items():
-    instruction(
-        f"{_op}{{.ftz}}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
-        manual=_MANUAL + _op,
-        ftz="ftz",
-        nan="NaN",
-        xorsign="xorsign",
-        type=_F16,
-        vectors=[
-            f"{_op}.f16  1.5 2.25 -> {_best[0]}",
-            f"{_op}.f16  0.0 -0.0 -> {_best[1]}",
-            f"{_op}.f16  nan 1.0 -> 1.0",
-            f"{_op}.NaN.f16  nan 1.0 -> 0x7fff",
-        ],
-    )(_extreme_row(_op))
-    instruction(
-        f"{_op}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
-        manual=_MANUAL + _op,
-        nan="NaN",
-        xorsign="xorsign",
-        type=_BF16,
-        vectors=[f"{_op}.bf16  0x3f80 0xbf80 -> {_best[2]}"],
-    )(_extreme_row(_op))
+    return per_half(e, type, (a, b, c), _bf16_fma(relu), f"fma{relu}")
