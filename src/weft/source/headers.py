@@ -50,6 +50,11 @@ def folders() -> tuple[str, ...]:
     return (*filter(os.path.isdir, found), _OWN)
 
 
+def wheel(header: str) -> str:
+    """The wheel that brings a header of NVIDIA's, or nothing."""
+    return next((wheel for pattern, wheel, _ in _HOMES if re.match(pattern, header)), "")
+
+
 def advice(header: str) -> tuple[str, str]:
     """Why a header was not found, and what to do: (what, next)."""
     for pattern, wheel, command in _HOMES:

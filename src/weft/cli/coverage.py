@@ -1,0 +1,120 @@
+"""What the simulator covers, read from the rows of the instruction table."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from weft.errors import Error
+from weft.ptx.isa import Row, lookup, rows
+
+
+@dataclass(frozen=True)
+class Family:
+    """The rows of one file of `weft.ptx.isa`."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+
+    @property
+    def opcodes(self) -> list[str]:
+        return list(dict.fromkeys(row.base for row in self.rows))
+
+    @property
+    def forms(self) -> int:
+        return sum(map(forms, self.rows))
+
+    @property
+    def vectors(self) -> int:
+        return sum(len(row.vectors) for row in self.rows)
+
+
+def families() -> list[Family]:
+    """Every file of rows, by name."""
+    by_file: dict[str, list[Row]] = {}
+    for row in rows():
+        by_file.setdefault(home(row), []).append(row)
+    return [
+        Family(module.rpartition(".")[2], _title(module), tuple(found))
+        for module, found in sorted(by_file.items())
+    ]
+
+
+def home(row: Row) -> str:
+    """The module a row is written in."""
+    function = row.function
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(function.__module__)
+
+
+def forms(row: Row) -> int:
+    """Full opcodes a row spells: all combinations of its words.
+
+    Rows that act on a whole warp count without what may be left out: orders, scopes, state
+    spaces and cache hints would multiply to millions and say nothing.
+    """
+    sizes = ((len(row.modifiers.get(name, ".")), optional) for name, optional in row.parts)
+    return math.prod(n + optional for n, optional in sizes if not (optional and row.warp))
+
+
+def modifiers(row: Row) -> Iterator[tuple[str, list[str], bool]]:
+    """Name, words and optionality of each part of a row that has a choice."""
+    for name, optional in row.parts:
+        if name in row.modifiers:
+            yield name, sorted(row.modifiers[name], key=_numeric), optional
+
+
+def near(opcode: str) -> Error:
+    """Why no row takes an opcode, and what is close to it."""
+    base, *words = opcode.split(".")
+    known = sorted({row.base for row in rows()})
+    if base not in known:
+        close = difflib.get_close_matches(base, known, 5)
+        hint = f"did you mean {', '.join(close)}?" if close else "`weft isa` lists every opcode"
+        return Error(f"no row for the opcode {base}", got=opcode, next=hint)
+    taken = {word for row in rows(base) for word in _words(row)}
+    wrong = [word for word in words if word not in taken]
+    close = difflib.get_close_matches(wrong[0], sorted(taken), 3) if wrong else []
+    hint = f"did you mean .{', .'.join(close)}?" if close else f"`weft isa {base}` shows the rows"
+    return Error(
+        f"no row of {base} takes {'.' + wrong[0] if wrong else 'these words together'}",
+        got=opcode,
+        allowed="\n           ".join(_shape(row) for row in rows(base)),
+        next=f"did you mean .{', .'.join(close)}?"
+        if close
+        else f"`weft isa {base}` shows the rows",
+    )
+
+
+def covered(opcode: str) -> bool:
+    """Does a row take this full opcode?"""
+    return lookup(opcode.split(".")) is not None
+
+
+def _shape(row: Row) -> str:
+    """A row's opcode with its types, which tell rows of the same syntax apart."""
+    types = next((words for name, words, _ in modifiers(row) if name == "type"), [])
+    return " ".join([row.syntax.partition(" ")[0], *([f"(type: {' '.join(types)})"] * bool(types))])
+
+
+def _words(row: Row) -> Iterator[str]:
+    for name, _ in row.parts:
+        yield from row.modifiers.get(name, (name,))
+
+
+def _title(module: str) -> str:
+    """The first sentence of a file's own description."""
+    text = " ".join((importlib.import_module(module).__doc__ or "").split())
+    return text.partition(". ")[0].rstrip(".")
+
+
+def _numeric(word: str) -> tuple[str, int]:
+    """Sorts u8 u16 u32, not u16 u32 u8."""
+    letters = word.rstrip("0123456789")
+    return letters, int(word[len(letters) :] or 0)

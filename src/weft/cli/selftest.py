@@ -1,0 +1,35 @@
+"""Compiles and runs one kernel: `python -m weft.cli.selftest` prints how long it took.
+
+`weft doctor` runs it as a process of its own with an empty cache, so that both compilers really
+work for it and no failure, however hard, takes the doctor down.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+import weft
+
+SOURCE = r"""
+__global__ void saxpy(float a, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+
+
+def main() -> None:
+    """Runs `saxpy` and compares every element."""
+    start = time.perf_counter()
+    n = 1000
+    x, y = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+    weft.cuda(SOURCE).saxpy[weft.cdiv(n, 256), 256](2.0, x, y, n)
+    if not np.array_equal(y, 2 * x + 1):
+        raise SystemExit(f"saxpy gave {y[:4]}..., not {(2 * x + 1)[:4]}...")
+    print(f"compiled, ran and verified a kernel in {time.perf_counter() - start:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""How verbs print: tables and colours on a terminal, plain text in a pipe, JSON when asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from weft.errors import Error
+
+Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+
+_PIPE_COLUMNS = 200  # a pipe has no width of its own; rich would cut tables at 80
+
+_ROOMY = 100  # columns of a terminal from which tables have more air
+
+
+def console() -> Console:
+    """Standard output; rich leaves colours out unless it is a terminal."""
+    width = None if sys.stdout.isatty() else _PIPE_COLUMNS
+    return Console(highlight=False, markup=False, width=width)
+
+
+def data(value: Any) -> None:
+    """Facts for a program to read."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()
+) -> None:
+    """Rows under a header; columns named in `right` hold numbers."""
+    out = console()
+    gap = 1 if out.width >= _ROOMY else 0
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
+    for name in columns:
+        grid.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    out.print(grid)
+
+
+def line(text: str = "", style: str = "") -> None:
+    """One line of text, never cut."""
+    console().print(Text(text, style), soft_wrap=True)
+
+
+def failure(error: Error) -> None:
+    """An error's own text on standard error."""
+    out = Console(stderr=True, highlight=False, markup=False)
+    out.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+
+
+def size(n: float) -> str:
+    """Bytes as people write them: 48 KiB, 139.8 GiB."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    step = 0
+    while n >= 1024 and step < len(units) - 1:
+        n, step = n / 1024, step + 1
+    return f"{n:.1f}".removesuffix(".0") + f" {units[step]}"

@@ -1,0 +1,1 @@
+"""The verbs of `weft`, one a file; see `weft.cli`."""

@@ -1,0 +1,70 @@
+"""`weft cache`: compiled PTX and machine code kept on disk."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from weft import cache
+from weft.cli import show
+from weft.errors import CacheError
+
+_KINDS = {"ptx": "PTX of CUDA C++ sources", "sim": "machine code of kernels"}
+
+
+class Action(StrEnum):
+    """What to do with the cache."""
+
+    status = "status"
+    clear = "clear"
+    path = "path"
+
+
+def run(
+    action: Annotated[Action, typer.Argument(help="What to do.")] = Action.status,
+    json: show.Json = False,
+) -> None:
+    """Show, empty or locate the cache of compiled code."""
+    {Action.status: _status, Action.clear: _clear, Action.path: _path}[action](json)
+
+
+def _status(json: bool) -> None:
+    state = cache.status()
+    if json:
+        kinds = {kind: vars(usage) for kind, usage in state.kinds.items()}
+        show.data(
+            {"path": state.path, "trouble": state.trouble, "limit": cache.LIMIT, "kinds": kinds}
+        )
+    else:
+        rows = [
+            (_KINDS.get(kind, kind), f"{usage.entries:,}", show.size(usage.bytes))
+            for kind, usage in sorted(state.kinds.items())
+        ]
+        show.line(state.path, "bold")
+        show.table(("kind", "entries", "size"), rows, right=("entries", "size"))
+        limit = show.size(cache.LIMIT)
+        show.line(f"\n{show.size(state.bytes)} of {limit}; what was used longest ago goes first.")
+    if state.trouble:
+        raise CacheError(
+            "the cache cannot be written: every process compiles again",
+            where=state.path,
+            got=state.trouble,
+            next="set WEFT_CACHE_DIR to a directory that can be written",
+        )
+
+
+def _clear(json: bool) -> None:
+    removed = cache.clear()
+    if json:
+        show.data({"path": str(cache.directory()), "removed": removed})
+    else:
+        show.line(f"removed {removed} entries from {cache.directory()}")
+
+
+def _path(json: bool) -> None:
+    if json:
+        show.data({"path": str(cache.directory())})
+    else:
+        show.line(str(cache.directory()))

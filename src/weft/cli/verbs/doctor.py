@@ -1,0 +1,139 @@
+"""`weft doctor`: what is found, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import typer
+from rich.text import Text
+
+from weft import cache
+from weft.cli import show
+from weft.device.sim import host
+from weft.errors import Error
+from weft.source import headers, nvrtc
+
+_SELF_TEST_SECONDS = 60
+_NAME_COLUMNS = 28
+_HEADERS = (
+    "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h",
+    "crt/host_defines.h", "cuda/std/type_traits", "cub/block/block_reduce.cuh", "curand_kernel.h",
+)  # fmt: skip
+_OPTIONAL_HEADERS = ("curand_kernel.h",)
+_FRIENDS = {
+    "torch": ("kernels take its CPU tensors", "pip install 'weft[torch]'"),
+    "triton": ("not used by this version", ""),
+    "numba": ("not used by this version", ""),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `needed`: weft cannot work when it is not ok."""
+
+    name: str
+    ok: bool
+    found: str
+    mend: str = ""
+    needed: bool = True
+
+
+def run(json: show.Json = False) -> None:
+    """Look at everything weft needs; exit code 1 when kernels cannot run."""
+    findings: list[Finding] = []
+    for check in _CHECKS:
+        for finding in check():
+            findings.append(finding)
+            if not json:
+                _print(finding)
+    well = all(finding.ok for finding in findings if finding.needed)
+    if json:
+        show.data({"ok": well, "findings": [asdict(finding) for finding in findings]})
+    else:
+        show.line("\nAll is well." if well else "\nKernels cannot run yet.", "bold")
+    if not well:
+        raise typer.Exit(1)
+
+
+def _print(finding: Finding) -> None:
+    mark, style = ("✓", "green") if finding.ok else ("✗", "red") if finding.needed else ("-", "dim")
+    text = Text.assemble((mark, style), f" {finding.name:<{_NAME_COLUMNS}} {finding.found}")
+    show.console().print(text, soft_wrap=True)
+    if finding.mend and not finding.ok:
+        show.line(f"  {'':<{_NAME_COLUMNS}} → {finding.mend}", "yellow")
+
+
+# ---- what is looked at -----------------------------------------------------------------------
+def _python() -> Iterator[Finding]:
+    yield Finding("Python", sys.version_info >= (3, 11), platform.python_version())
+    yield Finding("NumPy", True, importlib.metadata.version("numpy"))
+
+
+def _llvm() -> Iterator[Finding]:
+    machine = host.describe()
+    yield Finding("LLVM", True, f"{machine.llvm} (llvmlite {machine.llvmlite})")
+    vectors = " ".join(machine.vectors) or "no vector unit that LLVM knows"
+    yield Finding("CPU", True, f"{machine.cpu}: {vectors}")
+    yield Finding("threads", True, f"{machine.threads} (WEFT_THREADS changes it)")
+
+
+def _nvrtc() -> Iterator[Finding]:
+    try:
+        wheel = headers.wheels().get(headers.NVRTC, "not from a wheel")
+        yield Finding("NVRTC", True, f"{nvrtc.version()} ({headers.NVRTC} {wheel})")
+    except Error as error:
+        yield Finding("NVRTC", False, f"{error.what}: {error.got}", error.next)
+
+
+def _headers() -> Iterator[Finding]:
+    for header in _HEADERS:
+        folder = next((f for f in headers.folders() if os.path.isfile(f"{f}/{header}")), None)
+        wheel = headers.wheel(header)
+        found = f"{wheel} {headers.wheels().get(wheel, 'installed without pip')}"
+        what, mend = headers.advice(header) if folder is None else (found, "")
+        needed = header not in _OPTIONAL_HEADERS
+        yield Finding(f"<{header}>", folder is not None, what, mend, needed)
+
+
+def _cache() -> Iterator[Finding]:
+    state = cache.status()
+    held = f"{state.path}: {state.entries} entries, {show.size(state.bytes)}"
+    mend = "set WEFT_CACHE_DIR to a directory that can be written"
+    yield Finding("cache", not state.trouble, state.trouble or held, mend, needed=False)
+
+
+def _friends() -> Iterator[Finding]:
+    for name, (use, mend) in _FRIENDS.items():
+        try:
+            found, ok = f"{importlib.metadata.version(name)}: {use}", True
+        except importlib.metadata.PackageNotFoundError:
+            found, ok = "not installed (optional)", False
+        yield Finding(name, ok, found, mend, needed=False)
+
+
+def _self_test() -> Iterator[Finding]:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "WEFT_CACHE_DIR": folder}
+        command = [sys.executable, "-m", "weft.cli.selftest"]
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=_SELF_TEST_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            yield Finding("self-test", False, f"not done after {_SELF_TEST_SECONDS} s")
+            return
+    said = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+    mend = f"run it by itself to see all it says: {' '.join(command)}"
+    yield Finding("self-test", done.returncode == 0, said[-1], mend)
+
+
+_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _python, _llvm, _nvrtc, _headers, _cache, _friends, _self_test,
+)  # fmt: skip

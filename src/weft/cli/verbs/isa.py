@@ -1,0 +1,112 @@
+"""`weft isa`: the PTX instructions that the simulated GPU executes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli import coverage, show
+from weft.cli.coverage import Family
+from weft.ptx.isa import Decoded, Row, lookup, rows
+
+
+def run(
+    opcode: Annotated[
+        str | None, typer.Argument(help="An opcode (mad) or a full one (mad.lo.s32).")
+    ] = None,
+    json: show.Json = False,
+) -> None:
+    """Show which PTX instructions are covered, or the rows of one opcode."""
+    if opcode is None:
+        _summary(coverage.families(), json)
+    elif found := rows(opcode):
+        _rows(found, json)
+    elif decoded := lookup(opcode.split(".")):
+        _match(opcode, decoded, json)
+    else:
+        raise coverage.near(opcode)
+
+
+def _summary(found: list[Family], json: bool) -> None:
+    total = {
+        "opcodes": len({row.base for row in rows()}),
+        "rows": len(rows()),
+        "forms": sum(family.forms for family in found),
+        "vectors": sum(family.vectors for family in found),
+    }
+    if json:
+        show.data({"total": total, "families": [_family(family) for family in found]})
+        return
+    show.table(
+        ("file", "opcodes", "rows", "full opcodes", "test vectors"),
+        (
+            (f.name, " ".join(f.opcodes), str(len(f.rows)), f"{f.forms:,}", str(f.vectors))
+            for f in found
+        ),
+        right=("rows", "full opcodes", "test vectors"),
+    )
+    show.line(
+        f"\n{total['opcodes']} opcodes in {total['rows']} rows: {total['forms']:,} full opcodes, "
+        f"not counting the optional words of memory and warp instructions; "
+        f"{total['vectors']} test vectors.\n"
+        "`weft isa mad` shows the rows of an opcode, `weft isa mad.lo.s32` the row of a full one."
+    )
+
+
+def _rows(found: list[Row], json: bool) -> None:
+    if json:
+        show.data([_facts(row) for row in found])
+        return
+    for row in found:
+        _describe(row)
+
+
+def _match(opcode: str, decoded: Decoded, json: bool) -> None:
+    if json:
+        words = {name: word for name, word in decoded.words.items() if word}
+        show.data({"opcode": opcode, **_facts(decoded.row), "words": words})
+        return
+    show.line(f"{opcode} is covered by this row:\n")
+    _describe(decoded.row)
+
+
+def _describe(row: Row) -> None:
+    show.line(row.syntax, "bold")
+    for name, words, optional in coverage.modifiers(row):
+        show.line(f"  .{name:<9} {' '.join(words)}{'  (may be left out)' if optional else ''}")
+    if row.notes:
+        show.line(f"  {row.notes}")
+    for vector in row.vectors:
+        show.line(f"  test       {vector}", "green")
+    show.line(f"  row        {_file(row)}", "dim")
+    show.line(f"  manual     {row.manual}\n", "dim")
+
+
+def _family(family: Family) -> dict[str, Any]:
+    return {
+        "name": family.name,
+        "title": family.title,
+        "opcodes": family.opcodes,
+        "forms": family.forms,
+        "vectors": family.vectors,
+        "rows": [_facts(row) for row in family.rows],
+    }
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    return {
+        "syntax": row.syntax,
+        "opcode": row.base,
+        "modifiers": {name: words for name, words, _ in coverage.modifiers(row)},
+        "forms": coverage.forms(row),
+        "vectors": list(row.vectors),
+        "warp": row.warp,
+        "notes": row.notes,
+        "file": _file(row),
+        "manual": row.manual,
+    }
+
+
+def _file(row: Row) -> str:
+    return coverage.home(row).replace(".", "/") + ".py"

@@ -1,0 +1,85 @@
+"""`weft ptx FILE.cu`: the PTX that a CUDA C++ file compiles to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.syntax import Syntax
+
+from weft.cli import show
+from weft.device import models
+from weft.errors import Error
+from weft.source import compile_cuda
+from weft.source.from_cuda import Define
+from weft.values import Ptx
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A CUDA C++ file.")],
+    arch: Annotated[
+        str | None, typer.Option(help="Architecture, e.g. sm_80; default: that of --device.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="The GPU to compile for.")] = models.DEFAULT,
+    std: Annotated[str, typer.Option(help="C++ standard.")] = "c++17",
+    define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
+    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option("-k", help="A template to instantiate: 'saxpy<float>'.")
+    ] = None,
+    fast_math: Annotated[bool, typer.Option("--fast-math", help="NVRTC's fast math.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", help="Write to this file instead of standard output.")
+    ] = None,
+    json: show.Json = False,
+) -> None:
+    """Compile a CUDA C++ file to PTX and print it."""
+    ptx = compile_cuda(
+        file,
+        arch=arch or models.get(device).compile_for,
+        std=std,
+        defines=dict(map(_definition, define or [])),
+        include=include or [],
+        fast_math=fast_math,
+        name_expressions=kernel or [],
+    )
+    if output is not None:
+        _write(output, ptx)
+    if json:
+        show.data(_facts(ptx, output))
+    elif output is None:
+        _print(ptx.text)
+
+
+def _definition(text: str) -> tuple[str, Define]:
+    name, given, value = text.partition("=")
+    return name, value if given else None
+
+
+def _write(path: Path, ptx: Ptx) -> None:
+    try:
+        path.write_text(ptx.text, encoding="utf-8")
+    except OSError as error:
+        raise Error("cannot write the PTX", where=str(path), got=error.strerror or "") from None
+
+
+def _facts(ptx: Ptx, output: Path | None) -> dict[str, object]:
+    kernels = [
+        {
+            "name": name,
+            "entry": entry,
+            "parameters": [vars(p) for p in ptx.signatures.get(entry, ())],
+        }
+        for name, entry in ptx.entries.items()
+    ]
+    text = {"ptx": ptx.text} if output is None else {"output": str(output)}
+    return {"file": ptx.origin, "arch": ptx.arch, "kernels": kernels, **text}
+
+
+def _print(text: str) -> None:
+    if sys.stdout.isatty():
+        show.console().print(Syntax(text, "ptx", background_color="default", word_wrap=False))
+    else:
+        sys.stdout.write(text)
