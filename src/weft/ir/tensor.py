@@ -7,7 +7,7 @@ calls one out-of-line function for each; fragments pass through memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_exact import (
@@ -61,10 +61,14 @@ def multiply(
     """
     wide = "f32" if "f32" in (form.c, form.d) else form.d
     if form.quad_pairs:
-        return _quad_pairs(b, form, a, bt, c, fast)
+        return _quad_pairs(b, form, a, bt, c)
     c = _convert(b, c, form.c, wide)
+    if form.shape == "m8n32k16":  # the hardware multiplies the transposed matrices
+        form, a, bt = replace(form, shape="m32n8k16", a=form.b, b=form.a), bt, a
     if form.a in ("e4m3", "e5m2"):
         d = _fp8(b, form, a, bt, c, wide, fast)
+    elif form.shape == "m16n16k8":
+        d = _tf32_wmma(b, form, a, bt, c, fast)
     else:
         d = _tiles(b, form, _steps(b, form, wide, fast), a, bt, c, wide)
     return _convert(b, d, wide, form.d)
@@ -121,14 +125,24 @@ def _scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Va
 
 
 def _quad_pairs(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], fast: bool
+    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val]
 ) -> list[Val]:
     """`mma.m8n8k4` on f16."""
     pa, pb, pc, pd = _scratch(b, [a, bt, c], 128)
-    layouts, kinds = (form.a_layout, form.b_layout), (form.c, form.d)
-    call_quad(b, layouts, kinds, pa, pb, pc, pd, fast=fast)
+    call_quad(b, (form.a_layout, form.b_layout), (form.c, form.d), pa, pb, pc, pd)
     ty = "float" if form.d == "f32" else "i32"
     return [b.load(ty, 32, b.at(pd, i * 128), 64) for i in range(8 // packed(form.d))]
+
+
+def _tf32_wmma(
+    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], fast: bool
+) -> list[Val]:
+    """`wmma` on tf32: one step for k below 4, then one for the others."""
+    half, d = replace(form, shape="m16n16k4"), list(c)
+    step = _steps(b, half, "f32", fast)
+    for first in (0, 1):
+        d = _tiles(b, half, step, a[2 * first :], bt[first::2], d, "f32")
+    return d
 
 
 def _convert(b: Builder, regs: Sequence[Val], have: str, want: str) -> list[Val]:

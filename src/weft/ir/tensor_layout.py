@@ -9,7 +9,8 @@ t = lane % 4, and e elements packed in a register:
     B   the same, transposed, in tiles of 8 columns
     C   tiles of 16 rows, then tiles of 8 columns, then halves of 8 rows: row g, columns 2t, 2t+1
 
-Only `mma.m8n8k4` on f16 is different: it is four products at once, one for each quad pair.
+`wmma.m8n32k16` is `wmma.m32n8k16` of the transposed matrices. `mma.m8n8k4` on f16 is different
+from all: it is four products at once, one for each quad pair. An H200 holds the same elements.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ def fragment_layout(matrix: str, shape: str, kind: str, layout: str = "") -> Fra
     A `wmma` fragment of f16 has the eight registers that the manual asks for, so that small
     matrices are held several times.
     """
+    if shape == "m8n32k16":
+        other = fragment_layout({"a": "b", "b": "a"}.get(matrix, matrix), "m32n8k16", kind)
+        return tuple(tuple((c, r) for r, c in lanes) for lanes in other)
     m, n, k = shape_of(shape)
     if matrix in "cd":
         slots = _accumulator(m, n)
