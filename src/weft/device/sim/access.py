@@ -105,6 +105,16 @@ class Access:
         b.jump(end)
         b.place(end)
 
+    def place(self, a: Address, ty: str, lanes: Val) -> Val:
+        """The one place of a uniform access that may write, checked; some lane must run."""
+        e, b = self.e, self.e.b
+        if not self._always_inside(a, BITS[ty] // 8):
+            with b.when(self._inside(a, ty, 1) ^ 1, rare=True):
+                e.abort_unless(
+                    helpers.check_one(e, a, lanes, BITS[ty] // 8, True, self.site())
+                )
+        return self._pointer(a)
+
     def counters(self, kind: str) -> Val:
         """Special registers that are read at run time."""
         return helpers.special(self.e, kind)
@@ -113,6 +123,10 @@ class Access:
     def site(self) -> int:
         """This instruction's number among those that keep a cached window."""
         return self.sites.setdefault(self.e.ins.index, len(self.sites))
+
+    def second_site(self) -> int:
+        """Another window for an instruction that checks accesses of two sizes."""
+        return self.sites.setdefault(-1 - self.e.ins.index, len(self.sites))
 
     def _fast(self, a: Address, ty: str, count: int, lanes: Val) -> Val:
         ok = self._inside(a, ty, count)
@@ -260,7 +274,7 @@ class Access:
     def addresses(self, a: Address) -> Val:
         """A stack array of the 32 host addresses."""
         b = self.e.b
-        out = self._array("addresses", "i64", 32)
+        out = self.table()
         if a.off is not None:
             assert a.first is not None
             helpers.spread(self.e, a, out)
@@ -273,6 +287,10 @@ class Access:
             assert a.exact is not None
             b.store(b.splat(a.exact, 32), out, 64)
         return out
+
+    def table(self) -> Val:
+        """The stack array that `addresses` fills."""
+        return self._array("addresses", "i64", 32)
 
     def buffer(self, count: int) -> Val:
         """A stack array for the elements of a lane-by-lane access (16 bytes each at most)."""

@@ -11,15 +11,20 @@ import platform
 import struct
 from collections.abc import Sequence
 
-from weft.device.sim import operations
+from weft.device.sim import helpers, operations
 from weft.device.sim.access import Access
+from weft.device.sim.async_ops import AsyncCopies
+from weft.device.sim.atomic_ops import Atomics
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE, UNIFORM, VECTOR, Form
 from weft.device.sim.lattice import SCALAR_OPS
 from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.matrix_ops import Matrices
+from weft.device.sim.mbarrier_ops import MemoryBarriers
 from weft.device.sim.program import CARRY, Program
 from weft.device.sim.schedule import Schedule
 from weft.device.sim.special import MASKS, special_form
 from weft.device.sim.storage import Registers
+from weft.device.sim.warp_ops import AcrossLanes
 from weft.device.sim.wide import Wide, WideRules
 from weft.ir import BITS, Builder, Function, IrModule, Val
 from weft.ptx.cfg import Block
@@ -60,6 +65,11 @@ class WarpEmitter:
         self.access = Access(self)
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
+        self.across = AcrossLanes(self)
+        self.atomics = Atomics(self)
+        self.copies = AsyncCopies(self)
+        self.mbarriers = MemoryBarriers(self)
+        self.matrices = Matrices(self)
 
     # ---- the function -----------------------------------------------------------------------
     def emit(self) -> None:
@@ -399,8 +409,7 @@ class WarpEmitter:
 
     def lanes_of(self, bits: Val) -> Val:
         """Bits as `<32 x i1>`."""
-        weights = self.b.lanes("i32", [1 << i for i in range(32)])
-        return (self.b.splat(bits, 32) & weights).ne(0)
+        return helpers.lanes_of(self.b, bits)
 
     def mask_lanes(self) -> Val:
         """The lanes that run this block, as `<32 x i1>`."""
@@ -413,8 +422,8 @@ class WarpEmitter:
         b = self.b
         if lanes.n == 0:
             return b.select(lanes, b.integer("i32", -1), b.integer("i32", 0))
-        fn = b.helper("mask_bits", [("i1", 32)], ("i32", 0), _mask_bits, attrs="#1")
-        return fn(lanes)
+        kinds = [("i1", 32)]
+        return b.helper("mask_bits", kinds, ("i32", 0), helpers.lane_bits, attrs="#1")(lanes)
 
     def guard(self) -> Val:
         """The guard predicate of the instruction, negation resolved."""
@@ -488,14 +497,6 @@ class WarpEmitter:
         go = self.b.label("ok")
         self.b.emit(f"br {ok.tref}, label %{go}, label %abort, !prof !2")
         self.b.place(go)
-
-
-def _mask_bits(b: Builder, args: list[Val]) -> Val:
-    weights = b.lanes("i32", [1 << i for i in range(32)])
-    picked = b.select(args[0], weights, b.zero("i32", 32))
-    fn = "@llvm.vector.reduce.add.v32i32"
-    b.module.declarations[fn] = f"declare i32 {fn}(<32 x i32>)"
-    return b.val("i32", 0, f"call i32 {fn}({picked.tref})")
 
 
 CLOCKS = {

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
+def lanes_of(b: Builder, bits: Val) -> Val:
+    """Bits as `<32 x i1>`."""
+    weights = b.lanes("i32", [1 << i for i in range(32)])
+    return (b.splat(bits, 32) & weights).ne(0)
+
+
+def lane_bits(b: Builder, args: list[Val]) -> Val:
+    """`<32 x i1>` as bits; a sum of weights compiles better than a cast on most hosts."""
+    weights = b.lanes("i32", [1 << i for i in range(32)])
+    picked = b.select(args[0], weights, b.zero("i32", 32))
+    fn = "@llvm.vector.reduce.add.v32i32"
+    b.module.declarations[fn] = f"declare i32 {fn}(<32 x i32>)"
+    return b.val("i32", 0, f"call i32 {fn}({picked.tref})")
+
+
 def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
     """`body(lane)` for every set bit, lowest first."""
     pre, head, work, end = b.block, b.label("head"), b.label("lane"), b.label("end")

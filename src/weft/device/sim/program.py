@@ -226,11 +226,33 @@ def _load(ins: Instruction, fs: list[Form]) -> Form:
 
 WARP_FORMS = {
     "ld": _load,
+def _of_group(ins: Instruction, fs: list[Form]) -> Form:
+    """One answer for all lanes, if they all name the same group."""
+    grouped = "sync" in ins.parts
+    return UNKNOWN if not grouped or fs[-1].kind == UNIFORM else vector()
+
+
+def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
+    """A broadcast from one lane, or a shuffle of what is the same in all of them."""
+    value, lane, clamp = fs[:3]
+    broadcast = "idx" in ins.parts and lane.kind == UNIFORM and clamp.const == 0x1F
+    same = value.kind == UNIFORM and isinstance(ins.operands[0], Reg)
+    return UNKNOWN if broadcast or same else vector()
+
+
+def _waited(ins: Instruction, fs: list[Form]) -> Form:
+    """Lanes that test one barrier for one phase at once see the same."""
+    tests = ins.parts[1] in ("test_wait", "try_wait")
+    return UNKNOWN if tests and all(f.kind == UNIFORM for f in fs) else vector()
+
+
     "ldu": _load,
     "cvta": _same,
-    "vote": _uniform,
+    "vote": _of_group,
+    "shfl": _shuffled,
+    "mbarrier": _waited,
     "activemask": _uniform,
-    "redux": _uniform,
+    "redux": _of_group,
     "isspacep": _address_only,
     "mov": lambda ins, fs: fs[0] if isinstance(ins.operands[0], Reg) else vector(),
     "createpolicy": _uniform,
@@ -482,7 +504,7 @@ def _find_raw(program: Program) -> None:
         moved = False
         for r in sorted(raw - arithmetic):
             for i in defs[r]:
-                source = i.operands[1] if i.parts[0] in ("mov", "selp") else None
+                source = i.operands[1] if i.parts[0] in ("mov", "selp", "shfl") else None
                 if isinstance(source, Reg) and source.name in arithmetic:
                     arithmetic.add(r)
                     moved = True
@@ -498,6 +520,8 @@ def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
     if ins.parts[0] == "selp":
         return all(_raw_operand(o, raw) for o in ins.operands[1:3])
     return False
+    if ins.parts[0] == "shfl":
+        return _raw_operand(ins.operands[1], raw)
 
 
 def _raw_operand(operand: Operand, raw: set[str]) -> bool:

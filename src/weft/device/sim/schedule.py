@@ -87,6 +87,7 @@ class Schedule:
         if self.points:
             for i in range(len(self.points)):
                 b.store(b.integer("i32", 0), b.at(e.frame, self.masks_at + 4 * i))
+        e.copies.start()
         b.jump("B0")
 
     def epilogue(self) -> None:
@@ -108,6 +109,12 @@ class Schedule:
             f"  switch i32 {state}, label %start [ {' '.join(cases)} ]"
         )
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
+
+    def reserve(self, nbytes: int) -> int:
+        """Bytes of the frame for somebody's own use, 64-byte aligned; their offset."""
+        at = self.header
+        self.header += -(-nbytes // 64) * 64
+        return at
 
     @property
     def frame_bytes(self) -> int:

@@ -9,10 +9,75 @@ from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Operand
 
 
+class AcrossLanes(Protocol):
+    """Instructions that move values between the lanes of a warp."""
+
+    def shuffle(self, ins: Instruction, mode: str) -> None: ...
+    def vote(self, ins: Instruction, op: str) -> None: ...
+    def active_mask(self, ins: Instruction) -> None: ...
+    def match(self, ins: Instruction, op: str, ptx_type: str) -> None: ...
+    def reduce(self, ins: Instruction, op: str, *, signed: bool) -> None: ...
+    def elect(self, ins: Instruction) -> None: ...
+
+
+class Atomics(Protocol):
+    """`[mem] = op([mem], given)` as one step; `dest` gets what was there."""
+
+    def run(
+        self, ins: Instruction, dest: Operand | None, mem: Operand, given: tuple[Operand, ...],
+        *, op: str, space: str, ptx_type: str,
+    ) -> None: ...  # fmt: skip
+
+
+class AsyncCopies(Protocol):
+    """Copies to shared memory that land when they are waited for."""
+
+    def issue(self, ins: Instruction) -> None: ...
+    def commit(self) -> None: ...
+    def wait(self, pending: int | None) -> None: ...
+
+
+class MemoryBarriers(Protocol):
+    """Barrier objects in shared memory, changed by one named step after another."""
+
+    def step(
+        self, ins: Instruction, step: str, mem: Operand, given: Operand | int, space: str
+    ) -> Val: ...
+    def arrive(
+        self, ins: Instruction, step: str, mem: Operand, given: Operand | int, space: str,
+        dest: Operand,
+    ) -> None: ...  # fmt: skip
+    def test(self, ins: Instruction, space: str, *, parity: bool) -> None: ...
+    def pending_count(self, ins: Instruction) -> None: ...
+
+
+class Matrices(Protocol):
+    """Matrix fragments to and from memory."""
+
+    def load_rows(
+        self, ins: Instruction, count: int, space: str, *, transposed: bool
+    ) -> None: ...
+    def store_rows(
+        self, ins: Instruction, count: int, space: str, *, transposed: bool
+    ) -> None: ...
+    def transpose(self, ins: Instruction) -> None: ...
+    def load_fragment(
+        self, ins: Instruction, matrix: str, shape: str, kind: str, layout: str, space: str
+    ) -> None: ...
+    def store_fragment(
+        self, ins: Instruction, shape: str, kind: str, layout: str, space: str
+    ) -> None: ...
+
+
 class Warp(Protocol):
     """The code of one warp under construction; lanes that are not active keep their registers."""
 
     b: Builder
+    across: AcrossLanes
+    atomics: Atomics
+    copies: AsyncCopies
+    mbarriers: MemoryBarriers
+    matrices: Matrices
 
     def read(self, operand: Operand, ptx_type: str) -> Val:
         """A source: a scalar when all lanes agree, else 32 lanes."""

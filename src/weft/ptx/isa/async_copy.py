@@ -1,0 +1,117 @@
+"""Copies that go on by themselves, and the barriers in shared memory that wait for them."""
+
+from __future__ import annotations
+
+from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.registry import instruction
+from weft.ptx.model import Imm, Instruction
+
+_COPY = "data-movement-and-conversion-instructions-cp-async"
+_BARRIER = "parallel-synchronization-and-communication-instructions-mbarrier-"
+_SHARED = "shared shared::cta"
+_SEMANTICS = {"order": "relaxed acquire release", "scope": "cta cluster", "space": _SHARED}
+
+
+@instruction(
+    "cp.async.cop.dst.global{.l2}{.prefetch}  [a], [b], size{, src_size}{, policy}",
+    manual=_COPY,
+    cop="ca cg", dst=_SHARED, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
+    warp=True, side_effect=True,
+)  # fmt: skip
+def cp_async(w: Warp, ins: Instruction, **words: str) -> None:
+    w.copies.issue(ins)
+
+
+@instruction("cp.async.commit_group", manual=_COPY + "-commit-group", warp=True, side_effect=True)
+def commit_group(w: Warp, ins: Instruction) -> None:
+    w.copies.commit()
+
+
+@instruction("cp.async.wait_group  n", manual=_COPY + "-wait-group", warp=True, side_effect=True)
+def wait_group(w: Warp, ins: Instruction) -> None:
+    groups = ins.operands[0]
+    assert isinstance(groups, Imm), "the parser takes nothing else"
+    w.copies.wait(groups.value)
+
+
+@instruction("cp.async.wait_all", manual=_COPY + "-wait-group", warp=True, side_effect=True)
+def wait_all(w: Warp, ins: Instruction) -> None:
+    w.copies.wait(None)
+
+
+@instruction(
+    "cp.async.mbarrier.arrive{.noinc}{.space}.b64  [a]",
+    manual="parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive",
+    noinc="noinc", space=_SHARED, warp=True, side_effect=True,
+)  # fmt: skip
+def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: str) -> None:
+    """The copies land at once. Without .noinc the arrival was first added to those expected."""
+    w.copies.wait(None)
+    if noinc:
+        w.mbarriers.step(ins, "arrive", ins.operands[0], 1, space)
+
+
+@instruction(
+    "mbarrier.init{.space}.b64  [a], count",
+    manual=_BARRIER + "init",
+    space=_SHARED, warp=True, side_effect=True,
+)  # fmt: skip
+def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
+    w.mbarriers.step(ins, "init", *ins.operands, space)
+
+
+@instruction(
+    "mbarrier.inval{.space}.b64  [a]",
+    manual=_BARRIER + "inval",
+    space=_SHARED, warp=True, side_effect=True,
+)  # fmt: skip
+def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
+    w.mbarriers.step(ins, "inval", ins.operands[0], 0, space)
+
+
+@instruction(
+    "mbarrier.op{.tail}{.order}{.scope}{.space}.b64  d, [a]{, count}",
+    manual=_BARRIER + "arrive",
+    op="arrive arrive_drop", tail="noComplete", warp=True, side_effect=True, **_SEMANTICS,
+)  # fmt: skip
+def mbarrier_arrive(
+    w: Warp, ins: Instruction, *, op: str, tail: str, space: str, **words: str
+) -> None:
+    dest, mem, *count = ins.operands
+    step = f"{op}.{tail}" if tail else op
+    w.mbarriers.arrive(ins, step, mem, count[0] if count else 1, space, dest)
+
+
+@instruction(
+    "mbarrier.arrive.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
+    manual=_BARRIER + "arrive",
+    warp=True, side_effect=True, **_SEMANTICS,
+)  # fmt: skip
+def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, space: str, **words: str) -> None:
+    dest, mem, nbytes = ins.operands
+    w.mbarriers.arrive(ins, "arrive.expect_tx", mem, nbytes, space, dest)
+
+
+@instruction(
+    "mbarrier.op{.order}{.scope}{.space}.b64  [a], tx",
+    manual=_BARRIER + "expect-tx",
+    op="expect_tx complete_tx", warp=True, side_effect=True, **_SEMANTICS,
+)  # fmt: skip
+def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
+    w.mbarriers.step(ins, op, *ins.operands, space)
+
+
+@instruction(
+    "mbarrier.op{.parity}{.order}{.scope}{.space}.b64  p, [a], state{, hint}",
+    manual=_BARRIER + "test-wait-try-wait",
+    op="test_wait try_wait", parity="parity", warp=True, side_effect=True, **_SEMANTICS,
+)  # fmt: skip
+def mbarrier_test(
+    w: Warp, ins: Instruction, *, op: str, parity: str, space: str, **words: str
+) -> None:
+    w.mbarriers.test(ins, space, parity=bool(parity))
+
+
+@instruction("mbarrier.pending_count.b64  d, state", manual=_BARRIER + "pending-count", warp=True)
+def mbarrier_pending_count(w: Warp, ins: Instruction) -> None:
+    w.mbarriers.pending_count(ins)

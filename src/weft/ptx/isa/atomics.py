@@ -1,0 +1,66 @@
+"""atom and red: read, change and write a place in memory as one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.registry import instruction
+from weft.ptx.model import Instruction
+
+_MANUAL = "parallel-synchronization-and-communication-instructions-"
+_WORDS = {
+    "order": "relaxed acquire release acq_rel",
+    "scope": "cta cluster gpu sys",
+    "space": "global shared shared::cta shared::cluster",
+    "l2": "L2::cache_hint",
+    "vec": "v2 v4 v8",
+    "noftz": "noftz",
+}
+
+FORMS = {
+    "add": "u32 s32 u64 s64 f16 f16x2 bf16 bf16x2 f32 f64",
+    "min max": "u32 s32 u64 s64 f16 f16x2 bf16 bf16x2",
+    "and or xor": "b32 b64",
+    "inc dec": "u32",
+}
+"""Which types each operation has, for both instructions."""
+
+ATOM_FORMS = {"exch": "b32 b64 b128", "cas": "b16 b32 b64 b128"}
+"""Operations that make sense only with their result."""
+
+Row = Callable[..., None]
+
+
+def _atom(w: Warp, ins: Instruction, *, op: str, space: str, type: str, **words: str) -> None:
+    given = ins.operands[2:4] if op == "cas" else ins.operands[2:3]
+    w.atomics.run(
+        ins, ins.operands[0], ins.operands[1], given, op=op, space=_space(space), ptx_type=type
+    )
+
+
+def _red(w: Warp, ins: Instruction, *, op: str, space: str, type: str, **words: str) -> None:
+    mem, value = ins.operands[:2]
+    w.atomics.run(ins, None, mem, (value,), op=op, space=_space(space), ptx_type=type)
+
+
+def _space(word: str) -> str:
+    """Shared memory of the cluster is the block's own: a cluster here has one block."""
+    return "shared" if word.startswith("shared") else word
+
+
+_OPCODE = "{.order}{.scope}{.space}.op{.noftz}{.l2}{.vec}.type"
+
+for _op, _types in (FORMS | ATOM_FORMS).items():
+    instruction(
+        f"atom{_OPCODE}  d, [a], b{{, c}}{{, policy}}",
+        manual=_MANUAL + "atom",
+        op=_op, type=_types, warp=True, side_effect=True, **_WORDS,
+    )(_atom)  # fmt: skip
+
+for _op, _types in FORMS.items():
+    instruction(
+        f"red{_OPCODE}  [a], b{{, policy}}",
+        manual=_MANUAL + "red",
+        op=_op, type=_types, warp=True, side_effect=True, **_WORDS,
+    )(_red)  # fmt: skip

@@ -1,0 +1,82 @@
+"""Matrix fragments to and from memory: ldmatrix, stmatrix, movmatrix, wmma.load, wmma.store."""
+
+from __future__ import annotations
+
+from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.registry import instruction
+from weft.ptx.model import Instruction
+
+_MATRIX = "warp-level-matrix-instructions-"
+_SHARED = "shared shared::cta"
+
+
+@instruction(
+    "ldmatrix.sync.aligned.m8n8.num{.trans}{.space}.b16  d, [a]",
+    manual=_MATRIX + "ldmatrix",
+    num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, side_effect=True,
+)  # fmt: skip
+def ldmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> None:
+    w.matrices.load_rows(ins, int(num[1:]), space, transposed=bool(trans))
+
+
+@instruction(
+    "stmatrix.sync.aligned.m8n8.num{.trans}{.space}.b16  [a], r",
+    manual=_MATRIX + "stmatrix",
+    num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, side_effect=True,
+)  # fmt: skip
+def stmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> None:
+    w.matrices.store_rows(ins, int(num[1:]), space, transposed=bool(trans))
+
+
+@instruction(
+    "movmatrix.sync.aligned.m8n8.trans.b16  d, a", manual=_MATRIX + "movmatrix", warp=True
+)
+def movmatrix(w: Warp, ins: Instruction) -> None:
+    w.matrices.transpose(ins)
+
+
+_SPACE = "global shared shared::cta"
+
+OPERANDS = {
+    "m16n16k16 m8n32k16 m32n8k16": "f16 bf16 s8 u8",
+    "m16n16k8": "tf32",
+    "m8n8k4": "f64",
+    "m8n8k32": "s4 u4",
+    "m8n8k128": "b1",
+}
+"""The shapes of A and B, and which types they have."""
+
+ACCUMULATORS = {
+    "m16n16k16 m8n32k16 m32n8k16": "f16 f32 s32",
+    "m16n16k8": "f32",
+    "m8n8k4": "f64",
+    "m8n8k32 m8n8k128": "s32",
+}
+"""The shapes of C and D, and which types they have."""
+
+
+def _load(
+    w: Warp, ins: Instruction, *, matrix: str, layout: str, shape: str, space: str, type: str
+) -> None:
+    w.matrices.load_fragment(ins, matrix, shape, type, layout, space)
+
+
+def _store(w: Warp, ins: Instruction, *, layout: str, shape: str, space: str, type: str) -> None:
+    w.matrices.store_fragment(ins, shape, type, layout, space)
+
+
+for _matrix, _table in (("a b", OPERANDS), ("c", ACCUMULATORS)):
+    for _shape, _types in _table.items():
+        instruction(
+            "wmma.load.matrix.sync.aligned.layout.shape{.space}.type  d, [a]{, stride}",
+            manual=_MATRIX + "wmma-ld",
+            matrix=_matrix, layout="row col", shape=_shape, space=_SPACE, type=_types,
+            warp=True, side_effect=True,
+        )(_load)  # fmt: skip
+
+for _shape, _types in ACCUMULATORS.items():
+    instruction(
+        "wmma.store.d.sync.aligned.layout.shape{.space}.type  [a], r{, stride}",
+        manual=_MATRIX + "wmma-st",
+        layout="row col", shape=_shape, space=_SPACE, type=_types, warp=True, side_effect=True,
+    )(_store)  # fmt: skip
