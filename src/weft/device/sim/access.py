@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers
+from weft.device.sim import helpers, sparse
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Space
 from weft.ir import BITS, Val
@@ -306,6 +306,8 @@ class Access:
     def _load_slow(self, a: Address, ty: str, count: int, lanes: Val) -> list[Val]:
         e, b = self.e, self.e.b
         data, size = self.buffer(count), BITS[ty] // 8
+        if count == 1 and not a.scalar:
+            return [sparse.load(e, a, ty, lanes, self.site())]
         ok = helpers.load_lanes(e, a, self.addresses(a), lanes, size, count, data, self.site())
         e.abort_unless(ok)
         return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
@@ -313,6 +315,9 @@ class Access:
     def _store_slow(self, a: Address, values: list[Val], lanes: Val) -> None:
         e, b = self.e, self.e.b
         size = values[0].bits // 8
+        if len(values) == 1 and not a.scalar:
+            sparse.store(e, a, b.splat(values[0], 32), lanes, self.site())
+            return
         data = self.buffer(len(values))
         for i, v in enumerate(values):
             b.store(b.splat(v, 32), b.at(data, 32 * size * i), 8)

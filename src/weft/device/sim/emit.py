@@ -11,12 +11,12 @@ import platform
 import struct
 from collections.abc import Sequence
 
-from weft.device.sim import helpers, operations
+from weft.device.sim import helpers, host_calls, operations
 from weft.device.sim.access import Access
 from weft.device.sim.async_ops import AsyncCopies
 from weft.device.sim.atomic_ops import Atomics
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE, UNIFORM, VECTOR, Form
-from weft.device.sim.lattice import SCALAR_OPS
+from weft.device.sim.lattice import SCALAR_OPS, adds_bits
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.matrix_ops import Matrices
 from weft.device.sim.mbarrier_ops import MemoryBarriers
@@ -164,11 +164,21 @@ class WarpEmitter:
             else:
                 read = self.base if scalar_bases else self.read
                 args.append(read(given.pop(0), d.types[spec.name]))
-        out = d.row.function(self.b, *args, **d.words)
+        if own.kind == AFFINE and ins.parts[0] in ("or", "xor") and self._adds_bits(ins):
+            assert args[0] is not None and args[1] is not None
+            out = args[0] + args[1]
+        else:
+            out = d.row.function(self.b, *args, **d.words)
         results = list(out) if isinstance(out, tuple) else [out]
         if own.kind == AFFINE:
             results = [self.spread(results[0], own)] if not self._dest_is(own, dest) else results
         self._store_results(d, dest, results)
+
+    def _adds_bits(self, ins: Instruction) -> bool:
+        """An `or` of two affine values that is their sum (with a constant it is done as it is)."""
+        forms = [self.program.form_of(o) for o in ins.operands[1:]]
+        known = [f for f in forms if f is not None]
+        return all(f.const is None for f in known) and adds_bits(known)
 
     def _keeps_bases(self, ins: Instruction) -> bool:
         """A uniform result of affine operands (their offsets cancel)."""
@@ -475,6 +485,9 @@ class WarpEmitter:
 
     def trap(self, ins: Instruction) -> None:
         operations.trap(self, ins)
+
+    def call(self, ins: Instruction) -> None:
+        host_calls.call(self, ins)
 
     # ---- faults -----------------------------------------------------------------------------
     def fault(self, code: int, lane: Val | None = None, address: Val | None = None) -> None:

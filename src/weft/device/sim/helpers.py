@@ -189,7 +189,7 @@ def _note(b: Builder, worker: Val, code: int, lane: Val, address: Val) -> None:
     b.store(address, b.at(worker, Worker.ERROR_ADDRESS))
 
 
-def _quick(
+def quick_check(
     b: Builder, space: int, local_bytes: int, nbytes: int, args: list[Val]
 ) -> Callable[[Val, Val], Val]:
     """A test of one address that needs no call: (address, lane) -> i1."""
@@ -214,26 +214,27 @@ def _quick(
     )
 
 
-def checked_lanes(
-    e: WarpEmitter,
+def lane_helper(
+    outer: Builder,
     name: str,
-    a: Address,
+    space: int,
+    local_bytes: int,
     nbytes: int,
     writes: bool,
     extra: list[tuple[str, int]],
     touch: Callable[[Builder, Val, Val, list[Val]], None],
 ) -> Callable[..., Val]:
-    """A helper that checks each lane's address and then calls `touch(b, lane, pointer, extra)`.
+    """A function that checks each lane's address, then calls `touch(b, lane, pointer, extra)`.
 
-    Called with (addresses, lanes, site number, *extra); false when an address was wrong.
+    Its arguments: context, worker, slot, local, window, addresses, lanes, instruction, *extra.
+    False when an address was wrong; the worker then holds the error.
     """
-    local_bytes = e.program.local_bytes
 
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, site, table, lanes, number = args[:8]
         flags = b.integer("i64", 1 if writes else 0)
-        check = _check(b, a.space, local_bytes)
-        quick = _quick(b, a.space, local_bytes, nbytes, args)
+        check = _check(b, space, local_bytes)
+        quick = quick_check(b, space, local_bytes, nbytes, args)
 
         def lane_body(lane: Val) -> None:
             address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
@@ -256,8 +257,20 @@ def checked_lanes(
         each_lane(b, lanes, lane_body)
         return b.integer("i1", 1)
 
-    kinds = [_P, _P, _P, _P, _P, _P, _I32, _I64, *extra]
-    fn = e.b.helper(name, kinds, ("i1", 0), body)
+    return outer.helper(name, [_P, _P, _P, _P, _P, _P, _I32, _I64, *extra], ("i1", 0), body)
+
+
+def checked_lanes(
+    e: WarpEmitter,
+    name: str,
+    a: Address,
+    nbytes: int,
+    writes: bool,
+    extra: list[tuple[str, int]],
+    touch: Callable[[Builder, Val, Val, list[Val]], None],
+) -> Callable[..., Val]:
+    """`lane_helper` for an access of the warp: called with (addresses, lanes, site, *extra)."""
+    fn = lane_helper(e.b, name, a.space, e.program.local_bytes, nbytes, writes, extra, touch)
 
     def call(addresses: Val, lanes: Val, site: int, *more: Val) -> Val:
         window = e.b.at(e.sites, 16 * site)

@@ -15,7 +15,12 @@ from weft import cache
 PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
 
-OPTIONS = ("-pre-RA-sched=linearize", "-enable-misched=false")
+OPTIONS = (
+    "-pre-RA-sched=linearize",
+    "-enable-misched=false",
+    "-instcombine-code-sinking=false",
+    "-disable-machine-sink",
+)
 """Very wide vectors make the list schedulers quadratic; the host reorders by itself."""
 
 

@@ -127,6 +127,21 @@ def _and(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     return vector(top)
 
 
+def _multiple(f: Form) -> int:
+    """log2 of a power of two that divides every lane."""
+    return min(f.align, *(trailing_zeros(x) for x in f.off))
+
+
+def adds_bits(fs: Sequence[Form]) -> bool:
+    """No bit can be set on both sides, so that `or` and `xor` are additions."""
+    a, b = fs
+    if not (a.is_scalar and b.is_scalar):
+        return False
+    return (b.top is not None and b.top < 1 << _multiple(a)) or (
+        a.top is not None and a.top < 1 << _multiple(b)
+    )
+
+
 def _or_xor(fs: Sequence[Form], bits: int, xor: bool) -> Form:
     a, b = fs
     tops = _tops(fs)
@@ -139,10 +154,9 @@ def _or_xor(fs: Sequence[Form], bits: int, xor: bool) -> Form:
         return affine(off, min(a.align, trailing_zeros(b.const)), top)
     if a.kind == b.kind == UNIFORM:
         return affine(ZERO, min(a.align, b.align), top)
-    if not xor and a.kind == AFFINE and b.kind == UNIFORM and b.top is not None:
-        # the compiler writes `or` for an addition whose bits cannot meet
-        if b.top < 1 << min(a.align, *(trailing_zeros(x) for x in a.off)):
-            return affine(a.off, 0, top)
+    if adds_bits(fs):
+        off = tuple(x + y for x, y in zip(a.off, b.off, strict=True))
+        return affine(off, min(a.align, b.align), top)
     return vector(top)
 
 

@@ -11,6 +11,7 @@ from weft.device.sim.special import Shape, special_form
 from weft.errors import PtxError, UnsupportedInstruction
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import EXIT, Graph
+from weft.ptx.link import link
 from weft.ptx.model import (
     FloatImm,
     Function,
@@ -27,6 +28,7 @@ from weft.ptx.model import (
     Sym,
     Vec,
 )
+from weft.ptx.normalise import normalise
 
 CARRY = "%cc"
 SYNCS = frozenset({"bar", "barrier", "vote", "shfl", "match", "redux", "mma", "wmma", "ldmatrix"})
@@ -224,8 +226,6 @@ def _load(ins: Instruction, fs: list[Form]) -> Form:
     return _address_only(ins, fs)
 
 
-WARP_FORMS = {
-    "ld": _load,
 def _of_group(ins: Instruction, fs: list[Form]) -> Form:
     """One answer for all lanes, if they all name the same group."""
     grouped = "sync" in ins.parts
@@ -246,6 +246,8 @@ def _waited(ins: Instruction, fs: list[Form]) -> Form:
     return UNKNOWN if tests and all(f.kind == UNIFORM for f in fs) else vector()
 
 
+WARP_FORMS = {
+    "ld": _load,
     "ldu": _load,
     "cvta": _same,
     "vote": _of_group,
@@ -261,7 +263,8 @@ def _waited(ins: Instruction, fs: list[Form]) -> Form:
 
 # ---- building --------------------------------------------------------------------------------
 def prepare(module: Module, function: Function, shape: Shape) -> Program:
-    """Decode, build the graph, and run the analyses to their fixed point."""
+    """Link, decode, build the graph, and run the analyses to their fixed point."""
+    function = normalise(link(module, function), is_block_barrier)
     program = Program(module, function, shape)
     _place_variables(program)
     _decode(program)
@@ -517,11 +520,11 @@ def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
         return True
     if ins.parts[0] == "mov" and isinstance(ins.operands[0], Reg):
         return _raw_operand(ins.operands[1], raw)
+    if ins.parts[0] == "shfl":
+        return _raw_operand(ins.operands[1], raw)
     if ins.parts[0] == "selp":
         return all(_raw_operand(o, raw) for o in ins.operands[1:3])
     return False
-    if ins.parts[0] == "shfl":
-        return _raw_operand(ins.operands[1], raw)
 
 
 def _raw_operand(operand: Operand, raw: set[str]) -> bool:

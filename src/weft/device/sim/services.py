@@ -1,26 +1,253 @@
-"""Host services for running kernels: printf, assert, malloc and free."""
+"""Host services for running kernels: printf, assert, malloc and free.
+
+Compiled code calls `Services.address` (see `host_calls` for the signature), from whatever thread
+runs it. A service that fails ends the launch: the exception is kept in `failed`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.device.sim.heap import Heap
+from weft.device.sim.host_calls import NUMBERS
+from weft.device.sim.layout import Context, Fault, Slot
+from weft.device.sim.printf import Arguments, render
+from weft.device.sim.special import Shape
+from weft.errors import AssertFailed, DeviceError, IllegalAddress
+from weft.ptx.link import NOT_A_FUNCTION, STACK_BYTES, STACK_FULL
+
+if TYPE_CHECKING:
+    from weft.device.sim.arena import Arena
+
+HEAP_BYTES = 8 << 20
+"""For device malloc, as CUDA's own default."""
+
+_SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
+    ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
+)  # fmt: skip
+_NAMES = {number: name for name, number in NUMBERS.items()}
+
+
+@dataclass(slots=True)
+class Launch:
+    """A launch that is under way."""
+
+    arena: Arena
+    block: Shape
+    table: NDArray[np.int64]
+    count: int
+    rows: dict[int, int] = field(default_factory=dict)
+    unused: list[int] = field(default_factory=list)
+    failed: BaseException | None = None
+
+    def add(self, address: int, size: int) -> None:
+        """Compiled code may touch these bytes; the size last, since others read at any time."""
+        row = self.unused.pop() if self.unused else self.count
+        self.table[row] = (address, 0, 1, 0)
+        self.table[row, 1] = size
+        self.rows[address] = row
+        if row == self.count:
+            self.count += 1
+            self.arena.context[Context.TABLE_COUNT // 8] = self.count
+
+    def remove(self, address: int) -> None:
+        """No longer; accesses that remember the place look it up again."""
+        row = self.rows.pop(address)
+        self.table[row, 1] = 0
+        self.unused.append(row)
+        for worker in self.arena.workers:
+            worker.sites[1::2] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One lane that asks for a service."""
+
+    launch: Launch
+    slot: int
+    thread: int
+    local: int
+    local_bytes: int
+    values: list[int]
+
+    def window(self, address: int) -> int:
+        """How many bytes from `address` on belong to the kernel; 0 for none."""
+        table = self.launch.table[: self.launch.count]
+        held = (table[:, 0] <= address) & (address < table[:, 0] + table[:, 1])
+        windows = [(int(a), int(n)) for a, n, _, _ in table[held]]
+        shared = (ctypes.c_int64 * 2).from_address(self.slot + Slot.SHARED)
+        context = self.launch.arena.context
+        params = (int(context[x // 8]) for x in (Context.PARAMS, Context.PARAM_BYTES))
+        windows += [(shared[0], shared[1]), (self.local, self.local_bytes), tuple(params)]
+        return max((a + n - address for a, n in windows if a <= address < a + n), default=0)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the kernel's memory."""
+        if self.window(address) < size:
+            raise _illegal(f"a service read {size} bytes that are not the kernel's", address)
+        return ctypes.string_at(address, size)
+
+    def string(self, address: int, limit: int | None = None) -> bytes:
+        """A C string of the kernel's memory, of at most `limit` bytes."""
+        room = self.window(address)
+        if room == 0:
+            raise _illegal("a string is not in the kernel's memory", address)
+        text = ctypes.string_at(address, room if limit is None else min(room, limit))
+        if b"\0" not in text and limit != len(text):
+            raise _illegal("a string does not end inside its memory", address)
+        return text.partition(b"\0")[0]
+
+    def text(self, address: int) -> str:
+        return self.string(address).decode(errors="replace")
+
+    @property
+    def place(self) -> str:
+        """Block and thread, for a person."""
+        at = (ctypes.c_int32 * 3).from_address(self.slot + Slot.BLOCK_X)
+        x, y, _ = self.launch.block
+        n = self.thread
+        return f"block {tuple(at)}, thread {(n % x, n // x % y, n // (x * y))}"
+
+
+def _illegal(what: str, address: int) -> IllegalAddress:
+    error = IllegalAddress(
+        what,
+        got=f"address {address & (2**64 - 1):#x}",
+        allowed="arrays of this launch, the module's variables, shared and local memory",
+    )
+    error.address = address & (2**64 - 1)
+    return error
+
 
 class Services:
-    """Interface the launcher uses (being replaced by the real one)."""
+    """The services of one loaded module; its launches may overlap."""
 
-    failed: BaseException | None = None
-    address: int = 0
+    def __init__(self, stdout: TextIO | None = None, heap_bytes: int = HEAP_BYTES) -> None:
+        self.stdout = stdout
+        self.heap = Heap(heap_bytes)
+        self._callback = _SIGNATURE(self._serve)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._lock = threading.RLock()
+        self._launches: dict[int, Launch] = {}
+        self._mine = threading.local()
+        self._tables: list[NDArray[np.int64]] = []
+        self._handlers: dict[str, Callable[[Caller], int]] = {
+            "vprintf": self._printf, "__assertfail": self._assert, "malloc": self._malloc,
+            "free": self._free, STACK_FULL: self._stack_full, NOT_A_FUNCTION: self._not_a_function,
+        }  # fmt: skip
 
+    # ---- for the launcher -------------------------------------------------------------------
     def table(self, rows: Sequence[tuple[int, int, int, int]]) -> NDArray[np.int64]:
         """The allocation table of a launch: 32-byte rows, with room for device malloc."""
-        return np.array(rows, np.int64)
+        self._finish()
+        with self._lock:
+            room = len(rows) + self.heap.most
+            fitting = [t for t in self._tables if len(t) >= room]
+            self._tables = [t for t in self._tables if len(t) >= room][1:]
+        table = fitting[0] if fitting else np.empty((room + 64, 4), np.int64)
+        table[: len(rows)] = rows
+        self._mine.rows = len(rows)
+        return table
 
-    def begin(self, arena: object, compiled: object, block: object, table: object) -> None:
-        """A launch starts."""
-        self.failed = None
+    def begin(
+        self, arena: Arena, compiled: object, block: Shape, table: NDArray[np.int64]
+    ) -> None:
+        """A launch starts; what earlier ones allocated is there."""
+        launch = Launch(arena, block, table, self._mine.rows)
+        with self._lock:
+            for address, size in self.heap.live.items():
+                launch.add(address, size)
+            self._launches[arena.context.ctypes.data] = launch
+        self._mine.launch = launch
 
     def end(self) -> None:
         """A launch has ended well."""
+        self._finish()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended the launch that this thread began last."""
+        launch: Launch | None = getattr(self._mine, "launch", None)
+        return launch.failed if launch is not None else None
+
+    def _finish(self) -> None:
+        launch: Launch | None = getattr(self._mine, "launch", None)
+        if launch is not None:
+            with self._lock:
+                self._launches.pop(launch.arena.context.ctypes.data, None)
+                self._tables.append(launch.table)
+            self._mine.launch = None
+
+    # ---- for compiled code ------------------------------------------------------------------
+    def _serve(
+        self, number: int, context: int, worker: int, slot: int, warp: int, lanes: int,
+        local: int | None, local_bytes: int, values: int,
+    ) -> int:  # fmt: skip
+        launch = self._launches[context]
+        data = (ctypes.c_int64 * 256).from_address(values)
+        handler = self._handlers[_NAMES[number]]
+        for lane in (i for i in range(32) if lanes >> i & 1):
+            start = (local or 0) + lane * local_bytes
+            given = [data[32 * i + lane] for i in range(8)]
+            caller = Caller(launch, slot, 32 * warp + lane, start, local_bytes, given)
+            try:
+                with self._lock:
+                    data[lane] = handler(caller)
+            except BaseException as error:  # an exception cannot pass through compiled code
+                launch.failed = launch.failed or error
+                code = Fault.ASSERT if isinstance(error, AssertFailed) else Fault.HOST
+                return code | lane << 8
+        return 0
+
+    def _printf(self, caller: Caller) -> int:
+        form, buffer = caller.values[:2]
+        arguments = Arguments(buffer, caller.read)
+        text = render(caller.string(form), arguments, caller.string)
+        (self.stdout or sys.stdout).write(text.decode(errors="replace"))
+        return arguments.count
+
+    def _assert(self, caller: Caller) -> int:
+        message, file, line, function, _ = caller.values[:5]
+        raise AssertFailed(
+            f"assertion `{caller.text(message)}` failed in {caller.text(function)}",
+            where=f"{caller.text(file)}:{line & 0xFFFFFFFF}",
+            got=caller.place,
+        )
+
+    def _malloc(self, caller: Caller) -> int:
+        size = caller.values[0]
+        address = self.heap.malloc(size)
+        if address:
+            for launch in self._launches.values():
+                launch.add(address, size)
+        return address
+
+    def _free(self, caller: Caller) -> int:
+        address = caller.values[0]
+        if address:
+            self.heap.free(address)
+            for launch in self._launches.values():
+                launch.remove(address)
+        return 0
+
+    def _stack_full(self, caller: Caller) -> int:
+        raise DeviceError(
+            "the call stack of a thread is full",
+            got=caller.place,
+            allowed=f"{STACK_BYTES} bytes a thread",
+            next="look for a recursion that does not end, or write it as a loop",
+        )
+
+    def _not_a_function(self, caller: Caller) -> int:
+        error = _illegal("a call through a pointer that is not a function", caller.values[0])
+        error.allowed = ""
+        raise error

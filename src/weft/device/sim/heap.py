@@ -1,0 +1,63 @@
+"""Device `malloc` and `free`: one block of host memory, shared out first fit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+
+from weft.errors import DeviceError
+
+ALIGN = 16
+GAP = 16
+"""Bytes between allocations that belong to none, so that running past an end is noticed."""
+
+
+class Heap:
+    """What kernels of a module have allocated; it lives from launch to launch."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.live: dict[int, int] = {}
+        self._block = np.empty(0, np.uint8)
+        self._free: list[tuple[int, int]] = []
+
+    @property
+    def most(self) -> int:
+        """As many allocations as can ever be live at once."""
+        return self.nbytes // (ALIGN + GAP)
+
+    def malloc(self, size: int) -> int:
+        """An address, or 0 when there is no room."""
+        need = -(-size // ALIGN) * ALIGN + GAP
+        if size <= 0 or need > self.nbytes:
+            return 0
+        if not self._block.size:
+            self._block = np.empty(self.nbytes + ALIGN, np.uint8)
+            self._free = [(-(-self._block.ctypes.data // ALIGN) * ALIGN, self.nbytes)]
+        for i, (start, room) in enumerate(self._free):
+            if room >= need:
+                self._free[i : i + 1] = [(start + need, room - need)] if room > need else []
+                self.live[start] = size
+                return start
+        return 0
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back; a pointer that is none is an error."""
+        size = self.live.pop(address, None)
+        if size is None:
+            raise DeviceError(
+                "free of a pointer that is not a live allocation",
+                got=f"{address:#x}",
+                allowed="what the device's malloc or new returned, once",
+                next="look for a second free, or for a pointer into the middle of an allocation",
+            )
+        start, room = address, -(-size // ALIGN) * ALIGN + GAP
+        i = bisect_left(self._free, (start, 0))
+        if i < len(self._free) and self._free[i][0] == start + room:
+            room += self._free.pop(i)[1]
+        if i and sum(self._free[i - 1]) == start:
+            i -= 1
+            start, before = self._free.pop(i)
+            room += before
+        self._free.insert(i, (start, room))

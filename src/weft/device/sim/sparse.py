@@ -1,0 +1,177 @@
+"""Loads and stores at addresses known only at run time, one element a lane.
+
+Most such accesses still have structure (rows of a tile, quotients and remainders of an index):
+when every four lanes in a row touch neighbours, eight short vectors do it; otherwise it goes lane
+by lane. Either way each address is checked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim import helpers
+from weft.device.sim.address import Address
+from weft.device.sim.layout import Worker
+from weft.device.sim.wide import Wide
+from weft.ir import BITS, Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit import WarpEmitter
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_HEAD = [_P, _P, _P, _P, _P, _I64, _I64, _I32, _I64]
+"""context, worker, slot, local, window, base, scale, lanes, instruction"""
+GROUP = 4
+
+
+def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
+    """One element a lane."""
+    w = _wide(e, a)
+    size = BITS[ty] // 8
+    kind = _kind(w)
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        def grouped(pointers: list[Val]) -> Val:
+            return b.concat([b.load(ty, GROUP, p, size) for p in pointers])
+
+        def single() -> Val:
+            data = b.array("i64", 64)
+            _lane_by_lane(b, e, a, w, args, size, data, store=False)
+            return b.load(ty, 32, data, 8)
+
+        return _either(b, a, e, w, args, size, grouped, single)
+
+    fn = e.b.helper(f"sparse_load_{a.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body)
+    out = fn(*_head(e, w, lanes, site), w.lanes())
+    _abort_on_error(e)
+    return out
+
+
+def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None:
+    """One element a lane, in lane order."""
+    w = _wide(e, a)
+    size = value.bits // 8
+    kind = _kind(w)
+
+    def body(b: Builder, args: list[Val]) -> None:
+        v = args[-1]
+
+        def grouped(pointers: list[Val]) -> Val:
+            for i, p in enumerate(pointers):
+                part = b.shuffle(v, range(GROUP * i, GROUP * i + GROUP))
+                b.store(part, p, size)
+            return b.integer("i1", 1)
+
+        def single() -> Val:
+            data = b.array("i64", 64)
+            b.store(v, data, 8)
+            _lane_by_lane(b, e, a, w, args, size, data, store=True)
+            return b.integer("i1", 1)
+
+        _either(b, a, e, w, args, size, grouped, single)
+
+    kinds = [*_HEAD, (w.index.ty, 32), (value.ty, 32)]
+    fn = e.b.helper(f"sparse_store_{a.space}_{value.ty}_{kind}", kinds, None, body)
+    fn(*_head(e, w, lanes, site), w.lanes(), value)
+    _abort_on_error(e)
+
+
+def _wide(e: WarpEmitter, a: Address) -> Wide:
+    if a.wide is not None:
+        return a.wide
+    assert a.exact is not None
+    return Wide(e.b.integer("i64", 0), e.b.splat(a.exact, 32), (0,) * 32, 1, False)
+
+
+def _kind(w: Wide) -> str:
+    return f"{w.index.ty}{'s' if w.signed else 'u'}{w.scale}"
+
+
+def _head(e: WarpEmitter, w: Wide, lanes: Val, site: int) -> list[Val]:
+    b = e.b
+    window = b.at(e.sites, 16 * site)
+    return [
+        e.context, e.worker, e.slot, e.local, window, w.base, b.integer("i64", w.scale), lanes,
+        b.integer("i64", e.ins.index),
+    ]  # fmt: skip
+
+
+def _abort_on_error(e: WarpEmitter) -> None:
+    error = e.b.load("i64", 0, e.b.at(e.worker, Worker.ERROR), 8)
+    e.abort_unless(error.eq(0))
+
+
+def _widen(v: Val, w: Wide) -> Val:
+    if v.ty == "i64":
+        return v
+    return v.sext("i64") if w.signed else v.zext("i64")
+
+
+def _either(
+    b: Builder,
+    a: Address,
+    e: WarpEmitter,
+    w: Wide,
+    args: list[Val],
+    size: int,
+    grouped: Callable[[list[Val]], Val],
+    single: Callable[[], Val],
+) -> Val:
+    """By fours where the index vector allows it, else lane by lane."""
+    base, scale, lanes = args[5], args[6], args[7]
+    index = args[9]
+    if size % w.scale or w.scale > size or w.scale <= 0:
+        return single()
+    step = size // w.scale
+    leaders = b.shuffle(index, [i // GROUP * GROUP for i in range(32)])
+    expected = leaders + b.lanes(index.ty, [i % GROUP * step for i in range(32)])
+    regular = b.all(index.eq(expected)) & lanes.eq(-1)
+    try_it, fits, slow, end = (b.label(x) for x in ("regular", "fits", "slow", "end"))
+    b.branch(regular, try_it, slow)
+    b.place(try_it)
+    inside = helpers.quick_check(b, a.space, e.program.local_bytes, size, args)
+    ok: Val | None = None
+    pointers = []
+    for i in range(0, 32, GROUP):
+        for j in (i, i + GROUP - 1):
+            address = _widen(b.extract(index, j), w) * scale + base
+            lane = b.integer("i32", j)
+            good = inside(address, lane) & (address & (size - 1)).eq(0)
+            ok = good if ok is None else ok & good
+            if j == i:
+                pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
+    assert ok is not None
+    b.branch(ok, fits, slow)
+    b.place(fits)
+    x = grouped(pointers)
+    from_x = b.block
+    b.jump(end)
+    b.place(slow)
+    y = single()
+    from_y = b.block
+    b.jump(end)
+    b.place(end)
+    return b.phi(x.ty, x.n, [(x, from_x), (y, from_y)])
+
+
+def _lane_by_lane(
+    b: Builder, e: WarpEmitter, a: Address, w: Wide, args: list[Val], size: int, data: Val,
+    *, store: bool,
+) -> None:  # fmt: skip
+    base, scale, lanes, number = args[5:9]
+    table = b.array("i64", 32)
+    b.store(_widen(args[9], w) * scale + base, table, 64)
+
+    def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+        at = x.at(extra[0], lane.zext("i64") * size)
+        if store:
+            x.store(x.load(f"i{8 * size}", 0, at, size), p, 1)
+        else:
+            x.store(x.load(f"i{8 * size}", 0, p, 1), at, size)
+
+    verb = "store" if store else "load"
+    fn = helpers.lane_helper(
+        b, f"{verb}_{a.space}_{size}x1", a.space, e.program.local_bytes, size, store, [_P], touch
+    )
+    fn(*args[:5], table, lanes, number, data)
