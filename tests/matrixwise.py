@@ -23,6 +23,8 @@ from weft.ir.tensor_layout import (
     quad_pair_layout,
     shape_of,
 )
+from weft.ir.tensor_operand import Step
+from weft.ir.tensor_step import call_step
 from weft.ptx.isa import llvm_type, lookup
 from weft.ptx.model import Instruction, Operand, Reg
 
@@ -133,6 +135,33 @@ def run(
     out = np.zeros(len(kind.layout("d")) // packed(kind.words["d"]) * 32, _word(kind.words["d"]))
     fn(*[x.ctypes.data for x in (out, *regs)])
     return unpack(kind, out, c.shape)
+
+
+@cache
+def _compiled_step(step: Step) -> tuple[Any, object]:
+    module, fn = IrModule(), Function("run", [], "void", "#0")
+    b = Builder(module, fn)
+    fn.params = [Val(b, "ptr", 0, f"%{m}") for m in "abcd"]
+    call_step(b, step, *fn.params)
+    b.emit("ret void")
+    module.functions["run"] = fn.text().replace("define internal", "define")
+    return compile_ir(module.text(), "run", 4)
+
+
+def run_step(step: Step, a: np.ndarray, bt: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """D of one step on bit patterns A [m,k], B transposed [8,k], C [m,8]."""
+
+    def blocks(x: np.ndarray) -> np.ndarray:
+        rows = x.reshape(len(x), step.runs.count, step.runs.width)
+        return np.ascontiguousarray(rows.transpose(1, 0, 2))
+
+    half = step.accumulator == "f16"
+    split = c if half else c.reshape(-1, 8, 4, 2).transpose(0, 3, 1, 2)
+    regs = [blocks(a), blocks(bt), np.ascontiguousarray(split)]
+    d = np.zeros_like(regs[2])
+    fn, _ = _compiled_step(step)
+    fn(*[x.ctypes.data for x in (*regs, d)])
+    return d if half else d.transpose(0, 2, 3, 1).reshape(c.shape)
 
 
 def _word(kind: str) -> type[np.unsignedinteger[Any]]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from matrixwise import Kind, run
+from matrixwise import Kind, run, run_step
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, quad_pair_layout, shape_of
+from weft.ir.tensor_operand import Step
 from weft.ptx.isa import lookup
 
 GOLDEN = Path(__file__).parent / "golden" / "hardware"
@@ -84,6 +85,28 @@ def test_recorded(kind: str) -> None:
             got = run(RECORDED[kind], a[tile], b[tile].T, c[tile])
             wrong = np.argwhere(got != d[tile])
             assert wrong.size == 0, f"{key} tile {tile}: {len(wrong)} wrong, first at {wrong[0]}"
+
+
+WARPGROUP = {
+    "wg_f16_f32": Step("f16", "f32", 16, 16),
+    "wg_f16_f16": Step("f16", "f16", 16, 16),
+    "wg_bf16_f32": Step("bf16", "f32", 16, 16),
+    "wg_tf32_f32": Step("tf32", "f32", 16, 8),
+    "wg_e4m3_f32": Step("e4m3", "f32", 16, 32, fraction=13, out_mantissa=13),
+    "wg_e4m3_f16": Step("e4m3", "f16", 16, 32, fraction=13, out_mantissa=13),
+    "wg_e5m2_f32": Step("e5m2", "f32", 16, 32, fraction=13, out_mantissa=13),
+    "wg_e5m2_f16": Step("e5m2", "f16", 16, 32, fraction=13, out_mantissa=13),
+}
+"""The step of each recorded wgmma; on fp8 its adder is narrower."""
+
+
+@pytest.mark.parametrize("kind", WARPGROUP)
+def test_recorded_warpgroup_steps(kind: str) -> None:
+    for key in (k[:-1] for k in SAMPLES.files if k.startswith(kind + ":") and k.endswith(":A")):
+        a, b, c, d = (SAMPLES[key + m] for m in "ABCD")
+        for tile in range(len(a)):
+            got = run_step(WARPGROUP[kind], a[tile], b[tile], c[tile])
+            assert (got == d[tile]).all(), f"{key} tile {tile}"
 
 
 @pytest.mark.parametrize("opcode", [k[:-2] for k in FORMS.files if k.endswith(":A")])

@@ -181,5 +181,9 @@ def _fp8(
 def _halves(b: Builder, v: Val, kind: str, low: bool) -> Val:
     """Two of the four fp8 numbers of a register as a pair of f16."""
     picks = [4 * (i // 2) + i % 2 + (0 if low else 2) for i in range(64)]
-    numbers = b.shuffle(b.view(v, "i8", 128), picks)
-    return b.view(fp8_to_half(b, numbers, FORMATS[kind]), "i32", 32)
+
+    def convert(b: Builder, v: Val) -> Val:
+        numbers = b.shuffle(b.view(v, "i8", 128), picks)
+        return b.view(fp8_to_half(b, numbers, FORMATS[kind]), "i32", 32)
+
+    return b.lanewise(f"tensor.{kind}.{'low' if low else 'high'}", [v], "i32", convert)

@@ -138,36 +138,45 @@ def call_bits(b: Builder, step: BitStep, a: Val, bt: Val, c: Val, d: Val) -> Non
 
 def call_double(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
     """Calls the step's function on four fragments in memory."""
-
-    def body(b: Builder, ps: list[Val]) -> None:
-        a, bt, c, d = ps
-        columns = b.array("double", step.depth * N)
-        for k, x in enumerate(load_columns(b, bt, step.runs)):
-            b.store(b.reinterpret(x, "double"), b.at(columns, k * N * 8), 16)
-        with b.loop(step.rows) as m:
-            acc = load_accumulator(b, "double", c, m)
-            runs = load_rows(b, a, m, step.rows, step.runs)
-            terms = [
-                (x, b.load("double", N, b.at(columns, k * N * 8), 16))
-                for k, x in enumerate(splats(b, [b.reinterpret(v, "double") for v in runs]))
-            ]
-            store_accumulator(b, _chain(b, step.mode, terms, acc), d, m)
-
-    b.helper(step.name, [("ptr", 0)] * 4, None, body)(a, bt, c, d)
+    body = _plain_chains if step.mode == "rn" else _exact_chains
+    fn = b.helper(step.name, [("ptr", 0)] * 4, None, lambda inner, ps: body(inner, step, *ps))
+    fn(a, bt, c, d)
 
 
-def _chain(b: Builder, mode: str, terms: list[tuple[Val, Val]], acc: Val) -> Val:
-    """The FMAs one after another; a NaN at the end means one on the way, so look again then."""
+def _store_columns(b: Builder, step: DoubleStep, bt: Val) -> Val:
+    columns = b.array("double", step.depth * N)
+    for k, x in enumerate(load_columns(b, bt, step.runs)):
+        b.store(b.reinterpret(x, "double"), b.at(columns, k * N * 8), 16)
+    return columns
 
-    def exactly() -> Val:
-        out = acc
-        for x, y in terms:
-            out = rounded(b, "fma", [x, y, out], mode)
-        return out
 
-    if mode != "rn":
-        return exactly()
-    result = acc
-    for x, y in terms:
-        result = b.fma(x, y, result)
-    return b.choose(b.any(b.is_nan(result)), exactly, lambda: result)
+def _plain_chains(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
+    """The processor's FMAs; a NaN at the end means one on the way, and that its bits are wrong."""
+    columns, odd = _store_columns(b, step, bt), b.alloca("i1", N)
+    b.store(b.zero("i1", N), odd)
+    with b.loop(step.rows) as m:
+        acc = load_accumulator(b, "double", c, m)
+        runs = load_rows(b, a, m, step.rows, step.runs)
+        for k, x in enumerate(splats(b, [b.reinterpret(v, "double") for v in runs])):
+            acc = b.fma(x, b.load("double", N, b.at(columns, k * N * 8), 16), acc)
+        b.store(b.load("i1", N, odd) | b.is_nan(acc), odd)
+        store_accumulator(b, acc, d, m)
+    with b.when(b.any(b.load("i1", N, odd)), rare=True):
+        name, params = step.name + ".nan", [("ptr", 0)] * 4
+        again = b.helper(
+            name, params, None, lambda inner, ps: _exact_chains(inner, step, *ps), attrs="#2"
+        )
+        again(a, bt, c, d)
+
+
+def _exact_chains(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
+    """FMAs in any rounding mode and with the hardware's NaNs, one by one."""
+    columns, acc = _store_columns(b, step, bt), b.alloca("double", N, 16)
+    with b.loop(step.rows) as m:
+        b.store(load_accumulator(b, "double", c, m), acc, 16)
+        with b.loop(step.depth) as k:
+            index = ((k >> 2) * step.rows + m) * 4 + (k & 3)
+            x = b.splat(b.load("double", 0, b.at(a, (index * 8).zext("i64"))), N)
+            y = b.load("double", N, b.at(columns, (k * (N * 8)).zext("i64")), 16)
+            b.store(rounded(b, "fma", [x, y, b.load("double", N, acc, 16)], step.mode), acc, 16)
+        store_accumulator(b, b.load("double", N, acc, 16), d, m)
