@@ -186,11 +186,10 @@ def _weigh(module: Module, graph: CallGraph, root: str) -> None:
             work.pop()
             continue
         inner = [g for g in graph.callees[name] if g not in graph.recursive]
-        missing = [g for g in inner if g not in graph.weight and name not in graph.recursive]
+        missing = [g for g in inner if g not in graph.weight]
         if missing:
             work += missing
             continue
         own = len(module.functions[name].body)
-        copies = [graph.weight[g] for g in inner if g in graph.weight and graph.copied(g)]
-        graph.weight[name] = own + sum(copies)
+        graph.weight[name] = own + sum(graph.weight[g] for g in inner if graph.copied(g))
         work.pop()

@@ -1,10 +1,397 @@
-"""Functions of a module."""
+"""A kernel and all the functions it calls, as one body.
+
+A call becomes control flow: the arguments are copied into the callee's registers, the number of
+the return site into its return register, and its `ret` becomes a branch over its return sites. So
+barriers, divergence and indirect calls need nothing else. A small function is copied to each of
+its call sites; recursive ones are there once, and keep what is live across a call, and their local
+variables, in frames on a stack in local memory.
+"""
 
 from __future__ import annotations
 
-from weft.ptx.model import Module
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.errors import PtxError
+from weft.ptx.arguments import Lowered, lower
+from weft.ptx.callgraph import SERVICES, call_graph, function_ids, targets
+from weft.ptx.model import (
+    SIZES,
+    Call,
+    Function,
+    Imm,
+    Instruction,
+    Label,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Param,
+    Reg,
+    Sink,
+    Sym,
+    Variable,
+    Vec,
+)
+
+STACK_BYTES = 16 << 10
+"""Of each thread, for the frames of recursive functions; a GPU's own default is 1 KiB."""
+
+STACK, POINTER, LIMIT, TEST = "stack:", "stack:pointer", "stack:limit", "call:test"
+RETURN = "return:"
+STACK_FULL, NOT_A_FUNCTION = "stack:full", "call:unknown"
+"""Calls of the host that end the launch: no C identifier has a colon."""
 
 
-def function_ids(module: Module) -> dict[str, int]:
-    """Numbers that stand for the addresses of functions."""
-    return {name: i + 1 for i, name in enumerate(module.functions)}
+@dataclass(slots=True)
+class Instance:
+    """One copy of a function in the body."""
+
+    code: Lowered
+    prefix: str
+    shared: bool
+    sites: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.code.function.name
+
+
+@dataclass(slots=True)
+class Frame:
+    """A recursive function's place on the stack: local variables, then what a call saves."""
+
+    offsets: dict[str, int]
+    saves: dict[int, list[tuple[str, int]]]
+    size: int
+
+
+def link(module: Module, entry: Function) -> Function:
+    """`entry` with everything it calls; itself when it calls nothing and takes no address."""
+    ids = function_ids(module)
+    if not entry.calls and not ids:
+        return entry
+    return _Linker(module, entry, ids).run()
+
+
+class _Linker:
+    def __init__(self, module: Module, entry: Function, ids: dict[str, int]) -> None:
+        self.module, self.entry, self.ids = module, entry, ids
+        self.graph = call_graph(module, entry, ids)
+        self.lowered: dict[str, Lowered] = {}
+        self.frames: dict[str, Frame] = {}
+        self.shared: dict[str, Instance] = {}
+        self.queue: list[Instance] = []
+        self.copies = self.labels = 0
+        self.out = replace(entry, registers={}, variables={}, body=[], calls={}, branch_targets={})
+        self.at = Instruction("", ("",), (), None, False, 0, "", None)
+
+    def run(self) -> Function:
+        root = Instance(self._lowered(self.entry.name), "", False)
+        self._emit(root)
+        while self.queue:
+            self._emit(self.queue.pop(0))
+        for instance in self.shared.values():
+            self.out.branch_targets[f"{instance.prefix}returns"] = tuple(instance.sites)
+        for i, ins in enumerate(x for x in self.out.body if not isinstance(x, Label)):
+            ins.index = i
+        return self.out
+
+    # ---- functions --------------------------------------------------------------------------
+    def _lowered(self, name: str) -> Lowered:
+        if name not in self.lowered:
+            code = self.lowered[name] = lower(self.module.functions[name])
+            if name in self.graph.recursive:
+                self.frames[name] = _frame(code)
+        return self.lowered[name]
+
+    def _instance(self, name: str) -> Instance:
+        code = self._lowered(name)
+        if self.graph.copied(name):
+            self.copies += 1
+            fresh = Instance(code, f"{name}:{self.copies}:", False)
+            self.queue.append(fresh)
+            return fresh
+        if name not in self.shared:
+            self.shared[name] = Instance(code, f"{name}:", True)
+            self.queue.append(self.shared[name])
+        return self.shared[name]
+
+    def _start_stack(self) -> None:
+        self.out.variables[STACK] = Variable(STACK, "local", "b8", 16, STACK_BYTES)
+        self.out.registers.update({POINTER: "b64", LIMIT: "b64", TEST: "pred"})
+        self._add("mov.u64", Reg(POINTER), Sym(STACK))
+
+    def _emit(self, me: Instance) -> None:
+        self._declare(me)
+        self.at = next((x for x in me.code.body if isinstance(x, Instruction)), self.at)
+        if me.prefix:
+            self.out.body.append(Label(f"{me.prefix}entry"))
+        if me.name in self.frames:
+            self._check_stack(me)
+        elif not me.prefix and self.graph.recursive:
+            self._start_stack()
+        for item in me.code.body:
+            if isinstance(item, Label):
+                self.out.body.append(Label(me.prefix + item.name))
+                continue
+            self.at = item
+            if item.parts[0] == "call":
+                self._call(me, me.code.calls[item.index])
+            elif item.parts[0] == "ret" and me.prefix:
+                self._return(me)
+            else:
+                self._copy(me, item)
+        if me.prefix:
+            self._return(me)
+        else:
+            self._add("ret")
+
+    def _declare(self, me: Instance) -> None:
+        registers = {me.prefix + n: t for n, t in me.code.registers.items()}
+        self.out.registers.update(registers)
+        if me.shared:
+            self.out.registers[me.prefix + RETURN] = "b32"
+        if me.name not in self.frames:
+            for name, (size, align) in me.code.locals.items():
+                at = self._variable(me, name)
+                self.out.variables[at] = Variable(at, "local", "b8", align, size)
+        for name, variable in me.code.others.items():
+            at = self._variable(me, name)
+            self.out.variables[at] = replace(variable, name=at)
+        for name, labels in me.code.function.branch_targets.items():
+            self.out.branch_targets[me.prefix + name] = tuple(me.prefix + x for x in labels)
+
+    def _variable(self, me: Instance, name: str) -> str:
+        """Copies of a function share its variables: no two of them are active in one thread."""
+        return f"{me.name}:{name}" if me.prefix else name
+
+    def _return(self, me: Instance) -> None:
+        if me.shared:
+            self._add("brx.idx", Reg(me.prefix + RETURN), Sym(f"{me.prefix}returns"))
+        else:
+            self._add("bra", Sym(me.sites[0]))
+
+    # ---- instructions -----------------------------------------------------------------------
+    def _add(self, opcode: str, *operands: Operand, guard: str | None = None) -> None:
+        """An instruction of the linker's own, at the place of the one it stands for."""
+        parts = tuple(opcode.split("."))
+        at = replace(self.at, opcode=opcode, parts=parts, operands=operands)
+        self.out.body.append(replace(at, guard=guard, guard_negated=False))
+
+    def _copy(self, me: Instance, ins: Instruction) -> None:
+        """An instruction of the function, with the names of this copy."""
+        guard = me.prefix + ins.guard if ins.guard else None
+        variable = ins.operands[1] if ins.parts[0] == "mov" else None
+        frame = self.frames.get(me.name)
+        if frame and isinstance(variable, Sym) and variable.name in frame.offsets:
+            parts = ("add", ins.parts[-1].replace("b", "u"))
+            offset = Imm(frame.offsets[variable.name] + variable.offset)
+            operands = (self._renamed(me, ins.operands[0]), Reg(POINTER), offset)
+            ins = replace(ins, opcode=".".join(parts), parts=parts)
+            self.out.body.append(replace(ins, operands=operands, guard=guard))
+            return
+        renamed = tuple(self._renamed(me, o) for o in ins.operands)
+        self.out.body.append(replace(ins, operands=renamed, guard=guard))
+
+    def _renamed(self, me: Instance, operand: Operand) -> Operand:
+        match operand:
+            case Reg(name):
+                return Reg(me.prefix + name)
+            case Sym(name, offset):
+                return self._symbol(me, name, offset)
+            case Mem(base, offset):
+                frame = self.frames.get(me.name)
+                if isinstance(base, Sym) and frame is not None and base.name in frame.offsets:
+                    return Mem(Reg(POINTER), frame.offsets[base.name] + base.offset + offset)
+                return Mem(self._renamed(me, base), offset)
+            case Vec(items):
+                return Vec(tuple(self._renamed(me, x) for x in items))
+            case Pair(a, b):
+                return Pair(self._renamed(me, a), self._renamed(me, b))
+            case Not(of):
+                return Not(self._renamed(me, of))
+        return operand
+
+    def _symbol(self, me: Instance, name: str, offset: int) -> Operand:
+        code = me.code
+        if name in code.locals or name in code.others:
+            return Sym(self._variable(me, name), offset)
+        if name in code.labels:
+            return Sym(me.prefix + name)
+        return Imm(self.ids[name]) if name in self.ids else Sym(name, offset)
+
+    # ---- calls ------------------------------------------------------------------------------
+    def _call(self, me: Instance, call: Call) -> None:
+        if isinstance(call.target, Sym):
+            self._direct(me, call, call.target.name)
+            return
+        end = self._label()
+        target = self._renamed(me, call.target)
+        self.out.registers[TEST] = "pred"
+        for name in targets(self.module, me.code.function, call, self.ids):
+            following = self._label()
+            self._add("setp.ne.u64", Reg(TEST), target, Imm(self.ids[name]))
+            self._add("bra", Sym(following.name), guard=TEST)
+            self._direct(me, call, name)
+            self._add("bra", Sym(end.name))
+            self.out.body.append(following)
+        self._add("call", Sink(), Sym(NOT_A_FUNCTION), target)
+        self.out.body.append(end)
+
+    def _label(self) -> Label:
+        self.labels += 1
+        return Label(f"link:{self.labels}")
+
+    def _direct(self, me: Instance, call: Call, name: str) -> None:
+        if name in SERVICES:
+            self._service(me, call, name)
+            return
+        callee = self._instance(name)
+        function, frame = callee.code.function, self.frames.get(me.name)
+        for given, wanted in ((call.arguments, function.params), (call.returns, function.returns)):
+            if len(given) != len(wanted):
+                raise PtxError(
+                    f"a call of {name} does not fit it",
+                    where=f"PTX line {self.at.ptx_line}",
+                    got=f"{len(given)} values",
+                    allowed=f"{len(wanted)}",
+                )
+        saved = self._saved(me, name)
+        self._save(saved)
+        shift = frame.size if frame is not None and self.graph.needs_stack(name) else 0
+        if shift:
+            self._add("add.s64", Reg(POINTER), Reg(POINTER), Imm(shift))
+        self._pass(me, callee, call.arguments, shift)
+        back = self._label()
+        if callee.shared:
+            self._add("mov.u32", Reg(callee.prefix + RETURN), Imm(len(callee.sites)))
+        callee.sites.append(back.name)
+        self._add("bra", Sym(f"{callee.prefix}entry"))
+        self.out.body.append(back)
+        for result, p in zip(call.returns, function.returns, strict=True):
+            self._transfer(callee, p.name, 0, me, result, shift, p)
+        if shift:
+            self._add("add.s64", Reg(POINTER), Reg(POINTER), Imm(-shift))
+        self._restore(saved)
+
+    def _service(self, me: Instance, call: Call, name: str) -> None:
+        if len(call.arguments) != SERVICES[name]:
+            raise PtxError(
+                f"{name} takes {SERVICES[name]} arguments",
+                where=f"PTX line {self.at.ptx_line}",
+                got=self.at.text,
+            )
+        result: Operand = Reg(me.prefix + call.returns[0]) if call.returns else Sink()
+        self._add("call", result, Sym(name), *(self._scalar(me, x) for x in call.arguments))
+
+    def _scalar(self, me: Instance, name: str) -> Operand:
+        return Reg(me.prefix + name) if name in me.code.registers else Imm(int(name))
+
+    # ---- arguments and results --------------------------------------------------------------
+    def _pass(self, me: Instance, callee: Instance, given: Sequence[str], shift: int) -> None:
+        """Registers of a recursive function may be both source and target: copy them first."""
+        params = callee.code.function.params
+        passed = list(given)
+        if me is callee:
+            for i, (name, p) in enumerate(zip(given, params, strict=True)):
+                if p.is_register and name in me.code.registers:
+                    passed[i] = f"argument:{i}"
+                    me.code.registers[passed[i]] = p.type
+                    self.out.registers[me.prefix + passed[i]] = p.type
+                    self._move(p.type, me.prefix + passed[i], Reg(me.prefix + name))
+        for name, p in zip(passed, params, strict=True):
+            self._transfer(me, name, shift, callee, p.name, 0, p)
+
+    def _transfer(
+        self, source: Instance, name: str, back: int, dest: Instance, into: str, past: int, p: Param
+    ) -> None:
+        """A value between functions; `back` and `past` are how far their frames lie below."""
+        kind = source.code.registers.get(name) or dest.code.registers.get(into) or "b32"
+        if name not in source.code.locals and into not in dest.code.locals:
+            self._move(kind, dest.prefix + into, self._scalar(source, name))
+        elif name not in source.code.locals:
+            at = self._place(dest, into, 0, past)
+            self._add(f"st.local.b{8 * p.size}", at, self._scalar(source, name))
+        elif into not in dest.code.locals:
+            at = self._place(source, name, 0, back)
+            self._add(f"ld.local.b{8 * p.size}", Reg(dest.prefix + into), at)
+        else:
+            self._move_bytes(source, name, back, dest, into, past, p)
+
+    def _move(self, kind: str, dest: str, source: Operand) -> None:
+        plain = kind if kind == "pred" else f"b{8 * max(2, SIZES[kind])}"
+        self._add(f"mov.{plain}", Reg(dest), source)
+
+    def _move_bytes(
+        self, source: Instance, name: str, back: int, dest: Instance, into: str, past: int, p: Param
+    ) -> None:
+        step = min(8, p.align)
+        kind = {8: "b64", 4: "b32", 2: "b16", 1: "b8"}[step]
+        held = f"move:{kind}"
+        self.out.registers[held] = "b16" if step == 1 else kind
+        for at in range(0, p.size, step):
+            self._add(f"ld.local.{kind}", Reg(held), self._place(source, name, at, back))
+            self._add(f"st.local.{kind}", self._place(dest, into, at, past), Reg(held))
+
+    def _place(self, of: Instance, name: str, offset: int, below: int) -> Mem:
+        frame = self.frames.get(of.name)
+        if frame is None:
+            return Mem(Sym(self._variable(of, name)), offset)
+        return Mem(Reg(POINTER), frame.offsets[name] + offset - below)
+
+    # ---- the stack --------------------------------------------------------------------------
+    def _check_stack(self, me: Instance) -> None:
+        room = Label(f"{me.prefix}room")
+        self._add("mov.u64", Reg(LIMIT), Sym(STACK, STACK_BYTES - self.frames[me.name].size))
+        self._add("setp.le.u64", Reg(TEST), Reg(POINTER), Reg(LIMIT))
+        self._add("bra", Sym(room.name), guard=TEST)
+        self._add("call", Sink(), Sym(STACK_FULL))
+        self.out.body.append(room)
+
+    def _saved(self, me: Instance, callee: str) -> list[tuple[str, str, Mem]]:
+        """(register, type, place) that a call which may come back here must not lose."""
+        if self.graph.component[me.name] != self.graph.component[callee]:
+            return []
+        frame, kinds = self.frames[me.name], me.code.registers
+        return [
+            (me.prefix + name, kinds.get(name, "b32"), Mem(Reg(POINTER), at))
+            for name, at in frame.saves[self.at.index]
+        ]
+
+    def _save(self, saved: list[tuple[str, str, Mem]]) -> None:
+        for name, kind, at in saved:
+            if kind == "pred":
+                self.out.registers["move:b16"] = "b16"
+                self._add("selp.b16", Reg("move:b16"), Imm(1), Imm(0), Reg(name))
+                self._add("st.local.b16", at, Reg("move:b16"))
+            else:
+                self._add(f"st.local.b{8 * SIZES[kind]}", at, Reg(name))
+
+    def _restore(self, saved: list[tuple[str, str, Mem]]) -> None:
+        for name, kind, at in saved:
+            if kind == "pred":
+                self._add("ld.local.b16", Reg("move:b16"), at)
+                self._add("setp.ne.s16", Reg(name), Reg("move:b16"), Imm(0))
+            else:
+                self._add(f"ld.local.b{8 * SIZES[kind]}", Reg(name), at)
+
+
+def _frame(code: Lowered) -> Frame:
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, (size, align) in code.locals.items():
+        offsets[name] = -(-end // align) * align
+        end = offsets[name] + size
+    start = size = -(-end // 16) * 16
+    saves: dict[int, list[tuple[str, int]]] = {}
+    for call, live in code.live_after_calls().items():
+        places, at = [], start
+        widths = {name: max(2, SIZES[code.registers[name]]) for name in live} | {RETURN: 4}
+        for name in sorted(widths, key=lambda x: -widths[x]):
+            places.append((name, at))
+            at += widths[name]
+        saves[call] = places
+        size = max(size, -(-at // 16) * 16)
+    return Frame(offsets, saves, size)

@@ -35,6 +35,4 @@ def normalise(function: Function, hit: Callable[[Instruction], bool]) -> Functio
     """`function` with `branch_around` applied; itself when nothing in it is guarded so."""
     if not any(not isinstance(x, Label) and x.guard and hit(x) for x in function.body):
         return function
-    body = branch_around(function.body, hit, "past:")
-    calls = renumber(body, {id(x): x for x in body}, function.calls)
-    return replace(function, body=body, calls=calls)
+    return replace(function, body=branch_around(function.body, hit, "past:"))

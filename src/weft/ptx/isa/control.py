@@ -27,7 +27,12 @@ def exit_(w: Warp, ins: Instruction) -> None:
     """Carried out at the end of the block."""
 
 
-@instruction("call{.uni}  target", manual="control-flow-instructions-call", warp=True)
+@instruction(
+    "call{.uni}  d, target, arguments",
+    manual="control-flow-instructions-call",
+    warp=True, side_effect=True,
+    notes="calls inside the module are control flow after linking; what is left is the host's",
+)  # fmt: skip
 def call(w: Warp, ins: Instruction) -> None:
     w.call(ins)
 
