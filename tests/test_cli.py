@@ -1,0 +1,284 @@
+"""The command line: every verb, as text and as JSON; failures, exit codes and colours."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import weft
+from weft import cache, tour
+from weft.cli import app, coverage
+from weft.device import models
+from weft.ptx.isa import rows
+
+SQUARE = """\
+template <class T> __global__ void square(const T* x, T* y) { y[0] = x[0] * x[0]; }
+#ifdef TWICE
+extern "C" __global__ void twice(const float* x, float* y) { y[0] = TWICE * x[0]; }
+#endif
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "square.cu"
+    path.write_text(SQUARE)
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def facts(*arguments: str) -> Any:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"weft {weft.__version__}\n"
+
+
+def test_every_verb_has_help() -> None:
+    listed = run("--help").stdout
+    for verb in ("cache", "devices", "doctor", "isa", "ptx", "tour"):
+        assert verb in listed
+        assert run(verb, "--help").exit_code == 0
+
+
+def test_unknown_verb_is_a_usage_error() -> None:
+    assert run("devcies").exit_code == 2
+
+
+# ---- devices ---------------------------------------------------------------------------------
+def test_devices_lists_every_model_and_marks_the_default() -> None:
+    text = run("devices").stdout
+    for name in models.names():
+        assert name in text
+    (marked,) = (line for line in text.splitlines() if "h200 *" in line)
+    assert "132" in marked
+    assert "none: this version runs kernels on simulated GPUs only" in text
+
+
+def test_devices_as_json() -> None:
+    found = facts("devices")
+    assert found["real"] == []
+    default = [m["device"] for m in found["simulated"] if m["default"]]
+    assert default == [f"sim:{models.DEFAULT}"]
+
+
+# ---- ptx -------------------------------------------------------------------------------------
+def test_ptx_prints_plain_text(source: str) -> None:
+    text = run("ptx", source, "-k", "square<double>", "--arch", "sm_75").stdout
+    assert ".target sm_75" in text and "mul.f64" in text and "\x1b" not in text
+
+
+def test_ptx_takes_definitions_and_writes_a_file(source: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.ptx"
+    result = run("ptx", source, "-D", "TWICE=2.0f", "-o", str(out))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert ".entry twice" in out.read_text()
+
+
+def test_ptx_as_json_has_the_signature(source: str) -> None:
+    (kernel,) = facts("ptx", source, "-D", "TWICE=2")["kernels"]
+    assert kernel["name"] == "twice"
+    assert [p["ctype"] for p in kernel["parameters"]] == ["float const*", "float*"]
+
+
+def test_ptx_takes_include_folders_and_fast_math(tmp_path: Path) -> None:
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "mine.h").write_text("#define FN sinf\n")
+    path = tmp_path / "k.cu"
+    path.write_text('#include "mine.h"\n__global__ void k(float* y) { y[0] = FN(y[0]); }\n')
+    exact = run("ptx", str(path), "-I", str(tmp_path / "inc")).stdout
+    fast = run("ptx", str(path), "-I", str(tmp_path / "inc"), "--fast-math").stdout
+    assert "sin.approx.ftz.f32" not in exact and "sin.approx.ftz.f32" in fast
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.cu"], "missing.cu: cannot read the source file"),
+        (["{source}", "--arch", "80"], "not a GPU architecture"),
+        (["{source}", "--device", "rtx3071"], "Did you mean 'rtx3070'?"),
+        (["{source}", "-k", "sqare<float>"], 'identifier "sqare" is undefined'),
+        (["{source}", "-o", "no/such/folder.ptx"], "no/such/folder.ptx: cannot write the PTX"),
+    ],
+    ids=["no file", "bad arch", "bad device", "bad template", "bad output"],
+)
+def test_ptx_failures_are_text(source: str, arguments: list[str], said: str) -> None:
+    result = run("ptx", *(a.replace("{source}", source) for a in arguments))
+    assert result.exit_code == 1
+    assert said in result.stderr and "Traceback" not in result.output
+
+
+# ---- isa -------------------------------------------------------------------------------------
+def test_isa_counts_what_the_rows_say() -> None:
+    found = facts("isa")
+    assert found["total"]["rows"] == len(rows())
+    assert sum(len(f["rows"]) for f in found["families"]) == len(rows())
+    assert found["total"]["forms"] == sum(f["forms"] for f in found["families"])
+    assert f"{found['total']['rows']} rows" in run("isa").stdout
+
+
+def test_isa_families_are_files() -> None:
+    for family in coverage.families():
+        assert family.title and family.opcodes
+        assert all(coverage.home(row) == f"weft.ptx.isa.{family.name}" for row in family.rows)
+
+
+def test_isa_counts_forms_by_hand() -> None:
+    (mad,) = (row for row in rows("mad") if row.syntax.startswith("mad.mode.type"))
+    assert coverage.forms(mad) == 2 * 6  # lo hi, six integer types
+    (load,) = rows("ldu")
+    assert coverage.forms(load) == len(load.modifiers["type"])  # spaces and vectors not counted
+
+
+def test_isa_shows_the_rows_of_an_opcode() -> None:
+    text = run("isa", "mad").stdout
+    assert "mad.wide.type  d:type*2, a, b, c:type*2" in text
+    assert "mad.lo.s32  2 3 4 -> 10" in text
+    assert "#integer-arithmetic-instructions-mad" in text
+    assert {row["opcode"] for row in facts("isa", "mad")} == {"mad"}
+
+
+def test_isa_finds_the_row_of_a_full_opcode() -> None:
+    assert "add.rn.f32 is covered by this row" in run("isa", "add.rn.f32").stdout
+    found = facts("isa", "add.rn.ftz.f32")
+    assert found["words"] == {"rnd": "rn", "ftz": "ftz", "type": "f32"}
+    assert found["file"] == "weft/ptx/isa/floating.py"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "said"),
+    [
+        ("maad.lo.s32", "did you mean mad"),
+        ("add.rn.f23", "no row of add takes .f23"),
+        ("add.rn.f23", "did you mean .f32"),
+        ("add.rn.s32", "these words together"),
+        ("q", "`weft isa` lists every opcode"),
+    ],
+)
+def test_isa_says_what_is_near(opcode: str, said: str) -> None:
+    result = run("isa", opcode)
+    assert result.exit_code == 1 and said in result.stderr
+
+
+# ---- cache -----------------------------------------------------------------------------------
+def test_cache_status_clear_path(source: str) -> None:
+    assert run("cache", "path").stdout.strip() == str(cache.directory())
+    run("ptx", source)
+    assert facts("cache")["kinds"]["ptx"]["entries"] == 1
+    assert "PTX of CUDA C++ sources" in run("cache", "status").stdout
+    assert facts("cache", "clear")["removed"] == 1
+    assert facts("cache", "status")["kinds"] == {}
+    assert "removed 0 entries" in run("cache", "clear").stdout
+
+
+def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    result = run("cache")
+    assert result.exit_code == 1 and "the cache cannot be written" in result.stderr
+
+
+# ---- doctor ----------------------------------------------------------------------------------
+def test_doctor_is_well_here() -> None:
+    found = facts("doctor")
+    by_name = {finding["name"]: finding for finding in found["findings"]}
+    assert found["ok"]
+    assert by_name["self-test"]["found"].startswith("compiled, ran and verified a kernel")
+    assert by_name["<mma.h>"]["found"].startswith("nvidia-cuda-runtime")
+
+
+def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:
+    """NVRTC's Python interface is hidden by a package of the same name that is empty."""
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / "__init__.py").touch()
+    path = os.pathsep.join([str(tmp_path), str(Path(weft.__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "doctor"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "✗ NVRTC" in done.stdout
+    assert "pip install 'cuda-bindings" in done.stdout
+    assert "✗ self-test" in done.stdout and "Kernels cannot run yet." in done.stdout
+
+
+# ---- tour ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("stop", tour.STOPS, ids=lambda stop: stop.name)
+def test_example_agrees_with_numpy(stop: tour.Stop) -> None:
+    visit = tour.visit(stop)
+    assert visit.ok, f"error {visit.max_error} > {visit.tolerance}"
+
+
+def test_every_example_is_on_the_tour() -> None:
+    files = {path.stem for path in tour.EXAMPLES.glob("*.cu")}
+    assert files == {stop.name for stop in tour.STOPS} | {tour.BUG}
+
+
+def test_tour_shows_the_bug_with_its_line() -> None:
+    result = run("tour")
+    assert result.exit_code == 0, result.output
+    assert f"{len(tour.STOPS)} of {len(tour.STOPS)} agree with NumPy" in result.stdout
+    assert "out_of_bounds.cu:6" in result.stdout and "4 bytes past its end" in result.stdout
+
+
+def test_tour_fails_when_an_example_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = tour.STOPS[0]
+    wrong = tour.Stop(first.name, first.shows, -1.0, first.prepare)
+    monkeypatch.setattr(tour, "STOPS", (wrong,))
+    result = run("tour")
+    assert result.exit_code == 1 and "✗ more than" in result.stdout
+
+
+# ---- terminals and signals -------------------------------------------------------------------
+def test_colour_only_on_a_terminal() -> None:
+    assert "\x1b[" not in run("isa", "mad").stdout
+    parent, child = pty.openpty()
+    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "isa", "mad"],
+        stdout=child,
+        env={**clean, "TERM": "xterm-256color"},
+    )
+    os.close(child)
+    assert "\x1b[" in os.read(parent, 4096).decode()
+    process.wait(60)
+    os.close(parent)
+
+
+def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
+    """The compiler waits for a source that never comes: a pipe without a writer."""
+    pipe = tmp_path / "slow.cu"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "ptx", str(pipe)], stderr=subprocess.PIPE, text=True
+    )
+    writer = os.open(pipe, os.O_WRONLY)  # returns when the reader is there
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    os.close(writer)
+    assert process.returncode == 130 and "Traceback" not in said
