@@ -362,7 +362,7 @@ class Maker:
             name = f"T{i}"
             self.tables.append(f"{name}: .branchtargets {', '.join(f'B{t}' for t in targets)};")
             self.emit(f"and.b32 %t0, {self.word(r.random() < 0.3)}, {wanted - 1}")
-            self.emit(f"brx.idx %t0, {name}")
+            self.emit(f"{r.choice(('', '', guard))}brx.idx %t0, {name}")
             return
         self.emit(f"{'' if kind == 'jump' else guard}bra B{targets[0]}")
         if kind == "two":

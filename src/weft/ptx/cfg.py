@@ -110,7 +110,9 @@ def _connect(
         ends = [labels[t] for t in _targets(b.last, tables)] or [EXIT]
         if b.last.guard is not None:
             ends.append(following)
-        b.successors = list(dict.fromkeys(ends)) if b.last.parts[0] == "brx" else ends
+        if b.last.parts[0] == "brx":
+            ends = list(dict.fromkeys(reversed(ends)))[::-1]  # where a guard leads stays last
+        b.successors = ends
 
 
 def _order(blocks: list[Block]) -> tuple[list[int], dict[int, set[int]]]:

@@ -41,6 +41,23 @@ def is_block_barrier(ins: Instruction) -> bool:
     )
 
 
+def may_wait(ins: Instruction) -> bool:
+    """A loop around such an instruction may be waiting for another thread."""
+    kind = ins.parts[0]
+    if kind == "ld":
+        return any(x in ins.parts for x in ("volatile", "relaxed", "acquire", "mmio"))
+    return kind in ("atom", "mbarrier", "nanosleep")
+
+
+def spin_heads(graph: Graph) -> set[int]:
+    """Where loops start that may be waiting for another thread."""
+    return {
+        head
+        for head, members in graph.loops.items()
+        if any(may_wait(i) for m in members for i in graph.blocks[m].code)
+    }
+
+
 @dataclass(slots=True)
 class Program:
     """One kernel for one block shape."""
@@ -431,8 +448,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
     for b in graph.blocks:
         if b.index in program.divergent or b.last is None:
             continue
-        deciding = b.last.guard if b.last.parts[0] != "brx" else None
-        forms = [program.forms.get(deciding)] if deciding else []
+        forms = [program.forms.get(b.last.guard)] if b.last.guard else []
         if b.last.parts[0] == "brx":
             forms.append(program.form_of(b.last.operands[0]))
         if any(f is not None and f.kind != UNIFORM for f in forms) and len(b.successors) > 1:
@@ -462,11 +478,20 @@ def _note_split(program: Program, source: int) -> None:
     stop = graph.post_dominator[source]
     end = {stop} if stop != EXIT else set()
     sides = [_reach(graph, s, stop) for s in graph.blocks[source].successors]
+    if any(_may_be_overtaken(graph, side) for side in sides):
+        # whoever waits at the end may have to run on first: the lanes need not meet again
+        end, sides = set(), [_reach(graph, s, EXIT) for s in graph.blocks[source].successors]
     for i, side in enumerate(sides):
         others = end.union(*(x for j, x in enumerate(sides) if j != i))
         for x in side:
             program.partial[x] = True
             program.waiting[x] |= others
+
+
+def _may_be_overtaken(graph: Graph, side: set[int]) -> bool:
+    """Does anything in there wait for other lanes: a block barrier, or a loop that may spin?"""
+    blocks = [graph.blocks[x] for x in side]
+    return bool(side & spin_heads(graph)) or any(is_block_barrier(i) for b in blocks for i in b.code)
 
 
 def _reach(graph: Graph, start: int, stop: int) -> set[int]:

@@ -13,7 +13,7 @@ from weft.device.sim.layout import (
     Status,
     Worker,
 )
-from weft.device.sim.program import is_block_barrier
+from weft.device.sim.program import is_block_barrier, spin_heads
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.model import Instruction
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 SPIN_FUEL = 256
 """Turns of a loop that may be waiting for somebody before the warp lets others run."""
-
-
-def may_wait(ins: Instruction) -> bool:
-    """A loop around such an instruction may be waiting for another thread."""
-    kind = ins.parts[0]
-    if kind == "ld":
-        return any(x in ins.parts for x in ("volatile", "relaxed", "acquire", "mmio"))
-    return kind in ("atom", "mbarrier", "nanosleep")
 
 
 class Schedule:
@@ -49,11 +41,7 @@ class Schedule:
         self.words = (len(self.points) + 63) // 64
         self.words_at = Frame.HEADER
         self.masks_at = self.words_at + 8 * self.words
-        self.spin_heads = {
-            head
-            for head, members in graph.loops.items()
-            if any(may_wait(i) for m in members for i in graph.blocks[m].code)
-        }
+        self.spin_heads = spin_heads(graph)
         self.barriers = [
             (b.index, b.code[-1]) for b in graph.blocks if b.code and is_block_barrier(b.code[-1])
         ]
@@ -222,20 +210,16 @@ class Schedule:
         """`brx.idx`: each lane picks its target from a table."""
         e, b = self.e, self.e.b
         table = e.program.branch_table(last)
-        index = e.read(last.operands[0], "u32")
-        if index.n == 0 and last.guard is None:
-            labels = [b.label("case") for _ in table]
-            cases = " ".join(f"i32 {i}, label %{x}" for i, x in enumerate(labels))
-            b.emit(f"switch i32 {index.ref}, label %{labels[-1]} [ {cases} ]")
-            for label, target in zip(labels, table, strict=True):
-                b.place(label)
-                self.edge(block, target)
+        if block.index not in e.program.divergent:
+            self._pick(block, last, table)
             return
+        index = e.read(last.operands[0], "u32")
         left = e.mask()
         if last.guard is not None:
             skip = left & ~e.bits_of(e.guard())
+            following = block.successors[-1]
             with b.when(skip.ne(0)):
-                self._pend(block.successors[-1], skip)
+                self._retire(skip) if following == EXIT else self._pend(following, skip)
             left = left & ~skip
         lanes = e.b.splat(index, 32)
         for i, target in enumerate(table):
@@ -243,6 +227,26 @@ class Schedule:
             with b.when(hit.ne(0)):
                 self._retire(hit) if target == EXIT else self._pend(target, hit)
         b.jump("dispatch")
+
+    def _pick(self, block: Block, last: Instruction, table: list[int]) -> None:
+        """`brx.idx` on which all lanes agree, or that leads to one place."""
+        e, b = self.e, self.e.b
+        if len(set(block.successors)) == 1:
+            self.edge(block, block.successors[0])
+            return
+        if last.guard is not None:
+            go, skip = b.label("go"), b.label("skip")
+            b.branch(e.guard(), go, skip)
+            b.place(skip)
+            self.edge(block, block.successors[-1])
+            b.place(go)
+        index = e.read(last.operands[0], "u32")
+        labels = [b.label("case") for _ in table]
+        cases = " ".join(f"i32 {i}, label %{x}" for i, x in enumerate(labels))
+        b.emit(f"switch i32 {index.ref}, label %{labels[-1]} [ {cases} ]")
+        for label, target in zip(labels, table, strict=True):
+            b.place(label)
+            self.edge(block, target)
 
     # ---- pending lanes ----------------------------------------------------------------------
     def _emit_dispatch(self) -> None:
