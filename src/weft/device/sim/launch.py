@@ -181,9 +181,10 @@ class SimModule:
         rows = [(a.address, a.nbytes, int(a.writable), 0) for a in memory]
         rows += [(image.base["global"], image.size["global"], 1, 0)]
         rows += [(image.base["const"], image.size["const"], 0, 0)]
+        workspace = np.zeros(16, np.uint64)  # cooperative groups keep the grid's barrier there
+        rows += [(workspace.ctypes.data, workspace.nbytes, 1, 0)]
         table = self.services.table(rows)
         block = np.frombuffer(params.ljust(8, b"\0"), np.uint8)
-        workspace = np.zeros(16, np.uint64)
         values = {
             Context.TOTAL: total,
             Context.GRID_X: shape.grid[0],
