@@ -29,6 +29,7 @@ def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for option in OPTIONS:
+    llvm.initialize_native_asmparser()  # the host counter is read by inline assembly
         llvm.set_option("", option)
 
 
