@@ -71,7 +71,7 @@ class Schedule:
             for i in range(self.words):
                 b.store(b.integer("i64", 0), b.at(e.frame, self.words_at + 8 * i))
         for i in range(len(self.barriers)):
-            b.store(b.integer("i32", 0), b.at(e.frame, self.waits_at + 16 * i))
+            b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
         if self.points:
             for i in range(len(self.points)):
                 b.store(b.integer("i32", 0), b.at(e.frame, self.masks_at + 4 * i))
@@ -121,7 +121,7 @@ class Schedule:
             self._barrier(block)
             return
         last = block.last
-        if last is None or last.guard is None and last.parts[0] != "brx":
+        if last is None or (last.guard is None and last.parts[0] != "brx"):
             self.edge(block, block.successors[0])
         elif last.parts[0] == "brx":
             self._many(block, last)
