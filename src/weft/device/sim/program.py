@@ -476,8 +476,12 @@ def _note_split(program: Program, source: int) -> None:
     """Lanes part at `source`: while some run on one side, others wait on another or at the end."""
     graph = program.graph
     stop = graph.post_dominator[source]
-    end = {stop} if stop != EXIT else set()
     sides = [_reach(graph, s, stop) for s in graph.blocks[source].successors]
+    while stop != EXIT and any(x > stop for side in sides for x in side):
+        # the lowest block runs first: lanes at `stop` do not wait for lanes in later blocks
+        stop = graph.post_dominator[stop]
+        sides = [_reach(graph, s, stop) for s in graph.blocks[source].successors]
+    end = {stop} if stop != EXIT else set()
     if any(_may_be_overtaken(graph, side) for side in sides):
         # whoever waits at the end may have to run on first: the lanes need not meet again
         end, sides = set(), [_reach(graph, s, EXIT) for s in graph.blocks[source].successors]
