@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers, sparse
-from weft.device.sim.address import Address
+from weft.device.sim import groups, helpers, sparse
+from weft.device.sim.address import Address, resolve
 from weft.device.sim.layout import Space
 from weft.ir import BITS, Val
+from weft.ptx.model import Mem
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
@@ -29,30 +30,46 @@ class Access:
         self._arrays: dict[str, Val] = {}
 
     # ---- public -----------------------------------------------------------------------------
-    def load(self, a: Address, ty: str, count: int, *, ordered: bool = False) -> list[Val]:
+    def load(
+        self, mem: Mem, space: int, ty: str, count: int, *, ordered: bool = False
+    ) -> list[Val]:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
-        if self._always_inside(a, BITS[ty] // 8 * count):
+        a = resolve(self.e, mem, space)
+        nbytes = BITS[ty] // 8 * count
+        if self._always_inside(a, nbytes):
             return self._load_fast(a, ty, count, ordered)
         lanes = self.e.executing()
         if not a.scalar:
             return self._load_slow(a, ty, count, lanes)
+        ok, near = self._checked(mem, a, nbytes)
         if a.uniform:
-            return self._load_uniform(a, ty, count, lanes, ordered)
+            return self._load_uniform(a, ok, near, ty, count, lanes, ordered)
         return self._two_ways(
-            self._fast(a, ty, count, lanes),
-            lambda: self._load_fast(a, ty, count, ordered),
+            ok,
+            lambda: self._load_fast(near, ty, count, ordered),
             lambda: self._load_slow(a, ty, count, lanes),
         )
 
+    def _checked(self, mem: Mem, a: Address, nbytes: int) -> tuple[Val, Address]:
+        """(may the fast path be taken?, the address for it): checked once per base in a block."""
+        group = groups.find(self.e, mem, a, nbytes)
+        if group is None:
+            return self._fast(a, nbytes), a
+        if group.ok is None:
+            both = groups.ends(self.e, mem, a.space, group, nbytes)
+            group.ok, group.first = self._fast(both, nbytes), both.first
+        assert group.first is not None
+        first = group.first + (mem.offset - group.low) if mem.offset != group.low else group.first
+        return group.ok, Address(a.space, a.off, first, first)
+
     def _load_uniform(
-        self, a: Address, ty: str, count: int, lanes: Val, ordered: bool
+        self, a: Address, ok: Val, near: Address, ty: str, count: int, lanes: Val, ordered: bool
     ) -> list[Val]:
         """One address for all: checked once, and not touched when no lane runs."""
         e, b = self.e, self.e.b
         assert a.first is not None
         nbytes = BITS[ty] // 8 * count
         guarded = e.ins.guard is not None and not e.predicate_taken
-        ok = self._inside(a, ty, count)
 
         def check() -> None:
             with b.when(ok ^ 1, rare=True):
@@ -60,13 +77,13 @@ class Access:
 
         if not guarded:
             check()
-            return self._load_fast(a, ty, count, ordered)
+            return self._load_fast(near, ty, count, ordered)
         yes, end = b.label("some"), b.label("end")
         before = b.block
         b.branch(lanes.ne(0), yes, end)
         b.place(yes)
         check()
-        got = self._load_fast(a, ty, count, ordered)
+        got = self._load_fast(near, ty, count, ordered)
         after = b.block
         b.jump(end)
         b.place(end)
@@ -85,20 +102,21 @@ class Access:
         at = int(a.inside[0].ref)
         return at % nbytes == 0 and at + nbytes <= sizes[a.space]
 
-    def store(self, a: Address, values: list[Val], *, ordered: bool = False) -> None:
+    def store(self, mem: Mem, space: int, values: list[Val]) -> None:
         """One value list per lane."""
         e, b = self.e, self.e.b
+        a = resolve(e, mem, space)
         ty, count = values[0].ty, len(values)
         lanes = e.executing()
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         if not a.scalar or not self._store_pattern(a, ty, count):
             self._store_slow(a, values, lanes)
             return
-        fast = self._fast(a, ty, count, lanes)
+        fast, near = self._checked(mem, a, BITS[ty] // 8 * count)
         yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
         b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
         b.place(yes)
-        self._store_fast(a, values)
+        self._store_fast(near, values)
         b.jump(end)
         b.place(no)
         self._store_slow(a, values, lanes)
@@ -109,7 +127,7 @@ class Access:
         """The one place of a uniform access that may write, checked; some lane must run."""
         e, b = self.e, self.e.b
         if not self._always_inside(a, BITS[ty] // 8):
-            with b.when(self._inside(a, ty, 1) ^ 1, rare=True):
+            with b.when(self._inside(a, BITS[ty] // 8) ^ 1, rare=True):
                 e.abort_unless(
                     helpers.check_one(e, a, lanes, BITS[ty] // 8, True, self.site())
                 )
@@ -128,16 +146,17 @@ class Access:
         """Another window for an instruction that checks accesses of two sizes."""
         return self.sites.setdefault(-1 - self.e.ins.index, len(self.sites))
 
-    def _fast(self, a: Address, ty: str, count: int, lanes: Val) -> Val:
-        ok = self._inside(a, ty, count)
-        if not self.e.executes_fully:
-            ok = lanes.eq(-1) & ok
+    def _fast(self, a: Address, nbytes: int) -> Val:
+        """May all lanes be touched at once? A uniform address needs no more than itself."""
+        ok = self._inside(a, nbytes)
+        guarded = self.e.ins.guard is not None and not self.e.predicate_taken
+        if not self.e.executes_fully and not (a.uniform and not guarded):
+            ok = self.e.executing().eq(-1) & ok
         return ok
 
-    def _inside(self, a: Address, ty: str, count: int) -> Val:
+    def _inside(self, a: Address, nbytes: int) -> Val:
         """Scalar: both ends inside the window, and aligned."""
         e, b = self.e, self.e.b
-        nbytes = BITS[ty] // 8 * count
         assert a.first is not None and a.last is not None and a.off is not None
         if any(x % nbytes for x in a.off):
             return b.integer("i1", 0)
@@ -148,7 +167,7 @@ class Access:
             low = b.load("i64", 0, site, 8)
             starts = b.load("i64", 0, b.at(site, 8), 8)
             ok = (a.first - low).ult(starts)
-            if not a.uniform:
+            if a.last is not a.first:
                 ok = ok & (a.last - low).ult(starts)
         return ok & (a.first & (nbytes - 1)).eq(0) if nbytes > 1 else ok
 

@@ -16,6 +16,7 @@ from weft.device.sim.access import Access
 from weft.device.sim.async_ops import AsyncCopies
 from weft.device.sim.atomic_ops import Atomics
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE, UNIFORM, VECTOR, Form
+from weft.device.sim.groups import Group
 from weft.device.sim.lattice import SCALAR_OPS, adds_bits
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.matrix_ops import Matrices
@@ -61,6 +62,9 @@ class WarpEmitter:
         self.predicate_taken = False
         self._mask: Val | None = None
         self._special: dict[str, Val] = {}
+        self.position = 0
+        self.versions: dict[str, int] = {}
+        self.groups: dict[tuple[str, int, int, bool], Group] = {}
         self.clock_asm = CLOCKS[platform.machine()]
         self.access = Access(self)
         self.wide = WideRules(self)
@@ -117,7 +121,9 @@ class WarpEmitter:
         self._mask = None
         self._special = {}
         self.b.place(f"B{block.index}")
-        for ins in block.code:
+        self.groups.clear()
+        self.versions.clear()
+        for self.position, ins in enumerate(block.code):
             self.instruction(ins)
         self.ins = block.last or _NOTHING
         self.schedule.leave(block)
@@ -355,6 +361,7 @@ class WarpEmitter:
             self.write(item, value)
 
     def write_register(self, name: str, value: Val, *, signed: bool = False) -> None:
+        self.versions[name] = self.versions.get(name, 0) + 1
         form = self.program.forms[name]
         if form.const is not None:
             return
@@ -394,6 +401,7 @@ class WarpEmitter:
 
     def write_wide(self, name: str, value: Wide) -> None:
         """A result of a symbolic wide form, in whatever form the register has."""
+        self.versions[name] = self.versions.get(name, 0) + 1
         form = self.program.forms[name]
         if form.kind not in (INDEXED, SPARSE):
             self.write_register(name, value.vector())

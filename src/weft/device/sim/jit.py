@@ -16,20 +16,20 @@ PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_e
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
 
 OPTIONS = (
-    "-pre-RA-sched=linearize",
     "-enable-misched=false",
+    "-enable-post-misched=false",
     "-instcombine-code-sinking=false",
     "-disable-machine-sink",
 )
-"""Very wide vectors make the list schedulers quadratic; the host reorders by itself."""
+"""Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code."""
 
 
 @functools.cache
 def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for option in OPTIONS:
     llvm.initialize_native_asmparser()  # the host counter is read by inline assembly
+    for option in OPTIONS:
         llvm.set_option("", option)
 
 

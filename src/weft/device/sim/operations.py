@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.device.sim.address import SPACES, resolve
+from weft.device.sim.address import SPACES
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE
 from weft.device.sim.layout import Context, Fault, Slot
 from weft.errors import PtxError
@@ -76,8 +76,9 @@ def load(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: str
     if not isinstance(mem, Mem):
         raise PtxError("ld needs an address in brackets", got=ins.text)
     items = dest.items if isinstance(dest, Vec) else (dest,)
-    a = resolve(e, mem, SPACES[space.removesuffix("::entry").removesuffix("::func")])
-    values = e.access.load(a, memory_type(ptx_type), len(items), ordered=order not in ("", "weak"))
+    where = SPACES[space.removesuffix("::entry").removesuffix("::func")]
+    ordered = order not in ("", "weak")
+    values = e.access.load(mem, where, memory_type(ptx_type), len(items), ordered=ordered)
     e.forget_mask()
     for item, v in zip(items, values, strict=True):
         e.write(item, v, signed=ptx_type[0] == "s")
@@ -95,7 +96,7 @@ def store(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: st
     items = source.items if isinstance(source, Vec) else (source,)
     ty = memory_type(ptx_type)
     values = [_stored(e, item, ptx_type, ty) for item in items]
-    e.access.store(resolve(e, mem, SPACES[space]), values)
+    e.access.store(mem, SPACES[space], values)
     e.forget_mask()
 
 
