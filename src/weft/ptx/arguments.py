@@ -105,7 +105,8 @@ def lower(function: Function) -> Lowered:
         out.append(replace(placed, index=i))
     variables = function.variables.values()
     sizes = {v.name: (v.size, v.align) for v in variables if v.space == "local"}
-    sizes.update((n, (wanted[n].size, max(wanted[n].align, 8))) for n in memory)
+    # padded, so that they can be copied by words
+    sizes.update((n, (-(-wanted[n].size // 8) * 8, max(wanted[n].align, 8))) for n in memory)
     others = {v.name: v for v in variables if v.space not in ("local", "param")}
     labels = {x.name for x in out if isinstance(x, Label)} | set(function.branch_targets)
     return Lowered(function, out, calls, registers, sizes, others, labels)

@@ -76,20 +76,18 @@ def targets(module: Module, function: Function, call: Call, ids: dict[str, int])
         return [call.target.name]
     listed = function.call_targets.get(call.prototype or "")
     if listed is not None:
-        return list(listed)
-    returns, params = function.prototypes.get(call.prototype or "", ((), ()))
-    wanted = _layout(returns), _layout(params)
+        return [name for name in listed if name in ids]
+    wanted = _layout(*function.prototypes.get(call.prototype or "", ((), ())))
+    known = [module.functions[name] for name in ids]
     return [
-        name
-        for name in ids
-        if not module.functions[name].is_entry
-        and (_layout(module.functions[name].returns), _layout(module.functions[name].params))
-        == wanted
+        f.name
+        for f in known
+        if not (f.is_entry or f.is_declaration) and _layout(f.returns, f.params) == wanted
     ]
 
 
-def _layout(params: Sequence[Param]) -> list[int]:
-    return [p.size for p in params]
+def _layout(returns: Sequence[Param], params: Sequence[Param]) -> list[list[int]]:
+    return [[p.size for p in returns], [p.size for p in params]]
 
 
 def call_graph(module: Module, entry: Function, ids: dict[str, int]) -> CallGraph:

@@ -10,11 +10,12 @@ variables, in frames on a stack in local memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from weft.errors import PtxError
 from weft.ptx.arguments import Lowered, lower
 from weft.ptx.callgraph import SERVICES, call_graph, function_ids, targets
+from weft.ptx.instance import POINTER, RETURN, Instance, frame_of
 from weft.ptx.model import (
     SIZES,
     Call,
@@ -24,47 +25,22 @@ from weft.ptx.model import (
     Label,
     Mem,
     Module,
-    Not,
     Operand,
-    Pair,
     Param,
     Reg,
     Sink,
     Sym,
     Variable,
-    Vec,
 )
+
+__all__ = ["NOT_A_FUNCTION", "STACK_BYTES", "STACK_FULL", "function_ids", "link"]
 
 STACK_BYTES = 16 << 10
 """Of each thread, for the frames of recursive functions; a GPU's own default is 1 KiB."""
 
-STACK, POINTER, LIMIT, TEST = "stack:", "stack:pointer", "stack:limit", "call:test"
-RETURN = "return:"
+STACK, LIMIT, TEST = "stack:", "stack:limit", "call:test"
 STACK_FULL, NOT_A_FUNCTION = "stack:full", "call:unknown"
-"""Calls of the host that end the launch: no C identifier has a colon."""
-
-
-@dataclass(slots=True)
-class Instance:
-    """One copy of a function in the body."""
-
-    code: Lowered
-    prefix: str
-    shared: bool
-    sites: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.code.function.name
-
-
-@dataclass(slots=True)
-class Frame:
-    """A recursive function's place on the stack: local variables, then what a call saves."""
-
-    offsets: dict[str, int]
-    saves: dict[int, list[tuple[str, int]]]
-    size: int
+"""Calls of the host that end the launch."""
 
 
 def link(module: Module, entry: Function) -> Function:
@@ -80,7 +56,6 @@ class _Linker:
         self.module, self.entry, self.ids = module, entry, ids
         self.graph = call_graph(module, entry, ids)
         self.lowered: dict[str, Lowered] = {}
-        self.frames: dict[str, Frame] = {}
         self.shared: dict[str, Instance] = {}
         self.queue: list[Instance] = []
         self.copies = self.labels = 0
@@ -88,8 +63,7 @@ class _Linker:
         self.at = Instruction("", ("",), (), None, False, 0, "", None)
 
     def run(self) -> Function:
-        root = Instance(self._lowered(self.entry.name), "", False)
-        self._emit(root)
+        self._emit(Instance(self._lowered(self.entry.name), "", False, None, self.ids))
         while self.queue:
             self._emit(self.queue.pop(0))
         for instance in self.shared.values():
@@ -101,20 +75,19 @@ class _Linker:
     # ---- functions --------------------------------------------------------------------------
     def _lowered(self, name: str) -> Lowered:
         if name not in self.lowered:
-            code = self.lowered[name] = lower(self.module.functions[name])
-            if name in self.graph.recursive:
-                self.frames[name] = _frame(code)
+            self.lowered[name] = lower(self.module.functions[name])
         return self.lowered[name]
 
     def _instance(self, name: str) -> Instance:
         code = self._lowered(name)
         if self.graph.copied(name):
             self.copies += 1
-            fresh = Instance(code, f"{name}:{self.copies}:", False)
+            fresh = Instance(code, f"{name}:{self.copies}:", False, None, self.ids)
             self.queue.append(fresh)
             return fresh
         if name not in self.shared:
-            self.shared[name] = Instance(code, f"{name}:", True)
+            frame = frame_of(code) if name in self.graph.recursive else None
+            self.shared[name] = Instance(code, f"{name}:", True, frame, self.ids)
             self.queue.append(self.shared[name])
         return self.shared[name]
 
@@ -128,8 +101,8 @@ class _Linker:
         self.at = next((x for x in me.code.body if isinstance(x, Instruction)), self.at)
         if me.prefix:
             self.out.body.append(Label(f"{me.prefix}entry"))
-        if me.name in self.frames:
-            self._check_stack(me)
+        if me.frame is not None:
+            self._check_stack(me.prefix, me.frame.size)
         elif not me.prefix and self.graph.recursive:
             self._start_stack()
         for item in me.code.body:
@@ -142,7 +115,7 @@ class _Linker:
             elif item.parts[0] == "ret" and me.prefix:
                 self._return(me)
             else:
-                self._copy(me, item)
+                self.out.body.append(me.renamed(item))
         if me.prefix:
             self._return(me)
         else:
@@ -153,19 +126,15 @@ class _Linker:
         self.out.registers.update(registers)
         if me.shared:
             self.out.registers[me.prefix + RETURN] = "b32"
-        if me.name not in self.frames:
+        if me.frame is None:
             for name, (size, align) in me.code.locals.items():
-                at = self._variable(me, name)
+                at = me.variable(name)
                 self.out.variables[at] = Variable(at, "local", "b8", align, size)
         for name, variable in me.code.others.items():
-            at = self._variable(me, name)
+            at = me.variable(name)
             self.out.variables[at] = replace(variable, name=at)
         for name, labels in me.code.function.branch_targets.items():
             self.out.branch_targets[me.prefix + name] = tuple(me.prefix + x for x in labels)
-
-    def _variable(self, me: Instance, name: str) -> str:
-        """Copies of a function share its variables: no two of them are active in one thread."""
-        return f"{me.name}:{name}" if me.prefix else name
 
     def _return(self, me: Instance) -> None:
         if me.shared:
@@ -180,55 +149,13 @@ class _Linker:
         at = replace(self.at, opcode=opcode, parts=parts, operands=operands)
         self.out.body.append(replace(at, guard=guard, guard_negated=False))
 
-    def _copy(self, me: Instance, ins: Instruction) -> None:
-        """An instruction of the function, with the names of this copy."""
-        guard = me.prefix + ins.guard if ins.guard else None
-        variable = ins.operands[1] if ins.parts[0] == "mov" else None
-        frame = self.frames.get(me.name)
-        if frame and isinstance(variable, Sym) and variable.name in frame.offsets:
-            parts = ("add", ins.parts[-1].replace("b", "u"))
-            offset = Imm(frame.offsets[variable.name] + variable.offset)
-            operands = (self._renamed(me, ins.operands[0]), Reg(POINTER), offset)
-            ins = replace(ins, opcode=".".join(parts), parts=parts)
-            self.out.body.append(replace(ins, operands=operands, guard=guard))
-            return
-        renamed = tuple(self._renamed(me, o) for o in ins.operands)
-        self.out.body.append(replace(ins, operands=renamed, guard=guard))
-
-    def _renamed(self, me: Instance, operand: Operand) -> Operand:
-        match operand:
-            case Reg(name):
-                return Reg(me.prefix + name)
-            case Sym(name, offset):
-                return self._symbol(me, name, offset)
-            case Mem(base, offset):
-                frame = self.frames.get(me.name)
-                if isinstance(base, Sym) and frame is not None and base.name in frame.offsets:
-                    return Mem(Reg(POINTER), frame.offsets[base.name] + base.offset + offset)
-                return Mem(self._renamed(me, base), offset)
-            case Vec(items):
-                return Vec(tuple(self._renamed(me, x) for x in items))
-            case Pair(a, b):
-                return Pair(self._renamed(me, a), self._renamed(me, b))
-            case Not(of):
-                return Not(self._renamed(me, of))
-        return operand
-
-    def _symbol(self, me: Instance, name: str, offset: int) -> Operand:
-        code = me.code
-        if name in code.locals or name in code.others:
-            return Sym(self._variable(me, name), offset)
-        if name in code.labels:
-            return Sym(me.prefix + name)
-        return Imm(self.ids[name]) if name in self.ids else Sym(name, offset)
-
     # ---- calls ------------------------------------------------------------------------------
     def _call(self, me: Instance, call: Call) -> None:
         if isinstance(call.target, Sym):
             self._direct(me, call, call.target.name)
             return
         end = self._label()
-        target = self._renamed(me, call.target)
+        target = me.operand(call.target)
         self.out.registers[TEST] = "pred"
         for name in targets(self.module, me.code.function, call, self.ids):
             following = self._label()
@@ -249,7 +176,7 @@ class _Linker:
             self._service(me, call, name)
             return
         callee = self._instance(name)
-        function, frame = callee.code.function, self.frames.get(me.name)
+        function, frame = callee.code.function, me.frame
         for given, wanted in ((call.arguments, function.params), (call.returns, function.returns)):
             if len(given) != len(wanted):
                 raise PtxError(
@@ -284,10 +211,7 @@ class _Linker:
                 got=self.at.text,
             )
         result: Operand = Reg(me.prefix + call.returns[0]) if call.returns else Sink()
-        self._add("call", result, Sym(name), *(self._scalar(me, x) for x in call.arguments))
-
-    def _scalar(self, me: Instance, name: str) -> Operand:
-        return Reg(me.prefix + name) if name in me.code.registers else Imm(int(name))
+        self._add("call", result, Sym(name), *(me.scalar(x) for x in call.arguments))
 
     # ---- arguments and results --------------------------------------------------------------
     def _pass(self, me: Instance, callee: Instance, given: Sequence[str], shift: int) -> None:
@@ -310,12 +234,12 @@ class _Linker:
         """A value between functions; `back` and `past` are how far their frames lie below."""
         kind = source.code.registers.get(name) or dest.code.registers.get(into) or "b32"
         if name not in source.code.locals and into not in dest.code.locals:
-            self._move(kind, dest.prefix + into, self._scalar(source, name))
+            self._move(kind, dest.prefix + into, source.scalar(name))
         elif name not in source.code.locals:
-            at = self._place(dest, into, 0, past)
-            self._add(f"st.local.b{8 * p.size}", at, self._scalar(source, name))
+            at = dest.place(into, 0, past)
+            self._add(f"st.local.b{8 * p.size}", at, source.scalar(name))
         elif into not in dest.code.locals:
-            at = self._place(source, name, 0, back)
+            at = source.place(name, 0, back)
             self._add(f"ld.local.b{8 * p.size}", Reg(dest.prefix + into), at)
         else:
             self._move_bytes(source, name, back, dest, into, past, p)
@@ -332,19 +256,13 @@ class _Linker:
         held = f"move:{kind}"
         self.out.registers[held] = "b16" if step == 1 else kind
         for at in range(0, p.size, step):
-            self._add(f"ld.local.{kind}", Reg(held), self._place(source, name, at, back))
-            self._add(f"st.local.{kind}", self._place(dest, into, at, past), Reg(held))
-
-    def _place(self, of: Instance, name: str, offset: int, below: int) -> Mem:
-        frame = self.frames.get(of.name)
-        if frame is None:
-            return Mem(Sym(self._variable(of, name)), offset)
-        return Mem(Reg(POINTER), frame.offsets[name] + offset - below)
+            self._add(f"ld.local.{kind}", Reg(held), source.place(name, at, back))
+            self._add(f"st.local.{kind}", dest.place(into, at, past), Reg(held))
 
     # ---- the stack --------------------------------------------------------------------------
-    def _check_stack(self, me: Instance) -> None:
-        room = Label(f"{me.prefix}room")
-        self._add("mov.u64", Reg(LIMIT), Sym(STACK, STACK_BYTES - self.frames[me.name].size))
+    def _check_stack(self, prefix: str, size: int) -> None:
+        room = Label(f"{prefix}room")
+        self._add("mov.u64", Reg(LIMIT), Sym(STACK, max(0, STACK_BYTES - size)))
         self._add("setp.le.u64", Reg(TEST), Reg(POINTER), Reg(LIMIT))
         self._add("bra", Sym(room.name), guard=TEST)
         self._add("call", Sink(), Sym(STACK_FULL))
@@ -352,12 +270,12 @@ class _Linker:
 
     def _saved(self, me: Instance, callee: str) -> list[tuple[str, str, Mem]]:
         """(register, type, place) that a call which may come back here must not lose."""
-        if self.graph.component[me.name] != self.graph.component[callee]:
+        if me.frame is None or self.graph.component[me.name] != self.graph.component[callee]:
             return []
-        frame, kinds = self.frames[me.name], me.code.registers
+        kinds = me.code.registers
         return [
             (me.prefix + name, kinds.get(name, "b32"), Mem(Reg(POINTER), at))
-            for name, at in frame.saves[self.at.index]
+            for name, at in me.frame.saves[self.at.index]
         ]
 
     def _save(self, saved: list[tuple[str, str, Mem]]) -> None:
@@ -376,22 +294,3 @@ class _Linker:
                 self._add("setp.ne.s16", Reg(name), Reg("move:b16"), Imm(0))
             else:
                 self._add(f"ld.local.b{8 * SIZES[kind]}", Reg(name), at)
-
-
-def _frame(code: Lowered) -> Frame:
-    offsets: dict[str, int] = {}
-    end = 0
-    for name, (size, align) in code.locals.items():
-        offsets[name] = -(-end // align) * align
-        end = offsets[name] + size
-    start = size = -(-end // 16) * 16
-    saves: dict[int, list[tuple[str, int]]] = {}
-    for call, live in code.live_after_calls().items():
-        places, at = [], start
-        widths = {name: max(2, SIZES[code.registers[name]]) for name in live} | {RETURN: 4}
-        for name in sorted(widths, key=lambda x: -widths[x]):
-            places.append((name, at))
-            at += widths[name]
-        saves[call] = places
-        size = max(size, -(-at // 16) * 16)
-    return Frame(offsets, saves, size)

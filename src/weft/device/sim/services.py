@@ -38,7 +38,7 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 
 
 @dataclass(slots=True)
-class Launch:
+class Running:
     """A launch that is under way."""
 
     arena: Arena
@@ -59,6 +59,13 @@ class Launch:
             self.count += 1
             self.arena.context[Context.TABLE_COUNT // 8] = self.count
 
+    def windows(self, slot: int) -> list[tuple[int, int]]:
+        """(address, bytes) of shared memory and of the parameters."""
+        shared = (ctypes.c_int64 * 2).from_address(slot + Slot.SHARED)
+        context = self.arena.context
+        params, size = (int(context[x // 8]) for x in (Context.PARAMS, Context.PARAM_BYTES))
+        return [(shared[0], shared[1]), (params, size)]
+
     def remove(self, address: int) -> None:
         """No longer; accesses that remember the place look it up again."""
         row = self.rows.pop(address)
@@ -70,25 +77,26 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One lane that asks for a service."""
+    """One lane that asks for a service; `windows` is memory that its warp may touch, as found."""
 
-    launch: Launch
+    launch: Running
     slot: int
     thread: int
-    local: int
-    local_bytes: int
+    local: tuple[int, int]
     values: list[int]
+    windows: list[tuple[int, int]]
 
     def window(self, address: int) -> int:
         """How many bytes from `address` on belong to the kernel; 0 for none."""
+        for start, size in (self.local, *self.windows):
+            if start <= address < start + size:
+                return start + size - address
         table = self.launch.table[: self.launch.count]
-        held = (table[:, 0] <= address) & (address < table[:, 0] + table[:, 1])
-        windows = [(int(a), int(n)) for a, n, _, _ in table[held]]
-        shared = (ctypes.c_int64 * 2).from_address(self.slot + Slot.SHARED)
-        context = self.launch.arena.context
-        params = (int(context[x // 8]) for x in (Context.PARAMS, Context.PARAM_BYTES))
-        windows += [(shared[0], shared[1]), (self.local, self.local_bytes), tuple(params)]
-        return max((a + n - address for a, n in windows if a <= address < a + n), default=0)
+        held = table[(table[:, 0] <= address) & (address < table[:, 0] + table[:, 1])]
+        if not len(held):
+            return 0
+        self.windows.append((int(held[0, 0]), int(held[0, 1])))
+        return sum(self.windows[-1]) - address
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the kernel's memory."""
@@ -118,12 +126,11 @@ class Caller:
         return f"block {tuple(at)}, thread {(n % x, n // x % y, n // (x * y))}"
 
 
-def _illegal(what: str, address: int) -> IllegalAddress:
-    error = IllegalAddress(
-        what,
-        got=f"address {address & (2**64 - 1):#x}",
-        allowed="arrays of this launch, the module's variables, shared and local memory",
-    )
+MEMORY = "arrays of this launch, the module's variables, shared and local memory"
+
+
+def _illegal(what: str, address: int, allowed: str = MEMORY) -> IllegalAddress:
+    error = IllegalAddress(what, got=f"address {address & (2**64 - 1):#x}", allowed=allowed)
     error.address = address & (2**64 - 1)
     return error
 
@@ -137,7 +144,7 @@ class Services:
         self._callback = _SIGNATURE(self._serve)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._lock = threading.RLock()
-        self._launches: dict[int, Launch] = {}
+        self._launches: dict[int, Running] = {}
         self._mine = threading.local()
         self._tables: list[NDArray[np.int64]] = []
         self._handlers: dict[str, Callable[[Caller], int]] = {
@@ -158,11 +165,9 @@ class Services:
         self._mine.rows = len(rows)
         return table
 
-    def begin(
-        self, arena: Arena, compiled: object, block: Shape, table: NDArray[np.int64]
-    ) -> None:
+    def begin(self, arena: Arena, compiled: object, block: Shape, table: NDArray[np.int64]) -> None:
         """A launch starts; what earlier ones allocated is there."""
-        launch = Launch(arena, block, table, self._mine.rows)
+        launch = Running(arena, block, table, self._mine.rows)
         with self._lock:
             for address, size in self.heap.live.items():
                 launch.add(address, size)
@@ -176,11 +181,11 @@ class Services:
     @property
     def failed(self) -> BaseException | None:
         """What ended the launch that this thread began last."""
-        launch: Launch | None = getattr(self._mine, "launch", None)
+        launch: Running | None = getattr(self._mine, "launch", None)
         return launch.failed if launch is not None else None
 
     def _finish(self) -> None:
-        launch: Launch | None = getattr(self._mine, "launch", None)
+        launch: Running | None = getattr(self._mine, "launch", None)
         if launch is not None:
             with self._lock:
                 self._launches.pop(launch.arena.context.ctypes.data, None)
@@ -195,10 +200,11 @@ class Services:
         launch = self._launches[context]
         data = (ctypes.c_int64 * 256).from_address(values)
         handler = self._handlers[_NAMES[number]]
+        windows = launch.windows(slot)
         for lane in (i for i in range(32) if lanes >> i & 1):
-            start = (local or 0) + lane * local_bytes
-            given = [data[32 * i + lane] for i in range(8)]
-            caller = Caller(launch, slot, 32 * warp + lane, start, local_bytes, given)
+            own = ((local or 0) + lane * local_bytes, local_bytes)
+            given = [data[32 * i + lane] for i in range(5)]
+            caller = Caller(launch, slot, 32 * warp + lane, own, given, windows)
             try:
                 with self._lock:
                     data[lane] = handler(caller)
@@ -248,6 +254,8 @@ class Services:
         )
 
     def _not_a_function(self, caller: Caller) -> int:
-        error = _illegal("a call through a pointer that is not a function", caller.values[0])
-        error.allowed = ""
-        raise error
+        raise _illegal(
+            "a call through a pointer that is not a function of that kind",
+            caller.values[0],
+            "device functions of the module whose address is taken",
+        )
