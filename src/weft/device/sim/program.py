@@ -544,16 +544,13 @@ def _find_raw(program: Program) -> None:
 
 
 def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
-    d = program.decoded[ins.index]
-    if d.row.raw_nan and ins.parts[-1] == "f32":
-        return True
     if ins.parts[0] == "mov" and isinstance(ins.operands[0], Reg):
         return _raw_operand(ins.operands[1], raw)
     if ins.parts[0] == "shfl":
         return _raw_operand(ins.operands[1], raw)
-    if ins.parts[0] == "selp":
+    if ins.parts[0] in ("selp", "slct"):  # they hand bits on
         return all(_raw_operand(o, raw) for o in ins.operands[1:3])
-    return False
+    return program.decoded[ins.index].row.raw_nan and ins.parts[-1] == "f32"
 
 
 def _raw_operand(operand: Operand, raw: set[str]) -> bool:
