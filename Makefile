@@ -6,7 +6,7 @@ JOBS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check format clean
+.PHONY: demo test check format tables clean
 
 demo: $(READY)  ## compile, launch and verify kernels on the simulated GPU
 	$(BIN)/weft tour
@@ -23,6 +23,10 @@ check: $(READY)  ## format, lint, types, layers
 format: $(READY)  ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+tables: $(READY)  ## fill the tables and the outputs of examples in the documents
+	$(BIN)/python scripts/tables.py
+	$(BIN)/python scripts/examples.py
 
 clean:
 	rm -rf .venv
