@@ -11,15 +11,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from weft.cli import coverage
 from weft.device import models
 from weft.ptx.isa import rows
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "benchmarks" / "records"
+RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
@@ -80,15 +81,40 @@ def devices_table() -> str:
 
 
 def speed_table() -> str:
-    """The newest record of every benchmark."""
-    newest: dict[str, dict[str, object]] = {}
-    for path in sorted(RECORDS.glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            record = json.loads(line)
-            newest[str(record["name"])] = record
-    if not newest:
-        return "Not measured yet: `benchmarks/records/` is empty."
-    return table(("kernel",), [(name,) for name in newest])
+    """The newest whole run of `benchmarks/sim_speed.py --record`."""
+    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
+    runs = [run for run in map(json.loads, lines) if run["cases"] and not run["quick"]]
+    if not runs:
+        return "Not measured yet: `python benchmarks/sim_speed.py --record` does it."
+    run = runs[-1]
+    machine = run["machine"]
+    times = ("kernel", "weft, ms#", "2 cores, ms#", "C++, ms#", "weft / C++#", "1 to 2 cores#")
+    reached = ("figure", "measured#", "to reach#", "")
+    return "\n\n".join(
+        [
+            "CPU time of the simulation, in milliseconds, against the same algorithm written by "
+            "hand as C++ loops over threads (`g++ -O3 -march=native`, one core). Made by "
+            f"`benchmarks/sim_speed.py` on {run['when'][:10]}: {machine['cpu']}, "
+            f"{machine['cores']} cores, load {machine['load']:.1f}.",
+            table(times, (line for case in run["cases"] for line in _case(case))),
+            table(reached, map(_target, run["targets"])),
+        ]
+    )
+
+
+def _case(case: dict[str, Any]) -> Iterator[list[str]]:
+    for mode, ratios in case["against"].items():
+        for twin, ratio in ratios.items():
+            contenders = (f"{mode} 1", f"{mode} 2", f"c++ {twin}")
+            shown = [f"{case['times'][name]['median'] * 1e3:.1f}" for name in contenders]
+            name = case["name"] + (", fast mode" if mode == "fast" else "")
+            name += f" / {twin}" if len(ratios) > 1 else ""
+            yield [name, *shown, f"{ratio:.2f}", f"{case['two_cores'][mode]:.2f}"]
+
+
+def _target(target: dict[str, Any]) -> list[str]:
+    verdict = "reached" if target["met"] else "**not reached**"
+    return [target["name"], f"{target['value']:.3g}", f"{target['limit']:g}", verdict]
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -48,3 +49,25 @@ def test_blocks_are_found() -> None:
 
 def test_addresses_and_times_are_not_compared() -> None:
     assert examples.stable("at 0x7fff1234 in 1.5 ms ") == examples.stable("at 0x55aa9876 in 20 ms")
+
+
+def test_speed_is_of_the_newest_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = {
+        "name": "transpose 2048",
+        "times": {name: {"median": 0.002} for name in ("weft 1", "weft 2", "c++ transpose")},
+        "against": {"weft": {"transpose": 0.9}},
+        "two_cores": {"weft": 1.8},
+    }
+    run = {
+        "when": "2026-01-02T03:04:05+00:00",
+        "machine": {"cpu": "some CPU", "cores": 2, "load": 0.1},
+        "quick": False,
+        "cases": [case],
+        "targets": [{"name": "C++, one core", "value": 0.9, "limit": 0.8, "met": True}],
+    }
+    records = tmp_path / "sim_speed.jsonl"
+    records.write_text("".join(json.dumps({**run, "quick": quick}) + "\n" for quick in (0, 1)))
+    monkeypatch.setattr(tables, "RECORDS", records)
+    text = tables.speed_table()
+    assert "| transpose 2048 | 2.0 | 2.0 | 2.0 | 0.90 | 1.80 |" in text
+    assert "| C++, one core | 0.9 | 0.8 | reached |" in text
