@@ -1,42 +1,93 @@
 """How fast the simulated GPU is, against C++ written by hand and against other simulators.
 
-    python benchmarks/sim_speed.py [--quick] [--only NAME] [--json] [--record]
+    python benchmarks/sim_speed.py [--quick] [--only NAME] [--json] [--record] [--peers PYTHON]
 
-Contenders take turns; a ratio is the median over rounds run side by side. Against C++ on one core
-it is taken from processor time, which other processes on the machine disturb least; from one core
-to two it is taken from the clock, and means something on a machine with two idle cores only.
+Contenders take turns; a ratio is the median over rounds run side by side. Against C++ and other
+simulators it is taken from processor time on one core, which other processes disturb least; from
+one core to two it is taken from the clock, and means something on two idle cores only.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from simspeed.cases import CASES
-from simspeed.contest import Result, contest
-from simspeed.table import speed_table
+from simspeed.contest import contest
+from simspeed.fresh import MEASUREMENTS
+from simspeed.machine import describe
+from simspeed.others import SCRIPTS, other
+from simspeed.record import against_other, case_record, judge
+from simspeed.table import tables
+
+RECORDS = Path(__file__).with_name("records") / "sim_speed.jsonl"
 
 
 def main(
-    quick: Annotated[bool, typer.Option(help="Three rounds, smaller sizes only.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Cases whose name contains this.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and sizes.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="What has this in its name: cases, start, empty, memory, numba, triton."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The record instead of tables.")] = False,
+    record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
+    peers: Annotated[
+        str, typer.Option(help="The Python that has numba-cuda or triton.")
+    ] = sys.executable,
 ) -> None:
     """Times the simulated GPU and shows the targets it is held to."""
-    console = Console()
-    results: list[Result] = []
-    with tempfile.TemporaryDirectory() as temporary, console.status("") as status:
+    done = measure(quick, only or [""], peers)
+    if record:
+        RECORDS.parent.mkdir(exist_ok=True)
+        with RECORDS.open("a") as file:
+            file.write(json.dumps(done) + "\n")
+    if as_json:
+        print(json.dumps(done, indent=1))
+    else:
+        Console(width=None if sys.stdout.isatty() else 110).print(*tables(done))
+
+
+def measure(quick: bool, only: list[str], peers: str) -> dict[str, Any]:
+    """One run: everything whose name has one of `only` in it."""
+
+    def wanted(name: str) -> bool:
+        return any(o in name for o in only)
+
+    rounds, seconds = (3, 0.5) if quick else (7, 4.0)
+    done: dict[str, Any] = {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": describe(),
+        "quick": quick,
+        "cases": [],
+        "others": {},
+    }
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        Console(stderr=True).status("") as status,
+    ):
         for case in CASES:
-            if only and not any(o in case.name for o in only):
-                continue
-            if quick and case.name.endswith("1024"):
-                continue
-            status.update(case.name)
-            rounds, seconds = (3, 0.5) if quick else (5, 3.0)
-            results.append(contest(case, Path(temporary), rounds=rounds, seconds=seconds))
-    console.print(speed_table(results))
+            if wanted(case.name) and not (quick and case.slow):
+                status.update(case.name)
+                result = contest(case, Path(temporary), rounds=rounds, seconds=seconds)
+                done["cases"].append(case_record(result))
+        for name, fresh in MEASUREMENTS.items():
+            if wanted(name):
+                status.update(name)
+                done[name] = fresh(1 if quick else 5)
+        for name in SCRIPTS:
+            if wanted(name) and done["cases"] and not quick:
+                status.update(name)
+                found = other(name, peers)
+                times = found and against_other(done["cases"], found)
+                done["others"][name] = found and {**found, "times": times}
+    done["targets"] = judge(done)
+    return done
 
 
 if __name__ == "__main__":

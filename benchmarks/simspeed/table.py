@@ -1,43 +1,82 @@
-"""The tables people read."""
+"""The tables people read, from a record."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from rich.table import Table
 
-from simspeed.contest import Result
+from simspeed.record import BESIDE, TARGETS
+
+Record = dict[str, Any]
 
 
-def geomean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
+def tables(record: Record) -> Iterator[Table]:
+    """Kernels against C++, against other simulators, and the targets."""
+    if record["cases"]:
+        yield _speed(record)
+    for name, other in record["others"].items():
+        if other:
+            yield _other(name, other)
+    yield _targets(record)
 
 
-def speed_table(results: Sequence[Result]) -> Table:
-    """A row a case and mode: milliseconds, and how weft compares."""
-    table = Table(title="weft against the same algorithm in C++ (g++ -O3 -march=native)")
-    table.add_column("case")
-    for name in ["1 core ms", "2 cores ms", "C++ ms", "rate on 1 core", "x C++", "1 to 2"]:
-        table.add_column(name, justify="right")
-    for r in results:
-        for label in ["weft", "fast"]:
-            if f"{label} 1" not in r.times:
-                continue
-            for twin in r.case.twins:
-                table.add_row(*_row(r, label, f"c++ {twin}"))
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(columns[0], no_wrap=True)
+    for name in columns[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
-def _row(r: Result, label: str, twin: str) -> list[str]:
-    one, two = f"{label} 1", f"{label} 2"
-    name = r.case.name + (" fast" if label == "fast" else "")
-    if len(r.case.twins) > 1:
-        name += f" : {twin.removeprefix('c++ ')}.cpp"
+def _speed(record: Record) -> Table:
+    table = _table(
+        "weft and the same algorithm in C++ (g++ -O3 -march=native): processor time on one core,\n"
+        "median; from one core to two by the clock",
+        "kernel", "weft ms", "C++ ms", "rate", "x C++", "1 to 2",
+    )  # fmt: skip
+    for case in record["cases"]:
+        for mode, ratios in case["against"].items():
+            for twin, ratio in ratios.items():
+                table.add_row(*_row(case, mode, twin, ratio))
+    return table
+
+
+def _row(case: Record, mode: str, twin: str, ratio: float) -> list[str]:
+    times = case["times"]
+    name = case["name"] + (", fast" if mode == "fast" else "")
+    if len(case["against"][mode]) > 1:
+        name += f" / {twin}.cpp"
+    shown = [times[c]["cpu_median"] * 1e3 for c in (f"{mode} 1", f"c++ {twin}")]
+    rate = case["work"] / times[f"{mode} 1"]["cpu_median"] / 1e9
     return [
         name,
-        *(f"{r.wall(c) * 1e3:.1f}" for c in (one, two, twin)),
-        f"{r.case.work / r.wall(one) / 1e9:.3g} G{r.case.unit}/s",
-        f"{r.ratio(twin, one, 'cpu'):.2f}",
-        f"{r.ratio(one, two):.2f}",
+        *(f"{ms:.1f}" for ms in shown),
+        f"{rate:.3g} G{case['unit']}/s",
+        f"{ratio:.2f}",
+        f"{case['two_cores'][mode]:.2f}",
     ]
+
+
+def _other(name: str, other: Record) -> Table:
+    table = _table(f"times the rate of {name} {other['version']}, one core", "kernel", "x")
+    for kernel, times in other["times"].items():
+        table.add_row(kernel, f"{times:,.0f}")
+    return table
+
+
+def _targets(record: Record) -> Table:
+    table = _table("targets", "figure", "measured", "to reach", "")
+    for target in TARGETS:
+        value = target.value(record)
+        sign, limit = ("at least", target.least) if target.least else ("below", target.below)
+        shown = ["not measured", ""]
+        if value is not None:
+            shown = [target.show.format(value), "yes" if target.met(value) else "no"]
+        table.add_row(target.name, shown[0], f"{sign} {limit:g}", shown[1])
+    for name, figure in BESIDE:
+        value = figure(record)
+        if value is not None:
+            table.add_row(name, f"{value:.2f} x", "beside", "")
+    return table
