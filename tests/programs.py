@@ -371,18 +371,19 @@ class Maker:
     def tree(self) -> str:
         self.start()
         self.barriers = self.rng.random() < 0.5
-        self._sequence(0, None)
+        for _ in range(2):
+            self._sequence(0, None)
         self.finish()
         return self.text()
 
     def _sequence(self, depth: int, loop: tuple[str, str] | None) -> None:
         r = self.rng
-        for _ in range(r.randrange(1, 5 - depth)):
-            self.code(r.randrange(0, 5))
+        for _ in range(r.randrange(1, 4 - depth)):
+            self.code(r.randrange(0, 4))
             roll = r.random()
-            if roll < 0.35 and depth < 3:
+            if roll < 0.35 and depth < 2:
                 self._branch(depth, loop)
-            elif roll < 0.65 and depth < 3:
+            elif roll < 0.65 and depth < 2:
                 self._loop(depth)
             elif roll < 0.75 and loop:
                 self.emit(f"{self.guard(1.0) or '@%p0 '}bra {r.choice(loop)}")
@@ -409,7 +410,7 @@ class Maker:
         r = self.rng
         counter, again, step, end = self.counters, *(self.fresh(x) for x in ("L", "STEP", "END"))
         self.counters += 1
-        most = (7, 3, 3)[depth]
+        most = (7, 3)[depth]
         bound = r.choice((str(r.randrange(most + 1)), f"%u{r.randrange(UNIFORM)}", "%tid.x", "%r0"))
         self.emit(f"and.b32 %t0, {bound}, {most}")
         self.emit(f"mov.u32 %c{counter}, %t0")

@@ -75,11 +75,11 @@ def test_graph(name: str) -> None:
     run_both(Maker(f"{SEED} {name}").graph(), f"{SEED} {name}")
 
 
-@pytest.mark.parametrize("name", cases("tree", 50, 1000))
+@pytest.mark.parametrize("name", cases("tree", 30, 1000))
 def test_tree(name: str) -> None:
     run_both(Maker(f"{SEED} {name}").tree(), f"{SEED} {name}")
 
 
-@pytest.mark.parametrize("name", cases("straight", 40, 800))
+@pytest.mark.parametrize("name", cases("straight", 30, 800))
 def test_straight(name: str) -> None:
     run_both(Maker(f"{SEED} {name}").straight(), f"{SEED} {name}")
