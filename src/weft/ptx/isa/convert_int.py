@@ -82,7 +82,7 @@ def float_to_int(
             v = float_from_bfloat(b, v)
         elif atype == "f16":
             v = b.cast("fpext", v, "float")
-        elif ftz:
+        elif ftz and atype == "f32":
             v = b.reinterpret(flush(raw_bits(b, v), "f32"), "float")
         return int_from_float(b, v, irnd, int(dtype[1:]), signed=dtype[0] == "s")
 
