@@ -23,11 +23,11 @@ max error  against NumPy in float64, as a part of the largest answer
 """
 _NEXT = """\
 What next
-  weft isa               which PTX instructions are covered, and by what
-  weft devices           the GPUs that can be simulated
+  weft.cuda("FILE.cu").kernel[grid, block](*arrays)    your own kernel, from Python
   weft ptx FILE.cu       the PTX of a kernel
-  weft doctor            what is installed, what is missing
-  README.md              a first kernel from Python"""
+  weft devices           the GPUs that can be simulated
+  weft isa               which PTX instructions are covered
+  weft doctor            what is installed, what is missing"""
 
 
 def run(json: show.Json = False) -> None:
