@@ -84,9 +84,17 @@ class Target:
     least: float | None = None
     below: float | None = None
     show: str = "{:.2f} x"
+    scale: float = 1.0  # from the record's unit, seconds or bytes, to the one shown
+
+    @property
+    def limit(self) -> float:
+        return self.least if self.least is not None else (self.below or 0.0)
+
+    def text(self, value: float) -> str:
+        return self.show.format(value * self.scale)
 
     def met(self, value: float) -> bool:
-        return value >= self.least if self.least is not None else value < (self.below or 0.0)
+        return value >= self.least if self.least is not None else value < self.limit
 
 
 def _other(name: str) -> Callable[[Record], float | None]:
@@ -106,16 +114,16 @@ def _fresh(*path: str) -> Callable[[Record], float | None]:
 TARGETS = [
     Target("C++, one core, geometric mean", lambda r: geomean(first_twins(r)), least=0.8),
     Target("one core to two, least of the large", lambda r: min(scaling(r), default=None), 1.7),
-    Target("numba's simulator, geometric mean", _other("numba"), 1e4, show="{:.0f} x"),
-    Target("Triton's interpreter, geometric mean", _other("triton"), 500, show="{:.0f} x"),
+    Target("numba's simulator, geometric mean", _other("numba"), 1e4, show="{:,.0f} x"),
+    Target("Triton's interpreter, geometric mean", _other("triton"), 500, show="{:,.0f} x"),
     Target("first launch from source", _fresh("start", "cold", "to_result_s"),
-           below=0.6, show="{:.3f} s"),
+           below=0.6, show="{:.0f} ms", scale=1e3),
     Target("first launch from the cache", _fresh("start", "cached", "to_result_s"),
-           below=0.05, show="{:.3f} s"),
+           below=0.05, show="{:.0f} ms", scale=1e3),
     Target("warm launch of an empty kernel", _fresh("empty", "empty_s"),
-           below=30e-6, show="{:.7f} s"),
+           below=30e-6, show="{:.1f} µs", scale=1e6),
     Target("peak memory above the arrays", _fresh("memory", "above_arrays"),
-           below=250e6, show="{:.3g} bytes"),
+           below=250e6, show="{:.0f} MB", scale=1e-6),
 ]  # fmt: skip
 BESIDE = [
     ("C++, tensor cores against plain float", lambda r: geomean(last_twins(r))),
@@ -130,7 +138,6 @@ def judge(record: Record) -> list[Record]:
     for target in TARGETS:
         value = target.value(record)
         if value is not None:
-            limit = target.least if target.least is not None else target.below
-            out.append({"name": target.name, "value": value, "limit": limit,
-                        "met": target.met(value)})  # fmt: skip
+            met = target.met(value)
+            out.append({"name": target.name, "value": value, "limit": target.limit, "met": met})
     return out

@@ -16,9 +16,8 @@ def tables(record: Record) -> Iterator[Table]:
     """Kernels against C++, against other simulators, and the targets."""
     if record["cases"]:
         yield _speed(record)
-    for name, other in record["others"].items():
-        if other:
-            yield _other(name, other)
+    if any(record["others"].values()):
+        yield _others(record)
     yield _targets(record)
 
 
@@ -32,8 +31,7 @@ def _table(title: str, *columns: str) -> Table:
 
 def _speed(record: Record) -> Table:
     table = _table(
-        "weft and the same algorithm in C++ (g++ -O3 -march=native): processor time on one core,\n"
-        "median; from one core to two by the clock",
+        "weft and the same algorithm in C++ (g++ -O3 -march=native), processor time",
         "kernel", "weft ms", "C++ ms", "rate", "x C++", "1 to 2",
     )  # fmt: skip
     for case in record["cases"]:
@@ -59,10 +57,13 @@ def _row(case: Record, mode: str, twin: str, ratio: float) -> list[str]:
     ]
 
 
-def _other(name: str, other: Record) -> Table:
-    table = _table(f"times the rate of {name} {other['version']}, one core", "kernel", "x")
-    for kernel, times in other["times"].items():
-        table.add_row(kernel, f"{times:,.0f}")
+def _others(record: Record) -> Table:
+    found = {name: other for name, other in record["others"].items() if other}
+    titles = [f"{name} {other['version']}" for name, other in found.items()]
+    table = _table("how many times the rate of other simulators, on one core", "kernel", *titles)
+    times = [other["times"] for other in found.values()]
+    for kernel in dict.fromkeys(k for t in times for k in t):
+        table.add_row(kernel, *(f"{t[kernel]:,.0f}" if kernel in t else "" for t in times))
     return table
 
 
@@ -70,11 +71,11 @@ def _targets(record: Record) -> Table:
     table = _table("targets", "figure", "measured", "to reach", "")
     for target in TARGETS:
         value = target.value(record)
-        sign, limit = ("at least", target.least) if target.least else ("below", target.below)
+        sign = "at least" if target.least is not None else "below"
         shown = ["not measured", ""]
         if value is not None:
-            shown = [target.show.format(value), "yes" if target.met(value) else "no"]
-        table.add_row(target.name, shown[0], f"{sign} {limit:g}", shown[1])
+            shown = [target.text(value), "yes" if target.met(value) else "no"]
+        table.add_row(target.name, shown[0], f"{sign} {target.text(target.limit)}", shown[1])
     for name, figure in BESIDE:
         value = figure(record)
         if value is not None:
