@@ -48,9 +48,11 @@ def build(
     splits: Callable[[Instruction], bool],
     defs: Callable[[Instruction], list[str]],
     uses: Callable[[Instruction], list[str]],
+    starts: Callable[[Instruction], bool] = lambda ins: False,
 ) -> Graph:
-    """The graph of a body; a block ends after every instruction for which `splits` holds."""
-    blocks, labels = _cut(body, splits)
+    """The graph of a body; a block ends after every instruction for which `splits` holds, and one
+    begins at every instruction for which `starts` holds."""
+    blocks, labels = _cut(body, splits, starts)
     _connect(blocks, labels, tables)
     order, loops = _order(blocks)
     graph = _renumber(blocks, order, loops)
@@ -62,7 +64,9 @@ def build(
 
 
 def _cut(
-    body: Iterable[Instruction | Label], splits: Callable[[Instruction], bool]
+    body: Iterable[Instruction | Label],
+    splits: Callable[[Instruction], bool],
+    starts: Callable[[Instruction], bool],
 ) -> tuple[list[Block], dict[str, int]]:
     blocks = [Block(0)]
     labels: dict[str, int] = {}
@@ -79,6 +83,8 @@ def _cut(
             blocks[-1].last = item
             start()
         else:
+            if starts(item) and (blocks[-1].code or blocks[-1].last):
+                start()
             blocks[-1].code.append(item)
             if splits(item):
                 start()

@@ -80,6 +80,7 @@ def _facts(ptx: Ptx, output: Path | None) -> dict[str, object]:
 
 def _print(text: str) -> None:
     if sys.stdout.isatty():
-        show.console().print(Syntax(text, "ptx", background_color="default", word_wrap=False))
+        code = Syntax("", "ptx", theme="ansi_dark", background_color="default")
+        show.console().print(code.highlight(text), soft_wrap=True)  # a Syntax would cut long lines
     else:
         sys.stdout.write(text)

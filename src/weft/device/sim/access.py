@@ -116,7 +116,7 @@ class Access:
         yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
         b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
         b.place(yes)
-        self._store_fast(near, values)
+        self._store_fast(near, values, lanes)
         b.jump(end)
         b.place(no)
         self._store_slow(a, values, lanes)
@@ -128,9 +128,7 @@ class Access:
         e, b = self.e, self.e.b
         if not self._always_inside(a, BITS[ty] // 8):
             with b.when(self._inside(a, BITS[ty] // 8) ^ 1, rare=True):
-                e.abort_unless(
-                    helpers.check_one(e, a, lanes, BITS[ty] // 8, True, self.site())
-                )
+                e.abort_unless(helpers.check_one(e, a, lanes, BITS[ty] // 8, True, self.site()))
         return self._pointer(a)
 
     def counters(self, kind: str) -> Val:
@@ -142,17 +140,30 @@ class Access:
         """This instruction's number among those that keep a cached window."""
         return self.sites.setdefault(self.e.ins.index, len(self.sites))
 
+    def inside_window(self, a: Address, first: Val, last: Val, nbytes: int) -> Val:
+        """Do accesses of `nbytes` from `first` to `last` lie in shared memory, or in this site's
+        window?"""
+        e, b = self.e, self.e.b
+        if a.space == Space.SHARED:
+            low = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            size = [e.shared_bytes.zext("i64"), b.integer("i64", nbytes - 1)]
+            starts = b.intrinsic("usub.sat", size)
+        else:
+            site = b.at(e.sites, 16 * self.site())
+            low, starts = b.load("i64", 0, site, 8), b.load("i64", 0, b.at(site, 8), 8)
+        return (first - low).ult(starts) & (last - low).ult(starts)
+
     def second_site(self) -> int:
         """Another window for an instruction that checks accesses of two sizes."""
         return self.sites.setdefault(-1 - self.e.ins.index, len(self.sites))
 
     def _fast(self, a: Address, nbytes: int) -> Val:
-        """May all lanes be touched at once? A uniform address needs no more than itself."""
+        """May all lanes be touched at once? For a uniform address one lane is enough."""
         ok = self._inside(a, nbytes)
-        guarded = self.e.ins.guard is not None and not self.e.predicate_taken
-        if not self.e.executes_fully and not (a.uniform and not guarded):
-            ok = self.e.executing().eq(-1) & ok
-        return ok
+        if self.e.executes_fully:
+            return ok
+        lanes = self.e.executing()
+        return (lanes.ne(0) if a.uniform else lanes.eq(-1)) & ok
 
     def _inside(self, a: Address, nbytes: int) -> Val:
         """Scalar: both ends inside the window, and aligned."""
@@ -261,14 +272,15 @@ class Access:
             return True
         return len(set(off)) == 32
 
-    def _store_fast(self, a: Address, values: list[Val]) -> None:
+    def _store_fast(self, a: Address, values: list[Val], lanes: Val) -> None:
         b, p = self.e.b, self._pointer(a)
         ty, count = values[0].ty, len(values)
         size = BITS[ty] // 8
         assert a.off is not None
-        if a.uniform:  # the highest lane has the last word
+        if a.uniform:  # the highest lane that runs has the last word
+            last = 31 - b.intrinsic("ctlz", [lanes], extra="false")
             for i, v in enumerate(values):
-                b.store(b.extract(v, 31) if v.n else v, b.at(p, i * size), size)
+                b.store(b.extract(v, last) if v.n else v, b.at(p, i * size), size)
             return
         if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
             whole = b.concat(values)
@@ -299,13 +311,17 @@ class Access:
             helpers.spread(self.e, a, out)
         elif a.wide is not None:
             w = a.wide
-            index = self._array("index", "i32", 32)
+            index = self.offsets()
             b.store(w.lanes(), index, 64)
             helpers.spread_index(self.e, w, index, out)
         else:
             assert a.exact is not None
             b.store(b.splat(a.exact, 32), out, 64)
         return out
+
+    def offsets(self) -> Val:
+        """A stack array of 32 offsets inside a window."""
+        return self._array("index", "i32", 32)
 
     def table(self) -> Val:
         """The stack array that `addresses` fills."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from weft.device.sim.form import AFFINE, INDEXED, LANES, SPARSE, ZERO
 from weft.device.sim.layout import Space
 from weft.device.sim.wide import Wide
+from weft.errors import PtxError
 from weft.ir import Val
 from weft.ptx.model import Mem, Reg, Special, Sym
-from weft.errors import PtxError
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter

@@ -8,6 +8,7 @@ full lets its oldest copy land.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.device.sim import helpers
@@ -203,9 +204,9 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
         x.store(pending & ~lanes, x.at(entry, Ring.LANES))
         for nbytes in (16, 8, 4):
             with x.when(size.eq(nbytes)):
-                helpers.each_lane(x, pending & lanes, lambda i, n=nbytes: one(x, entry, i, n))
+                helpers.each_lane(x, pending & lanes, partial(one, x, entry, nbytes))
 
-    def one(x: Builder, entry: Val, lane: Val, nbytes: int) -> None:
+    def one(x: Builder, entry: Val, nbytes: int, lane: Val) -> None:
         i = lane.zext("i64")
         target = x.load("ptr", 0, x.at(x.at(entry, Ring.TARGETS), i << 3), 8)
         data = x.load(f"i{8 * nbytes}", 0, x.at(x.at(entry, Ring.DATA), i << 4), 16)

@@ -185,8 +185,10 @@ class Atomics:
     def _bits(self, operand: Operand, ptx_type: str) -> Val:
         return self.e.b.bits(self.e.read(operand, ptx_type))
 
-    def _near(self) -> list[Val]:
-        """Where shared memory is, for generic addresses."""
+    def _near(self, what: Operation) -> list[Val]:
+        """Where shared memory is, where that matters."""
+        if not what.by_address:
+            return []
         start = self.e.b.val("i64", 0, f"ptrtoint {self.e.shared.tref} to i64")
         return [start, self.e.shared_bytes.zext("i64")]
 
@@ -217,20 +219,21 @@ class Atomics:
         kinds = [_P, _I64, _I64] if what.by_address else [_P]
         name = f"atom_{what.name}_x{count}"
         fn = helpers.checked_lanes(e, name, a, size * count, True, kinds, touch)
-        near = self._near() if what.by_address else []
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), data, *near))
+        site = e.access.site()
+        e.abort_unless(fn(e.access.addresses(a), lanes, site, data, *self._near(what)))
 
     def _at_one_place(
         self, a: Address, what: Operation, x: list[Val], lanes: Val, wanted: bool
     ) -> None:
-        e, b = self.e, self.e.b
-        if e.executes_fully:
+        if self.e.executes_fully:
             self._together(a, what, x, lanes, wanted)
             return
-        with b.when(lanes.ne(0)):
+        with self.e.b.when(lanes.ne(0)):
             self._together(a, what, x, lanes, wanted)
 
-    def _together(self, a: Address, what: Operation, x: list[Val], lanes: Val, wanted: bool) -> None:
+    def _together(
+        self, a: Address, what: Operation, x: list[Val], lanes: Val, wanted: bool
+    ) -> None:
         e, b = self.e, self.e.b
         p = e.access.place(a, what.ty, lanes)
         if what.op in REDUCES and not what.is_float and not wanted:
@@ -242,10 +245,7 @@ class Atomics:
             None,
             lambda inner, args: _fold(inner, args, what, len(x)),
         )
-        fn(p, lanes, self._fill([[v] for v in x], what.size), *self._near_if(what))
-
-    def _near_if(self, what: Operation) -> list[Val]:
-        return self._near() if what.by_address else []
+        fn(p, lanes, self._fill([[v] for v in x], what.size), *self._near(what))
 
     def _across(self, what: Operation, x: Val, lanes: Val) -> Val:
         """One operand that does what all lanes' operands do."""
@@ -257,9 +257,7 @@ class Atomics:
         if x.n == 0 and what.op != "xor":
             return x
         x = b.splat(x, 32)
-        return reduce_lanes(
-            b, name, x if e.executes_fully else e.lanes_of(lanes).select(x, idle)
-        )
+        return reduce_lanes(b, name, x if e.executes_fully else e.lanes_of(lanes).select(x, idle))
 
 
 _IDENTITY: dict[str, Callable[[int], int]] = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+import weft.ir
 from weft import cache
 from weft.device.sim import jit
 from weft.device.sim.emit import WarpEmitter
@@ -15,8 +18,18 @@ from weft.device.sim.special import Shape
 from weft.ir import IrModule
 from weft.ptx.model import Module
 
-FORMAT = 1
-"""Changes when code of an older weft must not be run by this one."""
+
+@functools.cache
+def generator() -> str:
+    """Which weft writes the code: its files by size and time, so that no edit meets old code."""
+    root = Path(weft.ir.__file__).parents[1]
+    parts = [
+        f"{path.relative_to(root)}:{stat.st_size}:{stat.st_mtime_ns}"
+        for folder in ("ir", "ptx", "device/sim")
+        for path in sorted((root / folder).rglob("*.py"))
+        for stat in (path.stat(),)
+    ]
+    return "|".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +86,7 @@ def compile_kernel(
     """Compiles, or takes from the cache; `module` may be a callable's later work (None: parse)."""
     from weft.ptx.parse import parse
 
-    key = cache.key("sim", FORMAT, jit.identity(), text, entry, repr(shape), fast)
+    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), fast)
     data = cache.get("sim", key)
     if data is None:
         parsed = module or parse(text)

@@ -21,10 +21,10 @@ from weft.device.sim.lattice import SCALAR_OPS, adds_bits
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.matrix_ops import Matrices
 from weft.device.sim.mbarrier_ops import MemoryBarriers
-from weft.device.sim.program import CARRY, Program
+from weft.device.sim.program import CARRY, Program, is_warp_sync
 from weft.device.sim.schedule import Schedule
 from weft.device.sim.special import MASKS, special_form
-from weft.device.sim.storage import Registers
+from weft.device.sim.storage import Part, Registers
 from weft.device.sim.warp_ops import AcrossLanes
 from weft.device.sim.wide import Wide, WideRules
 from weft.ir import BITS, Builder, Function, IrModule, Val
@@ -78,6 +78,7 @@ class WarpEmitter:
     # ---- the function -----------------------------------------------------------------------
     def emit(self) -> None:
         """The whole warp function, into the module."""
+        self.registers.settle(self.schedule.header, len(self.schedule.points))
         self._prologue()
         for block in self.program.graph.blocks:
             self._emit_block(block)
@@ -123,6 +124,9 @@ class WarpEmitter:
         self.b.place(f"B{block.index}")
         self.groups.clear()
         self.versions.clear()
+        if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
+            self.ins = block.code[0]
+            self.schedule.meet(block)
         for self.position, ins in enumerate(block.code):
             self.instruction(ins)
         self.ins = block.last or _NOTHING
@@ -370,11 +374,11 @@ class WarpEmitter:
         part = self.registers.of(name)[0]
         if form.kind == VECTOR:
             value = self.b.splat(value, 32)
-            value = self._blend(name, value, part.slot)
+            value = self._blend(name, value, part)
         elif self.ins.guard is not None and not self.predicate_taken:
             old = self.registers.load(part)
             value = self.b.select(self.guard(), value, old)
-        self.b.store(value, part.slot)
+        self.registers.store(part, value)
 
     def _to_storage(self, v: Val, storage: str, signed: bool, name: str) -> Val:
         if v.is_float and v.raw_nan and name not in self.program.raw_nan:
@@ -386,7 +390,7 @@ class WarpEmitter:
         v = self.b.resize(self.b.bits(v), f"i{BITS[storage]}", signed=signed)
         return self.b.reinterpret(v, storage)
 
-    def _blend(self, name: str, value: Val, slot: Val) -> Val:
+    def _blend(self, name: str, value: Val, part: Part) -> Val:
         """Lanes that do not run, or whose guard is false, keep what they had."""
         keep = None
         if name in self.program.blend[self.block.index]:
@@ -396,8 +400,7 @@ class WarpEmitter:
             keep = g if keep is None else self.b.splat(g, 32) & keep
         if keep is None:
             return value
-        old = self.b.load(value.ty, 32, slot)
-        return self.b.select(keep, value, old)
+        return self.b.select(keep, value, self.registers.load(part))
 
     def write_wide(self, name: str, value: Wide) -> None:
         """A result of a symbolic wide form, in whatever form the register has."""

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim import helpers
 from weft.device.sim.address import SPACES, Address, resolve
+from weft.device.sim.layout import Space
 from weft.ir import Builder, Val
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, shape_of
-from weft.ptx.model import Instruction, Mem, Operand, Vec
+from weft.ptx.model import Instruction, Mem, Operand
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
 
-_P, _I64 = ("ptr", 0), ("i64", 0)
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 ROW = 16
 """Bytes of a row of an 8 x 8 matrix of 16-bit elements, and of one piece of a wmma line."""
+UNROLL = 8
+"""Units of a fragment that are copied in one turn of a loop; it divides the lanes."""
 
 
 def _transpose8(b: Builder, args: list[Val]) -> Val:
@@ -33,9 +36,7 @@ def _transpose8(b: Builder, args: list[Val]) -> Val:
     rows = [b.shuffle(whole, range(8 * i, 8 * i + 8)) for i in range(8)]
     low, high = [0, 8, 1, 9, 2, 10, 3, 11], [4, 12, 5, 13, 6, 14, 7, 15]
     for _ in range(3):  # each pass interleaves rows that are four apart
-        rows = [
-            b.shuffle(rows[i], half, rows[i + 4]) for i in range(4) for half in (low, high)
-        ]
+        rows = [b.shuffle(rows[i], half, rows[i + 4]) for i in range(4) for half in (low, high)]
     return b.view(b.concat(rows), "i32", 32)
 
 
@@ -43,7 +44,8 @@ def _transpose8(b: Builder, args: list[Val]) -> Val:
 class Lines:
     """Where a wmma fragment lies in memory.
 
-    parts  for each unit of `unit` bytes of [register][lane]: (line, byte inside the line)
+    parts   for each unit of `unit` bytes of [register][lane]: (line, byte inside the line)
+    source  which of the registers in `parts` each register of the fragment is
     """
 
     count: int
@@ -51,7 +53,7 @@ class Lines:
     default_stride: int
     width: int
     unit: int
-    registers: int
+    source: tuple[int, ...]
     parts: tuple[tuple[int, int], ...]
 
     @property
@@ -67,10 +69,11 @@ def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
     width, per = WIDTH[kind], packed(kind)
     count, length = (rows, columns) if by_rows else (columns, rows)
     slots = fragment_layout(matrix, shape, kind, layout)
+    registers = [slots[i : i + per] for i in range(0, len(slots), per)]
+    distinct = list(dict.fromkeys(registers))
     bits = []
-    for register in range(len(slots) // per):
-        for lane in range(32):
-            held = [slots[register * per + i][lane] for i in range(per)]
+    for register in distinct:
+        for held in zip(*register, strict=True):
             bits.append([(r, c * width) if by_rows else (c, r * width) for r, c in held])
     together = all(x == (b[0][0], b[0][1] + i * width) for b in bits for i, x in enumerate(b))
     parts = [b[0] for b in bits] if together else [x for b in bits for x in b]
@@ -80,7 +83,7 @@ def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
         default_stride=length,
         width=width,
         unit=max(4, width // 8) if together else width // 8,
-        registers=len(slots) // per,
+        source=tuple(distinct.index(r) for r in registers),
         parts=tuple((line, bit // 8) for line, bit in parts),
     )
 
@@ -120,6 +123,35 @@ class Matrices:
         return self.e.b.helper("transpose8", [("i32", 32)], ("i32", 32), _transpose8)(v)
 
     def _rows(self, a: Address, count: int, data: Val, *, writes: bool) -> None:
+        """Row by row between memory and `data`; loads from shared memory are checked at once."""
+        e, b = self.e, self.e.b
+        index = None if writes else self._row_offsets(a)
+        if index is None:
+            self._each_row(a, count, data, writes=writes)
+        else:
+            table = e.access.offsets()
+            b.store(index, table, 64)
+            quick = b.helper(
+                f"ldmatrix_x{count}",
+                [_P, _I32, _P, _P],
+                ("i1", 0),
+                lambda x, args: _load_rows(x, args, count),
+            )
+            done = quick(e.shared, e.shared_bytes, table, data)
+            with b.when(done ^ 1, rare=True):
+                self._each_row(a, count, data, writes=False)
+        e.forget_mask()
+
+    def _row_offsets(self, a: Address) -> Val | None:
+        """Each lane's row as an offset into shared memory, where it is known to be there."""
+        b = self.e.b
+        if a.space != Space.SHARED:
+            return None
+        if a.inside is not None and a.off is not None:
+            return b.splat(a.inside[0].trunc("i32"), 32) + b.lanes("i32", a.off)
+        return a.wide.lanes() if a.wide is not None else None
+
+    def _each_row(self, a: Address, count: int, data: Val, *, writes: bool) -> None:
         e = self.e
         lanes = e.executing() & ((1 << 8 * count) - 1)
 
@@ -131,7 +163,6 @@ class Matrices:
         name = f"{'st' if writes else 'ld'}matrix_{a.space}"
         fn = helpers.checked_lanes(e, name, a, ROW, writes, [_P], touch)
         e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), data))
-        e.forget_mask()
 
     # ---- fragments of wmma ------------------------------------------------------------------
     def load_fragment(
@@ -148,7 +179,7 @@ class Matrices:
             first, step, data
         )
         ty, size = f"i{8 * lines.register_bytes}", 32 * lines.register_bytes
-        e.write_vector(dest, [b.load(ty, 32, b.at(data, size * i), 64) for i in range(_len(dest))])
+        e.write_vector(dest, [b.load(ty, 32, b.at(data, size * i), 64) for i in lines.source])
 
     def store_fragment(
         self, ins: Instruction, shape: str, kind: str, layout: str, space: str
@@ -162,9 +193,7 @@ class Matrices:
             b.store(v, b.at(data, size * i), 64)
         first, step = self._checked(mem, stride, lines, space, writes=True)
         name = f"wmma_store_{shape}_{kind}_{layout}"
-        b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=True))(
-            first, step, data
-        )
+        b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=True))(first, step, data)
 
     def _checked(
         self, mem: Operand, stride: list[Operand], lines: Lines, space: str, *, writes: bool
@@ -191,9 +220,23 @@ class Matrices:
         return b.load("i64", 0, b.at(self.e.access.addresses(a), leader.zext("i64") << 3), 8)
 
     def _check_lines(self, a: Address, first: Val, step: Val, lines: Lines, writes: bool) -> None:
-        """Every 16-byte piece of every line, as if lane i had asked for line i."""
+        """The ends of the matrix are inside one window, or every piece of every line is looked at.
+
+        Lines are then checked as if lane i had asked for line i.
+        """
         e, b = self.e, self.e.b
         piece = min(ROW, lines.nbytes)
+        last = first + step * (lines.count - 1) + (lines.nbytes - piece)
+        inside = e.access.inside_window(a, first, last, piece)
+        inside = inside & ((first | step) & (piece - 1)).eq(0)
+        with b.when(inside ^ 1, rare=True):
+            self._check_each_line(a, first, step, lines, piece, writes)
+        e.forget_mask()
+
+    def _check_each_line(
+        self, a: Address, first: Val, step: Val, lines: Lines, piece: int, writes: bool
+    ) -> None:
+        e, b = self.e, self.e.b
 
         def nothing(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             """Only the check matters."""
@@ -206,11 +249,21 @@ class Matrices:
         with b.loop(lines.nbytes // piece) as i:
             spread(first + i.zext("i64") * piece, step, table)
             e.abort_unless(check(table, asked, e.access.site()))
-        e.forget_mask()
 
 
-def _len(operand: Operand) -> int:
-    return len(operand.items) if isinstance(operand, Vec) else 1
+def _load_rows(b: Builder, args: list[Val], count: int) -> Val:
+    """(shared memory, its size, offsets, data) -> were all rows inside, and so copied?"""
+    shared, size, table, data = args
+    offsets = b.load("i32", 8 * count, table, 32)
+    starts = b.intrinsic("usub.sat", [size, b.integer("i32", ROW - 1)])
+    wrong = b.any(offsets.uge(starts) | (offsets & (ROW - 1)).ne(0))
+    with b.when(wrong ^ 1), b.loop(count) as i:
+        k = i.zext("i64")
+        rows, target = b.at(table, k << 5), b.at(data, k << 7)
+        for j in range(8):
+            at = b.load("i32", 0, b.at(rows, 4 * j)).zext("i64")
+            b.store(b.load("i64", 2, b.at(shared, at), ROW), b.at(target, ROW * j), ROW)
+    return wrong ^ 1
 
 
 def _line_addresses(b: Builder, args: list[Val]) -> None:
@@ -227,14 +280,15 @@ def _copier(name: str, lines: Lines, *, writes: bool) -> Callable[[Builder, list
         first, step, data = args
         table = b.table(f"{name}_parts", "i16", [x for part in lines.parts for x in part])
         start = b.val("ptr", 0, f"inttoptr {first.tref} to ptr")
-        with b.loop(len(lines.parts)) as i:
-            k = i.zext("i64")
-            entry = b.at(table, k << 2)
-            line = b.load("i16", 0, entry, 4).zext("i64")
-            byte = b.load("i16", 0, b.at(entry, 2), 2).zext("i64")
-            far, near = b.at(start, line * step + byte), b.at(data, k * lines.unit)
-            source, target = (near, far) if writes else (far, near)
-            ty = f"i{8 * lines.unit}"
-            b.store(b.load(ty, 0, source, lines.unit), target, lines.unit)
+        with b.loop(len(lines.parts) // UNROLL) as i:
+            k = i.zext("i64") * UNROLL
+            entries, piece = b.at(table, k << 2), b.at(data, k * lines.unit)
+            for j in range(UNROLL):
+                line = b.load("i16", 0, b.at(entries, 4 * j), 4).zext("i64")
+                byte = b.load("i16", 0, b.at(entries, 4 * j + 2), 2).zext("i64")
+                far, near = b.at(start, line * step + byte), b.at(piece, j * lines.unit)
+                source, target = (near, far) if writes else (far, near)
+                ty = f"i{8 * lines.unit}"
+                b.store(b.load(ty, 0, source, lines.unit), target, lines.unit)
 
     return body

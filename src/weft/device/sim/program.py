@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weft.device.sim import lattice
@@ -31,7 +31,11 @@ from weft.ptx.model import (
 from weft.ptx.normalise import normalise
 
 CARRY = "%cc"
-SYNCS = frozenset({"bar", "barrier", "vote", "shfl", "match", "redux", "mma", "wmma", "ldmatrix"})
+
+
+def is_warp_sync(ins: Instruction) -> bool:
+    """Lanes of the warp meet here before anything happens."""
+    return "sync" in ins.parts and not is_block_barrier(ins) and ins.parts[0] != "barrier"
 
 
 def is_block_barrier(ins: Instruction) -> bool:
@@ -73,6 +77,7 @@ class Program:
     waiting: list[set[int]] = field(default_factory=list)
     blend: list[set[str]] = field(default_factory=list)
     raw_nan: set[str] = field(default_factory=set)
+    scattered: set[int] = field(default_factory=set)
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
@@ -229,8 +234,11 @@ def _address_only(ins: Instruction, fs: list[Form]) -> Form:
     return UNKNOWN if fs and fs[0].kind == UNIFORM else vector()
 
 
-def _same(ins: Instruction, fs: list[Form]) -> Form:
-    return fs[0]
+def _generic(ins: Instruction, fs: list[Form]) -> Form:
+    """A window's start is added to shared and parameter addresses: their values are not known."""
+    a = fs[0]
+    windowed = any(p.startswith(("shared", "param")) for p in ins.parts)
+    return Form(a.kind, a.off, scale=a.scale, signed=a.signed) if windowed else a
 
 
 def _uniform(ins: Instruction, fs: list[Form]) -> Form:
@@ -266,7 +274,7 @@ def _waited(ins: Instruction, fs: list[Form]) -> Form:
 WARP_FORMS = {
     "ld": _load,
     "ldu": _load,
-    "cvta": _same,
+    "cvta": _generic,
     "vote": _of_group,
     "shfl": _shuffled,
     "mbarrier": _waited,
@@ -285,10 +293,10 @@ def prepare(module: Module, function: Function, shape: Shape) -> Program:
     program = Program(module, function, shape)
     _place_variables(program)
     _decode(program)
-    program.graph = cfg.build(
-        function.body, function.branch_targets, _splits, program.defs, program.uses
-    )
-    _analyse(program)
+    _analyse(program, lambda ins: False)
+    blocks = program.graph.blocks
+    if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):
+        _analyse(program, is_warp_sync)  # lanes must be able to wait there for each other
     _find_raw(program)
     return program
 
@@ -382,8 +390,14 @@ def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:
     return out
 
 
-def _analyse(program: Program) -> None:
-    graph = program.graph
+def _analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
+    function = program.function
+    program.graph = graph = cfg.build(
+        function.body, function.branch_targets, _splits, program.defs, program.uses, starts
+    )
+    program.forms.clear()
+    program.divergent.clear()
+    program.scattered.clear()
     n = len(graph.blocks)
     program.partial = [False] * n
     program.waiting = [set() for _ in range(n)]
@@ -485,6 +499,7 @@ def _note_split(program: Program, source: int) -> None:
     if any(_may_be_overtaken(graph, side) for side in sides):
         # whoever waits at the end may have to run on first: the lanes need not meet again
         end, sides = set(), [_reach(graph, s, EXIT) for s in graph.blocks[source].successors]
+        program.scattered.update(*sides)
     for i, side in enumerate(sides):
         others = end.union(*(x for j, x in enumerate(sides) if j != i))
         for x in side:
@@ -495,7 +510,9 @@ def _note_split(program: Program, source: int) -> None:
 def _may_be_overtaken(graph: Graph, side: set[int]) -> bool:
     """Does anything in there wait for other lanes: a block barrier, or a loop that may spin?"""
     blocks = [graph.blocks[x] for x in side]
-    return bool(side & spin_heads(graph)) or any(is_block_barrier(i) for b in blocks for i in b.code)
+    return bool(side & spin_heads(graph)) or any(
+        is_block_barrier(i) for b in blocks for i in b.code
+    )
 
 
 def _reach(graph: Graph, start: int, stop: int) -> set[int]:

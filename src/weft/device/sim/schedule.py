@@ -350,7 +350,6 @@ class Schedule:
     def _yield(self, block: Block, target: int) -> None:
         """Lets other lanes, warps and blocks run, then goes on with somebody else's turn."""
         e, b = self.e, self.e.b
-        e.ins = block.last or e.ins
         if not e.program.partial[block.index]:
             self._suspend(self._survivors(block, target), Status.YIELDED)
             b.store(b.integer("i32", SPIN_FUEL), self.fuel)
@@ -360,6 +359,21 @@ class Schedule:
         self._suspend(self._survivors(block, target), Status.YIELDED)
         b.store(b.integer("i32", SPIN_FUEL), self.fuel)
         self._rotate()
+
+    def meet(self, block: Block) -> None:
+        """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
+        e, b = self.e, self.e.b
+        lanes = e.mask()
+        named = self._header_load(Frame.LIVE)
+        if block.code[0].parts[0] not in ("mma", "wmma", "ldmatrix", "stmatrix"):
+            member = e.read(block.code[0].operands[-1], "b32")
+            if member.n:
+                member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
+            named = named & member
+        others = self._header_load(Frame.LOWEST).ne(NOTHING_PENDING)
+        with b.when((named & ~lanes).ne(0) & others, rare=True):
+            self._yield(block, block.index)
+            b.place(b.label("never"))
 
     def _rotate(self) -> None:
         """Takes the next pending point after the one that ran last, so that all get a turn."""

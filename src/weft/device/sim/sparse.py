@@ -42,7 +42,9 @@ def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
 
         return _either(b, a, e, w, args, size, grouped, single)
 
-    fn = e.b.helper(f"sparse_load_{a.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body)
+    fn = e.b.helper(
+        f"sparse_load_{a.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
+    )
     out = fn(*_head(e, w, lanes, site), w.lanes())
     _abort_on_error(e)
     return out

@@ -15,6 +15,8 @@ _STORAGE = {
     "b128": "i128",
 }  # fmt: skip
 
+MANY_JOINS = 128
+
 
 @dataclass(slots=True)
 class Part:
@@ -24,6 +26,8 @@ class Part:
     lanes: int
     slot: Val
     offset: int = -1
+    align: int = 0
+    resident: bool = False
 
     @property
     def frame_bytes(self) -> int:
@@ -37,6 +41,23 @@ class Registers:
         self.program, self.b = program, b
         self.parts: dict[str, list[Part]] = {}
         self.frame_bytes = 0
+        self.header = 0
+        self.resident: set[str] = set()
+
+    def settle(self, header: int, points: int) -> None:
+        """Decides where registers live, once the frame's header is known.
+
+        A register that is blended is live wherever lanes may wait. With many such places LLVM
+        would join it in each of them; then it is kept in the frame, which it outlives anyway.
+        """
+        self.header = header
+        blended = {r for names in self.program.blend for r in names}
+        if points * len(blended) > MANY_JOINS:
+            self.resident = {
+                r
+                for r in blended
+                if self.program.forms[r].kind == VECTOR and self.storage(r) != "i1"
+            }
 
     def storage(self, name: str) -> str:
         """The element type a register is kept in."""
@@ -54,11 +75,24 @@ class Registers:
                 SPARSE: [("i64", 0), ("i32", 32)],
                 VECTOR: [(self.storage(name), 32)],
             }.get(form.kind, [(self.storage(name), 0)])
-            self.parts[name] = [Part(ty, n, self.b.alloca(ty, n)) for ty, n in shapes]
+            if name in self.resident:
+                self.parts[name] = [self._in_frame(*shapes[0])]
+            else:
+                self.parts[name] = [Part(ty, n, self.b.alloca(ty, n)) for ty, n in shapes]
         return self.parts[name]
 
+    def _in_frame(self, ty: str, lanes: int) -> Part:
+        b = self.b
+        part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64, resident=True)
+        at = self.frame_offset(part, self.header)
+        b.fn.entry.append(f"  {part.slot.ref} = getelementptr i8, ptr %F, i64 {at}")
+        return part
+
     def load(self, part: Part) -> Val:
-        return self.b.load(part.ty, part.lanes, part.slot)
+        return self.b.load(part.ty, part.lanes, part.slot, part.align)
+
+    def store(self, part: Part, value: Val) -> None:
+        self.b.store(value, part.slot, part.align)
 
     def keep(self, form: Form) -> bool:
         """Must it survive a suspension? A known constant need not."""
@@ -95,4 +129,5 @@ class Registers:
 
     def _kept(self, names: list[str]) -> list[Part]:
         forms = self.program.forms
-        return [p for name in names if self.keep(forms[name]) for p in self.of(name)]
+        parts = [p for name in names if self.keep(forms[name]) for p in self.of(name)]
+        return [p for p in parts if not p.resident]

@@ -9,7 +9,7 @@ from weft.ptx.model import Imm, Instruction
 _COPY = "data-movement-and-conversion-instructions-cp-async"
 _BARRIER = "parallel-synchronization-and-communication-instructions-mbarrier-"
 _SHARED = "shared shared::cta"
-_SEMANTICS = {"order": "relaxed acquire release", "scope": "cta cluster", "space": _SHARED}
+_ORDER, _SCOPE = "relaxed acquire release", "cta cluster"
 
 
 @instruction(
@@ -57,7 +57,8 @@ def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: st
     space=_SHARED, warp=True, side_effect=True,
 )  # fmt: skip
 def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
-    w.mbarriers.step(ins, "init", *ins.operands, space)
+    mem, count = ins.operands
+    w.mbarriers.step(ins, "init", mem, count, space)
 
 
 @instruction(
@@ -72,7 +73,8 @@ def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
 @instruction(
     "mbarrier.op{.tail}{.order}{.scope}{.space}.b64  d, [a]{, count}",
     manual=_BARRIER + "arrive",
-    op="arrive arrive_drop", tail="noComplete", warp=True, side_effect=True, **_SEMANTICS,
+    op="arrive arrive_drop", tail="noComplete", order=_ORDER, scope=_SCOPE, space=_SHARED,
+    warp=True, side_effect=True,
 )  # fmt: skip
 def mbarrier_arrive(
     w: Warp, ins: Instruction, *, op: str, tail: str, space: str, **words: str
@@ -85,7 +87,8 @@ def mbarrier_arrive(
 @instruction(
     "mbarrier.arrive.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
     manual=_BARRIER + "arrive",
-    warp=True, side_effect=True, **_SEMANTICS,
+    order=_ORDER, scope=_SCOPE, space=_SHARED,
+    warp=True, side_effect=True,
 )  # fmt: skip
 def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, space: str, **words: str) -> None:
     dest, mem, nbytes = ins.operands
@@ -95,16 +98,19 @@ def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, space: str, **words: st
 @instruction(
     "mbarrier.op{.order}{.scope}{.space}.b64  [a], tx",
     manual=_BARRIER + "expect-tx",
-    op="expect_tx complete_tx", warp=True, side_effect=True, **_SEMANTICS,
+    op="expect_tx complete_tx", order=_ORDER, scope=_SCOPE, space=_SHARED,
+    warp=True, side_effect=True,
 )  # fmt: skip
 def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
-    w.mbarriers.step(ins, op, *ins.operands, space)
+    mem, nbytes = ins.operands
+    w.mbarriers.step(ins, op, mem, nbytes, space)
 
 
 @instruction(
     "mbarrier.op{.parity}{.order}{.scope}{.space}.b64  p, [a], state{, hint}",
     manual=_BARRIER + "test-wait-try-wait",
-    op="test_wait try_wait", parity="parity", warp=True, side_effect=True, **_SEMANTICS,
+    op="test_wait try_wait", parity="parity", order=_ORDER, scope=_SCOPE, space=_SHARED,
+    warp=True, side_effect=True,
 )  # fmt: skip
 def mbarrier_test(
     w: Warp, ins: Instruction, *, op: str, parity: str, space: str, **words: str

@@ -9,14 +9,10 @@ from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
 
 _MANUAL = "parallel-synchronization-and-communication-instructions-"
-_WORDS = {
-    "order": "relaxed acquire release acq_rel",
-    "scope": "cta cluster gpu sys",
-    "space": "global shared shared::cta shared::cluster",
-    "l2": "L2::cache_hint",
-    "vec": "v2 v4 v8",
-    "noftz": "noftz",
-}
+_ORDER = "relaxed acquire release acq_rel"
+_SCOPE = "cta cluster gpu sys"
+_SPACE = "global shared shared::cta shared::cluster"
+_HINT, _VECTORS = "L2::cache_hint", "v2 v4 v8"
 
 FORMS = {
     "add": "u32 s32 u64 s64 f16 f16x2 bf16 bf16x2 f32 f64",
@@ -55,12 +51,14 @@ for _op, _types in (FORMS | ATOM_FORMS).items():
     instruction(
         f"atom{_OPCODE}  d, [a], b{{, c}}{{, policy}}",
         manual=_MANUAL + "atom",
-        op=_op, type=_types, warp=True, side_effect=True, **_WORDS,
+        order=_ORDER, scope=_SCOPE, space=_SPACE, op=_op, noftz="noftz", l2=_HINT, vec=_VECTORS,
+        type=_types, warp=True, side_effect=True,
     )(_atom)  # fmt: skip
 
 for _op, _types in FORMS.items():
     instruction(
         f"red{_OPCODE}  [a], b{{, policy}}",
         manual=_MANUAL + "red",
-        op=_op, type=_types, warp=True, side_effect=True, **_WORDS,
+        order=_ORDER, scope=_SCOPE, space=_SPACE, op=_op, noftz="noftz", l2=_HINT, vec=_VECTORS,
+        type=_types, warp=True, side_effect=True,
     )(_red)  # fmt: skip

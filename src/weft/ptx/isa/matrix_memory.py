@@ -28,9 +28,7 @@ def stmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> 
     w.matrices.store_rows(ins, int(num[1:]), space, transposed=bool(trans))
 
 
-@instruction(
-    "movmatrix.sync.aligned.m8n8.trans.b16  d, a", manual=_MATRIX + "movmatrix", warp=True
-)
+@instruction("movmatrix.sync.aligned.m8n8.trans.b16  d, a", manual=_MATRIX + "movmatrix", warp=True)
 def movmatrix(w: Warp, ins: Instruction) -> None:
     w.matrices.transpose(ins)
 

@@ -40,9 +40,7 @@ def vote(w: Warp, ins: Instruction, *, op: str) -> None:
     w.across.vote(ins, op)
 
 
-@instruction(
-    "vote{.sync}.ballot.b32  d, a{, membermask}", manual=_SYNC + "vote-sync", warp=True
-)
+@instruction("vote{.sync}.ballot.b32  d, a{, membermask}", manual=_SYNC + "vote-sync", warp=True)
 def ballot(w: Warp, ins: Instruction) -> None:
     w.across.vote(ins, "ballot")
 
