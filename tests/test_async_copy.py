@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from threads import run
 
 import weft
+from threads import run
 
 rng = np.random.default_rng(5)
 NEXT = "mov.u32 %r90, pool; mul.lo.u32 %r91, %i, {n}; add.u32 %r90, %r90, %r91;"
@@ -203,7 +203,8 @@ extern "C" __global__ void staged(const float4* x, float4* y, int n) {
         __pipeline_commit();
     }
     for (int i = 0; i < tiles; i++) {
-        if (i + 2 < tiles) __pipeline_memcpy_async(&stage[(i + 2) % 3][t], &x[(i + 2) * 64 + t], 16);
+        int j = i + 2;
+        if (j < tiles) __pipeline_memcpy_async(&stage[j % 3][t], &x[j * 64 + t], 16);
         __pipeline_commit();
         __pipeline_wait_prior(2);
         __syncthreads();

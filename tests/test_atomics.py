@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from recorded import sample
-from threads import run
 
 import weft
+from recorded import sample
+from threads import run
 from weft.ptx import isa
 
 rng = np.random.default_rng(11)

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+
 from recorded import GOLDEN
 from threads import run
 
@@ -125,15 +126,15 @@ PREDICATES = [0, FULL, 1, 0x80000000, 0x00FF00FF, 0xDEADBEEF]
 @pytest.mark.parametrize("sync", [True, False])
 def test_votes_count_the_members_that_run(op: str, sync: bool) -> None:
     name = f"vote{'.sync' if sync else ''}.{op}.{'b32' if op == 'ballot' else 'pred'}"
-    take = "{d}" if op == "ballot" else "%p1"
-    keep = "" if op == "ballot" else "selp.u32 {d}, 1, 0, %p1;"
     mask = ", %a2" if sync else ""
+
+    def ask(dest: str, predicate: str) -> str:
+        if op == "ballot":
+            return f"{name} {dest}, {predicate}{mask};"
+        return f"{name} %p1, {predicate}{mask}; selp.u32 {dest}, 1, 0, %p1;"
+
     text = f"""setp.ne.u32 %p0, %a0, 0; setp.ne.u32 %p2, %a1, 0;
-        {name} {take}, %p0{mask}; {keep}""".format(d="%d0") + f"""
-        {name} {take}, !%p0{mask}; {keep}""".format(d="%d1") + f"""
-        @!%p2 bra END;
-        {name} {take}, %p0{mask}; {keep}
-        END:""".format(d="%d2")
+        {ask("%d0", "%p0")} {ask("%d1", "!%p0")} @!%p2 bra END; {ask("%d2", "%p0")} END:"""
     bits = [1 << i for i in LANES]
     for pattern in PREDICATES:
         for running in (0xFFFF, 0xF0F0F0F0, 1):
