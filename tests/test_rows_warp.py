@@ -8,6 +8,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
+import weft
 from recorded import GOLDEN
 from threads import run
 
@@ -231,3 +232,42 @@ def test_a_warp_prefix_sum_by_shuffles() -> None:
     )
     (got,) = run(f"mov.b32 %r0, %a0; {steps} mov.b32 %d0, %r0;", [x], [np.uint32])
     assert (got == np.cumsum(x)).all()
+
+
+GROUPS = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void groups(const int* x, int* y, int* counter, int* out) {
+    auto block = cg::this_thread_block();
+    auto warp = cg::tiled_partition<32>(block);
+    auto tile = cg::tiled_partition<8>(block);
+    int i = block.thread_rank();
+    y[i] = cg::reduce(warp, x[i], cg::plus<int>());
+    y[128 + i] = cg::reduce(tile, x[i], cg::greater<int>());
+    y[256 + i] = cg::inclusive_scan(tile, x[i]);
+    if (x[i] % 3 == 0) {  // one atomic for all lanes that are here
+        auto active = cg::coalesced_threads();
+        int base = 0;
+        if (active.thread_rank() == 0) base = atomicAdd(counter, active.size());
+        out[active.shfl(base, 0) + active.thread_rank()] = x[i];
+    }
+    auto label = cg::labeled_partition(cg::coalesced_threads(), x[i] % 4);
+    y[384 + i] = cg::reduce(label, 1, cg::plus<int>());
+}
+"""
+
+
+def test_cooperative_groups() -> None:
+    x = rng.integers(0, 100, 128).astype(np.int32)
+    y, counter, out = np.zeros(512, np.int32), np.zeros(1, np.int32), np.zeros(128, np.int32)
+    weft.cuda(GROUPS).groups[1, 128](x, y, counter, out)
+    warps, tiles = x.reshape(4, 32), x.reshape(16, 8)
+    chosen = x[x % 3 == 0]
+    assert (y[:128] == warps.sum(1).repeat(32)).all()
+    assert (y[128:256] == tiles.max(1).repeat(8)).all()
+    assert (y[256:384] == tiles.cumsum(1).reshape(-1)).all()
+    assert counter[0] == len(chosen) and (out[: len(chosen)] == chosen).all()
+    same = (warps[:, :, None] % 4 == warps[:, None, :] % 4).sum(2)
+    assert (y[384:] == same.reshape(-1)).all()
