@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 from weft.device.sim import helpers, host_calls, operations
 from weft.device.sim.access import Access
@@ -22,6 +23,7 @@ from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.matrix_ops import Matrices
 from weft.device.sim.mbarrier_ops import MemoryBarriers
 from weft.device.sim.program import CARRY, Program, is_warp_sync
+from weft.device.sim.quick import Predicates
 from weft.device.sim.schedule import Schedule
 from weft.device.sim.special import MASKS, special_form
 from weft.device.sim.storage import Part, Registers
@@ -66,6 +68,7 @@ class WarpEmitter:
         self.versions: dict[str, int] = {}
         self.groups: dict[tuple[str, int, int, bool], Group] = {}
         self.clock_asm = CLOCKS[platform.machine()]
+        self.quick = Predicates(self)
         self.access = Access(self)
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
@@ -123,6 +126,7 @@ class WarpEmitter:
         self._special = {}
         self.b.place(f"B{block.index}")
         self.groups.clear()
+        self.quick.found.clear()
         self.versions.clear()
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
@@ -137,7 +141,8 @@ class WarpEmitter:
         self.ins, self.predicate_taken = ins, False
         decoded = self.program.decoded[ins.index]
         if not decoded.row.warp:
-            self._lane_row(ins)
+            if ins.parts[0] not in MAKES_PREDICATES or not self.quick.defer(ins):
+                self._lane_row(ins)
             return
         guard = self.program.forms[ins.guard] if ins.guard else None
         if guard is None or guard.kind != UNIFORM:
@@ -176,7 +181,7 @@ class WarpEmitter:
                 args.append(read(given.pop(0), d.types[spec.name]))
         if own.kind == AFFINE and ins.parts[0] in ("or", "xor") and self._adds_bits(ins):
             assert args[0] is not None and args[1] is not None
-            out = args[0] + args[1]
+            out: Any = args[0] + args[1]
         else:
             out = d.row.function(self.b, *args, **d.words)
         results = list(out) if isinstance(out, tuple) else [out]
@@ -449,7 +454,8 @@ class WarpEmitter:
     def guard(self) -> Val:
         """The guard predicate of the instruction, negation resolved."""
         assert self.ins.guard is not None
-        p = self.read_register(self.ins.guard)
+        quick = self.quick.found.get(self.ins.guard)
+        p = quick.lanes() if quick is not None else self.read_register(self.ins.guard)
         return p ^ 1 if self.ins.guard_negated else p
 
     def executing(self) -> Val:
@@ -522,6 +528,8 @@ class WarpEmitter:
         self.b.emit(f"br {ok.tref}, label %{go}, label %abort, !prof !2")
         self.b.place(go)
 
+
+MAKES_PREDICATES = ("setp", "and", "or", "not")
 
 CLOCKS = {
     "aarch64": 'asm sideeffect "mrs $0, cntvct_el0", "=r"()',

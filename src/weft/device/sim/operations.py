@@ -173,7 +173,6 @@ def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
         operands.pop(0)
     number = _scalar(e, operands[0]) if operands else e.b.integer("i32", 0)
     count = _scalar(e, operands[1]) if len(operands) > 1 else None
-    e.b.emit("fence seq_cst")
     e.schedule.arrive(ins, number, count, value)
 
 

@@ -289,6 +289,7 @@ WARP_FORMS = {
 # ---- building --------------------------------------------------------------------------------
 def prepare(module: Module, function: Function, shape: Shape) -> Program:
     """Link, decode, build the graph, and run the analyses to their fixed point."""
+    validate.check(module, function)
     function = normalise(link(module, function), is_block_barrier)
     program = Program(module, function, shape)
     _place_variables(program)
@@ -330,7 +331,6 @@ def _splits(ins: Instruction) -> bool:
 def _decode(program: Program) -> None:
     cache: dict[str, isa.Decoded | None] = {}
     index = 0
-    labels = {x.name for x in program.function.body if isinstance(x, Label)}
     for ins in program.function.body:
         if isinstance(ins, Label):
             continue
@@ -340,45 +340,8 @@ def _decode(program: Program) -> None:
             cache[ins.opcode] = isa.lookup(ins.parts)
         found = cache[ins.opcode]
         if found is None:
-            raise unsupported(ins)
-        _check_operands(program, ins, found, labels)
+            raise validate.unsupported(ins)
         program.decoded[ins.index] = found
-
-
-def place(ins: Instruction) -> str:
-    """Where an instruction is, for a person."""
-    ptx = f"PTX line {ins.ptx_line}"
-    return f"{ins.loc} ({ptx})" if ins.loc else ptx
-
-
-def unsupported(ins: Instruction) -> UnsupportedInstruction:
-    """The error for an opcode without a row: says what forms there are."""
-    near = isa.rows(ins.parts[0])
-    return UnsupportedInstruction(
-        f"{ins.opcode}: the simulated GPU does not cover this instruction",
-        where=place(ins),
-        got=ins.text,
-        allowed="; ".join(sorted({r.syntax.split(" ")[0] for r in near}))
-        or f"no form of '{ins.parts[0]}' is covered",
-        next="`weft isa` lists every instruction that is covered",
-    )
-
-
-def _check_operands(program: Program, ins: Instruction, d: isa.Decoded, labels: set[str]) -> None:
-    for name in program.defs(ins) + program.uses(ins):
-        if name != CARRY and name not in program.function.registers:
-            raise PtxError(f"register {name} is not declared", where=place(ins), got=ins.text)
-    if d.row.warp:
-        return
-    specs = [s for s in d.row.operands if s.name != "cc"]
-    need = sum(not s.optional for s in specs)
-    if not need <= len(ins.operands) <= len(specs):
-        raise PtxError(
-            f"{ins.opcode} takes {need} operands",
-            where=place(ins),
-            got=f"{len(ins.operands)}: {ins.text}",
-            allowed=d.row.syntax,
-        )
 
 
 def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:

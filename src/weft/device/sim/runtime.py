@@ -6,6 +6,7 @@ blocks which wait for each other (locks, grid barriers) all get on.
 
 from __future__ import annotations
 
+from weft.device.sim.helpers import each_lane
 from weft.device.sim.layout import (
     FINISHED,
     FRESH,
@@ -212,7 +213,7 @@ def _emit_release(module: IrModule) -> None:
     slot = fn.params[0]
     zero = b.integer("i32", 0)
     live = b.load("i32", 0, b.at(slot, Slot.LIVE_THREADS))
-    with b.loop(16) as i:
+    def one(i: Val) -> None:
         row = b.at(slot, i.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS)
         arrived = b.load("i32", 0, b.at(row, Slot.ARRIVED))
         weight = b.load("i32", 0, b.at(row, Slot.WEIGHT))
@@ -231,5 +232,7 @@ def _emit_release(module: IrModule) -> None:
             ids = b.at(slot, Slot.ARRIVED_IDS)
             mine = b.integer("i32", 1) << i
             b.store(b.load("i32", 0, ids) & ~mine, ids)
+
+    each_lane(b, b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS)), one)
     b.emit("ret void")
     module.functions["release"] = fn.text()

@@ -184,10 +184,18 @@ class Schedule:
         """A conditional branch on which lanes may disagree."""
         e, b = self.e, self.e.b
         taken, fallen = block.successors
+        all_yes, some, all_no, both = (b.label(x) for x in ("all", "some", "none", "both"))
+        quick = e.quick.found.get(e.ins.guard or "")
+        if quick is not None:
+            agreed, differ = b.label("agreed"), b.label("differ")
+            value = quick.value ^ 1 if e.ins.guard_negated else quick.value
+            b.branch(quick.known, agreed, differ)
+            b.place(agreed)
+            b.branch(value, all_yes, all_no)
+            b.place(differ)
         mask = e.mask()
         yes = e.bits_of(e.guard()) & mask
         no = mask & ~yes
-        all_yes, some, all_no, both = (b.label(x) for x in ("all", "some", "none", "both"))
         b.branch(no.eq(0), all_yes, some)
         b.place(all_yes)
         self.edge(block, taken)
