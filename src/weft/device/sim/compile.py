@@ -9,7 +9,7 @@ from pathlib import Path
 
 import weft.ir
 from weft import cache
-from weft.device.sim import jit
+from weft.device.sim import jit, validate
 from weft.device.sim.emit import WarpEmitter
 from weft.device.sim.layout import Slot
 from weft.device.sim.program import Program, prepare
@@ -59,7 +59,8 @@ def emit(program: Program, *, fast: bool = False) -> tuple[str, Facts]:
     """The IR of a prepared program."""
     module = IrModule()
     warp = WarpEmitter(program, module, fast_math=fast)
-    warp.emit()
+    with validate.naming(lambda: warp.ins):
+        warp.emit()
     frame = warp.schedule.frame_bytes
     slot = Slot.FRAMES + program.warps * frame
     slot = -(-slot // 64) * 64

@@ -11,6 +11,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from weft import cache
+from weft.errors import Error
 
 PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
@@ -64,7 +65,14 @@ class Code:
 def compile_object(text: str) -> bytes:
     """IR text to an object file."""
     _initialise()
-    module = llvm.parse_assembly(text)
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as e:
+        raise Error(
+            "LLVM refuses the code that weft made for this kernel",
+            got=str(e).partition("\n")[2][:200],
+            next="this is a fault of weft: please report it with the kernel's PTX",
+        ) from e
     machine = _machine()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)

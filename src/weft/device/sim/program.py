@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from weft.device.sim import lattice
+from weft.device.sim import lattice, validate
 from weft.device.sim.form import AFFINE, UNIFORM, UNKNOWN, ZERO, Form, constant, meet, vector
 from weft.device.sim.special import Shape, special_form
-from weft.errors import PtxError, UnsupportedInstruction
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.link import link

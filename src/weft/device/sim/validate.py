@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from weft.errors import PtxError, UnsupportedInstruction
@@ -33,9 +35,11 @@ from weft.ptx.model import (
     Vec,
 )
 
-VECTORS = frozenset("ld ldu st mov ldmatrix stmatrix wmma mma atom red".split())
+VECTORS = frozenset(
+    ("ld", "ldu", "st", "mov", "ldmatrix", "stmatrix", "wmma", "mma", "atom", "red")
+)
 """Instructions that take `{a, b}`."""
-WIDER = frozenset("ld ldu st cvt".split())
+WIDER = frozenset(("ld", "ldu", "st", "cvt"))
 """Instructions whose registers may be wider than their type."""
 WARP_TYPES = {
     "shfl": {"d": "b32", "p": "pred", "a": "b32"},
@@ -104,6 +108,27 @@ def unsupported(ins: Instruction) -> UnsupportedInstruction:
         or f"no form of '{ins.parts[0]}' is covered",
         next="`weft isa` lists every instruction that is covered",
     )
+
+
+@contextmanager
+def naming(current: Callable[[], Instruction]) -> Iterator[None]:
+    """Gives errors that arise while code is emitted the instruction they arose at."""
+    try:
+        yield
+    except PtxError as e:
+        if e.where:
+            raise
+        ins = current()
+        what, more = e.what, {"got": e.got or ins.text, "allowed": e.allowed, "next": e.next}
+        raise type(e)(what, where=place(ins), **more) from None
+    except (AssertionError, LookupError, TypeError, ValueError, AttributeError) as e:
+        ins = current()
+        raise PtxError(
+            f"{ins.opcode}: weft cannot compile this form",
+            where=place(ins),
+            got=ins.text,
+            next=f"weft should have said why: please report it with this line ({e!r})",
+        ) from e
 
 
 def check(module: Module, entry: Function) -> None:
@@ -235,7 +260,7 @@ class _Checker:
             case Reg():
                 self._width(operand, kind)
             case Imm():
-                if kind in ("pred", *_FLOATS) and not (self.ins.parts[0] in ("mov", "st")):
+                if kind in ("pred", *_FLOATS) and self.ins.parts[0] not in ("mov", "st"):
                     raise self.fail(f"an integer stands where .{kind} is wanted")
             case FloatImm(_, width):
                 exact = SIZES.get(kind, 8) * 8
@@ -258,7 +283,9 @@ class _Checker:
 
     def _memory(self, operand: Operand) -> None:
         if not isinstance(operand, Mem) or not isinstance(operand.base, Reg | Sym | Imm):
-            raise self.fail("needs an address in brackets", "[register+offset] or [variable+offset]")
+            raise self.fail(
+                "needs an address in brackets", "[register+offset] or [variable+offset]"
+            )
         base = operand.base
         if isinstance(base, Reg):
             if SIZES[self.function.registers[base.name]] < 4:
@@ -284,10 +311,8 @@ class _Checker:
     def _written(self, operand: Operand) -> None:
         """Constants and an entry's own parameters are read only."""
         base = operand.base if isinstance(operand, Mem) else operand
-        local = isinstance(base, Sym) and base.name not in {p.name for p in self.function.params}
-        if "const" in self.ins.parts or not local or self.function.is_entry and not (
-            isinstance(base, Sym) and base.name in self.function.variables
-        ):
+        own = {*self.function.variables, *(p.name for p in self.function.returns)}
+        if "const" in self.ins.parts or not isinstance(base, Sym) or base.name not in own:
             raise self.fail("cannot be written")
 
     def _width(self, register: Reg, kind: str) -> None:
