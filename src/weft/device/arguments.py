@@ -21,6 +21,7 @@ _INTEGERS = {
     "H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "I": (0, 2**32 - 1),
     "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1), "?": (0, 1),
 }  # fmt: skip
+_SMALL: dict[str, type[np.floating[Any]]] = {"e": np.float16, "f": np.float32}
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -34,7 +35,7 @@ class Packer:
         known = types is not None and len(types) == len(params)
         self.types: list[CType | None] = []
         self.names: list[str] = []
-        for i, p in enumerate(params):
+        for i in range(len(params)):
             declared = types[i] if known and types is not None else None
             self.types.append(ctypes_table.parse(declared.ctype) if declared else None)
             self.names.append(declared.name if declared else f"arg{i}")
@@ -158,7 +159,7 @@ class Packer:
                 got=type(value).__name__,
                 allowed="arrays, numbers, NumPy structured scalars, bytes",
             )
-        if param.count > 1 or (want is not None and not want.format and not want.dtypes):
+        if param.count > 1 if want is None else not (want.format or "bfloat16" in want.dtypes):
             raise self._fail(
                 i,
                 f"is a struct of {param.size} bytes, a number was given",
@@ -204,8 +205,10 @@ class Packer:
                 )
             struct.pack_into("<" + code, block, param.offset, number)
             return
-        if code == "f":
-            block[param.offset : param.offset + 4] = np.float32(value).tobytes()
+        if code in _SMALL:  # NumPy rounds what is too large to infinity, as C++ does
+            with np.errstate(over="ignore"):
+                data = _SMALL[code](value).tobytes()
+            block[param.offset : param.offset + len(data)] = data
         else:
             struct.pack_into("<" + code, block, param.offset, float(value))
 
