@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim import groups, helpers, sparse
 from weft.device.sim.address import Address, resolve
+from weft.device.sim.form import AFFINE, INDEXED
 from weft.device.sim.layout import Space
 from weft.ir import BITS, Val
-from weft.ptx.model import Mem
+from weft.ptx.model import SIZES, Instruction, Mem
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
+
+
+MANY_APART = 40
 
 
 class Access:
@@ -28,6 +32,7 @@ class Access:
         self.e = e
         self.sites: dict[int, int] = {}
         self._arrays: dict[str, Val] = {}
+        self._apart = -1
 
     # ---- public -----------------------------------------------------------------------------
     def load(
@@ -253,6 +258,10 @@ class Access:
                             made[at] = b.load(ty, width, q, size)
                     parts.append(made[at])
                 return b.concat(parts)
+        if self._apart_loads() > MANY_APART:
+            data = self.buffer(1)
+            helpers.gather(self.e, p, off, size, data)
+            return b.load(ty, 32, data, 8)
         out = b.poison(ty, 32)
         single: dict[int, Val] = {}
         for i, x in enumerate(off):
@@ -298,8 +307,26 @@ class Access:
                     part = v if width == 32 else b.shuffle(v, range(i, i + width))
                     b.store(part, b.at(p, off[i]), size)
                 return
-        for i, x in enumerate(off):
-            b.store(b.extract(v, i), b.at(p, x), size)
+        data = self.buffer(1)
+        b.store(v, data, 8)
+        helpers.scatter(self.e, p, off, size, data)
+
+    def _apart_loads(self) -> int:
+        """Loads whose lanes are not neighbours: only few are worth code of their own."""
+        if self._apart < 0:
+            self._apart = sum(
+                ins.parts[0] == "ld" and self._is_apart(ins)
+                for block in self.e.program.graph.blocks
+                for ins in block.code
+            )
+        return self._apart
+
+    def _is_apart(self, ins: Instruction) -> bool:
+        form = self.e.program.form_of(ins.operands[1])
+        if form is None or form.kind not in (AFFINE, INDEXED):
+            return False
+        size = SIZES[ins.parts[-1]] // abs(form.scale) or 1
+        return any(_run(form.off[i : i + 4], size) == "" for i in range(0, 32, 4))
 
     # ---- slow paths -------------------------------------------------------------------------
     def addresses(self, a: Address) -> Val:

@@ -280,6 +280,32 @@ def checked_lanes(
     return call
 
 
+def _apart(e: WarpEmitter, verb: str, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
+    """Lanes at constant distances, checked before: a loop over a table of them."""
+    b, ty = e.b, f"i{8 * size}"
+
+    def body(x: Builder, args: list[Val]) -> None:
+        base, table, buffer = args
+        with x.loop(32) as i:
+            at = i.zext("i64")
+            far = x.at(base, x.load("i32", 0, x.at(table, at << 2), 4).zext("i64"))
+            near = x.at(buffer, at * size)
+            source, target = (far, near) if verb == "gather" else (near, far)
+            x.store(x.load(ty, 0, source, size), target, size)
+
+    b.helper(f"{verb}_{size}", [_P, _P, _P], None, body)(p, _table(b, "i32", off), data)
+
+
+def gather(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
+    """data[lane] from p + off[lane]."""
+    _apart(e, "gather", p, off, size, data)
+
+
+def scatter(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
+    """data[lane] to p + off[lane], in lane order."""
+    _apart(e, "scatter", p, off, size, data)
+
+
 def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
     """The one address of a uniform access, blamed on the first lane that runs."""
     b = e.b

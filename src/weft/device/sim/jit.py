@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 from weft import cache
 from weft.errors import Error
 
-PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
+PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_store_elimination")
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
 
 OPTIONS = (

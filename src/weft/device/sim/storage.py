@@ -16,6 +16,7 @@ _STORAGE = {
 }  # fmt: skip
 
 MANY_JOINS = 128
+MANY_LIVE = 14
 
 
 @dataclass(slots=True)
@@ -47,17 +48,22 @@ class Registers:
     def settle(self, header: int, points: int) -> None:
         """Decides where registers live, once the frame's header is known.
 
-        A register that is blended is live wherever lanes may wait. With many such places LLVM
-        would join it in each of them; then it is kept in the frame, which it outlives anyway.
+        Two kinds are kept in the frame and not on LLVM's hands. A blended register is live
+        wherever lanes may wait, and would be joined in each of many places. And where more
+        vectors are live than the host has registers for, they are in memory anyway, and finding
+        out which takes LLVM far longer than loading them.
         """
         self.header = header
         blended = {r for names in self.program.blend for r in names}
         if points * len(blended) > MANY_JOINS:
-            self.resident = {
-                r
-                for r in blended
-                if self.program.forms[r].kind == VECTOR and self.storage(r) != "i1"
-            }
+            self.resident |= {r for r in blended if self._is_vector(r)}
+        for live in self.program.graph.live_in:
+            vectors = [r for r in live if self._is_vector(r)]
+            if len(vectors) > MANY_LIVE:
+                self.resident.update(vectors)
+
+    def _is_vector(self, name: str) -> bool:
+        return self.program.forms[name].kind == VECTOR and self.storage(name) != "i1"
 
     def storage(self, name: str) -> str:
         """The element type a register is kept in."""
