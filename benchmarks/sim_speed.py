@@ -19,12 +19,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from simspeed.cases import CASES
-from simspeed.contest import contest
+from simspeed.contest import Mismatch, contest
 from simspeed.fresh import MEASUREMENTS
 from simspeed.machine import describe
 from simspeed.others import SCRIPTS, other
 from simspeed.record import against_other, case_record, judge
 from simspeed.table import tables
+
+import weft
 
 RECORDS = Path(__file__).with_name("records") / "sim_speed.jsonl"
 
@@ -51,6 +53,10 @@ def main(
         print(json.dumps(done, indent=1))
     else:
         Console(width=None if sys.stdout.isatty() else 110).print(*tables(done))
+    for name, error in done["failed"].items():
+        print(f"{name} failed: {error}", file=sys.stderr)
+    if done["failed"]:
+        raise typer.Exit(1)
 
 
 def measure(quick: bool, only: list[str], peers: str) -> dict[str, Any]:
@@ -65,6 +71,7 @@ def measure(quick: bool, only: list[str], peers: str) -> dict[str, Any]:
         "machine": describe(),
         "quick": quick,
         "cases": [],
+        "failed": {},
         "others": {},
     }
     with (
@@ -74,8 +81,11 @@ def measure(quick: bool, only: list[str], peers: str) -> dict[str, Any]:
         for case in CASES:
             if wanted(case.name) and not (quick and case.slow):
                 status.update(case.name)
-                result = contest(case, Path(temporary), rounds=rounds, seconds=seconds)
-                done["cases"].append(case_record(result))
+                try:
+                    result = contest(case, Path(temporary), rounds=rounds, seconds=seconds)
+                    done["cases"].append(case_record(result))
+                except (Mismatch, weft.Error) as error:
+                    done["failed"][case.name] = str(error)
         for name, fresh in MEASUREMENTS.items():
             if wanted(name):
                 status.update(name)
