@@ -34,6 +34,8 @@ def case_record(r: Result) -> Record:
             m: {t: r.ratio(f"c++ {t}", f"{m} 1") for t in r.case.twins} for m in modes
         },
         "two_cores": {m: r.ratio(f"{m} 1", f"{m} 2") for m in modes},
+        # what two idle cores could reach: sharing out costs processor time, waiting does not
+        "two_cores_bound": {m: 2 * r.ratio(f"{m} 1", f"{m} 2", "cpu") for m in modes},
     }
 
 

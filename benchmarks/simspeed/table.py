@@ -32,7 +32,7 @@ def _table(title: str, *columns: str) -> Table:
 def _speed(record: Record) -> Table:
     table = _table(
         "weft and the same algorithm in C++ (g++ -O3 -march=native), processor time",
-        "kernel", "weft ms", "C++ ms", "rate", "x C++", "1 to 2",
+        "kernel", "weft ms", "C++ ms", "rate", "x C++", "1 to 2", "at most",
     )  # fmt: skip
     for case in record["cases"]:
         for mode, ratios in case["against"].items():
@@ -54,6 +54,7 @@ def _row(case: Record, mode: str, twin: str, ratio: float) -> list[str]:
         f"{rate:.3g} G{case['unit']}/s",
         f"{ratio:.2f}",
         f"{case['two_cores'][mode]:.2f}",
+        f"{case['two_cores_bound'][mode]:.2f}",
     ]
 
 
