@@ -48,7 +48,7 @@ class Access:
             return self._load_slow(a, ty, count, lanes)
         ok, near = self._checked(mem, a, nbytes)
         if a.uniform:
-            return self._load_uniform(a, ok, near, ty, count, lanes, ordered)
+            return self._load_uniform(mem, a, ok, near, ty, count, lanes, ordered)
         return self._two_ways(
             ok,
             lambda: self._load_fast(near, ty, count, ordered),
@@ -68,7 +68,15 @@ class Access:
         return group.ok, Address(a.space, a.off, first, first)
 
     def _load_uniform(
-        self, a: Address, ok: Val, near: Address, ty: str, count: int, lanes: Val, ordered: bool
+        self,
+        mem: Mem,
+        a: Address,
+        ok: Val,
+        near: Address,
+        ty: str,
+        count: int,
+        lanes: Val,
+        ordered: bool,
     ) -> list[Val]:
         """One address for all: checked once, and not touched when no lane runs."""
         e, b = self.e, self.e.b
@@ -76,9 +84,18 @@ class Access:
         nbytes = BITS[ty] // 8 * count
         guarded = e.ins.guard is not None and not e.predicate_taken
 
+        group = groups.find(e, mem, a, nbytes)
+
         def check() -> None:
+            if group is not None and group.settled:
+                return
             with b.when(ok ^ 1, rare=True):
-                e.abort_unless(helpers.check_one(e, a, lanes, nbytes, False, self.site()))
+                if group is None:
+                    e.abort_unless(helpers.check_one(e, a, lanes, nbytes, False, self.site()))
+                else:
+                    self._check_members(group, lanes)
+            if group is not None:
+                group.settled = True
 
         if not guarded:
             check()
@@ -93,6 +110,15 @@ class Access:
         b.jump(end)
         b.place(end)
         return [b.phi(v.ty, 0, [(v, after), (b.zero(v.ty, 0), before)]) for v in got]
+
+    def _check_members(self, group: groups.Group, lanes: Val) -> None:
+        """Every access of a uniform group by itself: all of them are about to run."""
+        e = self.e
+        assert group.first is not None
+        sites = [self.sites.setdefault(i, len(self.sites)) for i in group.indices]
+        rows = list(zip(group.offsets, group.sizes, sites, group.indices, strict=True))
+        first = group.first - group.low if group.low else group.first
+        e.abort_unless(helpers.check_members(e, group.space, first, lanes, rows))
 
     def _always_inside(self, a: Address, nbytes: int) -> bool:
         """A constant place inside a window of known size: nothing to check at run time."""

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from weft.device.sim import helpers, host_calls, operations
+from weft.device.sim import helpers, host_calls, operations, strips
 from weft.device.sim.access import Access
 from weft.device.sim.async_ops import AsyncCopies
 from weft.device.sim.atomic_ops import Atomics
@@ -65,6 +65,7 @@ class WarpEmitter:
         self._mask: Val | None = None
         self._special: dict[str, Val] = {}
         self.position = 0
+        self.strips: dict[int, dict[int, int]] = {}
         self.versions: dict[str, int] = {}
         self.groups: dict[tuple[str, int, int, bool], Group] = {}
         self.clock_asm = CLOCKS[platform.machine()]
@@ -82,6 +83,8 @@ class WarpEmitter:
     def emit(self) -> None:
         """The whole warp function, into the module."""
         self.registers.settle(self.schedule.header, len(self.schedule.points))
+        if self.registers.crowded:
+            self.strips = strips.plan(self)
         self._prologue()
         for block in self.program.graph.blocks:
             self._emit_block(block)
@@ -131,10 +134,20 @@ class WarpEmitter:
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.meet(block)
-        for self.position, ins in enumerate(block.code):
-            self.instruction(ins)
+        self._emit_code(block)
         self.ins = block.last or _NOTHING
         self.schedule.leave(block)
+
+    def _emit_code(self, block: Block) -> None:
+        runs = self.strips.get(block.index, {})
+        self.position = 0
+        while self.position < len(block.code):
+            count = runs.get(self.position, 0)
+            if count:
+                strips.emit(self, block, self.position, count)
+            else:
+                self.instruction(block.code[self.position])
+            self.position += max(count, 1)
 
     def instruction(self, ins: Instruction) -> None:
         """One instruction under its guard."""
@@ -273,6 +286,10 @@ class WarpEmitter:
             return base
         return base + self.b.lanes(base.ty, form.off)
 
+    def lane_table(self, ty: str, off: tuple[int, ...]) -> Val:
+        """Lane offsets in memory, for code that does not know its lanes at compile time."""
+        return helpers.lane_table(self.b, ty, off)
+
     def read_wide(self, name: str) -> Wide:
         """A register of one of the symbolic wide forms."""
         form = self.program.forms[name]
@@ -375,7 +392,7 @@ class WarpEmitter:
         if form.const is not None:
             return
         storage = self.registers.storage(name)
-        value = self._to_storage(value, storage, signed, name)
+        value = self.to_storage(value, storage, signed, name)
         part = self.registers.of(name)[0]
         if form.kind == VECTOR:
             value = self.b.splat(value, 32)
@@ -385,7 +402,7 @@ class WarpEmitter:
             value = self.b.select(self.guard(), value, old)
         self.registers.store(part, value)
 
-    def _to_storage(self, v: Val, storage: str, signed: bool, name: str) -> Val:
+    def to_storage(self, v: Val, storage: str, signed: bool, name: str) -> Val:
         if v.is_float and v.raw_nan and name not in self.program.raw_nan:
             v = self.b.canonical(v)
         if v.ty == storage:

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 class Group:
     """Accesses [base + low] to [base + high); `first` is the lowest lane's address at `low`."""
 
+    space: int
     low: int
     high: int
+    offsets: list[int]
+    sizes: list[int]
+    indices: list[int]
     ok: Val | None = None
     first: Val | None = None
+    settled: bool = False
 
 
 def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
@@ -56,16 +61,20 @@ def find(e: WarpEmitter, mem: Mem, a: Address, nbytes: int) -> Group | None:
 
 def _gather(e: WarpEmitter, name: str, space: int, writes: bool, nbytes: int) -> Group:
     """The range that this and later accesses by the same base cover."""
-    low, high = 1 << 62, -(1 << 62)
+    found = Group(space, 1 << 62, -(1 << 62), [], [], [])
     for ins in e.block.code[e.position :]:
         other = _access(ins)
         if other is not None and isinstance(other[0].base, Reg) and other[0].base.name == name:
             mem, size, stores = other
             if stores == writes and space_of(ins.parts) == space and size <= nbytes:
-                low, high = min(low, mem.offset), max(high, mem.offset + size)
+                found.low = min(found.low, mem.offset)
+                found.high = max(found.high, mem.offset + size)
+                found.offsets.append(mem.offset)
+                found.sizes.append(size)
+                found.indices.append(ins.index)
         if name in e.program.defs(ins):
             break
-    return Group(low, high)
+    return found
 
 
 def ends(e: WarpEmitter, mem: Mem, space: int, group: Group, nbytes: int) -> Address:

@@ -51,7 +51,8 @@ def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
     b.place(end)
 
 
-def _table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
+def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
+    """A constant per lane, in memory."""
     name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
     return b.table(name, ty, values)
 
@@ -68,7 +69,9 @@ def spread(e: WarpEmitter, a: Address, out: Val) -> None:
                 at = i.zext("i64") << 3
                 x.store(x.load("i64", 0, x.at(table, at), 8) + first, x.at(target, at), 8)
 
-        b.helper("spread_near", [_I64, _P, _P], None, near)(a.first, _table(b, "i64", a.off), out)
+        b.helper("spread_near", [_I64, _P, _P], None, near)(
+            a.first, lane_table(b, "i64", a.off), out
+        )
         return
     w = a.wide
 
@@ -81,7 +84,7 @@ def spread(e: WarpEmitter, a: Address, out: Val) -> None:
             x.store(wide * scale + base, x.at(target, at << 3), 8)
 
     fn = b.helper(f"spread_far_{'s' if w.signed else 'u'}", [_I64, _I64, _I32, _P, _P], None, far)
-    fn(w.base, b.integer("i64", w.scale), w.index, _table(b, "i32", w.off), out)
+    fn(w.base, b.integer("i64", w.scale), w.index, lane_table(b, "i32", w.off), out)
 
 
 def spread_index(e: WarpEmitter, w: Wide, index: Val, out: Val) -> None:
@@ -293,7 +296,7 @@ def _apart(e: WarpEmitter, verb: str, p: Val, off: tuple[int, ...], size: int, d
             source, target = (far, near) if verb == "gather" else (near, far)
             x.store(x.load(ty, 0, source, size), target, size)
 
-    b.helper(f"{verb}_{size}", [_P, _P, _P], None, body)(p, _table(b, "i32", off), data)
+    b.helper(f"{verb}_{size}", [_P, _P, _P], None, body)(p, lane_table(b, "i32", off), data)
 
 
 def gather(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
@@ -304,6 +307,36 @@ def gather(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -
 def scatter(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
     """data[lane] to p + off[lane], in lane order."""
     _apart(e, "scatter", p, off, size, data)
+
+
+def check_members(
+    e: WarpEmitter, space: int, first: Val, lanes: Val, rows: list[tuple[int, int, int, int]]
+) -> Val:
+    """Uniform accesses first + offset, each by itself: rows of (offset, bytes, site, index)."""
+    b = e.b
+    local_bytes = e.program.local_bytes
+
+    def body(x: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, sites, base, bits, table, count = args
+        check = _check(x, space, local_bytes)
+        lane = x.intrinsic("cttz", [bits], extra="false") & 31
+        with x.loop(count) as i:
+            row = x.at(table, i.zext("i64") * 32)
+            offset, nbytes, site, index = (x.load("i64", 0, x.at(row, 8 * k), 8) for k in range(4))
+            window = x.at(sites, site << 4)
+            zero = x.integer("i64", 0)
+            ok = check(context, worker, slot, local, window, base + offset, nbytes, zero, lane)
+            with x.when(ok ^ 1, rare=True):
+                x.store(index, x.at(worker, Worker.ERROR_SITE))
+                x.emit("ret i1 false")
+                x.place(x.label("never"))
+        return x.integer("i1", 1)
+
+    table = lane_table(b, "i64", tuple(v for row in rows for v in row))
+    kinds = [_P, _P, _P, _P, _P, _I64, _I32, _P, _I32]
+    fn = b.helper(f"check_members_{space}", kinds, ("i1", 0), body)
+    count = b.integer("i32", len(rows))
+    return fn(e.context, e.worker, e.slot, e.local, e.sites, first, lanes, table, count)
 
 
 def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:

@@ -364,6 +364,8 @@ def _analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
     program.partial = [False] * n
     program.waiting = [set() for _ in range(n)]
     program.blend = [set() for _ in range(n)]
+    # read before anything is written to them: the same in all lanes, so that what follows is known
+    program.forms |= dict.fromkeys(graph.live_in[0], UNKNOWN)
     users = _users(program)
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
     queued = {ins.index for _, ins in work}

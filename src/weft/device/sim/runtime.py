@@ -213,6 +213,7 @@ def _emit_release(module: IrModule) -> None:
     slot = fn.params[0]
     zero = b.integer("i32", 0)
     live = b.load("i32", 0, b.at(slot, Slot.LIVE_THREADS))
+
     def one(i: Val) -> None:
         row = b.at(slot, i.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS)
         arrived = b.load("i32", 0, b.at(row, Slot.ARRIVED))

@@ -44,6 +44,7 @@ class Registers:
         self.frame_bytes = 0
         self.header = 0
         self.resident: set[str] = set()
+        self.crowded = False
 
     def settle(self, header: int, points: int) -> None:
         """Decides where registers live, once the frame's header is known.
@@ -56,13 +57,15 @@ class Registers:
         self.header = header
         blended = {r for names in self.program.blend for r in names}
         if points * len(blended) > MANY_JOINS:
-            self.resident |= {r for r in blended if self._is_vector(r)}
+            self.resident |= {r for r in blended if self.is_vector(r)}
         for live in self.program.graph.live_in:
-            vectors = [r for r in live if self._is_vector(r)]
+            vectors = [r for r in live if self.is_vector(r)]
             if len(vectors) > MANY_LIVE:
+                self.crowded = True
                 self.resident.update(vectors)
 
-    def _is_vector(self, name: str) -> bool:
+    def is_vector(self, name: str) -> bool:
+        """Held as 32 values that memory can hold as they are."""
         return self.program.forms[name].kind == VECTOR and self.storage(name) != "i1"
 
     def storage(self, name: str) -> str:
