@@ -1,0 +1,135 @@
+"""Launch shapes, arguments, templates and addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from everyday import load, normal, random
+from weft import cdiv
+
+BLOCKS = [1, 31, 33, 100, 1024, (17, 3, 2), (1, 1, 64), (5, 7), (32, 32), (2, 256, 2)]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize("grid", [1, (3, 2), (2, 3, 4)], ids=str)
+def test_every_thread_runs_once(grid: int | tuple[int, ...], block: int | tuple[int, ...]) -> None:
+    blocks, threads = int(np.prod(grid)), int(np.prod(block))
+    seen, lanes, warps = (np.zeros((blocks, threads), np.int32) for _ in range(3))
+    load("shapes").places[grid, block](seen, lanes, warps)
+    np.testing.assert_array_equal(seen, 1)
+    rank = np.tile(np.arange(threads), (blocks, 1))
+    np.testing.assert_array_equal(lanes, rank % 32)
+    np.testing.assert_array_equal(warps, rank // 32)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_barrier_and_active_lanes(block: int | tuple[int, ...]) -> None:
+    n = int(np.prod(block))
+    out, active = np.zeros(n, np.int32), np.zeros(n, np.uint32)
+    load("shapes").neighbours[1, block](out, active)
+    np.testing.assert_array_equal(out, np.roll(np.arange(n) ** 2, -1))
+    last = (1 << (n % 32 or 32)) - 1
+    np.testing.assert_array_equal(active[: (n - 1) // 32 * 32], 0xFFFFFFFF)
+    np.testing.assert_array_equal(active[(n - 1) // 32 * 32 :], last)
+
+
+@pytest.mark.parametrize("grid", [0, (0, 5), (4, 0, 3)], ids=str)
+def test_no_blocks_do_nothing(grid: int | tuple[int, ...]) -> None:
+    seen = np.zeros(64, np.int32)
+    load("shapes").places[grid, 32](seen, seen, seen)
+    assert not seen.any()
+
+
+def test_many_blocks() -> None:
+    n = 70_000  # more than 65,535 in x
+    x, index = normal(n, 1), random(2).permutation(n)
+    y = np.empty_like(x)
+    load("shapes").gather[n, 1](index, x, y, n)
+    np.testing.assert_array_equal(y, x[index])
+
+
+OPTIONS = np.dtype(
+    {
+        "names": ["tag", "scale", "offsets", "inner", "table"],
+        "formats": ["i1", "f8", ("i2", 3), ("f4", 4), "u8"],
+        "offsets": [0, 8, 16, 32, 48],
+        "itemsize": 64,
+    }
+)
+
+
+def test_struct_by_value() -> None:
+    table, out = normal(40, 1), np.zeros(40)
+    options = np.array((7, 0.5, (1, -2, 3), (0, 11, 0, 0), table.ctypes.data), OPTIONS)[()]
+    load("shapes").by_value[1, 40](options, table, out, 200, -5, 2**40)
+    offsets = np.resize([1, -2, 3], 40)
+    np.testing.assert_array_equal(out, 0.5 * offsets + 11 + table + 7 + 200 - 5 + 2**40)
+
+
+def test_pointer_in_a_struct_to_memory_that_was_not_given() -> None:
+    table, out = normal(40, 1), np.zeros(40)
+    options = np.array((7, 0.5, (1, -2, 3), (0, 11, 0, 0), table.ctypes.data), OPTIONS)[()]
+    with pytest.raises(
+        weft.IllegalAddress, match=r"shapes\.cu:\d+ .*: out-of-bounds read of 4 bytes"
+    ):
+        load("shapes").by_value[1, 40](options, None, out, 200, -5, 2**40)
+
+
+@pytest.mark.parametrize("n", [1, 1000])
+def test_64_bit_indices(n: int) -> None:
+    x, index = normal(n, 1), random(n).integers(0, n, n)
+    y = np.empty_like(x)
+    load("shapes").gather[cdiv(n, 128), 128](index, x, y, n)
+    np.testing.assert_array_equal(y, x[index])
+
+
+def test_more_than_4_gib() -> None:
+    size, step = 5 << 30, (1 << 28) + 12345
+    far = np.zeros(size, np.uint8)  # pages that nobody touches cost nothing
+    load("shapes").stride[1, 32](far, step, size)
+    touched = np.arange(0, size, step)
+    np.testing.assert_array_equal(far[touched], np.arange(len(touched)) + 1)
+    assert not far[touched[touched >= 1 << 32] - (1 << 32)].any()  # nothing wrapped at 32 bits
+
+
+@pytest.mark.parametrize(
+    ("types", "kind"), [("float", np.float32), ("double", np.float64), ("int", np.int32)]
+)
+@pytest.mark.parametrize("power", [1, 5])
+def test_templates(types: str, kind: type, power: int) -> None:
+    x = random(power).integers(-9, 9, 100).astype(kind)
+    y = np.empty_like(x)
+    load("shapes").kernel(f"powers<{types}, {power}>")[2, 64](x, y, x.size)
+    np.testing.assert_array_equal(y, x**power)
+
+
+def test_unaligned_views() -> None:
+    """Arrays that start anywhere in their buffer."""
+    store = np.zeros(4 * 130, np.uint8)
+    for shift in (1, 2, 3, 7):
+        x, y = normal(100 + shift, 1)[shift:], store[4 * shift :].view(np.float32)[:100]
+        load("shapes").kernel("powers<float, 1>")[1, 128](x, y, 100)
+        np.testing.assert_array_equal(y, x)
+
+
+def _collatz(v: int, limit: int) -> tuple[int, int]:
+    count = kind = 0
+    while v > 1:
+        if count == limit:
+            return -1, kind
+        count += 1
+        kind += (1, 10, 100, 1000)[v % 4]
+        v = 3 * v + 1 if v % 2 else v // 2
+    return count, kind
+
+
+@pytest.mark.parametrize("block", [32, 100])
+def test_collatz(block: int) -> None:
+    start = np.concatenate([np.arange(300), random(1).integers(0, 2**32, 200)]).astype(np.uint32)
+    steps, kinds = np.zeros(500, np.int32), np.zeros(500, np.int32)
+    load("shapes").collatz[cdiv(500, block), block](start, steps, kinds, 500, 150)
+    want = np.array([_collatz(int(v), 150) for v in start])
+    np.testing.assert_array_equal(steps, want[:, 0])
+    np.testing.assert_array_equal(kinds, want[:, 1])
