@@ -87,8 +87,15 @@ class Registers:
             if name in self.resident:
                 self.parts[name] = [self._in_frame(*shapes[0])]
             else:
-                self.parts[name] = [Part(ty, n, self.b.alloca(ty, n)) for ty, n in shapes]
+                self.parts[name] = [Part(ty, n, self._on_stack(ty, n)) for ty, n in shapes]
         return self.parts[name]
+
+    def _on_stack(self, ty: str, lanes: int) -> Val:
+        """A slot that starts as zero: LLVM may do anything with what was never written."""
+        slot = self.b.alloca(ty, lanes)
+        shape = f"<{lanes} x {ty}>" if lanes else ty
+        self.b.fn.entry.append(f"  store {shape} zeroinitializer, ptr {slot.ref}")
+        return slot
 
     def _in_frame(self, ty: str, lanes: int) -> Part:
         b = self.b
