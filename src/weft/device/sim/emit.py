@@ -284,6 +284,7 @@ class WarpEmitter:
         """base + off, as lanes."""
         if form.kind != AFFINE or base.n:
             return base
+        base = self.b.bits(base)  # a register that is declared as a float may hold such a number
         return base + self.b.lanes(base.ty, form.off)
 
     def lane_table(self, ty: str, off: tuple[int, ...]) -> Val:
