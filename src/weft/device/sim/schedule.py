@@ -156,11 +156,8 @@ class Schedule:
 
     def _turn(self, block: Block, target: int) -> None:
         """A loop goes round: stop when asked to; let others run when it may be waiting."""
-        e, b = self.e, self.e.b
-        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
-        go = b.label("go")
-        b.branch(stop.ne(0), "abort", go, rare=True)
-        b.place(go)
+        b = self.e.b
+        self._stop_if_asked()
         if target not in self.spin_heads:
             return
         left = b.load("i32", 0, self.fuel) - 1
@@ -168,6 +165,13 @@ class Schedule:
         with b.when(left.slt(0), rare=True):
             self._yield(block, target)
             b.place(b.label("never"))
+
+    def _stop_if_asked(self) -> None:
+        e, b = self.e, self.e.b
+        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
+        go = b.label("go")
+        b.branch(stop.ne(0), "abort", go, rare=True)
+        b.place(go)
 
     def _pend(self, target: int, lanes: Val) -> None:
         """Lanes will go on at `target` later."""
@@ -221,6 +225,8 @@ class Schedule:
         if block.index not in e.program.divergent:
             self._pick(block, last, table)
             return
+        if min(table) <= block.index:
+            self._stop_if_asked()
         index = e.read(last.operands[0], "u32")
         left = e.mask()
         if last.guard is not None:
