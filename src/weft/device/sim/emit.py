@@ -437,7 +437,7 @@ class WarpEmitter:
         for part, v in ((base, value.base), (index, new)):
             if self.ins.guard is not None and not self.predicate_taken:
                 v = self.b.select(self.guard(), v, self.registers.load(part))
-            self.b.store(v, part.slot)
+            self.registers.store(part, v)
 
     # ---- masks ------------------------------------------------------------------------------
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.device.sim import helpers
 from weft.device.sim.form import INDEXED, SPARSE, VECTOR, Form
 from weft.device.sim.program import CARRY, Program
 from weft.ir import BITS, Builder, Val
@@ -49,20 +50,32 @@ class Registers:
     def settle(self, header: int, points: int) -> None:
         """Decides where registers live, once the frame's header is known.
 
-        Two kinds are kept in the frame and not on LLVM's hands. A blended register is live
-        wherever lanes may wait, and would be joined in each of many places. And where more
+        Two kinds are kept in the frame and not on LLVM's hands. A register that is live where
+        lanes may wait would be joined in each of those many places. And where more
         vectors are live than the host has registers for, they are in memory anyway, and finding
         out which takes LLVM far longer than loading them.
         """
         self.header = header
-        blended = {r for names in self.program.blend for r in names}
-        if points * len(blended) > MANY_JOINS:
-            self.resident |= {r for r in blended if self.is_vector(r)}
+        joined = self._live_where_lanes_wait()
+        if points * len(joined) > MANY_JOINS:
+            self.resident |= joined
         for live in self.program.graph.live_in:
             vectors = [r for r in live if self.is_vector(r)]
             if len(vectors) > MANY_LIVE:
                 self.crowded = True
                 self.resident.update(vectors)
+
+    def _live_where_lanes_wait(self) -> set[str]:
+        """Vectors that the one place from which waiting lanes go on would have to join."""
+        program = self.program
+        live: set[str] = set()
+        for b in program.graph.blocks:
+            if program.partial[b.index]:
+                live |= program.graph.live_in[b.index]
+        first = {r for ins in program.graph.blocks[0].code for r in program.defs(ins)}
+        later = {r for b in program.graph.blocks[1:] for ins in b.code for r in program.defs(ins)}
+        lanes = (VECTOR, SPARSE)
+        return {r for r in live if program.forms[r].kind in lanes and r not in first - later}
 
     def is_vector(self, name: str) -> bool:
         """Held as 32 values that memory can hold as they are."""
@@ -84,10 +97,11 @@ class Registers:
                 SPARSE: [("i64", 0), ("i32", 32)],
                 VECTOR: [(self.storage(name), 32)],
             }.get(form.kind, [(self.storage(name), 0)])
-            if name in self.resident:
-                self.parts[name] = [self._in_frame(*shapes[0])]
-            else:
-                self.parts[name] = [Part(ty, n, self._on_stack(ty, n)) for ty, n in shapes]
+            resident = name in self.resident
+            self.parts[name] = [
+                self._in_frame(ty, n) if resident and n else Part(ty, n, self._on_stack(ty, n))
+                for ty, n in shapes
+            ]
         return self.parts[name]
 
     def _on_stack(self, ty: str, lanes: int) -> Val:
@@ -105,10 +119,15 @@ class Registers:
         return part
 
     def load(self, part: Part) -> Val:
+        if part.resident and part.ty == "i1":
+            return helpers.lanes_of(self.b, self.b.load("i32", 0, part.slot, 4))
         return self.b.load(part.ty, part.lanes, part.slot, part.align)
 
     def store(self, part: Part, value: Val) -> None:
-        self.b.store(value, part.slot, part.align)
+        if part.resident and part.ty == "i1":
+            self.b.store(helpers.lane_bits(self.b, [value]), part.slot, 4)
+        else:
+            self.b.store(value, part.slot, part.align)
 
     def keep(self, form: Form) -> bool:
         """Must it survive a suspension? A known constant need not."""

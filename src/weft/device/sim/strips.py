@@ -69,8 +69,8 @@ def _is_lane_row(e: WarpEmitter, ins: Instruction) -> bool:
 def takes(e: WarpEmitter, block: Block, ins: Instruction) -> bool:
     """Can the instruction be part of a strip?"""
     d = e.program.decoded[ins.index]
-    dest = ins.operands[0]
-    if d.row.warp or ins.guard is not None or not isinstance(dest, Reg):
+    dest = None if d.row.warp else ins.operands[0]
+    if ins.guard is not None or not isinstance(dest, Reg):
         return False
     name = dest.name
     if not e.registers.is_vector(name) or name in e.program.blend[block.index]:

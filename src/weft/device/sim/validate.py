@@ -59,6 +59,8 @@ WARP_TYPES = {
 """The types of the operands of warp rows, by their names in the row's syntax."""
 ABSENT = re.compile(r"pm\d.*|n?clusterid.*|cluster_.*|n?(tid|ctaid)")
 """Special registers that have no value here, and vectors that are read by their elements."""
+MAX_LOCAL = 512 << 10
+"""Bytes of local memory a thread may have on any GPU."""
 _SLOT = re.compile(r"(\{,)?\s*(\[?)([\w|:*]+)")
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
 _ONE_SPACE = ("global", "shared", "local", "const", "param")
@@ -137,7 +139,15 @@ def check(module: Module, entry: Function) -> None:
     if entry.calls:
         names = list(call_graph(module, entry, function_ids(module)).callees)
     for name in names:
-        _Checker(module, module.functions[name]).run()
+        function = module.functions[name]
+        size = sum(v.size for v in function.variables.values() if v.space == "local")
+        if size > MAX_LOCAL:
+            raise PtxError(
+                f"{name} needs too much local memory",
+                got=f"{size} bytes a thread",
+                allowed=f"up to {MAX_LOCAL}",
+            )
+        _Checker(module, function).run()
 
 
 class _Checker:
