@@ -452,6 +452,12 @@ class Builder:
         self.module.declarations[fn] = f"declare i1 {fn}(<{m.n} x i1>)"
         return self.val("i1", 0, f"call i1 {fn}({m.tref})")
 
+    def same(self, a: Val, c: Val) -> Val:
+        """Are two integer vectors equal in every lane?"""
+        fn = f"@llvm.vector.reduce.or.v{a.n}{a.ty}"
+        self.module.declarations[fn] = f"declare {a.ty} {fn}({a.t})"
+        return self.val(a.ty, 0, f"call {a.ty} {fn}({(a ^ c).tref})").eq(0)
+
     def all(self, m: Val) -> Val:
         """Do all lanes hold?"""
         return self.any(~m) ^ 1 if m.n else m

@@ -1,7 +1,7 @@
 """Loads and stores at addresses known only at run time, one element a lane.
 
 Most such accesses still have structure (rows of a tile, quotients and remainders of an index):
-when every four lanes in a row touch neighbours, eight short vectors do it; otherwise it goes lane
+when every sixteen or four lanes in a row touch neighbours, short vectors do it; otherwise it goes lane
 by lane. Either way each address is checked first.
 """
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _HEAD = [_P, _P, _P, _P, _P, _I64, _I64, _I32, _I64]
 """context, worker, slot, local, window, base, scale, lanes, instruction"""
-GROUP = 4
+GROUPS = (16, 4)
+"""Lanes in a row that are neighbours: half a warp as in a 16-wide tile, or a few."""
 
 
 def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
@@ -33,7 +34,7 @@ def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
 
     def body(b: Builder, args: list[Val]) -> Val:
         def grouped(pointers: list[Val]) -> Val:
-            return b.concat([b.load(ty, GROUP, p, size) for p in pointers])
+            return b.concat([b.load(ty, 32 // len(pointers), p, size) for p in pointers])
 
         def single() -> Val:
             data = b.array("i64", 64)
@@ -60,9 +61,9 @@ def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None
         v = args[-1]
 
         def grouped(pointers: list[Val]) -> Val:
+            width = 32 // len(pointers)
             for i, p in enumerate(pointers):
-                part = b.shuffle(v, range(GROUP * i, GROUP * i + GROUP))
-                b.store(part, p, size)
+                b.store(b.shuffle(v, range(width * i, width * (i + 1))), p, size)
             return b.integer("i1", 1)
 
         def single() -> Val:
@@ -126,35 +127,38 @@ def _either(
     if size % w.scale or w.scale > size or w.scale <= 0:
         return single()
     step = size // w.scale
-    leaders = b.shuffle(index, [i // GROUP * GROUP for i in range(32)])
-    expected = leaders + b.lanes(index.ty, [i % GROUP * step for i in range(32)])
-    regular = b.all(index.eq(expected)) & lanes.eq(-1)
-    try_it, fits, slow, end = (b.label(x) for x in ("regular", "fits", "slow", "end"))
-    b.branch(regular, try_it, slow)
-    b.place(try_it)
     inside = helpers.quick_check(b, a.space, e.program.local_bytes, size, args)
-    ok: Val | None = None
-    pointers = []
-    for i in range(0, 32, GROUP):
-        for j in (i, i + GROUP - 1):
-            address = _widen(b.extract(index, j), w) * scale + base
-            lane = b.integer("i32", j)
-            good = inside(address, lane) & (address & (size - 1)).eq(0)
-            ok = good if ok is None else ok & good
-            if j == i:
-                pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
-    assert ok is not None
-    b.branch(ok, fits, slow)
-    b.place(fits)
-    x = grouped(pointers)
-    from_x = b.block
-    b.jump(end)
+    full, slow, end = b.label("full"), b.label("slow"), b.label("end")
+    b.branch(lanes.eq(-1), full, slow)
+    b.place(full)
+    results = []
+    for group in GROUPS:
+        regular, fits, other = (b.label(x) for x in ("regular", "fits", "other"))
+        leaders = b.shuffle(index, [i // group * group for i in range(32)])
+        expected = leaders + b.lanes(index.ty, [i % group * step for i in range(32)])
+        b.branch(b.same(index, expected), regular, other)
+        b.place(regular)
+        ok: Val | None = None
+        pointers = []
+        for i in range(0, 32, group):
+            for j in (i, i + group - 1):
+                address = _widen(b.extract(index, j), w) * scale + base
+                good = inside(address, b.integer("i32", j)) & (address & (size - 1)).eq(0)
+                ok = good if ok is None else ok & good
+                if j == i:
+                    pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
+        assert ok is not None
+        b.branch(ok, fits, slow)
+        b.place(fits)
+        results.append((grouped(pointers), b.block))
+        b.jump(end)
+        b.place(other)
+    b.jump(slow)
     b.place(slow)
-    y = single()
-    from_y = b.block
+    results.append((single(), b.block))
     b.jump(end)
     b.place(end)
-    return b.phi(x.ty, x.n, [(x, from_x), (y, from_y)])
+    return b.phi(results[0][0].ty, results[0][0].n, results)
 
 
 def _lane_by_lane(
