@@ -16,7 +16,7 @@ from weft.values import Parameter, Ptx
 
 Define = str | int | float | bool | None
 
-_FORMAT = 1  # raise it when what is stored, or how it is made, changes
+_FORMAT = 2  # raise it when what is stored, or how it is made, changes
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
 
@@ -64,6 +64,7 @@ def compile_cuda(
     if stored is not None:
         return _unpack(stored)
     flags += [f"-I{folder}" for folder in (*folders, *headers.folders())]
+    flags.append(f"--pre-include={headers.CONSTANTS}")
     ptx = _compile(files, flags, list(dict.fromkeys(name_expressions)), _architecture(arch))
     if complete:
         cache.put("ptx", key, _pack(ptx))

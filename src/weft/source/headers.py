@@ -21,6 +21,8 @@ from pathlib import Path
 NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
+CONSTANTS = os.path.join(_OWN, "math.h")
+"""INFINITY, NAN, M_PI and the like, which nvcc gives to every source and NVRTC to none."""
 _HOMES = (
     (r"curand", "nvidia-curand", "pip install 'weft[curand]'"),
     (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl", "pip install nvidia-cuda-cccl"),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 MANY_APART = 40
+SCRATCH = 8192
+"""Bytes that a warp's lanes may span and still be copied aside for one vector load."""
 
 
 class Access:
@@ -46,23 +48,50 @@ class Access:
         lanes = self.e.executing()
         if not a.scalar:
             return self._load_slow(a, ty, count, lanes)
-        ok, near = self._checked(mem, a, nbytes)
+        ok, near = self._checked(mem, a, nbytes, writes=False)
         if a.uniform:
             return self._load_uniform(mem, a, ok, near, ty, count, lanes, ordered)
+        assert a.off is not None
+        if max(a.off) + nbytes <= SCRATCH:
+            near = self._or_scratch(ok, near, a, nbytes, lanes)
+            return self._load_fast(near, ty, count, ordered)
         return self._two_ways(
             ok,
             lambda: self._load_fast(near, ty, count, ordered),
             lambda: self._load_slow(a, ty, count, lanes),
         )
 
-    def _checked(self, mem: Mem, a: Address, nbytes: int) -> tuple[Val, Address]:
+    def _or_scratch(self, ok: Val, near: Address, a: Address, nbytes: int, lanes: Val) -> Address:
+        """The address itself, or a scratch copy of what the running lanes may read there.
+
+        One vector load then serves both ways, and no vectors are joined.
+        """
+        e, b = self.e, self.e.b
+        assert near.first is not None
+        scratch = self._array("scratch", "i64", SCRATCH // 8)
+        slow, end = b.label("slow"), b.label("there")
+        before = b.block
+        b.emit(f"br {ok.tref}, label %{end}, label %{slow}, !prof !2")
+        b.place(slow)
+        done = helpers.copy_lanes(e, a, self.addresses(a), lanes, nbytes, scratch, self.site())
+        e.abort_unless(done)
+        copy = b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
+        after = b.block
+        b.jump(end)
+        b.place(end)
+        first = b.phi("i64", 0, [(near.first, before), (copy, after)])
+        return Address(a.space, a.off, first, first)
+
+    def _checked(
+        self, mem: Mem, a: Address, nbytes: int, *, writes: bool
+    ) -> tuple[Val, Address]:
         """(may the fast path be taken?, the address for it): checked once per base in a block."""
         group = groups.find(self.e, mem, a, nbytes)
         if group is None:
-            return self._fast(a, nbytes), a
+            return self._fast(a, nbytes, writes), a
         if group.ok is None:
             both = groups.ends(self.e, mem, a.space, group, nbytes)
-            group.ok, group.first = self._fast(both, nbytes), both.first
+            group.ok, group.first = self._fast(both, nbytes, writes), both.first
         assert group.first is not None
         first = group.first + (mem.offset - group.low) if mem.offset != group.low else group.first
         return group.ok, Address(a.space, a.off, first, first)
@@ -143,7 +172,7 @@ class Access:
         if not a.scalar or not self._store_pattern(a, ty, count):
             self._store_slow(a, values, lanes)
             return
-        fast, near = self._checked(mem, a, BITS[ty] // 8 * count)
+        fast, near = self._checked(mem, a, BITS[ty] // 8 * count, writes=True)
         yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
         b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
         b.place(yes)
@@ -188,10 +217,14 @@ class Access:
         """Another window for an instruction that checks accesses of two sizes."""
         return self.sites.setdefault(-1 - self.e.ins.index, len(self.sites))
 
-    def _fast(self, a: Address, nbytes: int) -> Val:
-        """May all lanes be touched at once? For a uniform address one lane is enough."""
+    def _fast(self, a: Address, nbytes: int, writes: bool) -> Val:
+        """May all lanes be touched at once?
+
+        Reading lanes that do not run does no harm; so does, in the block's own memory, writing
+        them back. For a uniform address one lane is enough.
+        """
         ok = self._inside(a, nbytes)
-        if self.e.executes_fully:
+        if self.e.executes_fully or (not a.uniform and (not writes or a.space == Space.SHARED)):
             return ok
         lanes = self.e.executing()
         return (lanes.ne(0) if a.uniform else lanes.eq(-1)) & ok
@@ -317,6 +350,8 @@ class Access:
             for i, v in enumerate(values):
                 b.store(b.extract(v, last) if v.n else v, b.at(p, i * size), size)
             return
+        if a.space == Space.SHARED and not self.e.executes_fully:
+            values = self._with_old(a, values)
         if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
             whole = b.concat(values)
             order = [i + 32 * j for i in range(32) for j in range(count)]
@@ -324,6 +359,13 @@ class Access:
             return
         for j, v in enumerate(values):
             self._store_lanes(b.at(p, j * size), a.off, v)
+
+    def _with_old(self, a: Address, values: list[Val]) -> list[Val]:
+        """What lanes that do not run have in memory goes back there."""
+        e, b = self.e, self.e.b
+        runs = e.lanes_of(e.executing())
+        old = self._load_fast(a, values[0].ty, len(values), False)
+        return [b.select(runs, v, o) for v, o in zip(values, old, strict=True)]
 
     def _store_lanes(self, p: Val, off: tuple[int, ...], v: Val) -> None:
         b, size = self.e.b, BITS[v.ty] // 8

@@ -366,6 +366,21 @@ def load_lanes(
     return checked_lanes(e, name, a, size * count, False, [_P], touch)(addresses, lanes, site, data)
 
 
+def copy_lanes(
+    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, nbytes: int, target: Val, site: int
+) -> Val:
+    """What each running lane may read, to target + its lane offset."""
+    assert a.off is not None
+
+    def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+        offset = b.load("i64", 0, b.at(extra[1], lane.zext("i64") << 3), 8)
+        b.store(b.load(f"i{8 * nbytes}", 0, p, 1), b.at(extra[0], offset), 1)
+
+    name = f"copy_{a.space}_{nbytes}"
+    fn = checked_lanes(e, name, a, nbytes, False, [_P, _P], touch)
+    return fn(addresses, lanes, site, target, lane_table(e.b, "i64", a.off))
+
+
 def store_lanes(
     e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
