@@ -82,9 +82,7 @@ class Access:
         first = b.phi("i64", 0, [(near.first, before), (copy, after)])
         return Address(a.space, a.off, first, first)
 
-    def _checked(
-        self, mem: Mem, a: Address, nbytes: int, *, writes: bool
-    ) -> tuple[Val, Address]:
+    def _checked(self, mem: Mem, a: Address, nbytes: int, *, writes: bool) -> tuple[Val, Address]:
         """(may the fast path be taken?, the address for it): checked once per base in a block."""
         group = groups.find(self.e, mem, a, nbytes)
         if group is None:

@@ -148,7 +148,7 @@ class Registers:
             v = self.load(part)
             at = self.b.at(frame, self.frame_offset(part, header))
             if part.ty == "i1":
-                v = self.b.mask_bits(v) if part.lanes else v.zext("i32")
+                v = helpers.lane_bits(self.b, [v]) if part.lanes else v.zext("i32")
             self.b.store(v, at, 8)
 
     def restore(self, names: list[str], frame: Val, header: int) -> None:
@@ -157,7 +157,7 @@ class Registers:
             at = b.at(frame, self.frame_offset(part, header))
             if part.ty == "i1":
                 bits = b.load("i32", 0, at, 8)
-                v = b.view(bits, "i1", 32) if part.lanes else bits.trunc("i1")
+                v = helpers.lanes_of(b, bits) if part.lanes else bits.trunc("i1")
             else:
                 v = b.load(part.ty, part.lanes, at, 8)
             b.store(v, part.slot)
