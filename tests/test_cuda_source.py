@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,10 @@ def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def build(source: str | Path, **kwargs: object) -> Ptx:
     return compile_cuda(source, arch="sm_80", **kwargs)  # type: ignore[arg-type]
+
+
+def as_bits(value: float) -> str:
+    return f"{struct.unpack('<I', struct.pack('<f', value))[0]:08X}"
 
 
 def signature(ptx: Ptx, spelling: str) -> list[tuple[str, str]]:
@@ -75,6 +81,41 @@ HEADERS = [
 def test_headers_work_out_of_the_box(header: str, body: str) -> None:
     ptx = build(f"#include <{header}>\n__global__ void k(float* out) {{ {body} }}\n")
     assert signature(ptx, "k") == [("out", "float*")]
+
+
+# an expression, and the bits it must fold to; nvcc takes each without any include
+CONSTANTS = [
+    ("-INFINITY", "0fFF800000"),
+    ("NAN", "0f7FC00000"),
+    ("HUGE_VALF", "0f7F800000"),
+    ("float(-HUGE_VAL)", "0fFF800000"),
+    ("float(M_PI)", "0f40490FDB"),
+    ("float(M_E * M_LOG2E * M_LOG10E)", f"0f{as_bits(math.e / math.log(2) / math.log(10))}"),
+    ("float(M_LN2 * M_LN10)", f"0f{as_bits(math.log(2) * math.log(10))}"),
+    ("float(M_PI_2 * M_PI_4 * M_1_PI * M_2_PI)", "0f3E800000"),
+    ("float(M_2_SQRTPI * M_SQRT2 * M_SQRT1_2)", f"0f{as_bits(2 / math.sqrt(math.pi))}"),
+]
+
+
+@pytest.mark.parametrize("header", ["", "math.h", "cmath", "cuda/std/cmath"])
+def test_constants_of_c(header: str) -> None:
+    include = f"#include <{header}>\n" if header else ""
+    kernels = [
+        f"__global__ void k{i}(float* y) {{ constexpr float c = {expression}; *y += c; }}\n"
+        for i, (expression, _) in enumerate(CONSTANTS)
+    ]
+    _, *bodies = build(include + "".join(kernels)).text.split(".entry")
+    for body, (expression, bits) in zip(bodies, CONSTANTS, strict=True):
+        assert bits in body, expression
+
+
+def test_constants_may_be_the_users_own() -> None:
+    source = "#define NAN 2.0f\n#undef M_PI\n__device__ float M_PI = 3.0f;\n"
+    ptx = build(
+        f"{source}__global__ void k(float* y) {{ *y += INFINITY + NAN; }}\n",
+        defines={"INFINITY": "1.0f"},
+    )
+    assert "0f40400000" in ptx.text and ".loc\t1 4" in ptx.text
 
 
 # source, spelling, parameters
@@ -188,12 +229,11 @@ def test_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert headers.advice("cuda_fp16.h")[1] == "pip install nvidia-cuda-runtime"
 
 
-def test_missing_nvrtc_names_the_command(tmp_path: Path) -> None:
-    """A Python without the wheels: -S leaves site-packages out."""
+def test_missing_nvrtc_names_the_command() -> None:
+    """A Python that does not find `cuda`, as without its wheel."""
     code = "from weft.source import compile_cuda; compile_cuda('int x;', arch='sm_80')"
-    root = Path(weft.errors.__file__).parents[1]
     run = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(root)!r}); {code}"],
+        [sys.executable, "-c", f"import sys; sys.modules['cuda'] = None; {code}"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "MissingDependency: NVRTC, the CUDA C++ compiler, cannot be loaded" in run.stderr
