@@ -227,14 +227,18 @@ class Maker:
         """Through 16-bit registers and back."""
         r = self.rng
         self.emit(f"cvt.u16.u32 %h0, %r{r.randrange(WORDS)}")
-        self.emit(f"{r.choice(('add', 'sub', 'mul.lo'))}.{r.choice('us')}16 %h1, %h0, {r.randrange(99)}")
+        self.emit(
+            f"{r.choice(('add', 'sub', 'mul.lo'))}.{r.choice('us')}16 %h1, %h0, {r.randrange(99)}"
+        )
         self.emit(f"mul.wide.{r.choice('us')}16 %r{r.randrange(WORDS)}, %h1, %h0")
 
     def divide(self) -> None:
         r = self.rng
         divisor = r.choice((1, 2, 3, 7, 10, 32, 64, 1000))
         kind = r.choice(("u32", "s32"))
-        self.emit(f"{r.choice(('div', 'rem'))}.{kind} %r{r.randrange(WORDS)}, {self.word()}, {divisor}")
+        self.emit(
+            f"{r.choice(('div', 'rem'))}.{kind} %r{r.randrange(WORDS)}, {self.word()}, {divisor}"
+        )
 
     def pack(self) -> None:
         r = self.rng
@@ -245,7 +249,9 @@ class Maker:
     def predicates(self) -> None:
         r = self.rng
         if r.random() < 0.5:
-            self.emit(f"{r.choice(('and', 'or', 'xor'))}.pred {self.pred()}, {self.pred()}, {self.pred()}")
+            self.emit(
+                f"{r.choice(('and', 'or', 'xor'))}.pred {self.pred()}, {self.pred()}, {self.pred()}"
+            )
         else:
             self.emit(f"not.pred {self.pred()}, {self.pred()}")
 
@@ -289,7 +295,9 @@ class Maker:
         self.emit("mov.u32 %t1, lo")
         self.emit("add.u32 %t1, %t1, %t0")
         self.emit(f"{self.guard()}st.local.u32 [%t1], {self.word()}")
-        self.emit(f"{self.guard()}ld.local.u32 %r{r.randrange(WORDS)}, [{r.choice(('%t1', 'lo+4'))}]")
+        self.emit(
+            f"{self.guard()}ld.local.u32 %r{r.randrange(WORDS)}, [{r.choice(('%t1', 'lo+4'))}]"
+        )
 
     def _own_slot(self) -> None:
         self.emit("mad.lo.u32 %t0, %tid.z, %ntid.y, %tid.y")
@@ -342,7 +350,9 @@ class Maker:
     def _leave(self, i: int, count: int, back: float) -> None:
         """The end of block i: any edges; going back costs fuel, and without fuel it goes on."""
         r = self.rng
-        kind = r.choices(("next", "jump", "one", "two", "table", "leave", "end"), (3, 2, 6, 4, 2, 1, 0.2))[0]
+        kind = r.choices(
+            ("next", "jump", "one", "two", "table", "leave", "end"), (3, 2, 6, 4, 2, 1, 0.2)
+        )[0]
         if kind == "next":
             return
         if kind in ("leave", "end"):

@@ -11,8 +11,21 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from weft.ptx.model import (
-    SIZES, Function, Imm, Instruction, Label, Mem, Module, Not, Operand, Pair, Reg, Sink, Special,
-    Sym, Vec,
+    SIZES,
+    Function,
+    Imm,
+    Instruction,
+    Label,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Reg,
+    Sink,
+    Special,
+    Sym,
+    Vec,
 )  # fmt: skip
 
 Shape = tuple[int, int, int]
@@ -143,9 +156,7 @@ class Interpreter:
         for z, y, x in product(*(range(n) for n in reversed(grid))):
             self._block((x, y, z), grid, block, params, memory)
 
-    def _block(
-        self, at: Shape, grid: Shape, block: Shape, params: bytes, memory: Memory
-    ) -> None:
+    def _block(self, at: Shape, grid: Shape, block: Shape, params: bytes, memory: Memory) -> None:
         shared = bytearray(self.sizes["shared"])
         threads = []
         for n, (z, y, x) in enumerate(product(*(range(k) for k in reversed(block)))):
@@ -295,7 +306,9 @@ class Interpreter:
         base, offset = self._read(operand.base, kind), operand.offset
         return lambda t: base(t) + offset & mask(kind)
 
-    def _access(self, ins: Instruction, mem: Operand, data: Operand) -> tuple[str, Read, int, list[Operand]]:
+    def _access(
+        self, ins: Instruction, mem: Operand, data: Operand
+    ) -> tuple[str, Read, int, list[Operand]]:
         space = next(p for p in ins.parts if p in ("global", "shared", "local", "param"))
         items = list(data.items) if isinstance(data, Vec) else [data]
         return space, self._address(mem, space), SIZES[ins.parts[-1]], items

@@ -35,7 +35,9 @@ def run_both(text: str, name: str) -> None:
     rng = random.Random(name)
     block, grid = rng.choice(SHAPES), rng.choice(GRIDS)
     threads = int(np.prod(block)) * int(np.prod(grid))
-    table = np.array([rng.randrange(1 << 32) >> rng.randrange(32) for _ in range(TABLE_WORDS)], "u4")
+    table = np.array(
+        [rng.randrange(1 << 32) >> rng.randrange(32) for _ in range(TABLE_WORDS)], "u4"
+    )
     out = np.full(threads * ROW, 0xA5A5A5A5, "u4")
     edges = (0, 1, 5, 31, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0)
     n, wide = rng.choice(edges), rng.choice((0, 1 << 31, (1 << 32) - 4, 1 << 63, 12345678901))

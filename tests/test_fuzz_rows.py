@@ -38,7 +38,7 @@ def draw(rng: random.Random, bits: int) -> int:
     if roll < 0.65:
         return rng.getrandbits(bits) >> rng.randrange(bits)
     exponent, mantissa = rng.choice(
-        [f for name, f in FLOATS.items() if 8 * SIZES[name] == bits or bits == 32 and f[0] == 5]
+        [f for name, f in FLOATS.items() if 8 * SIZES[name] == bits or (bits == 32 and f[0] == 5)]
     )
     top = (1 << exponent) - 1
     field_ = rng.choice((0, 0, 1, top >> 1, (top >> 1) + rng.randrange(-3, 4), top, top - 1))

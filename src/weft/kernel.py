@@ -278,7 +278,7 @@ def _count(what: str, value: Any) -> int:
         number = int(value)
     except (TypeError, ValueError):
         number = -1
-    if number < 0 or isinstance(value, float) and value != number:
+    if number < 0 or (isinstance(value, float) and value != number):
         raise LaunchError(
             f"{what} must be a whole number, not negative",
             got=repr(value),
