@@ -142,9 +142,8 @@ class Builder:
         if v.is_const and not v.ref.startswith("@"):
             return Val(self, v.ty, n, f"splat ({v.ty} {v.ref})", v.raw_nan)
         one = self.define(f"insertelement <{n} x {v.ty}> poison, {v.ty} {v.ref}, i32 0")
-        ref = self.define(
-            f"shufflevector <{n} x {v.ty}> {one}, <{n} x {v.ty}> poison, <{n} x i32> zeroinitializer"
-        )
+        both = f"<{n} x {v.ty}> {one}, <{n} x {v.ty}> poison"
+        ref = self.define(f"shufflevector {both}, <{n} x i32> zeroinitializer")
         return Val(self, v.ty, n, ref, v.raw_nan)
 
     def match(self, *vs: Val) -> list[Val]:

@@ -24,6 +24,7 @@ from weft.device.sim.matrix_ops import Matrices
 from weft.device.sim.mbarrier_ops import MemoryBarriers
 from weft.device.sim.program import CARRY, Program, is_warp_sync
 from weft.device.sim.quick import Predicates
+from weft.device.sim.runtime import WARP_CALL
 from weft.device.sim.schedule import Schedule
 from weft.device.sim.special import MASKS, special_form
 from weft.device.sim.storage import Part, Registers
@@ -90,7 +91,11 @@ class WarpEmitter:
             self._emit_block(block)
         self.schedule.epilogue()
         fn = self.b.fn
-        self.module.functions["warp"] = fn.text().replace("ptr %F", "ptr noalias %F", 1)
+        self.module.functions["warp"] = (
+            fn.text()
+            .replace("ptr %F", "ptr noalias %F", 1)
+            .replace("define internal", f"define internal {WARP_CALL}", 1)
+        )
 
     def _prologue(self) -> None:
         b = self.b
@@ -305,7 +310,7 @@ class WarpEmitter:
         return [self.read_lanes(x, ptx_type) for x in items]
 
     def fit(self, v: Val, ty: str) -> Val:
-        """A register's bits as the type an instruction names: cut, extended by zeros, or seen anew."""
+        """A register's bits as the type an instruction names: cut, zero-extended, or seen anew."""
         if v.ty == ty:
             return v
         if v.bits == BITS[ty]:

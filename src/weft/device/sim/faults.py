@@ -141,7 +141,7 @@ class _Story:
                 f"{self.name} executed a trap",
                 where=self.line(ins),
                 got=f"block {block}, thread {thread}",
-                next="__trap(), a failed check of a library, or code the compiler found unreachable",
+                next="look for __trap(), a library's failed check, or code that cannot be reached",
             )
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=self.line(ins))

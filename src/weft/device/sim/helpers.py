@@ -110,7 +110,7 @@ def _search(b: Builder, args: list[Val]) -> Val:
     A hit becomes the site's cached window, cut to 4 GiB around the address so that two ends
     inside it cannot be a wrapped 32-bit index apart.
     """
-    context, worker, site, address, nbytes, writes = args
+    context, _, site, address, nbytes, writes = args
     table = b.load("ptr", 0, b.at(context, Context.TABLE))
     count = b.load("i64", 0, b.at(context, Context.TABLE_COUNT)).trunc("i32")
     with b.loop(count) as i:
@@ -196,7 +196,7 @@ def quick_check(
     b: Builder, space: int, local_bytes: int, nbytes: int, args: list[Val]
 ) -> Callable[[Val, Val], Val]:
     """A test of one address that needs no call: (address, lane) -> i1."""
-    context, _, slot, local, site = args[:5]
+    _, _, slot, local, site = args[:5]
 
     def window(start: Val, size: Val) -> tuple[Val, Val]:
         return start, b.intrinsic("usub.sat", [size, b.integer("i64", nbytes - 1)])

@@ -1,64 +1,157 @@
-"""A module's own memory: its `.global` and `.const` variables, with their initial values."""
+"""A module's own memory: its `.global` and `.const` variables, with their initial values.
+
+The instances of a template are compiled one by one, yet belong to one source: they share an image,
+in which a variable is there once. Compiled code finds variables by a table of addresses.
+"""
 
 from __future__ import annotations
 
+import re
 import struct
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import PtxError
+from weft.errors import LaunchError, PtxError
 from weft.ptx.model import Module, Variable
 
 ALIGN = 256
+CONST_BYTES = 1 << 20
+"""For constant variables, which lie in one window; 64 KiB for each compilation on a GPU."""
+
+Row = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A variable, where it is, and the numbers of the functions it points to at first."""
+
+    variable: Variable
+    address: int
+    functions: tuple[int, ...]
+
+
+class _Chunk:
+    """Memory in which variables are placed one after the other."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.array = np.zeros(nbytes + ALIGN, np.uint8)
+        self.base = -(-self.array.ctypes.data // ALIGN) * ALIGN
+        self.room, self.used = nbytes, 0
+
+    def take(self, v: Variable) -> int | None:
+        start = -(-self.used // v.align) * v.align
+        if start + v.size > self.room:
+            return None
+        self.used = start + v.size
+        return self.base + start
 
 
 class Image:
-    """Global and constant variables of a loaded module; lives as long as the module does."""
+    """Global and constant variables; lives as long as any module that was placed in it."""
 
-    def __init__(self, module: Module, function_ids: dict[str, int]) -> None:
-        self.offsets: dict[str, tuple[str, int]] = {}
-        sizes = {"global": 0, "const": 0}
-        for v in module.variables.values():
-            if v.space in sizes:
-                start = -(-sizes[v.space] // v.align) * v.align
-                self.offsets[v.name] = (v.space, start)
-                sizes[v.space] = start + v.size
-        self._arrays = {s: np.zeros(n + ALIGN, np.uint8) for s, n in sizes.items()}
-        self.base = {s: -(-a.ctypes.data // ALIGN) * ALIGN for s, a in self._arrays.items()}
-        self.size = sizes
-        self._function_ids = function_ids
-        for v in module.variables.values():
-            if v.space in sizes:
-                self._fill(v)
+    def __init__(self) -> None:
+        self.placed: dict[str, Placed] = {}
+        self.rows: list[Row] = []
+        self._const = _Chunk(0)
+        self._globals: list[_Chunk] = []
 
-    def address(self, name: str) -> int:
-        """Where a variable is."""
-        space, offset = self.offsets[name]
-        return self.base[space] + offset
+    @property
+    def const(self) -> tuple[int, int]:
+        """Start and size of the window of constant variables."""
+        return self._const.base, self._const.used
 
-    def view(self, name: str, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def place(self, module: Module, function_ids: dict[str, int]) -> NDArray[np.int64]:
+        """The address of each of a module's variables, in its order; new ones are made."""
+        mine = [v for v in module.variables.values() if v.space in ("global", "const")]
+        known = self._known(mine, function_ids)
+        fresh = [v for v in mine if v.name not in known]
+        addresses = {**known, **self._make(fresh)}
+        for v in fresh:
+            functions = _functions(v, function_ids)
+            self.placed[v.name] = Placed(v, addresses[v.name], functions)
+            self._fill(v, addresses, function_ids)
+        chunks = [(c, 1) for c in self._globals] + [(self._const, 0)]
+        self.rows = [(c.base, c.used, writable, 0) for c, writable in chunks]
+        return np.array([addresses[v.name] for v in mine], np.int64)
+
+    def find(self, name: str) -> list[str]:
+        """The variables that a C++ name may mean: itself, or the last part of a mangled name."""
+        if name in self.placed:
+            return [name]
+        last = re.compile(rf"_Z.*\D{len(name)}{re.escape(name)}E?")
+        return [x for x in self.placed if last.fullmatch(x)]
+
+    def view(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """A variable's memory as an array."""
-        space, offset = self.offsets[name]
-        array = self._arrays[space]
-        at = self.base[space] - array.ctypes.data + offset
-        return array[at : at + size].view(dtype)
+        v = self.placed[name].variable
+        if v.size % dtype.itemsize:
+            raise LaunchError(
+                f"'{name}' is no array of {dtype}", got=f"{v.size} bytes", next="pass its dtype"
+            )
+        return self._bytes(self.placed[name].address, v.size).view(dtype)
 
-    def _fill(self, v: Variable) -> None:
-        space, offset = self.offsets[v.name]
-        array = self._arrays[space]
-        at = self.base[space] - array.ctypes.data + offset
-        if v.init:
-            array[at : at + len(v.init)] = np.frombuffer(v.init, np.uint8)
+    def _known(self, mine: list[Variable], ids: dict[str, int]) -> dict[str, int]:
+        """Those that an earlier module has: of the same name, and the same to begin with."""
+        same = {
+            v.name: self.placed[v.name].address
+            for v in mine
+            if v.name in self.placed
+            and self.placed[v.name].variable == v
+            and self.placed[v.name].functions == _functions(v, ids)
+        }
+        while apart := [v.name for v in mine if v.name in same and _points_away(v, same, ids)]:
+            for name in apart:
+                del same[name]
+        return same
+
+    def _make(self, fresh: list[Variable]) -> dict[str, int]:
+        found = {}
+        for space in ("global", "const"):
+            variables = [v for v in fresh if v.space == space]
+            need = sum(v.size + v.align for v in variables)
+            if variables and space == "global":
+                self._globals.append(_Chunk(need))
+            elif variables and not self._const.room:
+                self._const = _Chunk(max(CONST_BYTES, need))
+            for v in variables:
+                address = (self._globals[-1] if space == "global" else self._const).take(v)
+                if address is None:
+                    raise PtxError(
+                        "the constant variables of all instances need too much memory",
+                        got=f"'{v.name}' of {v.size} bytes",
+                        allowed=f"{self._const.room} bytes in all",
+                    )
+                found[v.name] = address
+        return found
+
+    def _bytes(self, address: int, size: int) -> NDArray[np.uint8]:
+        chunk = next(c for c in (self._const, *self._globals) if 0 <= address - c.base <= c.room)
+        at = address - chunk.array.ctypes.data
+        return chunk.array[at : at + size]
+
+    def _fill(self, v: Variable, addresses: dict[str, int], ids: dict[str, int]) -> None:
+        memory = self._bytes(addresses[v.name], v.size)
+        memory[: len(v.init)] = np.frombuffer(v.init, np.uint8)
         for where, symbol, addend, _ in v.relocations:
-            if symbol in self.offsets:
-                value = self.address(symbol) + addend
-            elif symbol in self._function_ids:
-                value = self._function_ids[symbol]
+            if symbol in addresses:
+                value = addresses[symbol] + addend
+            elif symbol in ids:
+                value = ids[symbol]
             else:
                 raise PtxError(
                     f"the initial value of '{v.name}' needs '{symbol}', which has no address"
                 )
             packed = np.frombuffer(struct.pack("<Q", value & (2**64 - 1)), np.uint8)
-            array[at + where : at + where + 8] = packed
+            memory[where : where + 8] = packed
+
+
+def _functions(v: Variable, ids: dict[str, int]) -> tuple[int, ...]:
+    return tuple(ids[symbol] for _, symbol, _, _ in v.relocations if symbol in ids)
+
+
+def _points_away(v: Variable, same: dict[str, int], ids: dict[str, int]) -> bool:
+    """Does it point to a variable of its own module only?"""
+    return any(symbol not in same and symbol not in ids for _, symbol, _, _ in v.relocations)

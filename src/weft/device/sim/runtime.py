@@ -19,6 +19,8 @@ from weft.device.sim.layout import (
 )
 from weft.ir import Builder, Function, IrModule, Val
 
+WARP_CALL = "preserve_nonecc"
+"""How `warp` is called: it keeps no registers for its caller, which has little to lose."""
 PATIENCE = 4
 """Rounds over a block's warps that all only yield, before another block is tried."""
 
@@ -166,11 +168,8 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int) -> None:
         waits = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
         same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
         with b.when((done | (waits & same)) ^ 1):
-            result = b.val(
-                "i32",
-                0,
-                f"call i32 @warp({context.tref}, {worker.tref}, {slot.tref}, {frame.tref}, {w.tref})",
-            )
+            given = ", ".join(x.tref for x in (context, worker, slot, frame, w))
+            result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({given})")
             b.store(result, b.at(frame, Frame.STATUS))
             with b.when(result.eq(Status.FAULT), rare=True):
                 b.emit("ret i32 3")

@@ -265,7 +265,7 @@ class Schedule:
     # ---- pending lanes ----------------------------------------------------------------------
     def _emit_dispatch(self) -> None:
         """Runs the lowest pending block; with none, the warp waits or is done."""
-        e, b = self.e, self.e.b
+        b = self.e.b
         b.place("dispatch")
         i = self._header_load(Frame.LOWEST)
         run, none = b.label("run"), b.label("none")
@@ -299,7 +299,7 @@ class Schedule:
 
     def _nobody_runs(self) -> None:
         """No lane can run: some wait at a barrier, or all have left."""
-        e, b = self.e, self.e.b
+        b = self.e.b
         live = self._header_load(Frame.LIVE)
         done = b.label("done")
         waiting = b.label("waiting")

@@ -1,8 +1,8 @@
 """Loads and stores at addresses known only at run time, one element a lane.
 
 Most such accesses still have structure (rows of a tile, quotients and remainders of an index):
-when every sixteen or four lanes in a row touch neighbours, short vectors do it; otherwise it goes lane
-by lane. Either way each address is checked first.
+when every sixteen or four lanes in a row touch neighbours, short vectors do it; otherwise it goes
+lane by lane. Either way each address is checked first.
 """
 
 from __future__ import annotations

@@ -1,0 +1,48 @@
+"""The LLVM IR of a kernel for one block shape: its warp code and the loop that runs it."""
+
+from __future__ import annotations
+
+from weft.device.sim import validate
+from weft.device.sim.compile import Facts
+from weft.device.sim.emit import WarpEmitter
+from weft.device.sim.layout import Slot
+from weft.device.sim.program import Program, prepare
+from weft.device.sim.runtime import emit_run
+from weft.device.sim.special import Shape
+from weft.ir import IrModule
+from weft.ptx.model import Label, Module
+
+
+def generate(
+    module: Module, entry: str, shape: Shape, *, fast: bool = False
+) -> tuple[str, Facts]:
+    """IR text, and what a launch must know about the code."""
+    program = prepare(module, module.functions[entry], shape)
+    ir = IrModule()
+    warp = WarpEmitter(program, ir, fast_math=fast)
+    with validate.naming(lambda: warp.ins):
+        warp.emit()
+    frame = warp.schedule.frame_bytes
+    slot = Slot.FRAMES + program.warps * frame
+    slot = -(-slot // 64) * 64
+    emit_run(ir, warps=program.warps, threads=program.threads, frame_bytes=frame, slot_bytes=slot)
+    facts = Facts(
+        warps=program.warps,
+        threads=program.threads,
+        frame_bytes=frame,
+        slot_bytes=slot,
+        sites=len(warp.access.sites),
+        shared_bytes=program.shared_bytes,
+        local_bytes=program.local_bytes,
+        loops=bool(program.graph.loops),
+        waits=bool(warp.schedule.spin_heads),
+        calls_host=_calls_host(program),
+    )
+    return ir.text(), facts
+
+
+def _calls_host(program: Program) -> bool:
+    """Linking has made every other call a branch."""
+    return any(
+        not isinstance(i, Label) and i.parts[0] == "call" for i in program.function.body
+    )
