@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from weft.device import models
 from weft.device.arguments import Packer
 from weft.device.models import GpuModel
 from weft.device.sim.launch import Grid, SimModule
-from weft.errors import Error, LaunchError
+from weft.errors import CompileError, Error, LaunchError
 from weft.source import compile_cuda, load_ptx
 from weft.source.from_cuda import Define
 from weft.values import Ptx
@@ -121,13 +122,7 @@ class Module:
 
     def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
         """A `__device__` or `__constant__` variable as an array that shares its memory."""
-        image, module = self._sim.image, self._sim.module
-        found = [n for n in image.offsets if n == name or f"{len(name)}{name}" in n]
-        if not found:
-            raise LaunchError(
-                f"no variable '{name}'", got=name, allowed=", ".join(image.offsets) or "none"
-            )
-        return image.view(found[0], module.variables[found[0]].size, np.dtype(dtype))
+        return self._sim.variable(name, dtype)
 
 
 class CudaModule(Module):
@@ -141,9 +136,22 @@ class CudaModule(Module):
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
             ptx = self._build([name])
-            sim = SimModule(ptx, self.model, fast=self._fast)
+            sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
             self._kernels[name] = Kernel(sim, ptx.entries[name], name)
         return super().kernel(name)
+
+    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
+        """A `__device__` or `__constant__` variable, which all instances of templates share.
+
+        `ns::x` and `x<float>` are taken too.
+        """
+        if len(self._sim.find(name)) != 1:
+            with contextlib.suppress(CompileError):  # it is no name that the source knows
+                ptx = self._build([f"&{name}"])
+                sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
+                if found := sim.find(ptx.entries[f"&{name}"]):
+                    return sim.variable(found[0], dtype)
+        return super().variable(name, dtype)
 
 
 class _NoKernel(LaunchError, AttributeError):
@@ -176,6 +184,10 @@ class Kernel:
     def ptx(self) -> str:
         """The PTX of the module this kernel is in."""
         return self._sim.ptx.text
+
+    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
+        """A `__device__` or `__constant__` variable of its module."""
+        return self._sim.variable(name, dtype)
 
     def __getitem__(self, config: Any) -> Launch:
         items = config if isinstance(config, tuple) else (config,)

@@ -47,6 +47,9 @@ from weft.ptx.model import (
     Vec,
 )
 
+CONSTANT = ", !invariant.load !{}"
+"""On a load of what does not change during a launch: no store comes in its way."""
+
 
 class WarpEmitter:
     """Emits `@warp` of a program; implements the `Warp` protocol that rows see."""
@@ -336,9 +339,9 @@ class WarpEmitter:
     def symbol(self, sym: Sym) -> Val:
         """The address of a variable, as an instruction of its space sees it."""
         b, (space, offset) = self.b, self.program.symbols[sym.name]
-        if space in ("global", "const"):
-            where = Context.GLOBALS if space == "global" else Context.CONSTS
-            return b.load("i64", 0, b.at(self.context, where)) + (offset + sym.offset)
+        if space in ("global", "const"):  # the offset is into the table of addresses
+            table = b.load("ptr", 0, b.at(self.context, Context.SYMBOLS), flags=CONSTANT)
+            return b.load("i64", 0, b.at(table, offset), flags=CONSTANT) + sym.offset
         return b.integer("i64", offset + sym.offset)
 
     def special(self, name: str) -> Val:

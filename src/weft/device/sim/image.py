@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,7 @@ class Image:
     def __init__(self) -> None:
         self.placed: dict[str, Placed] = {}
         self.rows: list[Row] = []
+        self.lock = threading.Lock()
         self._const = _Chunk(0)
         self._globals: list[_Chunk] = []
 

@@ -8,8 +8,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from weft.device.models import GpuModel
 from weft.device.sim import faults
@@ -20,6 +22,7 @@ from weft.device.sim.layout import Context, Run
 from weft.device.sim.services import Services
 from weft.device.sim.special import Shape
 from weft.device.sim.watch import Watch
+from weft.errors import LaunchError
 from weft.ptx.link import function_ids
 from weft.ptx.model import Function, Module
 from weft.ptx.parse import parse
@@ -73,14 +76,18 @@ class Grid:
 class SimModule:
     """PTX loaded on a simulated GPU."""
 
-    def __init__(self, ptx: Ptx, model: GpuModel, *, fast: bool = False) -> None:
+    def __init__(
+        self, ptx: Ptx, model: GpuModel, *, fast: bool = False, within: SimModule | None = None
+    ) -> None:
+        """`within` another one it shares that one's variables and heap."""
         self.ptx, self.model, self.fast = ptx, model, fast
         self._module: Module | None = None
-        self._image: Image | None = None
+        self._symbols: NDArray[np.int64] | None = None
         self._compiled: dict[tuple[str, Shape], Compiled] = {}
         self._idle: dict[tuple[str, Shape, int, int, int], list[Arena]] = {}
         self._lock = threading.Lock()
-        self.services = Services()
+        self.image = within.image if within else Image()
+        self.services = within.services if within else Services()
 
     @property
     def module(self) -> Module:
@@ -89,12 +96,28 @@ class SimModule:
             self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
         return self._module
 
-    @property
-    def image(self) -> Image:
-        """The module's variables."""
-        if self._image is None:
-            self._image = Image(self.module, function_ids(self.module))
-        return self._image
+    def place(self) -> NDArray[np.int64]:
+        """Where the module's variables are, in its order."""
+        if self._symbols is None:
+            with self.image.lock:
+                self._symbols = self.image.place(self.module, function_ids(self.module))
+        return self._symbols
+
+    def find(self, name: str) -> list[str]:
+        """The variables that a C++ name may mean."""
+        self.place()
+        return self.image.find(name)
+
+    def variable(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
+        """A variable as an array that shares its memory."""
+        found = self.find(name)
+        if len(found) == 1:
+            return self.image.view(found[0], np.dtype(dtype))
+        raise LaunchError(
+            f"'{name}' may be one of several variables" if found else f"no variable '{name}'",
+            got=name,
+            allowed=", ".join(found or self.image.placed) or "none",
+        )
 
     def function(self, entry: str) -> Function:
         return self.module.functions[entry]
@@ -177,10 +200,9 @@ class SimModule:
         self, arena: Arena, shape: Grid, total: int, params: bytes, memory: Sequence[Allocation]
     ) -> tuple[object, ...]:
         """Writes the context; returns what must stay alive during the launch."""
-        image = self.image
+        symbols, (consts, const_bytes) = self.place(), self.image.const
         rows = [(a.address, a.nbytes, int(a.writable), 0) for a in memory]
-        rows += [(image.base["global"], image.size["global"], 1, 0)]
-        rows += [(image.base["const"], image.size["const"], 0, 0)]
+        rows += self.image.rows
         workspace = np.zeros(16, np.uint64)  # cooperative groups keep the grid's barrier there
         rows += [(workspace.ctypes.data, workspace.nbytes, 1, 0)]
         table = self.services.table(rows)
@@ -194,9 +216,9 @@ class SimModule:
             Context.TABLE_COUNT: len(rows),
             Context.PARAMS: block.ctypes.data,
             Context.PARAM_BYTES: max(1, len(params)),
-            Context.GLOBALS: image.base["global"],
-            Context.CONSTS: image.base["const"],
-            Context.CONST_BYTES: image.size["const"],
+            Context.SYMBOLS: symbols.ctypes.data,
+            Context.CONSTS: consts,
+            Context.CONST_BYTES: const_bytes,
             Context.DYNAMIC_SHARED: shape.shared_bytes,
             Context.GRID_WORKSPACE: workspace.ctypes.data,
             Context.HOST: self.services.address,

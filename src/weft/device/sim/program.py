@@ -302,9 +302,15 @@ def prepare(module: Module, function: Function, shape: Shape) -> Program:
 
 
 def _place_variables(program: Program) -> None:
-    """Offsets of every variable inside its space, and of the dynamic shared memory."""
+    """Offsets of every variable inside its space, and of the dynamic shared memory.
+
+    Variables of the module's own memory have theirs in the table of addresses that `image` makes.
+    """
     module, function = program.module, program.function
-    ends = {"shared": 0, "local": 0, "global": 0, "const": 0}
+    placed = [v.name for v in module.variables.values() if v.space in ("global", "const")]
+    for i, name in enumerate(placed):
+        program.symbols[name] = (module.variables[name].space, 8 * i)
+    ends = {"shared": 0, "local": 0}
     dynamic = []
     for name, v in [*module.variables.items(), *function.variables.items()]:
         if v.space not in ends:
