@@ -65,7 +65,13 @@ def emit(program: Program, *, fast: bool = False) -> tuple[str, Facts]:
     slot = Slot.FRAMES + program.warps * frame
     slot = -(-slot // 64) * 64
     emit_run(
-        module, warps=program.warps, threads=program.threads, frame_bytes=frame, slot_bytes=slot
+        module,
+        warps=program.warps,
+        threads=program.threads,
+        frame_bytes=frame,
+        slot_bytes=slot,
+        barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
+        waits=bool(warp.schedule.spin_heads),
     )
     facts = Facts(
         warps=program.warps,

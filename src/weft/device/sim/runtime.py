@@ -21,17 +21,27 @@ from weft.ir import Builder, Function, IrModule, Val
 
 WARP_CALL = "preserve_nonecc"
 """How `warp` is called: it keeps no registers for its caller, which has little to lose."""
+BATCH, MANY_BLOCKS = 16, 4096
+"""Blocks a worker takes at a time from a grid of more than MANY_BLOCKS."""
 PATIENCE = 4
 """Rounds over a block's warps that all only yield, before another block is tried."""
 
 
 def emit_run(
-    module: IrModule, *, warps: int, threads: int, frame_bytes: int, slot_bytes: int
+    module: IrModule,
+    *,
+    warps: int,
+    threads: int,
+    frame_bytes: int,
+    slot_bytes: int,
+    barriers: bool,
+    waits: bool,
 ) -> None:
     """Adds `run(context, worker) -> Run.*` to the module."""
     _emit_release(module)
     _emit_round(module, warps, frame_bytes)
-    _emit_start(module, warps, threads, frame_bytes)
+    # blocks that wait for each other are started one by one, in order
+    _emit_start(module, warps, threads, frame_bytes, barriers, 1 if waits else BATCH)
     fn = Function("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
@@ -107,28 +117,49 @@ def emit_run(
     module.functions["run"] = fn.text().replace("define internal", "define")
 
 
-def _emit_start(module: IrModule, warps: int, threads: int, frame_bytes: int) -> None:
+def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
+    """A block's number: from the worker's own batch, or a new batch off the shared counter."""
+    mine, end = b.at(worker, Worker.BATCH_NEXT), b.at(worker, Worker.BATCH_END)
+    shared = b.at(context, Context.NEXT)
+    total = b.load("i64", 0, b.at(context, Context.TOTAL))
+    held = b.load("i64", 0, mine)
+    b.branch(held.ult(b.load("i64", 0, end)), "some", "look")
+    b.place("look")
+    seen = b.load("i64", 0, shared)  # a look first, so that the counter cannot run away
+    b.branch(seen.uge(total), "none", "take")
+    b.place("take")
+    many = b.select(total.ugt(MANY_BLOCKS), b.integer("i64", batch), b.integer("i64", 1))
+    taken = b.val("i64", 0, f"atomicrmw add {shared.tref}, {many.tref} monotonic")
+    b.branch(taken.uge(total), "none", "have")
+    b.place("none")
+    b.emit("ret i32 0")
+    b.place("have")
+    b.store(b.umin(taken + many, total), end)
+    b.jump("some")
+    b.place("some")
+    index = b.phi("i64", 0, [(held, "entry"), (taken, "have")])
+    b.store(index + 1, mine)
+    return index
+
+
+def _emit_start(
+    module: IrModule, warps: int, threads: int, frame_bytes: int, barriers: bool, batch: int
+) -> None:
     """start(context, worker, slot): takes the next block into a slot; 0 when there is none."""
     fn = Function("start", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
-    context, _, slot = fn.params
-    at = b.at(context, Context.NEXT)
-    total = b.load("i64", 0, b.at(context, Context.TOTAL))
-    seen = b.load("i64", 0, at)  # a look first, so that the counter cannot run away
-    b.branch(seen.uge(total), "none", "take")
-    b.place("take")
-    index = b.val("i64", 0, f"atomicrmw add {at.tref}, i64 1 monotonic")
-    b.branch(index.uge(total), "none", "some")
-    b.place("none")
-    b.emit("ret i32 0")
-    b.place("some")
+    context, worker, slot = fn.params
+    index = _next_block(b, context, worker, batch)
     gx, gy = (b.load("i64", 0, b.at(context, x)) for x in (Context.GRID_X, Context.GRID_Y))
-    rows = b.binary("udiv", index, gx)
+    flat = b.load("i64", 0, b.at(context, Context.TOTAL)).eq(gx)  # no division for a line
+    zero = b.integer("i64", 0)
+    rows = b.choose(flat, lambda: zero, lambda: b.binary("udiv", index, gx))
+    depth = b.choose(flat, lambda: zero, lambda: b.binary("udiv", rows, gy))
     places = (
         (Slot.BLOCK_X, index - rows * gx),
-        (Slot.BLOCK_Y, b.binary("urem", rows, gy)),
-        (Slot.BLOCK_Z, b.binary("udiv", rows, gy)),
+        (Slot.BLOCK_Y, rows - depth * gy),
+        (Slot.BLOCK_Z, depth),
     )
     for field, v in places:
         b.store(v.trunc("i32"), b.at(slot, field))
@@ -136,7 +167,7 @@ def _emit_start(module: IrModule, warps: int, threads: int, frame_bytes: int) ->
     b.store(b.integer("i32", threads), b.at(slot, Slot.LIVE_THREADS))
     b.store(b.integer("i32", warps), b.at(slot, Slot.LIVE_WARPS))
     b.store(b.integer("i64", 0), b.at(slot, Slot.RELEASES))
-    for k in range(16):
+    for k in range(16 if barriers else 0):
         row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
         b.store(b.zero("i32", 8), row, 8)
     with b.loop(warps) as w:

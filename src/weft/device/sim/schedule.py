@@ -45,6 +45,7 @@ class Schedule:
         self.barriers = [
             (b.index, b.code[-1]) for b in graph.blocks if b.code and is_block_barrier(b.code[-1])
         ]
+        self.arrives = any("arrive" in i.parts for b in graph.blocks for i in b.code)
         self.waits_at = self.masks_at + 4 * len(self.points)
         self.header = self.waits_at + 16 * len(self.barriers)
         self.header = (self.header + 63) // 64 * 64
