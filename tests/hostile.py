@@ -102,41 +102,116 @@ extern "C" __global__ void k(const int* x, unsigned* y, int n) {
 }""",
 }
 NASTY = (
-    "ld.global.u32 {r32}, [{imm}];", "st.global.u64 [{r64}+{imm}], {r64};", "ld.u32 {r32}, [{r64}];",
-    "ld.shared.u32 {r32}, [{r32}];", "st.shared.v4.u32 [{r32}], {{{r32}, {r32}, {r32}, {r32}}};",
-    "ld.local.u64 {r64}, [{r32}];", "st.local.u8 [{r64}], {r32};", "ld.param.u32 {r32}, [{r32}];",
-    "ld.const.u32 {r32}, [{r64}];", "ld.global.v2.u64 {{{r64}, {r64}}}, [{r64}+4];",
-    "ld.global.v3.u32 {{{r32}, {r32}, {r32}}}, [{r64}];", "ld.global.v2.u32 {r32}, [{r64}];",
-    "ld.global.v4.u32 {{{r32}, {r32}}}, [{r64}];", "ld.shared.b128 {r64}, [{r32}];",
-    "add.f64 {r32}, {r32}, {r32};", "add.s32 {r64}, {r32}, {r16};", "mul.wide.s32 {r32}, {r32}, 4;",
-    "mov.b64 {r32}, {{{r32}, {r32}}};", "mov.b64 {{{r32}, {r32}, {r32}}}, {r64};",
-    "mov.u32 {r32}, nowhere;", "mov.u32 {r32}, %nothing;", "mov.pred {p}, {r32};",
-    "setp.lt.s32 {r32}, {r32}, 4;", "selp.b32 {r32}, {r32}, {r32}, {r32};", "@{r32} ret;",
-    "add.s32 {r32}, {r32};", "add.s32 {r32}, {r32}, {r32}, {r32};", "add.s32 4, {r32}, {r32};",
-    "add.s32 {r32}, [{r32}], 3;", "add.f32 {r32}, {r32}, 1;", "add.s32 {r32}, {r32}, 0f3F800000;",
-    "add.s32 {r32}, {r32}, {imm};", "shl.b32 {r32}, {r32}, {imm};", "div.s32 {r32}, {r32}, 0;",
-    "bra NOWHERE;", "bra {r32};", "brx.idx {r32}, NOWHERE;", "bar.sync {imm};", "bar.sync {r32};",
-    "@{p} bar.sync 0;", "bar.sync 1, {imm};", "bar.red.popc.u32 {r32}, 0, {p};", "trap;", "exit;",
-    "HERE{n}: bra HERE{n};", "HERE{n}: @{p} bra HERE{n};", "HERE{n}: bar.sync 0; bra HERE{n};",
-    "call (), k, ();", "call nowhere;", "call {r64};", "ret {r32};", "cvta.shared.u64 {r64}, {r32};",
-    "cvta.to.local.u64 {r64}, {r64};", "isspacep.shared {p}, {r64};", "isspacep.global {r32}, {r64};",
-    "atom.global.add.u32 {r32}, [{imm}], 1;", "atom.shared.cas.b32 {r32}, [{r32}], {r32}, {r32};",
-    "atom.add.f64 {r32}, [{r64}], {r32};", "red.global.add.u32 [{r64}], {imm};",
-    "shfl.sync.down.b32 {r32}, {r32}, {imm}, {imm}, {imm};", "vote.sync.any.pred {r32}, {p}, -1;",
-    "match.any.sync.b32 {r32}, {r32}, 0;", "redux.sync.add.s32 {r32}, {r32}, 0;", "activemask.b32 {r64};",
-    "cvt.u8.u64 {p}, {r64};", "cvt.rn.f16.f32 {r64}, {r16};", "prmt.b32 {r32}, {r32}, {r32}, {imm};",
-    "lop3.b32 {r32}, {r32}, {r32}, {r32}, {imm};", "bfe.u32 {r32}, {r32}, {imm}, {imm};",
-    "fma.rn.f16x2 {r32}, {r32}, {r64}, {r32};", "ex2.approx.f32 {r32}, {imm};", "not.pred {p}, !{p};",
-    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{r32}, {r32}}}, {{{r32}}}, {{{r32}}}, {{{r32}}};",
-    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{r32}, {r32}}}, [{r32}];",
-    "cp.async.ca.shared.global [{r32}], [{r64}], {imm};", "cp.async.wait_group {imm};",
-    "mbarrier.init.shared.b64 [{r32}], {imm};", "mbarrier.arrive.shared.b64 {r64}, [{r32}];",
-    "nanosleep.u32 {imm};", "prefetch.global.L1 [{r64}];", "tex.2d.v4.f32.f32 {r32};", "nop;",
-    "mov.u32 {r32}, %tid;", "mov.u64 {r64}, %clock64;", "mov.u32 {r32}, %pm0;", "mov.u32 {r32}, %envreg3;",
-    ".reg .b32 %r<99999999>;", ".local .b8 huge[{imm}];", ".shared .b8 big[{imm}];", ".reg .f64 {r32};",
-    ".shared .align 3 .b8 odd[8];", "ld.global.u32 {r32}, [p0];", "ld.param.u64 {r64}, [p2+{imm}];",
-    "st.param.u32 [p0], {r32};", "st.const.u32 [{r64}], {r32};", "ld.volatile.global.u32 {r32}, [{r64}];",
-    "{{ .reg .b32 %deep; mov.u32 %deep, {imm}; }}", "{{", "}}", "@", "add", ";;;", "\x00",
+    *r"""
+ld.global.u32 {r32}, [{imm}];
+st.global.u64 [{r64}+{imm}], {r64};
+ld.u32 {r32}, [{r64}];
+ld.shared.u32 {r32}, [{r32}];
+st.shared.v4.u32 [{r32}], {{{r32}, {r32}, {r32}, {r32}}};
+ld.local.u64 {r64}, [{r32}];
+st.local.u8 [{r64}], {r32};
+ld.param.u32 {r32}, [{r32}];
+ld.const.u32 {r32}, [{r64}];
+ld.global.v2.u64 {{{r64}, {r64}}}, [{r64}+4];
+ld.global.v3.u32 {{{r32}, {r32}, {r32}}}, [{r64}];
+ld.global.v2.u32 {r32}, [{r64}];
+ld.global.v4.u32 {{{r32}, {r32}}}, [{r64}];
+ld.shared.b128 {r64}, [{r32}];
+add.f64 {r32}, {r32}, {r32};
+add.s32 {r64}, {r32}, {r16};
+mul.wide.s32 {r32}, {r32}, 4;
+mov.b64 {r32}, {{{r32}, {r32}}};
+mov.b64 {{{r32}, {r32}, {r32}}}, {r64};
+mov.u32 {r32}, nowhere;
+mov.u32 {r32}, %nothing;
+mov.pred {p}, {r32};
+setp.lt.s32 {r32}, {r32}, 4;
+selp.b32 {r32}, {r32}, {r32}, {r32};
+@{r32} ret;
+add.s32 {r32}, {r32};
+add.s32 {r32}, {r32}, {r32}, {r32};
+add.s32 4, {r32}, {r32};
+add.s32 {r32}, [{r32}], 3;
+add.f32 {r32}, {r32}, 1;
+add.s32 {r32}, {r32}, 0f3F800000;
+add.s32 {r32}, {r32}, {imm};
+shl.b32 {r32}, {r32}, {imm};
+div.s32 {r32}, {r32}, 0;
+bra NOWHERE;
+bra {r32};
+brx.idx {r32}, NOWHERE;
+bar.sync {imm};
+bar.sync {r32};
+@{p} bar.sync 0;
+bar.sync 1, {imm};
+bar.red.popc.u32 {r32}, 0, {p};
+trap;
+exit;
+HERE{n}: bra HERE{n};
+HERE{n}: @{p} bra HERE{n};
+HERE{n}: bar.sync 0; bra HERE{n};
+call (), k, ();
+call nowhere;
+call {r64};
+ret {r32};
+cvta.shared.u64 {r64}, {r32};
+cvta.to.local.u64 {r64}, {r64};
+isspacep.shared {p}, {r64};
+isspacep.global {r32}, {r64};
+atom.global.add.u32 {r32}, [{imm}], 1;
+atom.shared.cas.b32 {r32}, [{r32}], {r32}, {r32};
+atom.add.f64 {r32}, [{r64}], {r32};
+red.global.add.u32 [{r64}], {imm};
+shfl.sync.down.b32 {r32}, {r32}, {imm}, {imm}, {imm};
+vote.sync.any.pred {r32}, {p}, -1;
+match.any.sync.b32 {r32}, {r32}, 0;
+redux.sync.add.s32 {r32}, {r32}, 0;
+activemask.b32 {r64};
+cvt.u8.u64 {p}, {r64};
+cvt.rn.f16.f32 {r64}, {r16};
+prmt.b32 {r32}, {r32}, {r32}, {imm};
+lop3.b32 {r32}, {r32}, {r32}, {r32}, {imm};
+bfe.u32 {r32}, {r32}, {imm}, {imm};
+fma.rn.f16x2 {r32}, {r32}, {r64}, {r32};
+ex2.approx.f32 {r32}, {imm};
+not.pred {p}, !{p};
+mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{r32}, {r32}}}, {{{r32}}}, {{{r32}}}, {{{r32}}};
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{r32}, {r32}}}, [{r32}];
+cp.async.ca.shared.global [{r32}], [{r64}], {imm};
+cp.async.wait_group {imm};
+mbarrier.init.shared.b64 [{r32}], {imm};
+mbarrier.arrive.shared.b64 {r64}, [{r32}];
+nanosleep.u32 {imm};
+prefetch.global.L1 [{r64}];
+tex.2d.v4.f32.f32 {r32};
+nop;
+mov.u32 {r32}, %tid;
+mov.u64 {r64}, %clock64;
+mov.u32 {r32}, %pm0;
+mov.u32 {r32}, %envreg3;
+.reg .b32 %r<99999999>;
+.local .b8 huge[{imm}];
+.shared .b8 big[{imm}];
+.reg .f64 {r32};
+.shared .align 3 .b8 odd[8];
+ld.global.u32 {r32}, [p0];
+ld.param.u64 {r64}, [p2+{imm}];
+st.param.u32 [p0], {r32};
+st.const.u32 [{r64}], {r32};
+ld.volatile.global.u32 {r32}, [{r64}];
+{{ .reg .b32 %deep; mov.u32 %deep, {imm}; }}
+{{
+}}
+@
+add
+;;;
+""".strip().splitlines(),
+    "\x00",
+)
+"""Statements to insert; the braces name a register of each kind, and an immediate."""
+KINDS = (
+    "pred", "b8", "u8", "b16", "f16", "s16", "b32", "f32", "s32", "u64", "f64", "b128", "v2", "v4",
+    "shared", "global", "local",
 )  # fmt: skip
 IMMEDIATES = (
     "0", "1", "-1", "4", "31", "32", "64", "4294967295", "4294967296", "-2147483649", "2147483647",
@@ -199,10 +274,9 @@ class Mutator:
         return self._splice(text, r"(?<=[ \[+,<])\d+", self.rng.choice(IMMEDIATES))
 
     def kind(self, text: str) -> str:
-        kinds = ["pred", "b8", "u8", "b16", "f16", "s16", "b32", "f32", "s32", "u64", "f64", "b128", "v2", "v4", "shared", "global", "local"]
         return self._splice(
             text, r"(?<=\.)(?:b|u|s|f)(?:8|16|32|64)\b|(?<=\.)(?:shared|global|local|param)\b",
-            self.rng.choice(kinds),
+            self.rng.choice(KINDS),
         )  # fmt: skip
 
     def drop(self, text: str) -> str:

@@ -159,7 +159,8 @@ class Packer:
                 got=type(value).__name__,
                 allowed="arrays, numbers, NumPy structured scalars, bytes",
             )
-        if param.count > 1 if want is None else not (want.format or "bfloat16" in want.dtypes):
+        unknown = want is None and (param.count > 1 or param.size not in _UNSIGNED)
+        if unknown or (want and not (want.format or "bfloat16" in want.dtypes)):
             raise self._fail(
                 i,
                 f"is a struct of {param.size} bytes, a number was given",

@@ -63,6 +63,8 @@ MAX_LOCAL = 512 << 10
 """Bytes of local memory a thread may have on any GPU."""
 _SLOT = re.compile(r"(\{,)?\s*(\[?)([\w|:*]+)")
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
+_COUNTS = ("v2", "v4", "v8", "x1", "x2", "x4")
+_COUNTED = ("ld", "ldu", "st", "ldmatrix", "stmatrix")
 _ONE_SPACE = ("global", "shared", "local", "const", "param")
 
 
@@ -125,6 +127,9 @@ def naming(current: Callable[[], Instruction]) -> Iterator[None]:
         raise type(e)(what, where=place(ins), **more) from None
     except (AssertionError, LookupError, TypeError, ValueError, AttributeError) as e:
         ins = current()
+        if ins.parts[0] in ("mma", "wmma") and isinstance(e, ValueError):
+            what = f"{ins.opcode}: an operand has not as many registers as its shape needs"
+            raise PtxError(what, where=place(ins), got=ins.text) from e
         raise PtxError(
             f"{ins.opcode}: weft cannot compile this form",
             where=place(ins),
@@ -193,6 +198,8 @@ class _Checker:
             self._mov(ins)
         if base == "cp" and len(given) > 2 and given[2] not in (Imm(4), Imm(8), Imm(16)):
             raise self.fail("copies 4, 8 or 16 bytes")
+        if "wait_group" in ins.parts and not (isinstance(given[0], Imm) and given[0].value >= 0):
+            raise self.fail("waits until so many groups are left: a number")
         if base in ("bar", "barrier") and "warp" not in ins.parts:
             self._barrier(given[1:] if "red" in ins.parts else given)
         if base == "st" and any(x.startswith(("const", "param")) for x in ins.parts):
@@ -267,8 +274,8 @@ class _Checker:
 
     def _vector(self, operand: Vec, kind: str, *, written: bool = False) -> None:
         base, parts = self.ins.parts[0], self.ins.parts
-        count = next((int(p[1:]) for p in parts if p in ("v2", "v4", "v8")), 0)
-        if base not in VECTORS or (base in ("ld", "ldu", "st") and len(operand.items) != count):
+        count = next((int(p[1:]) for p in parts if p in _COUNTS), 0)
+        if base not in VECTORS or (base in _COUNTED and len(operand.items) != count):
             raise self.fail(f"does not take a vector of {len(operand.items)}")
         if base == "mov":
             kind = f"b{8 * SIZES[kind] // len(operand.items)}" if len(operand.items) else ""

@@ -1,0 +1,91 @@
+"""Bad PTX never crashes or hangs the process: every case ends in a weft.Error or a result."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hostile
+import weft
+
+SEED = os.environ["WEFT_SEED"]
+PATIENCE = 30.0
+"""Seconds without a sign of life before a process is said to hang."""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the compiled kernels that are broken beside the hand-written ones."""
+    folder = tmp_path_factory.mktemp("kernels")
+    for name, source in hostile.CUDA.items():
+        (folder / f"{name}.ptx").write_text(weft.cuda(source).ptx.text)
+    return folder
+
+
+def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """What a process writes, line by line; ends it when it falls silent."""
+    assert process.stdout is not None
+    selector = selectors.DefaultSelector()
+    selector.register(process.stdout, selectors.EVENT_READ)
+    rest = b""
+    while selector.select(PATIENCE):
+        data = os.read(process.stdout.fileno(), 1 << 16)
+        if not data:
+            return
+        *whole, rest = (rest + data).split(b"\n")
+        yield from (line.decode() for line in whole)
+    process.kill()
+
+
+def run_batch(start: int, count: int, kernels: Path, cache: Path) -> list[str]:
+    """Findings among some cases; after a crash the rest goes on in a new process."""
+    found, at = [], start
+    folder = str(Path(hostile.__file__).parent)
+    paths = os.pathsep.join([folder, str(Path(weft.__file__).parents[1])])
+    env = {**os.environ, "WEFT_CACHE_DIR": str(cache), "PYTHONPATH": paths}
+    while at < start + count:
+        numbers = [SEED, str(at), str(start + count - at), str(kernels)]
+        command = [sys.executable, hostile.__file__, *numbers]
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
+        open_case = -1
+        for line in lines_of(process):
+            number, _, outcome = line.partition(" ")
+            at = int(number) + 1
+            open_case = int(number) if outcome == "begins" else -1
+            if outcome.startswith("HOLE"):
+                found.append(report(int(number), outcome, kernels))
+        code = process.wait()
+        if open_case >= 0:
+            found.append(report(open_case, f"the process ended with {code}", kernels))
+        elif code:
+            return [*found, f"could not run: exit code {code}"]
+    return found
+
+
+def report(number: int, what: str, kernels: Path) -> str:
+    path = Path(tempfile.gettempdir()) / f"weft-hostile-{SEED}-{number}.ptx"
+    path.write_text(hostile.case(SEED, number, hostile.corpus(kernels)))
+    return f"WEFT_SEED={SEED}, case {number}: {what}; its PTX is in {path}"
+
+
+BATCHES = [pytest.param(i * 100, 100, id=f"{i}", marks=[pytest.mark.slow] * (i > 3))
+           for i in range(100)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "count"), BATCHES)
+def test_broken_ptx(start: int, count: int, kernels: Path, tmp_path: Path) -> None:
+    found = run_batch(start, count, kernels, tmp_path)
+    assert not found, "\n".join(found)
+
+
+def test_unbroken_kernels_run(kernels: Path) -> None:
+    """The cases start from something that works."""
+    for number, text in enumerate(hostile.corpus(kernels)):
+        assert hostile.attempt(text, number) == "ok", text
