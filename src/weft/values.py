@@ -33,13 +33,33 @@ class Ptx:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A place in the user's source, with the chain of calls that were inlined around it."""
+    """A place in a source, with the chain of calls that were inlined around it.
+
+    quote  the text of the line, where the file is the user's own
+    """
 
     file: str
     line: int
     column: int = 0
     inlined_at: SourceLine | None = None
     function: str = ""
+    quote: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def own(self) -> SourceLine:
+        """The innermost line that the user wrote: outside of the libraries that it calls."""
+        line: SourceLine | None = self
+        while line is not None and not line.quote:
+            line = line.inlined_at
+        return line or self
+
+    @property
+    def calls(self) -> str:
+        """The calls around it, as a sentence goes on."""
+        out, outer = "", self.inlined_at
+        while outer is not None:
+            out, outer = f"{out}, inlined at {outer}", outer.inlined_at
+        return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from weft.errors import PtxError
 from weft.values import SourceLine
@@ -19,8 +18,8 @@ _BLANK = re.compile(r"\s*")
 class Text:
     """PTX text being read: `pos` is where the current statement starts, `loc` its source line."""
 
-    def __init__(self, text: str, name: str, sources: Mapping[str, str]) -> None:
-        self.name, self.sources = name, sources
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
         self.pos = 0
         self._counted = (0, 1)  # the last position whose line was asked for, and that line
         self.loc: SourceLine | None = None
@@ -63,14 +62,11 @@ class Text:
         line = line or self.line_at(self.skip_blank(self.pos))
         where = f"{self.name}:{line}"
         if self.loc is not None:
-            where += f" (from {self.loc}{self._quoted(self.loc)})"
+            own = self.loc.own
+            where += f" (from {own}{own.quote and f': {own.quote}'})"
         return type(error)(
             error.what, where=where, got=error.got, allowed=error.allowed, next=error.next
         )
-
-    def _quoted(self, loc: SourceLine) -> str:
-        lines = self.sources.get(loc.file, "").splitlines()
-        return f": {lines[loc.line - 1].strip()}" if 0 < loc.line <= len(lines) else ""
 
 
 def brief(text: str, limit: int = 80) -> str:

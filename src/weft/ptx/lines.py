@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from weft.ptx.lexer import NAME
 from weft.values import SourceLine
@@ -30,8 +32,10 @@ class Lines:
     Compilers write `.file` and the strings at the end, so they are looked for beforehand.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, sources: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`sources` maps the user's files, as `.file` spells them, to their text."""
         self.files = {int(number): name for number, name in _FILE.findall(text)}
+        self._texts = {name: text.splitlines() for name, text in sources.items()}
         self._bytes = bytearray()
         self._labels: dict[str, int] = {}
         self._spelled: dict[str, tuple[_Place, _Place | None, str]] = {}
@@ -73,7 +77,9 @@ class Lines:
         if key not in self._made:
             file, line, column = place
             name = self.files.get(file, f"file {file}")
-            self._made[key] = SourceLine(name, line, column, outer, function)
+            text = self._texts.get(name, ())
+            quote = text[line - 1].strip() if 0 < line <= len(text) else ""
+            self._made[key] = SourceLine(name, line, column, outer, function, quote)
         return self._made[key]
 
     def _read(self, loc: str) -> tuple[_Place, _Place | None, str]:

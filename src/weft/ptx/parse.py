@@ -50,8 +50,8 @@ def parse(
 
     `sources` maps file names, as `.file` spells them, to their text: errors quote it.
     """
-    source = Text(text, name, sources)
-    reader = _Reader(source)
+    source = Text(text, name)
+    reader = _Reader(source, sources)
     try:
         return reader.read()
     except PtxError as error:
@@ -59,9 +59,9 @@ def parse(
 
 
 class _Reader:
-    def __init__(self, source: Text) -> None:
+    def __init__(self, source: Text, sources: Mapping[str, str]) -> None:
         self.source, self.text = source, source.text
-        self.lines = Lines(source.text)
+        self.lines = Lines(source.text, sources)
         self.module = Module("", "", 64, files=self.lines.files)
         self.linkage = ""
         self.outside: dict[str, set[str]] = {}

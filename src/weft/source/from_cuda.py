@@ -16,7 +16,8 @@ from weft.values import Parameter, Ptx
 
 Define = str | int | float | bool | None
 
-_FORMAT = 2  # raise it when what is stored, or how it is made, changes
+_FORMAT = 3  # raise it when what is stored, or how it is made, changes
+_BUILT_IN = "__nv_nvrtc_builtin_header.h"
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
 
@@ -151,8 +152,12 @@ def _probed(
 
 
 def _with_known_names(ptx: str, files: Sequence[scan.File]) -> str:
-    """NVRTC makes every `.file` an absolute path; say the user's own name for the user's files."""
-    known = {os.path.abspath(file.name): file.name for file in files}
+    """NVRTC makes every `.file` an absolute path, even its own header, which is no file at all.
+
+    Say the user's own name for the user's files.
+    """
+    names = [*(file.name for file in files), _BUILT_IN]
+    known = {os.path.abspath(name): name for name in names}
 
     def rename(match: re.Match[str]) -> str:
         return f'{match[1]}"{known.get(match[2], match[2])}"'

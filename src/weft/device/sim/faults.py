@@ -86,19 +86,15 @@ class _Story:
         return None
 
     def line(self, ins: Instruction | None) -> str:
-        """file:line, the text of the line, and the calls around it."""
+        """file:line of the user's, its text, the library's line in it, and the calls around it."""
         if ins is None:
             return "unknown line"
         if ins.loc is None:
             return f"PTX line {ins.ptx_line}: {ins.text}"
-        text = self.module.ptx.sources.get(ins.loc.file, "").splitlines()
-        quoted = text[ins.loc.line - 1].strip() if 0 < ins.loc.line <= len(text) else ""
-        out = f"{ins.loc}" + (f"  `{quoted}`" if quoted else "")
-        outer = ins.loc.inlined_at
-        while outer is not None:
-            out += f", inlined at {outer}"
-            outer = outer.inlined_at
-        return out
+        own = ins.loc.own
+        quoted = f"  `{own.quote}`" if own.quote else ""
+        library = "" if own is ins.loc else f", in {ins.loc}"
+        return f"{own}{quoted}{library}{own.calls}"
 
     def block(self, worker: int, slot: int) -> tuple[int, int, int]:
         words = self.arena.slot(worker, slot)
@@ -193,7 +189,8 @@ class _Story:
             return f"{self.arena.facts.local_bytes} bytes of local memory a thread"
         if space == Space.PARAM:
             return "the kernel's own parameters"
-        if not self.memory:
+        memory = [*self.memory, *self.module.owned()]
+        if not memory:
             return "no array was given to this launch"
 
         def distance(a: Allocation) -> int:
@@ -201,7 +198,7 @@ class _Story:
                 return a.address - address
             return max(0, address + nbytes - (a.address + a.nbytes))
 
-        near = min(self.memory, key=distance)
+        near = min(memory, key=distance)
         miss = distance(near)
         if miss == 0:
             why = "is read-only" if writes and not near.writable else "may not be used so"

@@ -119,6 +119,15 @@ class SimModule:
             allowed=", ".join(found or self.image.placed) or "none",
         )
 
+    def owned(self) -> list[Allocation]:
+        """Memory that no argument gives: blocks of the heap, and the module's variables."""
+        live = self.services.heap.live
+        blocks = [Allocation(at, size, True, "heap block") for at, size in live.items()]
+        return blocks + [
+            Allocation(x.address, x.variable.size, x.variable.space == "global", name)
+            for name, x in self.image.placed.items()
+        ]
+
     def function(self, entry: str) -> Function:
         return self.module.functions[entry]
 

@@ -347,13 +347,16 @@ class Schedule:
             names |= live[x]
         return sorted(names)
 
-    def _suspend(self, names: list[str], status: int) -> str:
-        """Saves, returns `status`; the returned label is where the warp comes back."""
+    def _suspend(self, names: list[str], status: int, site: Val | None = None) -> str:
+        """Saves, returns `status`; the returned label is where the warp comes back.
+
+        `site` is the instruction that errors name: the present one, unless it says another.
+        """
         e, b = self.e, self.e.b
         label = b.label("resume")
         self.resumes.append((label, names))
         self._header_store(Frame.STATE, b.integer("i32", len(self.resumes)))
-        self._header_store(Frame.SITE, b.integer("i32", e.ins.index))
+        self._header_store(Frame.SITE, site or b.integer("i32", e.ins.index))
         self._header_store(Frame.MASK, b.load("i32", 0, e.mask_slot))
         e.registers.save(names, e.frame, self.header)
         b.emit(f"ret i32 {status}")
@@ -487,7 +490,7 @@ class Schedule:
         names: set[str] = set()
         for index, _ in self.barriers:
             names |= set(self._survivors(graph.blocks[index], graph.blocks[index].successors[0]))
-        self._suspend(sorted(names), Status.WAITING)
+        self._suspend(sorted(names), Status.WAITING, self._waiting_site())
         self._header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
         for site, (index, _) in enumerate(self.barriers):
             block = graph.blocks[index]
@@ -509,7 +512,17 @@ class Schedule:
         gone = self._header_load(Frame.LIVE).eq(0)
         b.branch(low.ne(NOTHING_PENDING) | gone, "dispatch", again)
         b.place(again)
+        self._header_store(Frame.SITE, self._waiting_site())
         b.emit(f"ret i32 {Status.WAITING}")
+
+    def _waiting_site(self) -> Val:
+        """A barrier that lanes of this warp wait at."""
+        b = self.e.b
+        found = b.integer("i32", 0)
+        for i, (_, ins) in enumerate(self.barriers):
+            lanes = self._header_load(self.waits_at + 16 * i)
+            found = b.select(lanes.ne(0), b.integer("i32", ins.index), found)
+        return found
 
 
 def _barrier_arrive(x: Builder, args: list[Val]) -> Val:

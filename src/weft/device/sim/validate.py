@@ -98,7 +98,11 @@ def slots(syntax: str) -> tuple[Slot, ...]:
 def place(ins: Instruction) -> str:
     """Where an instruction is, for a person."""
     ptx = f"PTX line {ins.ptx_line}"
-    return f"{ins.loc} ({ptx})" if ins.loc else ptx
+    if ins.loc is None:
+        return ptx
+    own = ins.loc.own
+    library = "" if own is ins.loc else f"in {ins.loc}, "
+    return f"{own}{own.calls} ({library}{ptx})"
 
 
 def unsupported(ins: Instruction) -> UnsupportedInstruction:
