@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from weft.errors import PtxError
-from weft.ptx import parse
 from weft.ptx.model import (
     Call,
     FloatImm,
@@ -26,6 +25,7 @@ from weft.ptx.model import (
     Sym,
     Vec,
 )
+from weft.ptx.parse import parse
 from weft.values import SourceLine
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

@@ -10,8 +10,8 @@ import pytest
 from cuda.bindings import nvrtc
 
 from weft.errors import PtxError
-from weft.ptx import parse
 from weft.ptx.model import Function, Instruction, Module, Reg, Sym
+from weft.ptx.parse import parse
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 REGISTERS = (

@@ -1,5 +1,6 @@
 """weft: write GPU kernels from Python and run them, with or without a GPU."""
 
+import weft.ptx  # noqa: F401  the package comes first: the function is to have its name here
 from weft.errors import (
     ArgumentError,
     AssertFailed,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ import numpy as np
 from weft.device import models
 from weft.device.arguments import Packer
 from weft.device.models import GpuModel
-from weft.device.sim.launch import Grid, SimModule
+from weft.device.sim.launch import Grid, Plan, SimModule
 from weft.errors import CompileError, Error, LaunchError
 from weft.source import compile_cuda, load_ptx
 from weft.source.from_cuda import Define
 from weft.values import Ptx
 
 Dim = int | Sequence[int]
+
+REMEMBERED = 256
+"""Launch shapes that a kernel keeps ready."""
 
 
 def cdiv(a: int, b: int) -> int:
@@ -94,7 +97,7 @@ class Module:
     @property
     def names(self) -> list[str]:
         """The kernels, as C++ spells them."""
-        return list(self.ptx.entries) or self._sim.module.entries
+        return list(self.ptx.entries) or list(self._sim.outline.entries)
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name."""
@@ -106,7 +109,7 @@ class Module:
         entries = self.ptx.entries
         if name in entries:
             return entries[name]
-        if name in entries.values() or name in self._sim.module.entries:
+        if name in entries.values() or name in self._sim.outline.entries:
             return name
         raise self._unknown(name)
 
@@ -164,6 +167,7 @@ class Kernel:
     def __init__(self, sim: SimModule, entry: str, name: str) -> None:
         self._sim, self.entry, self.name = sim, entry, name
         self._packer: Packer | None = None
+        self._launches: dict[Hashable, Launch] = {}
 
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
@@ -171,13 +175,8 @@ class Kernel:
     @property
     def packer(self) -> Packer:
         if self._packer is None:
-            function = self._sim.function(self.entry)
-            self._packer = Packer(
-                self.name,
-                function.params,
-                function.param_bytes,
-                self._sim.ptx.signatures.get(self.entry),
-            )
+            entry, types = self._sim.entry(self.entry), self._sim.ptx.signatures.get(self.entry)
+            self._packer = Packer(self.name, entry.params, entry.param_bytes, types)
         return self._packer
 
     @property
@@ -190,6 +189,17 @@ class Kernel:
         return self._sim.variable(name, dtype)
 
     def __getitem__(self, config: Any) -> Launch:
+        try:
+            found = self._launches.get(config)
+        except TypeError:  # a list
+            found = None
+        if found is None:
+            found = self._configured(config)
+            if _constant(config) and len(self._launches) < REMEMBERED:
+                self._launches[config] = found
+        return found
+
+    def _configured(self, config: Any) -> Launch:
         items = config if isinstance(config, tuple) else (config,)
         if not 2 <= len(items) <= 4:
             raise LaunchError(
@@ -232,7 +242,7 @@ class Kernel:
             raise LaunchError(f"{self.name}: a block needs threads", got=str(shape.block))
         threads = shape.block[0] * shape.block[1] * shape.block[2]
         self._check_threads(threads, shape.block)
-        static = self._static_shared()
+        static = self._sim.entry(self.entry).static_shared
         if static > m.static_shared_per_block or static + shape.shared_bytes > m.shared_per_block:
             raise LaunchError(
                 f"{self.name} needs more shared memory than a block may have on {m.name}",
@@ -242,7 +252,7 @@ class Kernel:
             )
 
     def _check_threads(self, threads: int, block: tuple[int, int, int]) -> None:
-        m, directives = self._sim.model, self._sim.function(self.entry).directives
+        m, directives = self._sim.model, self._sim.entry(self.entry).directives
         if threads > m.max_threads_per_block:
             raise LaunchError(
                 f"{self.name}: too many threads in a block for {m.name}",
@@ -262,27 +272,34 @@ class Kernel:
                 f"{self.name} was compiled for one block shape", got=str(block), allowed=str(exact)
             )
 
-    def _static_shared(self) -> int:
-        if not hasattr(self, "_static"):
-            self._static = self._sim.static_shared(self.entry)
-        return self._static
-
-    def run(self, shape: Grid, args: Sequence[Any], time_limit: float | None) -> None:
-        params, memory, keep = self.packer.pack(args)
-        self._sim.launch(self.entry, shape, params, memory, time_limit=time_limit)
-        del keep
+    def plan(self, shape: Grid) -> Plan:
+        """What all launches of a shape have in common."""
+        return Plan(self._sim, self.entry, shape)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Launch:
     """A kernel with its grid; call it with the arguments."""
 
     kernel: Kernel
     shape: Grid
+    _plan: Plan | None = field(default=None, repr=False)
 
     def __call__(self, *args: Any, time_limit: float | None = None) -> None:
         """Runs the grid and returns when it is done."""
-        self.kernel.run(self.shape, args, time_limit)
+        params, memory, keep = self.kernel.packer.pack(args)
+        if self._plan is None:
+            if 0 in self.shape.grid:
+                return
+            self._plan = self.kernel.plan(self.shape)
+        self._plan.run(params, memory, keep, time_limit)
+
+
+def _constant(config: Any) -> bool:
+    """Is this a value that stays what it is? A list or a tensor may be another one next time."""
+    if isinstance(config, tuple):
+        return all(_constant(item) for item in config)
+    return config is None or type(config) is int
 
 
 def _count(what: str, value: Any) -> int:

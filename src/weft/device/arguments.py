@@ -12,8 +12,8 @@ import numpy as np
 from weft.device import arrays, ctypes_table
 from weft.device.ctypes_table import CType
 from weft.device.sim.launch import Allocation
+from weft.device.sim.outline import Argument
 from weft.errors import ArgumentError
-from weft.ptx.model import Param
 from weft.values import Parameter
 
 _INTEGERS = {
@@ -22,6 +22,10 @@ _INTEGERS = {
     "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1), "?": (0, 1),
 }  # fmt: skip
 _SMALL: dict[str, type[np.floating[Any]]] = {"e": np.float16, "f": np.float32}
+_KINDS: dict[str, type] = {**dict.fromkeys("bBhHiIqQ", int), "f": float, "d": float}
+"""Python's own type for each format that `struct` packs just as C++ converts."""
+_BUILTIN = frozenset(np.dtype(c).name for c in "?bBhHiIlLqQefdFD")
+"""Dtypes whose arrays give their address away quickly."""
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -29,7 +33,7 @@ class Packer:
     """Checks and packs the arguments of one kernel."""
 
     def __init__(
-        self, kernel: str, params: Sequence[Param], size: int, types: Sequence[Parameter] | None
+        self, kernel: str, params: Sequence[Argument], size: int, types: Sequence[Parameter] | None
     ) -> None:
         self.kernel, self.params, self.size = kernel, params, size
         known = types is not None and len(types) == len(params)
@@ -39,9 +43,54 @@ class Packer:
             declared = types[i] if known and types is not None else None
             self.types.append(ctypes_table.parse(declared.ctype) if declared else None)
             self.names.append(declared.name if declared else f"arg{i}")
+        self._seen: list[dict[np.dtype[Any], int]] = [{} for _ in params]
+        self._kinds = [None if not t or t.pointer else _KINDS.get(t.format) for t in self.types]
+        self._plain = self._whole_block()
 
-    def pack(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], list[object]]:
+    def pack(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object]:
         """(parameter block, memory the kernel may touch, what must stay alive)."""
+        return self._pack_plain(args) or self._pack_any(args)
+
+    def _pack_plain(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object] | None:
+        """What most launches are given, in a hurry: NumPy arrays like earlier ones, int, float.
+
+        None for anything else, and for all that is wrong.
+        """
+        if self._plain is None or len(args) != len(self.params):
+            return None
+        values: list[Any] = []
+        memory: list[Allocation] = []
+        for value, kind, seen, name in zip(args, self._kinds, self._seen, self.names, strict=True):
+            if type(value) is kind:
+                values.append(value)
+                continue
+            if type(value) is not np.ndarray or value.dtype not in seen or not value.size:
+                return None
+            flags = value.flags
+            if not (flags.c_contiguous and flags.writeable):
+                return None
+            address = arrays.address(value)
+            if address % seen[value.dtype]:
+                return None
+            values.append(address)
+            memory.append(Allocation(address, value.nbytes, True, name))
+        try:
+            return self._plain.pack(*values), memory, args
+        except (struct.error, OverflowError):
+            return None
+
+    def _whole_block(self) -> struct.Struct | None:
+        """The parameter block as one format, where every parameter is a pointer or a number."""
+        form, end = "<", 0
+        for param, want in zip(self.params, self.types, strict=True):
+            code = "Q" if want and want.pointer else want.format if want else ""
+            if code not in ("Q", *_KINDS) or struct.calcsize(code) != param.size:
+                return None
+            form += f"{param.offset - end}x{code}"
+            end = param.offset + param.size
+        return struct.Struct(f"{form}{self.size - end}x")
+
+    def _pack_any(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object]:
         if len(args) != len(self.params):
             raise ArgumentError(
                 f"{self.kernel} takes {len(self.params)} arguments",
@@ -128,6 +177,8 @@ class Packer:
                 allowed=f"a writable array, or a parameter declared const ({want.spelling})",
             )
         align = min(16, a.itemsize & -a.itemsize) if a.itemsize else 1
+        if isinstance(a.owner, np.ndarray) and a.dtype in _BUILTIN:
+            self._seen[i][a.owner.dtype] = align
         if a.nbytes and a.address % align:
             raise self._fail(
                 i,
@@ -138,7 +189,7 @@ class Packer:
             )
 
     # ---- scalars ----------------------------------------------------------------------------
-    def _scalar(self, i: int, value: Any, param: Param, block: bytearray) -> None:
+    def _scalar(self, i: int, value: Any, param: Argument, block: bytearray) -> None:
         want = self.types[i]
         if value is None and (want is None or want.pointer) and param.size == 8:
             return  # a null pointer
@@ -159,7 +210,7 @@ class Packer:
                 got=type(value).__name__,
                 allowed="arrays, numbers, NumPy structured scalars, bytes",
             )
-        unknown = want is None and (param.count > 1 or param.size not in _UNSIGNED)
+        unknown = want is None and (param.elements > 1 or param.size not in _UNSIGNED)
         if unknown or (want and not (want.format or "bfloat16" in want.dtypes)):
             raise self._fail(
                 i,
@@ -169,7 +220,7 @@ class Packer:
             )
         self._number(i, value, param, want, block)
 
-    def _struct(self, i: int, value: Any, param: Param, block: bytearray) -> None:
+    def _struct(self, i: int, value: Any, param: Argument, block: bytearray) -> None:
         data = value if isinstance(value, bytes) else value.tobytes()
         if len(data) != param.size:
             raise self._fail(
@@ -181,7 +232,7 @@ class Packer:
         block[param.offset : param.offset + param.size] = data
 
     def _number(
-        self, i: int, value: Any, param: Param, want: CType | None, block: bytearray
+        self, i: int, value: Any, param: Argument, want: CType | None, block: bytearray
     ) -> None:
         if want is not None and want.dtypes == ("bfloat16", "uint16"):
             bits = ctypes_table.to_bfloat16(float(value))
@@ -214,7 +265,7 @@ class Packer:
             struct.pack_into("<" + code, block, param.offset, float(value))
 
 
-def _format(param: Param, value: Any) -> str:
+def _format(param: Argument, value: Any) -> str:
     """How to pack a number when only the PTX type is known."""
     if param.type == "f32":
         return "f"

@@ -61,6 +61,11 @@ def is_array(value: object) -> bool:
     )
 
 
+def address(a: Any) -> int:
+    """Where a NumPy array begins that can be written and has elements; `ctypes.data` is slow."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(a))
+
+
 def view(value: Any) -> HostArray:
     """The memory of an array; raises NotHostMemory, BufferError or TypeError."""
     if isinstance(value, np.ndarray):
@@ -73,7 +78,8 @@ def view(value: Any) -> HostArray:
 
 
 def _numpy(a: np.ndarray[Any, Any]) -> HostArray:
-    name = a.dtype.name if a.dtype.names is None else "struct"
+    dtype = a.dtype
+    name = "struct" if dtype.names else dtype.name if dtype.isnative else dtype.str
     return HostArray(
         a.ctypes.data, a.nbytes, name, a.itemsize, a.flags.c_contiguous, a.flags.writeable, a
     )

@@ -13,9 +13,7 @@ from weft.ir import IrModule
 from weft.ptx.model import Label, Module
 
 
-def generate(
-    module: Module, entry: str, shape: Shape, *, fast: bool = False
-) -> tuple[str, Facts]:
+def generate(module: Module, entry: str, shape: Shape, *, fast: bool = False) -> tuple[str, Facts]:
     """IR text, and what a launch must know about the code."""
     program = prepare(module, module.functions[entry], shape)
     ir = IrModule()
@@ -25,7 +23,16 @@ def generate(
     frame = warp.schedule.frame_bytes
     slot = Slot.FRAMES + program.warps * frame
     slot = -(-slot // 64) * 64
-    emit_run(ir, warps=program.warps, threads=program.threads, frame_bytes=frame, slot_bytes=slot)
+    waits = bool(warp.schedule.spin_heads)
+    emit_run(
+        ir,
+        warps=program.warps,
+        threads=program.threads,
+        frame_bytes=frame,
+        slot_bytes=slot,
+        barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
+        waits=waits,
+    )
     facts = Facts(
         warps=program.warps,
         threads=program.threads,
@@ -35,7 +42,7 @@ def generate(
         shared_bytes=program.shared_bytes,
         local_bytes=program.local_bytes,
         loops=bool(program.graph.loops),
-        waits=bool(warp.schedule.spin_heads),
+        waits=waits,
         calls_host=_calls_host(program),
     )
     return ir.text(), facts
@@ -43,6 +50,4 @@ def generate(
 
 def _calls_host(program: Program) -> bool:
     """Linking has made every other call a branch."""
-    return any(
-        not isinstance(i, Label) and i.parts[0] == "call" for i in program.function.body
-    )
+    return any(not isinstance(i, Label) and i.parts[0] == "call" for i in program.function.body)

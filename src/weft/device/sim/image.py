@@ -9,27 +9,26 @@ from __future__ import annotations
 import re
 import struct
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.device.sim.outline import Outline, Stored
 from weft.errors import LaunchError, PtxError
-from weft.ptx.model import Module, Variable
 
 ALIGN = 256
 CONST_BYTES = 1 << 20
 """For constant variables, which lie in one window; 64 KiB for each compilation on a GPU."""
-
-Row = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A variable, where it is, and the numbers of the functions it points to at first."""
 
-    variable: Variable
+    variable: Stored
     address: int
     functions: tuple[int, ...]
 
@@ -42,7 +41,7 @@ class _Chunk:
         self.base = -(-self.array.ctypes.data // ALIGN) * ALIGN
         self.room, self.used = nbytes, 0
 
-    def take(self, v: Variable) -> int | None:
+    def take(self, v: Stored) -> int | None:
         start = -(-self.used // v.align) * v.align
         if start + v.size > self.room:
             return None
@@ -51,11 +50,14 @@ class _Chunk:
 
 
 class Image:
-    """Global and constant variables; lives as long as any module that was placed in it."""
+    """Global and constant variables; lives as long as any module that was placed in it.
+
+    `rows` are the numbers that it adds to a launch's table of allocations.
+    """
 
     def __init__(self) -> None:
         self.placed: dict[str, Placed] = {}
-        self.rows: list[Row] = []
+        self.rows: list[int] = []
         self.lock = threading.Lock()
         self._const = _Chunk(0)
         self._globals: list[_Chunk] = []
@@ -65,18 +67,19 @@ class Image:
         """Start and size of the window of constant variables."""
         return self._const.base, self._const.used
 
-    def place(self, module: Module, function_ids: dict[str, int]) -> NDArray[np.int64]:
+    def place(self, outline: Outline) -> NDArray[np.int64]:
         """The address of each of a module's variables, in its order; new ones are made."""
-        mine = [v for v in module.variables.values() if v.space in ("global", "const")]
-        known = self._known(mine, function_ids)
+        mine, ids = outline.variables, outline.functions
+        known = self._known(mine, ids)
         fresh = [v for v in mine if v.name not in known]
         addresses = {**known, **self._make(fresh)}
         for v in fresh:
-            functions = _functions(v, function_ids)
+            functions = _functions(v, ids)
             self.placed[v.name] = Placed(v, addresses[v.name], functions)
-            self._fill(v, addresses, function_ids)
+            self._fill(v, addresses, ids)
         chunks = [(c, 1) for c in self._globals] + [(self._const, 0)]
-        self.rows = [(c.base, c.used, writable, 0) for c, writable in chunks]
+        rows = ((c.base, c.used, writable, 0) for c, writable in chunks if c.used)
+        self.rows = [number for row in rows for number in row]
         return np.array([addresses[v.name] for v in mine], np.int64)
 
     def find(self, name: str) -> list[str]:
@@ -95,7 +98,7 @@ class Image:
             )
         return self._bytes(self.placed[name].address, v.size).view(dtype)
 
-    def _known(self, mine: list[Variable], ids: dict[str, int]) -> dict[str, int]:
+    def _known(self, mine: Sequence[Stored], ids: Mapping[str, int]) -> dict[str, int]:
         """Those that an earlier module has: of the same name, and the same to begin with."""
         same = {
             v.name: self.placed[v.name].address
@@ -109,7 +112,7 @@ class Image:
                 del same[name]
         return same
 
-    def _make(self, fresh: list[Variable]) -> dict[str, int]:
+    def _make(self, fresh: list[Stored]) -> dict[str, int]:
         found = {}
         for space in ("global", "const"):
             variables = [v for v in fresh if v.space == space]
@@ -134,10 +137,10 @@ class Image:
         at = address - chunk.array.ctypes.data
         return chunk.array[at : at + size]
 
-    def _fill(self, v: Variable, addresses: dict[str, int], ids: dict[str, int]) -> None:
+    def _fill(self, v: Stored, addresses: dict[str, int], ids: Mapping[str, int]) -> None:
         memory = self._bytes(addresses[v.name], v.size)
         memory[: len(v.init)] = np.frombuffer(v.init, np.uint8)
-        for where, symbol, addend, _ in v.relocations:
+        for where, symbol, addend in v.relocations:
             if symbol in addresses:
                 value = addresses[symbol] + addend
             elif symbol in ids:
@@ -150,10 +153,10 @@ class Image:
             memory[where : where + 8] = packed
 
 
-def _functions(v: Variable, ids: dict[str, int]) -> tuple[int, ...]:
-    return tuple(ids[symbol] for _, symbol, _, _ in v.relocations if symbol in ids)
+def _functions(v: Stored, ids: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(ids[symbol] for _, symbol, _ in v.relocations if symbol in ids)
 
 
-def _points_away(v: Variable, same: dict[str, int], ids: dict[str, int]) -> bool:
+def _points_away(v: Stored, same: dict[str, int], ids: Mapping[str, int]) -> bool:
     """Does it point to a variable of its own module only?"""
-    return any(symbol not in same and symbol not in ids for _, symbol, _, _ in v.relocations)
+    return any(symbol not in same and symbol not in ids for _, symbol, _ in v.relocations)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import llvmlite
 import llvmlite.binding as llvm
 
-from weft import cache
 from weft.errors import Error
 
 PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_store_elimination")
@@ -97,12 +96,3 @@ def load_object(data: bytes) -> Code:
     address = engine.get_function_address("run")
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     return Code(kind(address), engine)
-
-
-def cached(key: str, make_text: Callable[[], str]) -> bytes:
-    """The object for a key, from disk when it is there."""
-    data = cache.get("sim", key)
-    if data is None:
-        data = compile_object(make_text())
-        cache.put("sim", key, data)
-    return data

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from weft.device.models import GpuModel
-from weft.device.sim import faults
 from weft.device.sim.arena import Arena
 from weft.device.sim.compile import Compiled, compile_kernel
 from weft.device.sim.image import Image
 from weft.device.sim.layout import Context, Run
-from weft.device.sim.services import Services
-from weft.device.sim.special import Shape
+from weft.device.sim.outline import Entry, Outline, outline
 from weft.device.sim.watch import Watch
 from weft.errors import LaunchError
-from weft.ptx.link import function_ids
-from weft.ptx.model import Function, Module
-from weft.ptx.parse import parse
 from weft.values import Ptx
+
+if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
+    from weft.device.sim.services import Services
+    from weft.device.sim.special import Shape
+    from weft.ptx.model import Function, Module
 
 QUICK_WARPS = 64
 """Up to so many warps without a loop are run by the calling thread itself."""
+
+SPARE_ROWS = 32
+"""Room in the table of allocations for variables of template instances that come later."""
 
 _pool: ThreadPoolExecutor | None = None
 _pool_lock = threading.Lock()
@@ -54,8 +57,7 @@ def _executor() -> ThreadPoolExecutor:
         return _pool
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(NamedTuple):
     """Memory a launch may touch."""
 
     address: int
@@ -64,8 +66,7 @@ class Allocation:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """A launch's shape."""
 
     grid: Shape
@@ -82,25 +83,55 @@ class SimModule:
         """`within` another one it shares that one's variables and heap."""
         self.ptx, self.model, self.fast = ptx, model, fast
         self._module: Module | None = None
+        self._outline: Outline | None = None
         self._symbols: NDArray[np.int64] | None = None
+        self._services: Services | None = None
         self._compiled: dict[tuple[str, Shape], Compiled] = {}
-        self._idle: dict[tuple[str, Shape, int, int, int], list[Arena]] = {}
-        self._lock = threading.Lock()
-        self.image = within.image if within else Image()
-        self.services = within.services if within else Services()
+        self._idle: dict[tuple[object, ...], list[Arena]] = {}
+        self._lock = threading.RLock()
+        self.root: SimModule = within.root if within else self
+        self.image: Image = within.image if within else Image()
+        self.allocates = False
 
     @property
     def module(self) -> Module:
         """The parsed PTX."""
         if self._module is None:
+            from weft.ptx.parse import parse
+
             self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
         return self._module
+
+    @property
+    def outline(self) -> Outline:
+        """The module without its code."""
+        if self._outline is None:
+            self._outline = outline(self.ptx.text, lambda: self.module)
+            self.root.allocates |= self._outline.allocates
+        return self._outline
+
+    @property
+    def services(self) -> Services:
+        """What kernels may ask of the host."""
+        root = self.root
+        if root._services is None:
+            from weft.device.sim.services import Services
+
+            with root._lock:
+                root._services = root._services or Services()
+        return root._services
+
+    def entry(self, name: str) -> Entry:
+        return self.outline.entries[name]
+
+    def function(self, entry: str) -> Function:
+        return self.module.functions[entry]
 
     def place(self) -> NDArray[np.int64]:
         """Where the module's variables are, in its order."""
         if self._symbols is None:
             with self.image.lock:
-                self._symbols = self.image.place(self.module, function_ids(self.module))
+                self._symbols = self.image.place(self.outline)
         return self._symbols
 
     def find(self, name: str) -> list[str]:
@@ -128,62 +159,20 @@ class SimModule:
             for name, x in self.image.placed.items()
         ]
 
-    def function(self, entry: str) -> Function:
-        return self.module.functions[entry]
-
-    def static_shared(self, entry: str) -> int:
-        """Bytes of shared memory a kernel declares."""
-        end = 0
-        function = self.function(entry)
-        for v in [*self.module.variables.values(), *function.variables.values()]:
-            if v.space == "shared" and not v.unsized:
-                end = -(-end // v.align) * v.align + v.size
-        return end
-
     def compiled(self, entry: str, shape: Shape) -> Compiled:
         """Machine code of a kernel for a block shape."""
-        found = self._compiled.get((entry, shape))
-        if found is None:
-            with self._lock:
-                found = compile_kernel(self.module, self.ptx.text, entry, shape, fast=self.fast)
+        with self._lock:
+            found = self._compiled.get((entry, shape))
+            if found is None:
+                found = compile_kernel(
+                    lambda: self.module, self.ptx.text, entry, shape, fast=self.fast
+                )
                 self._compiled[entry, shape] = found
         return found
 
-    # ---- running ----------------------------------------------------------------------------
-    def launch(
-        self,
-        entry: str,
-        shape: Grid,
-        params: bytes,
-        memory: Sequence[Allocation],
-        *,
-        time_limit: float | None = None,
-    ) -> None:
-        """Runs a grid to its end; raises what went wrong."""
-        total = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        if total == 0:
-            return
-        compiled = self.compiled(entry, shape.block)
-        facts = compiled.facts
-        quick = not facts.loops and total * facts.warps <= QUICK_WARPS and time_limit is None
-        workers = 1 if quick else min(thread_count(), total)
-        slots = 1 if not facts.waits else min(total, self.resident_blocks(compiled, shape))
-        shared = facts.shared_bytes + shape.shared_bytes
-        place = (entry, shape.block, shared, workers, slots)
-        arena = self._take(place, compiled)
-        try:
-            keep = self._fill(arena, shape, total, params, memory)
-            self.services.begin(arena, compiled, shape.block, keep[1])
-            if quick:
-                results = [compiled.code.run(arena.context.ctypes.data, _fields(arena, 0))]
-            else:
-                results = self._run_threads(compiled, arena, time_limit)
-            if any(r != Run.FINISHED for r in results) or self.services.failed is not None:
-                raise faults.explain(self, entry, shape, arena, results, memory, time_limit)
-            self.services.end()
-        finally:
-            with self._lock:
-                self._idle.setdefault(place, []).append(arena)
+    def idle(self, *place: object) -> list[Arena]:
+        """Arenas that wait for a launch of their kind; taking and giving back are atomic."""
+        return self._idle.setdefault(place, [])
 
     def resident_blocks(self, compiled: Compiled, shape: Grid) -> int:
         """Blocks the simulated GPU holds at once."""
@@ -195,52 +184,87 @@ class SimModule:
             per_sm = min(per_sm, m.shared_per_sm // (shared + m.reserved_shared))
         return max(1, per_sm) * m.sms
 
-    def _take(self, place: tuple[str, Shape, int, int, int], compiled: Compiled) -> Arena:
-        with self._lock:
-            idle = self._idle.get(place)
-            if idle:
-                arena = idle.pop()
-                arena.reset()
+
+class Plan:
+    """A kernel and a grid with all that its launches have in common."""
+
+    def __init__(self, sim: SimModule, entry: str, shape: Grid) -> None:
+        self.sim, self.entry, self.shape = sim, entry, shape
+        self.total = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        self.compiled = compiled = sim.compiled(entry, shape.block)
+        facts = compiled.facts
+        self._small = not facts.loops and self.total * facts.warps <= QUICK_WARPS
+        self._slots = (
+            1 if not facts.waits else min(self.total, sim.resident_blocks(compiled, shape))
+        )
+        self._symbols = int(sim.place().ctypes.data)
+        self._idle_one = self._idle(1)
+
+    def run(
+        self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
+    ) -> None:
+        """Runs the grid to its end; raises what went wrong. `keep` owns the memory."""
+        quick = self._small and time_limit is None
+        idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
+        sim = self.sim
+        served = self.compiled.facts.calls_host or sim.root.allocates
+        rows = [number for a in memory for number in (a.address, a.nbytes, a.writable, 0)]
+        rows += sim.image.rows
+        arena = self._take(idle, len(rows) // 4 + 1, quick)
+        rows += arena.workspace
+        arena.begin(
+            self.shape.grid,
+            self.shape.shared_bytes,
+            params,
+            rows,
+            self._symbols,
+            sim.image.const,
+            sim.services.address if served else 0,
+        )
+        if served:
+            sim.services.begin(arena, self.shape.block, len(rows) // 4)
+        try:
+            if quick:
+                results = [self.compiled.code.run(arena.address, arena.workers[0].address)]
+            else:
+                results = self._run_threads(arena, keep, time_limit)
+            if results.count(Run.FINISHED) < len(results) or (
+                served and sim.services.failed is not None
+            ):
+                from weft.device.sim import faults
+
+                raise faults.explain(
+                    sim, self.entry, self.shape, arena, results, memory, time_limit
+                )
+        finally:
+            if served:
+                sim.services.end()
+        idle.append(arena)  # after a failure it is left alone: its slots hold unfinished blocks
+
+    def _idle(self, workers: int) -> list[Arena]:
+        block, shared = self.shape.block, self.shape.shared_bytes
+        return self.sim.idle(self.entry, block, shared, workers, self._slots)
+
+    def _take(self, idle: list[Arena], rows: int, quick: bool) -> Arena:
+        sim, facts = self.sim, self.compiled.facts
+        need = rows + (sim.services.heap.most if sim.root.allocates else 0)
+        with contextlib.suppress(IndexError):
+            arena = idle.pop()
+            if need <= len(arena.table):
                 return arena
-        _, _, shared, workers, slots = place
-        return Arena(compiled.facts, workers, slots, shared)
+        return Arena(
+            facts,
+            workers=1 if quick else min(thread_count(), self.total),
+            slots=self._slots,
+            shared_bytes=facts.shared_bytes + self.shape.shared_bytes,
+            param_bytes=sim.entry(self.entry).param_bytes,
+            rows=need + SPARE_ROWS,
+        )
 
-    def _fill(
-        self, arena: Arena, shape: Grid, total: int, params: bytes, memory: Sequence[Allocation]
-    ) -> tuple[object, ...]:
-        """Writes the context; returns what must stay alive during the launch."""
-        symbols, (consts, const_bytes) = self.place(), self.image.const
-        rows = [(a.address, a.nbytes, int(a.writable), 0) for a in memory]
-        rows += self.image.rows
-        workspace = np.zeros(16, np.uint64)  # cooperative groups keep the grid's barrier there
-        rows += [(workspace.ctypes.data, workspace.nbytes, 1, 0)]
-        table = self.services.table(rows)
-        block = np.frombuffer(params.ljust(8, b"\0"), np.uint8)
-        values = {
-            Context.TOTAL: total,
-            Context.GRID_X: shape.grid[0],
-            Context.GRID_Y: shape.grid[1],
-            Context.GRID_Z: shape.grid[2],
-            Context.TABLE: table.ctypes.data,
-            Context.TABLE_COUNT: len(rows),
-            Context.PARAMS: block.ctypes.data,
-            Context.PARAM_BYTES: max(1, len(params)),
-            Context.SYMBOLS: symbols.ctypes.data,
-            Context.CONSTS: consts,
-            Context.CONST_BYTES: const_bytes,
-            Context.DYNAMIC_SHARED: shape.shared_bytes,
-            Context.GRID_WORKSPACE: workspace.ctypes.data,
-            Context.HOST: self.services.address,
-        }
-        for at, value in values.items():
-            arena.context[at // 8] = value
-        return (workspace, table, block)
-
-    def _run_threads(self, compiled: Compiled, arena: Arena, time_limit: float | None) -> list[int]:
-        context = arena.context.ctypes.data
-        run = compiled.code.run
+    def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
         jobs: list[Future[int]] = [
-            _executor().submit(run, context, _fields(arena, i)) for i in range(len(arena.workers))
+            _executor().submit(_work, self.compiled, arena, i, keep)
+            for i in range(len(arena.workers))
         ]
         deadline = None if time_limit is None else time.monotonic() + time_limit
         watch = Watch(arena)
@@ -268,5 +292,6 @@ class SimModule:
         return [job.result() for job in jobs]
 
 
-def _fields(arena: Arena, worker: int) -> int:
-    return int(arena.workers[worker].fields.ctypes.data)
+def _work(compiled: Compiled, arena: Arena, worker: int, keep: object) -> int:
+    """One thread's part; it holds all that the code touches, should its caller not wait for it."""
+    return compiled.code.run(arena.address, arena.workers[worker].address)

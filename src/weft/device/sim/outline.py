@@ -7,24 +7,24 @@ but the code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft import cache
-from weft.device.sim.version import weft_version
+from weft.device.sim.version import generator
 
 if TYPE_CHECKING:
-    from weft.ptx.model import Function, Module, Variable
+    from weft.ptx.model import Function, Module
 
 
 class Argument(NamedTuple):
-    """A kernel parameter; `offset` is inside the parameter block, `count` 1 for no array."""
+    """A kernel parameter; `offset` is inside the parameter block, `elements` 1 if no array."""
 
     name: str
     type: str
     size: int
     offset: int
-    count: int
+    elements: int
 
 
 class Entry(NamedTuple):
@@ -39,6 +39,7 @@ class Entry(NamedTuple):
 class Stored(NamedTuple):
     """A `.global` or `.const` variable; relocations are (byte, symbol, addend)."""
 
+    name: str
     space: str
     align: int
     size: int
@@ -50,14 +51,14 @@ class Outline(NamedTuple):
     """A module without its code; `functions` numbers those whose address is taken."""
 
     entries: Mapping[str, Entry]
-    variables: Mapping[str, Stored]
+    variables: tuple[Stored, ...]
     functions: Mapping[str, int]
     allocates: bool
 
 
 def outline(text: str, parsed: Callable[[], Module]) -> Outline:
     """The outline of a PTX text; `parsed` is asked only when the cache does not know it."""
-    key = cache.key("outline", weft_version(), text)
+    key = cache.key("outline", generator(), text)
     data = cache.get("outline", key)
     if data is None:
         data = json.dumps(_describe(parsed())).encode()
@@ -66,24 +67,24 @@ def outline(text: str, parsed: Callable[[], Module]) -> Outline:
 
 
 def _describe(module: Module) -> dict[str, Any]:
-    from weft.ptx.callgraph import function_ids  # a cached outline needs nothing of the parser
+    from weft.ptx.callgraph import function_ids  # what is cached needs nothing of the parser
 
     return {
         "entries": {
-            name: (
+            f.name: (
                 [(p.name, p.type, p.size, p.offset, p.count) for p in f.params],
                 f.param_bytes,
                 f.directives,
                 _static_shared(module, f),
             )
-            for name, f in module.functions.items()
+            for f in module.functions.values()
             if f.is_entry
         },
-        "variables": {
-            v.name: (v.space, v.align, v.size, v.init.hex(), [r[:3] for r in v.relocations])
+        "variables": [
+            (v.name, v.space, v.align, v.size, v.init.hex(), [r[:3] for r in v.relocations])
             for v in module.variables.values()
             if v.space in ("global", "const")
-        },
+        ],
         "functions": function_ids(module),
         "allocates": "malloc" in module.functions,
     }
@@ -92,15 +93,10 @@ def _describe(module: Module) -> dict[str, Any]:
 def _static_shared(module: Module, function: Function) -> int:
     """Bytes of shared memory that a kernel declares."""
     end = 0
-    for v in _shared(module, function):
-        end = -(-end // v.align) * v.align + v.size
-    return end
-
-
-def _shared(module: Module, function: Function) -> Iterator[Variable]:
     for v in (*module.variables.values(), *function.variables.values()):
         if v.space == "shared" and not v.unsized:
-            yield v
+            end = -(-end // v.align) * v.align + v.size
+    return end
 
 
 def _restore(data: Mapping[str, Any]) -> Outline:
@@ -108,16 +104,16 @@ def _restore(data: Mapping[str, Any]) -> Outline:
         {
             name: Entry(
                 tuple(Argument(*p) for p in params),
-                size,
+                param_bytes,
                 {word: tuple(numbers) for word, numbers in directives.items()},
-                shared,
+                static_shared,
             )
-            for name, (params, size, directives, shared) in data["entries"].items()
+            for name, (params, param_bytes, directives, static_shared) in data["entries"].items()
         },
-        {
-            name: Stored(space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations)))
-            for name, (space, align, size, init, relocations) in data["variables"].items()
-        },
+        tuple(
+            Stored(name, space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations)))
+            for name, space, align, size, init, relocations in data["variables"]
+        ),
         data["functions"],
         data["allocates"],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -146,51 +146,33 @@ class Services:
         self._lock = threading.RLock()
         self._launches: dict[int, Running] = {}
         self._mine = threading.local()
-        self._tables: list[NDArray[np.int64]] = []
         self._handlers: dict[str, Callable[[Caller], int]] = {
             "vprintf": self._printf, "__assertfail": self._assert, "malloc": self._malloc,
             "free": self._free, STACK_FULL: self._stack_full, NOT_A_FUNCTION: self._not_a_function,
         }  # fmt: skip
 
     # ---- for the launcher -------------------------------------------------------------------
-    def table(self, rows: Sequence[tuple[int, int, int, int]]) -> NDArray[np.int64]:
-        """The allocation table of a launch: 32-byte rows, with room for device malloc."""
-        self._finish()
-        with self._lock:
-            room = len(rows) + self.heap.most
-            fitting = [t for t in self._tables if len(t) >= room]
-            self._tables = [t for t in self._tables if len(t) >= room][1:]
-        table = fitting[0] if fitting else np.empty((room + 64, 4), np.int64)
-        table[: len(rows)] = rows
-        self._mine.rows = len(rows)
-        return table
-
-    def begin(self, arena: Arena, compiled: object, block: Shape, table: NDArray[np.int64]) -> None:
-        """A launch starts; what earlier ones allocated is there."""
-        launch = Running(arena, block, table, self._mine.rows)
+    def begin(self, arena: Arena, block: Shape, rows: int) -> None:
+        """A launch starts, with so many rows in its table; what earlier ones allocated is there."""
+        launch = Running(arena, block, arena.table, rows)
         with self._lock:
             for address, size in self.heap.live.items():
                 launch.add(address, size)
-            self._launches[arena.context.ctypes.data] = launch
+            self._launches[arena.address] = launch
         self._mine.launch = launch
 
     def end(self) -> None:
-        """A launch has ended well."""
-        self._finish()
+        """The launch that this thread began is over, well or not."""
+        launch: Running = self._mine.launch
+        with self._lock:
+            del self._launches[launch.arena.address]
+        self._mine.launch = None
 
     @property
     def failed(self) -> BaseException | None:
-        """What ended the launch that this thread began last."""
+        """What ended the launch that this thread has begun."""
         launch: Running | None = getattr(self._mine, "launch", None)
         return launch.failed if launch is not None else None
-
-    def _finish(self) -> None:
-        launch: Running | None = getattr(self._mine, "launch", None)
-        if launch is not None:
-            with self._lock:
-                self._launches.pop(launch.arena.context.ctypes.data, None)
-                self._tables.append(launch.table)
-            self._mine.launch = None
 
     # ---- for compiled code ------------------------------------------------------------------
     def _serve(

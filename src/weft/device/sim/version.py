@@ -1,4 +1,4 @@
-"""Which weft is running: part of the key of everything it keeps on disk."""
+"""Which weft is running: part of the key of everything that is kept on disk."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _FOLDERS = ("ir", "ptx", os.path.join("device", "sim"))
 
 
 @functools.cache
-def weft_version() -> str:
+def generator() -> str:
     """The files that make code, by size and time, so that no edit meets what was made before."""
     return "|".join(
-        f"{os.path.relpath(path, _ROOT)}:{stat.st_size}:{stat.st_mtime_ns}"
+        f"{path[len(_ROOT) :]}:{stat.st_size}:{stat.st_mtime_ns}"
         for folder in _FOLDERS
         for path, stat in sorted(_files(os.path.join(_ROOT, folder)))
     )
