@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import operator
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,21 +51,10 @@ def cuda(
     math    "exact": every bit as the hardware; "fast": tensor cores by plain FMA
     """
     model = models.get(device)
-
-    def build(expressions: Sequence[str]) -> Ptx:
-        return compile_cuda(
-            source_or_path,
-            arch=arch or model.compile_for,
-            std=std,
-            defines=defines,
-            include=include,
-            fast_math=fast_math,
-            options=options,
-            name_expressions=expressions,
-            name=name,
-        )
-
-    return CudaModule(build([]), model, _math(math), build)
+    how = {"std": std, "defines": defines, "include": include}
+    how |= {"fast_math": fast_math, "options": options, "name": name}
+    source = CudaSource(source_or_path, arch or model.compile_for, model.real_arch, how)
+    return CudaModule(source, model, _math(math))
 
 
 def ptx(text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact") -> Module:
@@ -303,11 +293,12 @@ def _constant(config: Any) -> bool:
 
 
 def _count(what: str, value: Any) -> int:
+    whole = isinstance(value, float | np.floating) and value == value // 1
     try:
-        number = int(value)
-    except (TypeError, ValueError):
+        number = int(value) if whole else operator.index(value)
+    except (TypeError, OverflowError):
         number = -1
-    if number < 0 or (isinstance(value, float) and value != number):
+    if number < 0:
         raise LaunchError(
             f"{what} must be a whole number, not negative",
             got=repr(value),
