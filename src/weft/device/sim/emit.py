@@ -22,12 +22,13 @@ from weft.device.sim.lattice import SCALAR_OPS, adds_bits
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.matrix_ops import Matrices
 from weft.device.sim.mbarrier_ops import MemoryBarriers
-from weft.device.sim.program import CARRY, Program, is_warp_sync
+from weft.device.sim.program import CARRY, Program
 from weft.device.sim.quick import Predicates
 from weft.device.sim.runtime import WARP_CALL
 from weft.device.sim.schedule import Schedule
 from weft.device.sim.special import MASKS, special_form
 from weft.device.sim.storage import Part, Registers
+from weft.device.sim.waits import is_warp_sync
 from weft.device.sim.warp_ops import AcrossLanes
 from weft.device.sim.wide import Wide, WideRules
 from weft.ir import BITS, Builder, Function, IrModule, Val

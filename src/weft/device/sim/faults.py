@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from weft.device.sim.address import space_of
 from weft.device.sim.arena import Arena
 from weft.device.sim.layout import FINISHED, Fault, Frame, Run, Slot, Space, Status, Worker
-from weft.device.sim.program import Program, prepare
+from weft.device.sim.prepare import prepare
+from weft.device.sim.program import Program
 from weft.errors import (
     Deadlock,
     DeviceError,

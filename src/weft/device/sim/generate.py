@@ -6,7 +6,8 @@ from weft.device.sim import validate
 from weft.device.sim.compile import Facts
 from weft.device.sim.emit import WarpEmitter
 from weft.device.sim.layout import Slot
-from weft.device.sim.program import Program, prepare
+from weft.device.sim.prepare import prepare
+from weft.device.sim.program import Program
 from weft.device.sim.runtime import emit_run
 from weft.device.sim.special import Shape
 from weft.ir import IrModule

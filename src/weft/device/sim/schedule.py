@@ -13,7 +13,7 @@ from weft.device.sim.layout import (
     Status,
     Worker,
 )
-from weft.device.sim.program import is_block_barrier, spin_heads
+from weft.device.sim.waits import is_block_barrier, spin_heads
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.model import Instruction
