@@ -142,7 +142,7 @@ class WarpEmitter:
         self.versions.clear()
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
-            self.schedule.meet(block)
+            self.schedule.suspension.meet(block)
         self._emit_code(block)
         self.ins = block.last or _NOTHING
         self.schedule.leave(block)

@@ -164,7 +164,7 @@ def fence(e: WarpEmitter) -> None:
 
 
 def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
-    """Arrival; the wait itself ends the block of code (see `schedule`)."""
+    """Arrival; the wait itself ends the block of code (see `block_barriers`)."""
     operands = list(ins.operands)
     value = None
     if op == "red":
@@ -173,7 +173,7 @@ def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
         operands.pop(0)
     number = _scalar(e, operands[0]) if operands else e.b.integer("i32", 0)
     count = _scalar(e, operands[1]) if len(operands) > 1 else None
-    e.schedule.arrive(ins, number, count, value)
+    e.schedule.block_barriers.arrive(ins, number, count, value)
 
 
 def _scalar(e: WarpEmitter, operand: Operand) -> Val:

@@ -1,9 +1,10 @@
-"""Inside a warp: which lanes run next, waiting at barriers, yielding, and leaving."""
+"""Inside a warp: where branches lead, which lanes run next, and which have left."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.device.sim.block_barriers import BlockBarriers
 from weft.device.sim.layout import (
     FINISHED,
     NOTHING_PENDING,
@@ -13,25 +14,21 @@ from weft.device.sim.layout import (
     Status,
     Worker,
 )
+from weft.device.sim.suspend import Suspension
 from weft.device.sim.waits import is_block_barrier, spin_heads
-from weft.ir import Builder, Val
+from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.model import Instruction
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
 
-SPIN_FUEL = 256
-"""Turns of a loop that may be waiting for somebody before the warp lets others run."""
-
 
 class Schedule:
-    """Branches, pending lanes, barriers and yields of a warp under emission."""
+    """Branches, pending lanes and exits of a warp under emission."""
 
     def __init__(self, e: WarpEmitter) -> None:
         self.e = e
-        self.resumes: list[tuple[str, list[str]]] = []
-        self.sites: list[tuple[int, str]] = []
         graph = e.program.graph
         self.points = sorted(
             {x for b in graph.blocks for x in e.program.waiting[b.index]}
@@ -49,13 +46,14 @@ class Schedule:
         self.waits_at = self.masks_at + 4 * len(self.points)
         self.header = self.waits_at + 16 * len(self.barriers)
         self.header = (self.header + 63) // 64 * 64
+        self.suspension = Suspension(e, self)
+        self.block_barriers = BlockBarriers(e, self)
 
     # ---- start and end ----------------------------------------------------------------------
     def prologue(self) -> None:
         """Entry: a fresh warp starts at block 0, a suspended one where it stopped."""
         e, b = self.e, self.e.b
-        self.fuel = b.alloca("i32")
-        b.store(b.integer("i32", SPIN_FUEL), self.fuel)
+        self.suspension.prologue()
         self.entry_switch = len(b.fn.lines)
         b.emit("")  # the switch: its cases are known at the end
         b.place("start")
@@ -66,9 +64,9 @@ class Schedule:
             last = e.warp.eq(e.program.warps - 1)
             first = b.select(last, b.integer("i32", (1 << (n % 32)) - 1), b.integer("i32", -1))
         b.store(first, e.mask_slot)
-        self._header_store(Frame.LIVE, first)
+        self.header_store(Frame.LIVE, first)
         if self.points:
-            self._header_store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
+            self.header_store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
             for i in range(self.words):
                 b.store(b.integer("i64", 0), b.at(e.frame, self.words_at + 8 * i))
         for i in range(len(self.barriers)):
@@ -88,14 +86,12 @@ class Schedule:
         b.place("abort")
         b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
         b.emit(f"ret i32 {Status.FAULT}")
-        cases = []
-        for i, (label, _) in enumerate(self.resumes, 1):
-            cases.append(f"i32 {i}, label %{label}")
+        resumes = enumerate(self.suspension.resumes, 1)
+        cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes)
         state = b.name()
         lines = b.fn.lines
         lines[self.entry_switch] = (
-            f"  {state} = load i32, ptr %F\n"
-            f"  switch i32 {state}, label %start [ {' '.join(cases)} ]"
+            f"  {state} = load i32, ptr %F\n  switch i32 {state}, label %start [ {cases} ]"
         )
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
 
@@ -109,17 +105,17 @@ class Schedule:
     def frame_bytes(self) -> int:
         return (self.header + self.e.registers.frame_bytes + 63) // 64 * 64
 
-    def _header_store(self, at: int, v: Val) -> None:
+    def header_store(self, at: int, v: Val) -> None:
         self.e.b.store(v, self.e.b.at(self.e.frame, at))
 
-    def _header_load(self, at: int) -> Val:
+    def header_load(self, at: int) -> Val:
         return self.e.b.load("i32", 0, self.e.b.at(self.e.frame, at))
 
     # ---- leaving a block --------------------------------------------------------------------
     def leave(self, block: Block) -> None:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
-            self._barrier(block)
+            self.block_barriers.leave(block)
             return
         last = block.last
         if last is None or (last.guard is None and last.parts[0] != "brx"):
@@ -149,23 +145,17 @@ class Schedule:
             b.jump(f"B{target}")
             return
         wait = b.label("wait")
-        due = self._header_load(Frame.LOWEST).sgt(self.point.get(target, 0))
+        due = self.header_load(Frame.LOWEST).sgt(self.point.get(target, 0))
         b.branch(due, f"B{target}", wait)
         b.place(wait)
-        self._pend(target, e.mask())
+        self.pend(target, e.mask())
         b.jump("dispatch")
 
     def _turn(self, block: Block, target: int) -> None:
         """A loop goes round: stop when asked to; let others run when it may be waiting."""
-        b = self.e.b
         self._stop_if_asked()
-        if target not in self.spin_heads:
-            return
-        left = b.load("i32", 0, self.fuel) - 1
-        b.store(left, self.fuel)
-        with b.when(left.slt(0), rare=True):
-            self._yield(block, target)
-            b.place(b.label("never"))
+        if target in self.spin_heads:
+            self.suspension.turn(block, target)
 
     def _stop_if_asked(self) -> None:
         e, b = self.e, self.e.b
@@ -174,7 +164,7 @@ class Schedule:
         b.branch(stop.ne(0), "abort", go, rare=True)
         b.place(go)
 
-    def _pend(self, target: int, lanes: Val) -> None:
+    def pend(self, target: int, lanes: Val) -> None:
         """Lanes will go on at `target` later."""
         e, b = self.e, self.e.b
         i = self.point[target]
@@ -182,8 +172,8 @@ class Schedule:
         b.store(b.load("i32", 0, at) | lanes, at)
         word = b.at(e.frame, self.words_at + 8 * (i // 64))
         b.store(b.load("i64", 0, word) | (1 << (i % 64)), word)
-        low = self._header_load(Frame.LOWEST)
-        self._header_store(Frame.LOWEST, b.smin(low, i))
+        low = self.header_load(Frame.LOWEST)
+        self.header_store(Frame.LOWEST, b.smin(low, i))
 
     def _split(self, block: Block) -> None:
         """A conditional branch on which lanes may disagree."""
@@ -213,9 +203,9 @@ class Schedule:
             [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
         )
         if later == EXIT:
-            self._retire(hold)
+            self.retire(hold)
         else:
-            self._pend(later, hold)
+            self.pend(later, hold)
         b.store(go, e.mask_slot)
         self.edge(block, first)
 
@@ -234,13 +224,13 @@ class Schedule:
             skip = left & ~e.bits_of(e.guard())
             following = block.successors[-1]
             with b.when(skip.ne(0)):
-                self._retire(skip) if following == EXIT else self._pend(following, skip)
+                self.retire(skip) if following == EXIT else self.pend(following, skip)
             left = left & ~skip
         lanes = e.b.splat(index, 32)
         for i, target in enumerate(table):
             hit = e.bits_of(lanes.eq(i) if i + 1 < len(table) else lanes.uge(i)) & left
             with b.when(hit.ne(0)):
-                self._retire(hit) if target == EXIT else self._pend(target, hit)
+                self.retire(hit) if target == EXIT else self.pend(target, hit)
         b.jump("dispatch")
 
     def _pick(self, block: Block, last: Instruction, table: list[int]) -> None:
@@ -268,15 +258,15 @@ class Schedule:
         """Runs the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
-        i = self._header_load(Frame.LOWEST)
+        i = self.header_load(Frame.LOWEST)
         run, none = b.label("run"), b.label("none")
         b.branch(i.eq(NOTHING_PENDING), none, run)
         b.place(none)
         self._nobody_runs()
         b.place(run)
-        self._take(i)
+        self.take(i)
 
-    def _take(self, i: Val) -> None:
+    def take(self, i: Val) -> None:
         """Makes pending point i the running one and jumps to its block."""
         e, b = self.e, self.e.b
         at = b.at(b.at(e.frame, self.masks_at), i.zext("i64") << 2)
@@ -296,28 +286,28 @@ class Schedule:
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
             low = b.select(word.ne(0), first, low)
-        self._header_store(Frame.LOWEST, low)
+        self.header_store(Frame.LOWEST, low)
 
     def _nobody_runs(self) -> None:
         """No lane can run: some wait at a barrier, or all have left."""
         b = self.e.b
-        live = self._header_load(Frame.LIVE)
+        live = self.header_load(Frame.LIVE)
         done = b.label("done")
         waiting = b.label("waiting")
         b.branch(live.eq(0), done, waiting)
         b.place(waiting)
         if self.barriers:
-            self._suspend_all()
+            self.block_barriers.suspend_all()
         else:
             b.jump("abort")
         b.place(done)
         self._finish()
 
     # ---- leaving the kernel -----------------------------------------------------------------
-    def _retire(self, lanes: Val) -> None:
+    def retire(self, lanes: Val) -> None:
         """These lanes have returned."""
         e, b = self.e, self.e.b
-        self._header_store(Frame.LIVE, self._header_load(Frame.LIVE) & ~lanes)
+        self.header_store(Frame.LIVE, self.header_load(Frame.LIVE) & ~lanes)
         if self.barriers:
             at = b.at(e.slot, Slot.LIVE_THREADS)
             b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
@@ -327,217 +317,13 @@ class Schedule:
         b.place("exit")
         if not self.points:
             if self.barriers:
-                self._retire(self._header_load(Frame.LIVE))
+                self.retire(self.header_load(Frame.LIVE))
             self._finish()
             return
-        self._retire(b.load("i32", 0, e.mask_slot))
+        self.retire(b.load("i32", 0, e.mask_slot))
         b.jump("dispatch")
 
     def _finish(self) -> None:
         b = self.e.b
-        self._header_store(Frame.STATE, b.integer("i32", FINISHED))
+        self.header_store(Frame.STATE, b.integer("i32", FINISHED))
         b.emit(f"ret i32 {Status.DONE}")
-
-    # ---- suspension -------------------------------------------------------------------------
-    def _survivors(self, block: Block, target: int) -> list[str]:
-        """Registers that must outlive a suspension in `block`."""
-        live = self.e.program.graph.live_in
-        names: set[str] = set() if target == EXIT else set(live[target])
-        for x in self.e.program.waiting[block.index]:
-            names |= live[x]
-        return sorted(names)
-
-    def _suspend(self, names: list[str], status: int, site: Val | None = None) -> str:
-        """Saves, returns `status`; the returned label is where the warp comes back.
-
-        `site` is the instruction that errors name: the present one, unless it says another.
-        """
-        e, b = self.e, self.e.b
-        label = b.label("resume")
-        self.resumes.append((label, names))
-        self._header_store(Frame.STATE, b.integer("i32", len(self.resumes)))
-        self._header_store(Frame.SITE, site or b.integer("i32", e.ins.index))
-        self._header_store(Frame.MASK, b.load("i32", 0, e.mask_slot))
-        e.registers.save(names, e.frame, self.header)
-        b.emit(f"ret i32 {status}")
-        b.place(label)
-        e.registers.restore(names, e.frame, self.header)
-        b.store(self._header_load(Frame.MASK), e.mask_slot)
-        return label
-
-    def _yield(self, block: Block, target: int) -> None:
-        """Lets other lanes, warps and blocks run, then goes on with somebody else's turn."""
-        e, b = self.e, self.e.b
-        if not e.program.partial[block.index]:
-            self._suspend(self._survivors(block, target), Status.YIELDED)
-            b.store(b.integer("i32", SPIN_FUEL), self.fuel)
-            b.jump(f"B{target}")
-            return
-        self._pend(target, e.mask())
-        self._suspend(self._survivors(block, target), Status.YIELDED)
-        b.store(b.integer("i32", SPIN_FUEL), self.fuel)
-        self._rotate()
-
-    def meet(self, block: Block) -> None:
-        """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
-        e, b = self.e, self.e.b
-        lanes = e.mask()
-        named = self._header_load(Frame.LIVE)
-        if block.code[0].parts[0] not in ("mma", "wmma", "ldmatrix", "stmatrix"):
-            member = e.read(block.code[0].operands[-1], "b32")
-            if member.n:
-                member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
-            named = named & member
-        others = self._header_load(Frame.LOWEST).ne(NOTHING_PENDING)
-        with b.when((named & ~lanes).ne(0) & others, rare=True):
-            self._yield(block, block.index)
-            b.place(b.label("never"))
-
-    def _rotate(self) -> None:
-        """Takes the next pending point after the one that ran last, so that all get a turn."""
-        e, b = self.e, self.e.b
-        last = self._header_load(Frame.ROTATE)
-        chosen = b.integer("i32", NOTHING_PENDING)
-        for k in reversed(range(self.words)):
-            word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
-            rel = b.smax(b.smin(last + (1 - 64 * k), 64), 0).zext("i64")
-            above = b.select(rel.eq(64), b.integer("i64", 0), b.integer("i64", -1) << (rel & 63))
-            word = word & above
-            first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
-            chosen = b.select(word.ne(0), first, chosen)
-        low = self._header_load(Frame.LOWEST)
-        chosen = b.select(chosen.eq(NOTHING_PENDING), low, chosen)
-        self._header_store(Frame.ROTATE, chosen)
-        self._take(chosen)
-
-    # ---- block barriers ---------------------------------------------------------------------
-    def _barrier(self, block: Block) -> None:
-        e, b = self.e, self.e.b
-        site = next(i for i, (x, _) in enumerate(self.barriers) if x == block.index)
-        e.ins = block.code[-1]
-        target = block.successors[0]
-        if not e.program.partial[block.index]:
-            self._suspend(self._survivors(block, target), Status.WAITING)
-            self._check_release(site, block)
-            self._after_barrier(block, site)
-            b.jump("exit" if target == EXIT else f"B{target}")
-            return
-        b.jump("dispatch")
-
-    def arrive(self, ins: Instruction, number: Val, count: Val | None, value: Val | None) -> None:
-        """Called by the barrier rows: notes the arrival of the lanes that execute it."""
-        e, b = self.e, self.e.b
-        lanes = e.executing()
-        fn = b.helper(
-            "barrier_arrive",
-            [("ptr", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0)],
-            ("i32", 0),
-            _barrier_arrive,
-        )
-        live = self._header_load(Frame.LIVE)
-        whole = b.select(lanes.eq(live), b.integer("i32", 32), b.intrinsic("ctpop", [lanes]))
-        passed = b.integer("i32", 0) if value is None else lanes & value
-        generation = fn(
-            e.slot, number, b.integer("i32", 0) if count is None else count, lanes, whole, passed
-        )
-        if not is_block_barrier(ins):
-            return
-        site = next(i for i, (x, _) in enumerate(self.barriers) if x == e.block.index)
-        at = self.waits_at + 16 * site
-        self._header_store(at, self._header_load(at) | lanes)
-        self._header_store(at + 4, number & 15)
-        self._header_store(at + 8, generation)
-
-    def _released(self, site: int) -> Val:
-        """Has the barrier that this site waits at been completed?"""
-        e, b = self.e, self.e.b
-        at = self.waits_at + 16 * site
-        number = self._header_load(at + 4)
-        row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
-        now = b.load("i32", 0, b.at(row, Slot.GENERATION))
-        return now.ne(self._header_load(at + 8))
-
-    def _check_release(self, site: int, block: Block) -> None:
-        e, b = self.e, self.e.b
-        self._header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
-        go, again = b.label("go"), b.label("again")
-        b.branch(self._released(site), go, again)
-        b.place(again)
-        b.emit(f"ret i32 {Status.WAITING}")
-        b.place(go)
-        self._header_store(self.waits_at + 16 * site, b.integer("i32", 0))
-
-    def _after_barrier(self, block: Block, site: int) -> None:
-        """`bar.red` hands out its result."""
-        e, b = self.e, self.e.b
-        ins = block.code[-1]
-        if "red" not in ins.parts:
-            return
-        at = self.waits_at + 16 * site
-        number, gen = self._header_load(at + 4), self._header_load(at + 8)
-        row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
-        pair = b.at(row, ((gen & 1) * 8 + Slot.RESULT).zext("i64"))
-        passed, total = b.load("i32", 0, pair), b.load("i32", 0, b.at(pair, 4))
-        if "popc" in ins.parts:
-            e.write(ins.operands[0], passed)
-        else:
-            e.write(ins.operands[0], passed.eq(total) if "and" in ins.parts else passed.ne(0))
-
-    def _suspend_all(self) -> None:
-        """All lanes that are left wait at barriers, some in divergent code."""
-        e, b = self.e, self.e.b
-        graph = e.program.graph
-        names: set[str] = set()
-        for index, _ in self.barriers:
-            names |= set(self._survivors(graph.blocks[index], graph.blocks[index].successors[0]))
-        self._suspend(sorted(names), Status.WAITING, self._waiting_site())
-        self._header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
-        for site, (index, _) in enumerate(self.barriers):
-            block = graph.blocks[index]
-            if not e.program.partial[index]:
-                continue
-            at = self.waits_at + 16 * site
-            lanes = self._header_load(at)
-            held = lanes.ne(0) & self._released(site)
-            with b.when(held):
-                b.store(lanes, e.mask_slot)
-                e.block, e.ins = block, block.code[-1]
-                e.forget_mask()
-                self._after_barrier(block, site)
-                self._header_store(at, b.integer("i32", 0))
-                target = block.successors[0]
-                self._retire(lanes) if target == EXIT else self._pend(target, lanes)
-        low = self._header_load(Frame.LOWEST)
-        again = b.label("again")
-        gone = self._header_load(Frame.LIVE).eq(0)
-        b.branch(low.ne(NOTHING_PENDING) | gone, "dispatch", again)
-        b.place(again)
-        self._header_store(Frame.SITE, self._waiting_site())
-        b.emit(f"ret i32 {Status.WAITING}")
-
-    def _waiting_site(self) -> Val:
-        """A barrier that lanes of this warp wait at."""
-        b = self.e.b
-        found = b.integer("i32", 0)
-        for i, (_, ins) in enumerate(self.barriers):
-            lanes = self._header_load(self.waits_at + 16 * i)
-            found = b.select(lanes.ne(0), b.integer("i32", ins.index), found)
-        return found
-
-
-def _barrier_arrive(x: Builder, args: list[Val]) -> Val:
-    """(slot, number, count or 0, lanes, weight, lanes whose predicate holds) -> generation."""
-    slot, number, count, lanes, weight, passed = args
-    row = x.at(slot, ((number & 15) * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
-
-    def bump(at: int, by: Val) -> None:
-        p = x.at(row, at)
-        x.store(x.load("i32", 0, p) + by, p)
-
-    bump(Slot.ARRIVED, x.intrinsic("ctpop", [lanes]))
-    bump(Slot.WEIGHT, weight)
-    bump(Slot.POPC, x.intrinsic("ctpop", [passed]))
-    x.store(count, x.at(row, Slot.EXPECTED))
-    ids = x.at(slot, Slot.ARRIVED_IDS)
-    x.store(x.load("i32", 0, ids) | (x.integer("i32", 1) << (number & 15)), ids)
-    return x.load("i32", 0, x.at(row, Slot.GENERATION))
