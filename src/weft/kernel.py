@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import operator
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from weft.device.sim.launch import Grid, Plan, SimModule
 from weft.errors import CompileError, Error, LaunchError
 from weft.source import compile_cuda, load_ptx
 from weft.source.from_cuda import Define
+from weft.source.resources import Resources, measure
 from weft.values import Ptx
 
 Dim = int | Sequence[int]
+_Build = Callable[[Sequence[str]], Ptx]
+_Assemble = Callable[[Sequence[str]], Mapping[str, Resources]]
 
 REMEMBERED = 256
 """Launch shapes that a kernel keeps ready."""
@@ -51,10 +55,17 @@ def cuda(
     math    "exact": every bit as the hardware; "fast": tensor cores by plain FMA
     """
     model = models.get(device)
-    how = {"std": std, "defines": defines, "include": include}
+    how: dict[str, Any] = {"std": std, "defines": defines, "include": include}
     how |= {"fast_math": fast_math, "options": options, "name": name}
-    source = CudaSource(source_or_path, arch or model.compile_for, model.real_arch, how)
-    return CudaModule(source, model, _math(math))
+
+    def build(names: Sequence[str]) -> Ptx:
+        target = arch or model.compile_for
+        return compile_cuda(source_or_path, arch=target, name_expressions=names, **how)
+
+    def assemble(names: Sequence[str]) -> Mapping[str, Resources]:
+        return measure(source_or_path, arch=model.machine, name_expressions=names, **how)
+
+    return CudaModule(build([]), model, _math(math), build, assemble)
 
 
 def ptx(text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact") -> Module:
@@ -92,8 +103,16 @@ class Module:
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name."""
         if name not in self._kernels:
-            self._kernels[name] = Kernel(self._sim, self._entry(name), name)
+            self._kernels[name] = Kernel(self._sim, self._entry(name), name, self._measure)
         return self._kernels[name]
+
+    def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
+        """What the assembler says of the kernels, and of these instances of templates."""
+        raise LaunchError(
+            "only kernels from CUDA C++ can be assembled",
+            got=self.ptx.origin,
+            next="compile its source with weft.cuda",
+        )
 
     def _entry(self, name: str) -> str:
         entries = self.ptx.entries
@@ -121,16 +140,22 @@ class Module:
 class CudaModule(Module):
     """A module that can instantiate templates on request."""
 
-    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool, build: Any) -> None:
+    def __init__(
+        self, ptx: Ptx, model: GpuModel, fast: bool, build: _Build, assemble: _Assemble
+    ) -> None:
         super().__init__(ptx, model, fast)
-        self._build = build
+        self._build, self._assemble = build, assemble
+
+    def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
+        return self._assemble(names)
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
             ptx = self._build([name])
             sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
-            self._kernels[name] = Kernel(sim, ptx.entries[name], name)
+            measured = functools.partial(self._measure, [name])
+            self._kernels[name] = Kernel(sim, ptx.entries[name], name, measured)
         return super().kernel(name)
 
     def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
@@ -154,8 +179,16 @@ class _NoKernel(LaunchError, AttributeError):
 class Kernel:
     """One kernel; `k[grid, block](*args)` runs it."""
 
-    def __init__(self, sim: SimModule, entry: str, name: str) -> None:
+    def __init__(
+        self,
+        sim: SimModule,
+        entry: str,
+        name: str,
+        measure: Callable[[], Mapping[str, Resources]],
+    ) -> None:
         self._sim, self.entry, self.name = sim, entry, name
+        self._measure = measure
+        self._resources: Resources | None = None
         self._packer: Packer | None = None
         self._launches: dict[Hashable, Launch] = {}
 
@@ -173,6 +206,19 @@ class Kernel:
     def ptx(self) -> str:
         """The PTX of the module this kernel is in."""
         return self._sim.ptx.text
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, spills and shared memory on the simulated GPU's own architecture.
+
+        The first call compiles to machine code; launches are then held to the registers too.
+        """
+        if self._resources is None:
+            variables = self._sim.outline.variables
+            constant = sum(v.size for v in variables if v.space == "const")
+            self._resources = replace(self._measure()[self.entry], constant_bytes=constant)
+            self._launches.clear()  # they were checked without
+        return self._resources
 
     def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
         """A `__device__` or `__constant__` variable of its module."""
@@ -255,6 +301,14 @@ class Kernel:
                 f"{self.name} was compiled for fewer threads a block",
                 got=f"{block} = {threads}",
                 allowed=f"up to {int(np.prod(most))} (__launch_bounds__)",
+            )
+        known = self._resources
+        if known is not None and known.registers_for(threads) > m.registers_per_block:
+            raise LaunchError(
+                f"{self.name} needs more registers than a block may have on {m.name}",
+                got=f"{known.registers} a thread, {known.registers_for(threads)} for {threads}",
+                allowed=f"up to {m.registers_per_block}",
+                next="launch fewer threads a block, or compile with __launch_bounds__(threads)",
             )
         exact = directives.get("reqntid")
         if exact is not None and (*exact, 1, 1)[:3] != block:

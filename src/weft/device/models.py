@@ -58,6 +58,12 @@ class GpuModel:
     constant_memory: int = 64 * 1024
 
     @property
+    def machine(self) -> str:
+        """The architecture of its machine code."""
+        major, minor = self.compute_capability
+        return f"sm_{major}{minor}"
+
+    @property
     def max_threads_per_sm(self) -> int:
         return self.max_warps_per_sm * self.warp_size
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,29 +49,92 @@ def compile_cuda(
     or the source itself, which errors then call `name`. Templates are instantiated by
     `name_expressions`, e.g. `saxpy<float>`. `options` go to NVRTC as they are.
     """
-    main = _main(source_or_path, name)
-    folders = [str(folder) for folder in include]
-    files, complete = scan.files(main, folders)
-    flags = [*_flags(arch, std, defines or {}, fast_math), *options]
-    key = cache.key(
-        _FORMAT,
-        headers.wheels().get(headers.NVRTC) or nvrtc.version(),
-        headers.wheels(),
-        headers.folders(),
-        folders,
-        flags,
-        sorted(name_expressions),
-        [(file.name, file.text) for file in files],
-    )
-    stored = cache.get("ptx", key) if complete else None
+    virtual = _architecture(arch, "compute")
+    flags = [*_flags(virtual, std, defines or {}, fast_math), *options]
+    unit = _unit(source_or_path, name, include, flags, name_expressions)
+    stored = unit.stored("ptx")
     if stored is not None:
         return _unpack(stored)
-    flags += [f"-I{folder}" for folder in (*folders, *headers.folders())]
-    flags.append(f"--pre-include={headers.CONSTANTS}")
-    ptx = _compile(files, flags, list(dict.fromkeys(name_expressions)), _architecture(arch))
-    if complete:
-        cache.put("ptx", key, _pack(ptx))
+    ptx = _compile(unit, virtual)
+    unit.store("ptx", _pack(ptx))
     return ptx
+
+
+def compile_report(
+    source_or_path: str | Path,
+    *,
+    arch: str,
+    std: str = "c++17",
+    defines: Mapping[str, Define] | None = None,
+    include: Sequence[str | Path] = (),
+    fast_math: bool = False,
+    options: Sequence[str] = (),
+    name_expressions: Sequence[str] = (),
+    name: str = "kernel.cu",
+) -> str:
+    """What the assembler says of the same source, compiled to machine code of a real GPU."""
+    real = _architecture(arch, "sm")
+    flags = [*_flags(real, std, defines or {}, fast_math), "--ptxas-options=-v", *options]
+    unit = _unit(source_or_path, name, include, flags, name_expressions)
+    stored = unit.stored("report")
+    if stored is not None:
+        return stored.decode()
+    main = unit.files[0]
+    try:
+        log = nvrtc.compile(main.text, main.name, unit.options, unit.expressions).log
+    except nvrtc.Refused as refusal:
+        raise diagnose.error(str(refusal), main.name) from None
+    unit.store("report", log.encode("utf-8", "replace"))
+    return log
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A translation unit and all that decides what becomes of it."""
+
+    files: list[scan.File]
+    complete: bool
+    folders: list[str]
+    flags: list[str]
+    expressions: list[str]
+
+    @functools.cached_property
+    def key(self) -> str:
+        return cache.key(
+            _FORMAT,
+            headers.wheels().get(headers.NVRTC) or nvrtc.version(),
+            headers.wheels(),
+            headers.folders(),
+            self.folders,
+            self.flags,
+            sorted(self.expressions),
+            [(file.name, file.text) for file in self.files],
+        )
+
+    @property
+    def options(self) -> list[str]:
+        folders = [f"-I{folder}" for folder in (*self.folders, *headers.folders())]
+        return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
+
+    def stored(self, kind: str) -> bytes | None:
+        """What was made of the same unit before; nothing where not all of its files are known."""
+        return cache.get(kind, self.key) if self.complete else None
+
+    def store(self, kind: str, data: bytes) -> None:
+        if self.complete:
+            cache.put(kind, self.key, data)
+
+
+def _unit(
+    source_or_path: str | Path,
+    name: str,
+    include: Sequence[str | Path],
+    flags: list[str],
+    expressions: Sequence[str],
+) -> _Unit:
+    folders = [str(folder) for folder in include]
+    files, complete = scan.files(_main(source_or_path, name), folders)
+    return _Unit(files, complete, folders, flags, list(dict.fromkeys(expressions)))
 
 
 def _main(source_or_path: str | Path, name: str) -> scan.File:
@@ -92,18 +157,18 @@ def _main(source_or_path: str | Path, name: str) -> scan.File:
 
 
 def _flags(arch: str, std: str, defines: Mapping[str, Define], fast_math: bool) -> list[str]:
-    flags = [f"--gpu-architecture={_architecture(arch)}", f"--std={std}", "-lineinfo"]
+    flags = [f"--gpu-architecture={arch}", f"--std={std}", "-lineinfo"]
     flags += ["--use_fast_math"] if fast_math else []
     return flags + [f"-D{_define(name, value)}" for name, value in defines.items()]
 
 
-def _architecture(arch: str) -> str:
+def _architecture(arch: str, kind: str) -> str:
     number = re.fullmatch(r"(?:sm_|compute_)(\d+[af]?)", arch)
     if number is None:
         raise CompileError(
             "not a GPU architecture", got=repr(arch), allowed="sm_80 or compute_80, sm_90a, ..."
         )
-    return f"compute_{number[1]}"
+    return f"{kind}_{number[1]}"
 
 
 def _define(name: str, value: Define) -> str:
@@ -112,9 +177,8 @@ def _define(name: str, value: Define) -> str:
     return f"{name}={int(value) if isinstance(value, bool) else value}"
 
 
-def _compile(
-    files: Sequence[scan.File], flags: Sequence[str], expressions: Sequence[str], arch: str
-) -> Ptx:
+def _compile(unit: _Unit, arch: str) -> Ptx:
+    files, flags, expressions = unit.files, unit.options, unit.expressions
     main = files[0]
     written = [kernel for file in files for kernel in scan.kernels(file.text)]
     guessed = list(dict.fromkeys(kernel.name for kernel in written if kernel.extern_c))

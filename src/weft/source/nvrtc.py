@@ -16,10 +16,11 @@ from weft.errors import MissingDependency
 
 @dataclass(frozen=True)
 class Compiled:
-    """What NVRTC made: PTX, and the mangled name of each name expression."""
+    """What NVRTC made: PTX, the mangled name of each name expression, and what it had to say."""
 
     ptx: str
     lowered: dict[str, str]
+    log: str
 
 
 class Refused(Exception):
@@ -45,7 +46,7 @@ def compile(
             ).decode()
             for expression in expressions
         }
-        return Compiled(_text(nvrtc, program, "PTX"), lowered)
+        return Compiled(_text(nvrtc, program, "PTX"), lowered, _text(nvrtc, program, "ProgramLog"))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

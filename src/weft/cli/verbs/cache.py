@@ -11,7 +11,12 @@ from weft import cache
 from weft.cli import show
 from weft.errors import CacheError
 
-_KINDS = {"ptx": "PTX of CUDA C++ sources", "sim": "machine code of kernels"}
+_KINDS = {
+    "ptx": "PTX of CUDA C++ sources",
+    "outline": "kernels and variables of PTX",
+    "sim": "machine code of kernels",
+    "report": "what the GPU's assembler says of kernels",
+}
 
 
 class Action(StrEnum):

@@ -1,0 +1,153 @@
+"""What kernels need of a real GPU: the assembler's report against the machine code itself."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda.bindings import nvrtc
+
+import weft
+from weft.device import models
+
+SOURCE = r"""
+__constant__ float table[100];
+__device__ __noinline__ float pick(const float* y, int n) {
+    float v[16];
+    for (int i = 0; i < 16; i++) v[i] = y[i * n];
+    v[n & 15] = 2.0f;
+    float s = 0.0f;
+    for (int i = 0; i < 16; i++) s += v[i] * v[(i * n) & 15];
+    return s;
+}
+extern "C" __global__ void local(float* y, int n) { y[0] = pick(y, n) + pick(y + 1, n + 1); }
+extern "C" __global__ void tile(float* y) {
+    __shared__ float s[64];
+    s[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = s[63 - threadIdx.x] * table[threadIdx.x];
+}
+#define WIDE(name, ...) extern "C" __global__ void __VA_ARGS__ name(float* y) { \
+    float v[128]; \
+    _Pragma("unroll") for (int i = 0; i < 128; i++) v[i] = y[i * 32 + threadIdx.x]; \
+    for (int r = 0; r < 10; r++) { \
+        __syncthreads(); \
+        _Pragma("unroll") for (int i = 0; i < 128; i++) \
+            v[i] = v[i] * v[(i + 1) % 128] + v[(i + 7) % 128]; \
+    } \
+    _Pragma("unroll") for (int i = 0; i < 128; i++) y[i * 32 + threadIdx.x] = v[i]; \
+}
+WIDE(wide)
+WIDE(squeezed, __launch_bounds__(1024))
+template <int N> __global__ void sized(float* y) {
+    __shared__ float s[N];
+    s[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = s[N - 1 - threadIdx.x];
+}
+"""
+KERNELS = ("local", "tile", "wide", "squeezed")
+
+
+@pytest.fixture(autouse=True)
+def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def machine_code(arch: str) -> bytes:
+    _, program = nvrtc.nvrtcCreateProgram(SOURCE.encode(), b"kernel.cu", 0, [], [])
+    flags = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"-lineinfo"]
+    assert nvrtc.nvrtcCompileProgram(program, len(flags), flags)[0] == 0
+    data = bytearray(nvrtc.nvrtcGetCUBINSize(program)[1])
+    nvrtc.nvrtcGetCUBIN(program, data)
+    nvrtc.nvrtcDestroyProgram(program)
+    return bytes(data)
+
+
+class Elf:
+    """As much of a cubin as the check needs: sections, symbols, and the records of .nv.info."""
+
+    REGISTERS, STACK = 0x2F, 0x12
+
+    def __init__(self, data: bytes) -> None:
+        (start,) = struct.unpack_from("<Q", data, 0x28)
+        size, count, names = struct.unpack_from("<HHH", data, 0x3A)
+        heads = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
+        strings = data[heads[names][4] :]
+        self.sizes = {_text(strings, h[0]): h[5] for h in heads}
+        bodies = {_text(strings, h[0]): data[h[4] : h[4] + h[5]] for h in heads}
+        symbols = struct.iter_unpack("<IBBHQQ", bodies[".symtab"])
+        self.symbols = [_text(bodies[".strtab"], symbol[0]) for symbol in symbols]
+        self.records = list(_records(bodies[".nv.info"]))
+
+    def number(self, attribute: int, kernel: str) -> int:
+        wanted = self.symbols.index(kernel)
+        return next(v for a, symbol, v in self.records if (a, symbol) == (attribute, wanted))
+
+
+def _text(strings: bytes, at: int) -> str:
+    return strings[at : strings.index(0, at)].decode()
+
+
+def _records(info: bytes) -> Iterator[tuple[int, int, int]]:
+    """(attribute, symbol, value) of the records that are about a symbol."""
+    at = 0
+    while at < len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        body = size if form == 4 else 0
+        if body == 8:
+            yield (attribute, *struct.unpack_from("<II", info, at + 4))
+        at += 4 + body
+
+
+@pytest.mark.parametrize("device", ["sim:t4", "sim:a100", "sim:h200"])
+def test_resources_are_those_of_the_machine_code(device: str) -> None:
+    module, model = weft.cuda(SOURCE, device=device), models.get(device)
+    elf = Elf(machine_code(model.machine))
+    for name in KERNELS:
+        found = module.kernel(name).resources
+        assert found.arch == model.machine
+        assert found.registers == elf.number(Elf.REGISTERS, name)
+        assert found.local_bytes == elf.number(Elf.STACK, name)
+        reserved = 1024 if model.compute_capability >= (9, 0) else 0
+        assert found.shared_bytes == elf.sizes.get(f".nv.shared.{name}", reserved) - reserved
+        assert found.constant_bytes == elf.sizes[".nv.constant3"] == 400
+    squeezed = module.squeezed.resources
+    assert squeezed.registers == 64
+    assert 0 < squeezed.local_bytes <= squeezed.spill_stores <= squeezed.spill_loads
+
+
+def test_resources_of_an_instance() -> None:
+    module = weft.cuda(SOURCE)
+    assert [module.kernel(f"sized<{n}>").resources.shared_bytes for n in (32, 96)] == [128, 384]
+
+
+def test_launches_are_held_to_known_registers() -> None:
+    wide = weft.cuda(SOURCE).wide
+    wide[1, 1024]  # nobody has asked yet
+    assert wide.resources.registers > 64
+    with pytest.raises(weft.LaunchError, match="needs more registers than a block may have"):
+        wide[1, 1024]
+    x = np.zeros(128 * 32, np.float32)
+    wide[1, 32](x)
+
+
+# registers a thread, threads, registers of the block
+ALLOCATED = [(32, 256, 8192), (33, 32, 1280), (40, 32, 1280), (255, 256, 65536), (16, 1, 512)]
+
+
+@pytest.mark.parametrize("registers, threads, total", ALLOCATED)
+def test_registers_come_in_units(registers: int, threads: int, total: int) -> None:
+    one = weft.cuda("__global__ void k() {}").k.resources
+    assert replace(one, registers=registers).registers_for(threads) == total
+
+
+def test_ptx_has_no_source_to_assemble() -> None:
+    text = weft.cuda("__global__ void k() {}").k.ptx
+    with pytest.raises(weft.LaunchError, match="only kernels from CUDA"):
+        _ = weft.ptx(text).kernel("_Z1kv").resources
