@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.errors import UnsupportedInstruction
 from weft.ptx.model import Call, Function, Instruction, Label, Module, Param, Sym
-
-SERVICES = {"vprintf": 2, "__assertfail": 5, "malloc": 1, "free": 1}
-"""Functions that the host carries out, and how many arguments they have."""
+from weft.ptx.services import SERVICES
 
 INLINE_LIMIT = 500
 """A function of at most so many instructions, all that it calls included, gets its own copy at

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from weft.errors import PtxError
 from weft.ptx.arguments import Lowered, lower
-from weft.ptx.callgraph import SERVICES, call_graph, function_ids, targets
+from weft.ptx.callgraph import call_graph, function_ids, targets
 from weft.ptx.instance import POINTER, RETURN, Instance, frame_of
 from weft.ptx.model import (
     SIZES,
@@ -32,15 +32,9 @@ from weft.ptx.model import (
     Sym,
     Variable,
 )
-
-__all__ = ["NOT_A_FUNCTION", "STACK_BYTES", "STACK_FULL", "function_ids", "link"]
-
-STACK_BYTES = 16 << 10
-"""Of each thread, for the frames of recursive functions; a GPU's own default is 1 KiB."""
+from weft.ptx.services import NOT_A_FUNCTION, SERVICES, STACK_BYTES, STACK_FULL
 
 STACK, LIMIT, TEST = "stack:", "stack:limit", "call:test"
-STACK_FULL, NOT_A_FUNCTION = "stack:full", "call:unknown"
-"""Calls of the host that end the launch."""
 
 
 def link(module: Module, entry: Function) -> Function:

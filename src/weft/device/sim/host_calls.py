@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim.layout import Context, Worker
 from weft.ir import Builder, Val
-from weft.ptx.callgraph import SERVICES
-from weft.ptx.link import NOT_A_FUNCTION, STACK_FULL
 from weft.ptx.model import Instruction, Reg, Sink, Sym
+from weft.ptx.services import NUMBERS
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
-
-NUMBERS = {name: i for i, name in enumerate((*SERVICES, STACK_FULL, NOT_A_FUNCTION))}
-"""The number of each service, as compiled code says it."""
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 

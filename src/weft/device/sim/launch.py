@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import os
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from weft.device.models import GpuModel
 from weft.device.sim.arena import Arena
 from weft.device.sim.compile import Compiled, compile_kernel
+from weft.device.sim.crew import Crew
 from weft.device.sim.image import Image
 from weft.device.sim.layout import Context, Run
 from weft.device.sim.outline import Entry, Outline, outline
@@ -34,9 +36,6 @@ QUICK_WARPS = 64
 SPARE_ROWS = 32
 """Room in the table of allocations for variables of template instances that come later."""
 
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
-
 
 def thread_count() -> int:
     """Host threads a launch may use: WEFT_THREADS, or the cores this process may run on."""
@@ -47,14 +46,6 @@ def thread_count() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
-
-
-def _executor() -> ThreadPoolExecutor:
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(64, thread_name_prefix="weft")
-        return _pool
 
 
 class Allocation(NamedTuple):
@@ -262,34 +253,22 @@ class Plan:
         )
 
     def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
-        jobs: list[Future[int]] = [
-            _executor().submit(_work, self.compiled, arena, i, keep)
-            for i in range(len(arena.workers))
-        ]
-        deadline = None if time_limit is None else time.monotonic() + time_limit
+        workers = range(len(arena.workers))
+        crew = Crew([functools.partial(_work, self.compiled, arena, i, keep) for i in workers])
+        deadline = math.inf if time_limit is None else time.monotonic() + time_limit
         watch = Watch(arena)
         try:
-            left = set(jobs)
-            while left:
-                pause = watch.pause if deadline is None else min(
-                    watch.pause, max(0.0, deadline - time.monotonic())
-                )  # fmt: skip
-                _, left = wait(left, timeout=pause)
-                if left and deadline is not None and time.monotonic() >= deadline:
+            while not crew.wait(max(0.0, min(watch.pause, deadline - time.monotonic()))):
+                watch.expired = time.monotonic() >= deadline
+                if watch.expired or watch.stuck():
                     arena.context[Context.STOP // 8] = 1
-                    watch.expired = True
-                    wait(left)
-                    break
-                if left and watch.stuck():
-                    arena.context[Context.STOP // 8] = 1
-                    wait(left)
-                    break
+                    crew.wait()
         except BaseException:
             arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, then let it through
-            wait(jobs)
+            crew.wait()
             raise
         arena.verdict = watch.verdict
-        return [job.result() for job in jobs]
+        return crew.results()
 
 
 def _work(compiled: Compiled, arena: Arena, worker: int, keep: object) -> int:

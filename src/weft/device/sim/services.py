@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.heap import Heap
-from weft.device.sim.host_calls import NUMBERS
 from weft.device.sim.layout import Context, Fault, Slot
 from weft.device.sim.printf import Arguments, render
-from weft.device.sim.special import Shape
 from weft.errors import AssertFailed, DeviceError, IllegalAddress
-from weft.ptx.link import NOT_A_FUNCTION, STACK_BYTES, STACK_FULL
+from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
 
 if TYPE_CHECKING:
     from weft.device.sim.arena import Arena
+    from weft.device.sim.special import Shape
 
 HEAP_BYTES = 8 << 20
 """For device malloc, as CUDA's own default."""

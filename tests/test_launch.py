@@ -1,0 +1,136 @@
+"""Launches among others: at the same time, after a failure, in a child, from another's cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+
+SOURCE = r"""
+__device__ int* kept;
+__global__ void once(const int* x, int* y, int k) { y[threadIdx.x] = x[threadIdx.x] * k; }
+__global__ void often(const int* x, int* y, int k) {
+    int sum = 0;
+    for (int i = 0; i < k; i++) sum += x[threadIdx.x];
+    atomicAdd(&y[threadIdx.x], sum);
+}
+__global__ void checked(int k) { assert(k == 0); }
+__global__ void outside(int* y) { y[threadIdx.x + 1000000] = 1; }
+__global__ void keep(int k) { kept = new int(k); }
+__global__ void look(int* y) { y[0] = *kept; }
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> weft.Module:
+    return weft.cuda("#include <assert.h>\n" + SOURCE)
+
+
+@pytest.mark.parametrize(("kernel", "blocks"), [("once", 1), ("often", 1), ("often", 50)])
+def test_launches_may_overlap(module: weft.Module, kernel: str, blocks: int) -> None:
+    """Each has memory of its own: parameters, tables, what accesses remember."""
+
+    def work(k: int) -> bool:
+        x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+        for _ in range(40):
+            y[:] = 0
+            module.kernel(kernel)[blocks, 64](x, y, k)
+            if not np.array_equal(y, x * k * blocks):
+                return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(1, 17)))
+
+
+def test_a_failure_leaves_nothing_behind(module: weft.Module) -> None:
+    x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    for k in range(3):
+        with pytest.raises(weft.AssertFailed):
+            module.checked[2, 32](1)
+        with pytest.raises(weft.IllegalAddress):  # not the assertion again
+            module.outside[1, 32](y)
+        module.checked[2, 32](0)
+        module.once[1, 32](x, y, k)
+        assert np.array_equal(y, x * k)
+
+
+def test_a_kernel_without_calls_sees_the_heap(module: weft.Module) -> None:
+    y = np.zeros(1, np.int32)
+    for k in (5, 6):
+        module.keep[1, 1](k)
+        module.look[1, 1](y)
+        assert y[0] == k
+
+
+def test_a_list_as_grid_may_change(module: weft.Module) -> None:
+    grid = [1]
+    x, y = np.ones(32, np.int32), np.zeros(32, np.int32)
+    for blocks in (1, 3):
+        grid[0] = blocks
+        y[:] = 0
+        module.often[grid, 32](x, y, 1)
+        assert (y == blocks).all()
+
+
+def test_arrays_like_earlier_ones_are_still_checked(module: weft.Module) -> None:
+    x, y = np.ones(64, np.int32), np.zeros(64, np.int32)
+    module.once[1, 32](x, y, 1)
+    fixed = np.zeros(64, np.int32)
+    fixed.flags.writeable = False
+    shifted = np.zeros(130, np.uint8)[1:129].view(np.int32)
+    for bad in (fixed, y[::2], shifted, y.astype(np.float32), y.astype(">i4"), 7):
+        with pytest.raises(weft.ArgumentError, match="'y'"):
+            module.once[1, 32](x, bad, 1)
+    module.once[1, 32](fixed, y, 2)  # `x` is const
+    with pytest.raises(weft.IllegalAddress):
+        module.once[1, 32](x, y[:0], 1)
+    with pytest.raises(weft.ArgumentError, match="does not fit"):
+        module.once[1, 32](x, y, 2**31)
+
+
+SCRIPT = r"""
+import os, sys
+import numpy as np, weft
+m = weft.cuda(sys.argv[1])
+def works():
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    m.often[9, 64](x, y, 2)
+    return np.array_equal(y, 18 * x)
+assert works()
+slow = ("weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit", "cuda.bindings")
+print(*(name for name in slow if name in sys.modules))
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if works() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_new_process_needs_only_the_cache(tmp_path: Path) -> None:
+    """The second one imports nothing that makes code; a forked child has threads of its own."""
+    source = "__device__ int hidden = 3;" + SOURCE.replace("assert", "(void)")
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, source]
+    shown = [
+        subprocess.run(
+            command,
+            env={**os.environ, "WEFT_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert shown == [
+        ["weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit", "cuda.bindings"],
+        [],
+    ]
