@@ -189,10 +189,6 @@ class Access:
                 e.abort_unless(helpers.check_one(e, a, lanes, BITS[ty] // 8, True, self.site()))
         return self._pointer(a)
 
-    def counters(self, kind: str) -> Val:
-        """Special registers that are read at run time."""
-        return helpers.special(self.e, kind)
-
     # ---- checks -----------------------------------------------------------------------------
     def site(self) -> int:
         """This instruction's number among those that keep a cached window."""
