@@ -43,7 +43,7 @@ CASES = [
     ("mul.f16 t, a, b; mul.f16 u, b, c; add.f16 d, t, u;", lambda a, b, c, p: a * b + p(b, c)),
     ("mul.f16 t, a, b; mul.f16 u, b, c; add.f16 d, u, t;", lambda a, b, c, p: b * c + p(a, b)),
     ("mul.f16 t, a, b; mul.f16 u, b, c; sub.f16 d, t, u;", lambda a, b, c, p: a * b - p(b, c)),
-    ("mul.f16 t, a, b; neg.f16 t, t; add.f16 d, t, c;", lambda a, b, c, p: c - a * b),
+    ("mul.f16 t, a, b; neg.f16 u, t; add.f16 d, u, c;", lambda a, b, c, p: c - a * b),
     ("mul.f16 t, a, b; add.rn.f16 d, t, c;", lambda a, b, c, p: p(a, b) + c),
     ("mul.rn.f16 t, a, b; add.f16 d, t, c;", lambda a, b, c, p: p(a, b) + c),
 ]
@@ -54,7 +54,7 @@ def test_fused_as_the_assembler_does(body: str, formula: object) -> None:
     rng = np.random.default_rng(3)
     a, b, c = (rng.standard_normal((3, 1024)) * 2).astype(np.float16)
     d = np.zeros_like(a)
-    weft.ptx(KERNEL.format(body=body)).k[1, 1024](a, b, c, d)
+    weft.load_ptx(KERNEL.format(body=body)).k[1, 1024](a, b, c, d)
     wide = [x.astype(np.float64) for x in (a, b, c)]
 
     def rounded(x: np.ndarray, y: np.ndarray) -> np.ndarray:

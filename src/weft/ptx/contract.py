@@ -1,13 +1,14 @@
 """`mul` and `add` that the assembler makes one `fma` of, as ptxas does.
 
 An `add` or `sub` without a rounding mode whose operand is the product of a `mul` without one is
-rounded once on the hardware: ptxas 13 fuses it, for f16, f16x2, f32 and f64 alike, whether or not
-the product is also used elsewhere, through a `neg`, and taking the first operand where both are
-products. A rounding mode on either (`mul.rn`) keeps them apart.
+rounded once on the hardware: ptxas 13 fuses it, for f16, f16x2, f32 and f64 alike, where the
+product has no other use, through a `neg`, and taking the first operand where both are products.
+A rounding mode on either (`mul.rn`) keeps them apart.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from weft.ptx.cfg import registers
@@ -35,6 +36,13 @@ def contract(function: Function) -> Function:
     out: list[Instruction | Label] = []
     products: dict[str, _Product] = {}
     fresh: dict[str, str] = {}
+    mentions = Counter(
+        r
+        for x in function.body
+        if not isinstance(x, Label)
+        for o in x.operands
+        for r in registers(o)
+    )
     for item in function.body:
         if isinstance(item, Label):
             products.clear()
@@ -52,8 +60,8 @@ def contract(function: Function) -> Function:
         out += done
         _forget(products, item)
         dest = item.operands[0] if item.operands else None
-        if made is not None and isinstance(dest, Reg) and dest.name not in _names(made):
-            products[dest.name] = made
+        if made is not None and isinstance(dest, Reg) and mentions[dest.name] == 2:
+            products[dest.name] = made  # written here, read once
         if item.parts[0] in ("bra", "brx", "call", "ret", "exit"):
             products.clear()
     return replace(function, body=out, registers={**function.registers, **fresh})
