@@ -334,7 +334,7 @@ def attempt(text: str, number: int) -> str:
 
     rng = random.Random(number)
     try:
-        module = weft.ptx(text)
+        module = weft.load_ptx(text)
         for name in module.names[:2]:
             kernel = module.kernel(name)
             args: list[object] = []

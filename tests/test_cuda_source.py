@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 import struct
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import weft
 import weft.errors
-from weft.source import compile_cuda, demangle, headers, load_ptx, scan
+from weft.source import compile_cuda, demangle, headers, read_ptx, scan
 from weft.values import Ptx
 
 SQUARE = """\
@@ -38,6 +40,11 @@ def as_bits(value: float) -> str:
 
 def signature(ptx: Ptx, spelling: str) -> list[tuple[str, str]]:
     return [(p.name, p.ctype) for p in ptx.signatures[ptx.entries[spelling]]]
+
+
+def test_no_public_name_hides_a_package() -> None:
+    packages = {module.name for module in pkgutil.iter_modules(weft.__path__)}
+    assert not packages & set(weft.__all__)
 
 
 def test_a_kernel() -> None:
@@ -318,11 +325,11 @@ def test_cached_compile_loads_no_compiler(cache_dir: Path) -> None:
     assert second[1].startswith("False")
 
 
-def test_load_ptx(tmp_path: Path) -> None:
+def test_read_ptx(tmp_path: Path) -> None:
     made = build(SQUARE)
     (tmp_path / "k.ptx").write_text(made.text)
     for source in (made.text, str(tmp_path / "k.ptx"), tmp_path / "k.ptx"):
-        ptx = load_ptx(source)
+        ptx = read_ptx(source)
         assert (ptx.text, ptx.arch) == (made.text, "sm_80")
         assert ptx.entries == made.entries
         assert signature(ptx, "square") == [
@@ -335,9 +342,9 @@ def test_load_ptx(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source, what", [("nosuch.ptx", "cannot read the PTX file"), ("hello", "no .target directive")]
 )
-def test_load_ptx_refuses(source: str, what: str) -> None:
+def test_read_ptx_refuses(source: str, what: str) -> None:
     with pytest.raises(weft.errors.PtxError, match=what):
-        load_ptx(source)
+        read_ptx(source)
 
 
 def doubling(levels: int) -> str:

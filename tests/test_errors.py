@@ -93,7 +93,7 @@ def shifted(nbytes: int) -> np.ndarray:
 
 def launch(body: str) -> None:
     """A PTX kernel of a few statements, on one thread."""
-    weft.ptx(f"{PTX}{body}\nret; }}\n").kernel("k")[1, 1](ones())
+    weft.load_ptx(f"{PTX}{body}\nret; }}\n").kernel("k")[1, 1](ones())
 
 
 def plain(error: weft.Error) -> str:
@@ -188,8 +188,12 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ("barrier nobody else reaches", weft.Deadlock, lambda k: k.lonely[1, 64](ones(64))),
     ("spinning on a lock", weft.Deadlock, lambda k: k.spin[1, 32](np.zeros(1, np.int32))),
     ("time limit", weft.TimeLimit, lambda k: k.endless[1, 1](ones(), time_limit=0.2)),
-    ("not PTX", weft.PtxError, lambda k: weft.ptx("").k),
-    ("PTX without a target", weft.PtxError, lambda k: weft.ptx(".visible .entry k() { ret; }").k),
+    ("not PTX", weft.PtxError, lambda k: weft.load_ptx("").k),
+    (
+        "PTX without a target",
+        weft.PtxError,
+        lambda k: weft.load_ptx(".visible .entry k() { ret; }").k,
+    ),
     ("unknown opcode", weft.UnsupportedInstruction, lambda k: launch("frobnicate.u32 %r1, %r2;")),
     ("texture", weft.UnsupportedInstruction, lambda k: launch("tex.2d.v4.f32.f32 {%r1}, [p];")),
     ("undeclared register", weft.PtxError, lambda k: launch("add.s32 %r1, %r9, 1;")),

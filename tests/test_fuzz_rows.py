@@ -200,7 +200,7 @@ def test_chain(number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     wanted = np.concatenate([r.values for r in chain.registers])
     for grid, block in ((N // 32, 32), (N, 1), (1, N)):
         out = np.zeros(len(wanted), np.uint64)
-        weft.ptx(text).k[grid, block](out, data)
+        weft.load_ptx(text).k[grid, block](out, data)
         wrong = np.flatnonzero(out != wanted)
         if len(wrong):
             register, lane = chain.registers[wrong[0] // N], wrong[0] % N

@@ -277,7 +277,7 @@ DOWN:
 def test_register_parameters_and_guarded_calls() -> None:
     """Parameters in registers are swapped by a call of itself; a function may end without ret."""
     out = np.zeros(9, np.int32)
-    weft.ptx(BY_HAND).swapped[1, 8](out)
+    weft.load_ptx(BY_HAND).swapped[1, 8](out)
     assert out.tolist() == [abs(i - 5) + 1000 * (i < 5) for i in range(8)] + [9]
 
 
@@ -307,7 +307,7 @@ def test_a_guarded_barrier_is_branched_around() -> None:
 """
     )
     out = np.zeros(96, np.int32)
-    weft.ptx(text).k[1, 96](out)
+    weft.load_ptx(text).k[1, 96](out)
     assert out.tolist() == [i ^ 63 for i in range(64)] + [0] * 32
 
 
@@ -350,4 +350,4 @@ REFUSED = [
 def test_what_is_not_there_is_refused(name: str, message: str) -> None:
     text = HEADER + f".extern .func {name}();\n.visible .entry k() {{ call {name}; ret; }}"
     with pytest.raises(weft.UnsupportedInstruction, match=f"{name}.*{message}"):
-        weft.ptx(text).k[1, 1]()
+        weft.load_ptx(text).k[1, 1]()

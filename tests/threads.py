@@ -64,7 +64,7 @@ mov.u32 %i, %tid.x;
 ret;
 }}
 """
-    weft.ptx(text).k[1, n](*pointers)
+    weft.load_ptx(text).k[1, n](*pointers)
     return results
 
 

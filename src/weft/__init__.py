@@ -1,6 +1,5 @@
 """weft: write GPU kernels from Python and run them, with or without a GPU."""
 
-import weft.ptx  # noqa: F401  the package comes first: the function is to have its name here
 from weft.errors import (
     ArgumentError,
     AssertFailed,
@@ -18,7 +17,7 @@ from weft.errors import (
     Trapped,
     UnsupportedInstruction,
 )
-from weft.kernel import Kernel, Launch, Module, cdiv, cuda, ptx
+from weft.kernel import Kernel, Launch, Module, cdiv, cuda, load_ptx
 
 __version__ = "0.1.0"
 
@@ -43,5 +42,5 @@ __all__ = [
     "UnsupportedInstruction",
     "cdiv",
     "cuda",
-    "ptx",
+    "load_ptx",
 ]

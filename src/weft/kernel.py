@@ -18,7 +18,7 @@ from weft.device.arguments import Packer
 from weft.device.models import GpuModel
 from weft.device.sim.launch import Grid, Plan, SimModule
 from weft.errors import CompileError, Error, LaunchError
-from weft.source import compile_cuda, load_ptx
+from weft.source import compile_cuda, read_ptx
 from weft.source.from_cuda import Define
 from weft.source.resources import Resources, measure
 from weft.values import Ptx
@@ -68,9 +68,11 @@ def cuda(
     return CudaModule(build([]), model, _math(math), build, assemble)
 
 
-def ptx(text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact") -> Module:
+def load_ptx(
+    text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact"
+) -> Module:
     """PTX from a string or a file."""
-    return Module(load_ptx(text_or_path), models.get(device), _math(math))
+    return Module(read_ptx(text_or_path), models.get(device), _math(math))
 
 
 def _math(mode: str) -> bool:

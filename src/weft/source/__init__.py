@@ -1,10 +1,10 @@
 """Stage 1 of 5: user code becomes PTX.
 
 `compile_cuda` turns CUDA C++ into a `Ptx` value through NVRTC, with no GPU and no driver;
-`load_ptx` takes PTX that something else has made.
+`read_ptx` takes PTX that something else has made.
 """
 
 from weft.source.from_cuda import compile_cuda
-from weft.source.from_ptx import load_ptx
+from weft.source.from_ptx import read_ptx
 
-__all__ = ["compile_cuda", "load_ptx"]
+__all__ = ["compile_cuda", "read_ptx"]

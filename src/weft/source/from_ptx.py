@@ -10,7 +10,7 @@ from weft.source import signature
 from weft.values import Ptx
 
 
-def load_ptx(text_or_path: str | Path) -> Ptx:
+def read_ptx(text_or_path: str | Path) -> Ptx:
     """A `Ptx` from PTX text, from a `pathlib.Path`, or from a string that ends in `.ptx`."""
     text, origin = _read(text_or_path)
     target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
