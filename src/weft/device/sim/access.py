@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim import groups, helpers, sparse
+from weft.device.sim import checks, groups, lane_loops, sparse
 from weft.device.sim.address import Address, resolve
 from weft.device.sim.form import AFFINE, INDEXED
 from weft.device.sim.layout import Space
@@ -73,7 +73,7 @@ class Access:
         before = b.block
         b.emit(f"br {ok.tref}, label %{end}, label %{slow}, !prof !2")
         b.place(slow)
-        done = helpers.copy_lanes(e, a, self.addresses(a), lanes, nbytes, scratch, self.site())
+        done = lane_loops.copy_lanes(e, a, self.addresses(a), lanes, nbytes, scratch, self.site())
         e.abort_unless(done)
         copy = b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
         after = b.block
@@ -118,7 +118,7 @@ class Access:
                 return
             with b.when(ok ^ 1, rare=True):
                 if group is None:
-                    e.abort_unless(helpers.check_one(e, a, lanes, nbytes, False, self.site()))
+                    e.abort_unless(checks.check_one(e, a, lanes, nbytes, False, self.site()))
                 else:
                     self._check_members(group, lanes)
             if group is not None:
@@ -145,7 +145,7 @@ class Access:
         sites = [self.sites.setdefault(i, len(self.sites)) for i in group.indices]
         rows = list(zip(group.offsets, group.sizes, sites, group.indices, strict=True))
         first = group.first - group.low if group.low else group.first
-        e.abort_unless(helpers.check_members(e, group.space, first, lanes, rows))
+        e.abort_unless(checks.check_members(e, group.space, first, lanes, rows))
 
     def _always_inside(self, a: Address, nbytes: int) -> bool:
         """A constant place inside a window of known size: nothing to check at run time."""
@@ -186,7 +186,7 @@ class Access:
         e, b = self.e, self.e.b
         if not self._always_inside(a, BITS[ty] // 8):
             with b.when(self._inside(a, BITS[ty] // 8) ^ 1, rare=True):
-                e.abort_unless(helpers.check_one(e, a, lanes, BITS[ty] // 8, True, self.site()))
+                e.abort_unless(checks.check_one(e, a, lanes, BITS[ty] // 8, True, self.site()))
         return self._pointer(a)
 
     # ---- checks -----------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Access:
                 return b.concat(parts)
         if self._apart_loads() > MANY_APART:
             data = self.buffer(1)
-            helpers.gather(self.e, p, off, size, data)
+            lane_loops.gather(self.e, p, off, size, data)
             return b.load(ty, 32, data, 8)
         out = b.poison(ty, 32)
         single: dict[int, Val] = {}
@@ -371,7 +371,7 @@ class Access:
                 return
         data = self.buffer(1)
         b.store(v, data, 8)
-        helpers.scatter(self.e, p, off, size, data)
+        lane_loops.scatter(self.e, p, off, size, data)
 
     def _apart_loads(self) -> int:
         """Loads whose lanes are not neighbours: only few are worth code of their own."""
@@ -397,12 +397,12 @@ class Access:
         out = self.table()
         if a.off is not None:
             assert a.first is not None
-            helpers.spread(self.e, a, out)
+            lane_loops.spread(self.e, a, out)
         elif a.wide is not None:
             w = a.wide
             index = self.offsets()
             b.store(w.lanes(), index, 64)
-            helpers.spread_index(self.e, w, index, out)
+            lane_loops.spread_index(self.e, w, index, out)
         else:
             assert a.exact is not None
             b.store(b.splat(a.exact, 32), out, 64)
@@ -432,7 +432,7 @@ class Access:
         data, size = self.buffer(count), BITS[ty] // 8
         if count == 1 and not a.scalar:
             return [sparse.load(e, a, ty, lanes, self.site())]
-        ok = helpers.load_lanes(e, a, self.addresses(a), lanes, size, count, data, self.site())
+        ok = lane_loops.load_lanes(e, a, self.addresses(a), lanes, size, count, data, self.site())
         e.abort_unless(ok)
         return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
 
@@ -445,7 +445,7 @@ class Access:
         data = self.buffer(len(values))
         for i, v in enumerate(values):
             b.store(b.splat(v, 32), b.at(data, 32 * size * i), 8)
-        ok = helpers.store_lanes(
+        ok = lane_loops.store_lanes(
             e, a, self.addresses(a), lanes, size, len(values), data, self.site()
         )
         e.abort_unless(ok)

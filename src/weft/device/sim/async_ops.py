@@ -11,8 +11,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers
+from weft.device.sim import checks
 from weft.device.sim.address import Address, resolve
+from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.errors import PtxError
 from weft.ir import Builder, Val
@@ -88,7 +89,7 @@ class AsyncCopies:
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             b.store(p, b.at(b.at(extra[0], Ring.TARGETS), lane.zext("i64") << 3), 8)
 
-        fn = helpers.checked_lanes(e, f"async_target_{size}", a, size, True, [_P], touch)
+        fn = checks.checked_lanes(e, f"async_target_{size}", a, size, True, [_P], touch)
         e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), entry))
 
     def _read(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
@@ -98,7 +99,7 @@ class AsyncCopies:
             at = b.at(b.at(extra[0], Ring.DATA), lane.zext("i64") << 4)
             b.store(b.load(f"i{8 * size}", 0, p, size), at, 16)
 
-        fn = helpers.checked_lanes(e, f"async_read_{size}", a, size, False, [_P], touch)
+        fn = checks.checked_lanes(e, f"async_read_{size}", a, size, False, [_P], touch)
         e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), entry))
 
     def _bytes_wanted(self, operand: Operand, size: int) -> Val:
@@ -132,7 +133,7 @@ class AsyncCopies:
             """Only the check matters."""
 
         site = e.access.second_site()
-        check = helpers.checked_lanes(e, "async_last_byte", a, 1, False, [], nothing)
+        check = checks.checked_lanes(e, "async_last_byte", a, 1, False, [], nothing)
         e.abort_unless(check(addresses, lanes, site))
         b.store(first, addresses, 64)
 
@@ -142,7 +143,7 @@ class AsyncCopies:
                 k = i.zext("i64")
                 b.store(b.load("i8", 0, b.at(p, k)), b.at(at, k))
 
-        copy = helpers.checked_lanes(e, "async_bytes", a, 1, False, [_P, _P], touch)
+        copy = checks.checked_lanes(e, "async_bytes", a, 1, False, [_P, _P], touch)
         e.abort_unless(copy(addresses, lanes, site, entry, counts))
 
     # ---- completion -------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
         x.store(pending & ~lanes, x.at(entry, Ring.LANES))
         for nbytes in (16, 8, 4):
             with x.when(size.eq(nbytes)):
-                helpers.each_lane(x, pending & lanes, partial(one, x, entry, nbytes))
+                each_lane(x, pending & lanes, partial(one, x, entry, nbytes))
 
     def one(x: Builder, entry: Val, nbytes: int, lane: Val) -> None:
         i = lane.zext("i64")

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers
+from weft.device.sim import checks
 from weft.device.sim.address import SPACES, Address, resolve
+from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.warp_ops import reduce_lanes, reduction
 from weft.ir import Builder, Val
@@ -218,7 +219,7 @@ class Atomics:
         data = self._fill(operands, size)
         kinds = [_P, _I64, _I64] if what.by_address else [_P]
         name = f"atom_{what.name}_x{count}"
-        fn = helpers.checked_lanes(e, name, a, size * count, True, kinds, touch)
+        fn = checks.checked_lanes(e, name, a, size * count, True, kinds, touch)
         site = e.access.site()
         e.abort_unless(fn(e.access.addresses(a), lanes, site, data, *self._near(what)))
 
@@ -308,7 +309,7 @@ def _fold(b: Builder, args: list[Val], what: Operation, operands: int) -> None:
             b.store(old, b.at(data, at), what.size)
             b.store(what.change(b, old, x, near), value)
 
-        helpers.each_lane(b, lanes, one)
+        each_lane(b, lanes, one)
         return b.load(what.ty, 0, value)
 
     if what.space == Space.SHARED:

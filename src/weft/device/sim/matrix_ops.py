@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers
+from weft.device.sim import checks
 from weft.device.sim.address import SPACES, Address, resolve
 from weft.device.sim.layout import Space
 from weft.ir import Builder, Val
@@ -161,7 +161,7 @@ class Matrices:
             b.store(b.load("i64", 2, source, ROW), target, ROW)
 
         name = f"{'st' if writes else 'ld'}matrix_{a.space}"
-        fn = helpers.checked_lanes(e, name, a, ROW, writes, [_P], touch)
+        fn = checks.checked_lanes(e, name, a, ROW, writes, [_P], touch)
         e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), data))
 
     # ---- fragments of wmma ------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Matrices:
             """Only the check matters."""
 
         name = f"wmma_{'store' if writes else 'load'}_check_{a.space}_{piece}"
-        check = helpers.checked_lanes(e, name, a, piece, writes, [], nothing)
+        check = checks.checked_lanes(e, name, a, piece, writes, [], nothing)
         table = e.access.table()
         spread = b.helper("wmma_lines", [_I64, _I64, _P], None, _line_addresses)
         asked = b.integer("i32", (1 << lines.count) - 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers
+from weft.device.sim import checks
 from weft.device.sim.address import SPACES, resolve
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
@@ -127,7 +127,7 @@ class MemoryBarriers:
             x.store(result, at, 8)
 
         name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
-        fn = helpers.checked_lanes(e, name, a, 8, True, [("ptr", 0)], touch)
+        fn = checks.checked_lanes(e, name, a, 8, True, [("ptr", 0)], touch)
         e.abort_unless(fn(e.access.addresses(a), e.executing(), e.access.site(), data))
         e.forget_mask()
         return b.load("i64", 32, data, 64)

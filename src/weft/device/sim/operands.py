@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from weft.device.sim import helpers
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.lane_sets import lane_bits, lane_table, lanes_of
 from weft.device.sim.layout import Context
 from weft.device.sim.program import Program
 from weft.device.sim.quick import Predicates
@@ -114,7 +114,7 @@ class Operands:
 
     def lane_table(self, ty: str, off: tuple[int, ...]) -> Val:
         """Lane offsets in memory, for code that does not know its lanes at compile time."""
-        return helpers.lane_table(self.b, ty, off)
+        return lane_table(self.b, ty, off)
 
     def read_wide(self, name: str) -> Wide:
         """A register of one of the symbolic wide forms."""
@@ -240,7 +240,7 @@ class Operands:
 
     def lanes_of(self, bits: Val) -> Val:
         """Bits as `<32 x i1>`."""
-        return helpers.lanes_of(self.b, bits)
+        return lanes_of(self.b, bits)
 
     def mask_lanes(self) -> Val:
         """The lanes that run this block, as `<32 x i1>`."""
@@ -254,7 +254,7 @@ class Operands:
         if lanes.n == 0:
             return b.select(lanes, b.integer("i32", -1), b.integer("i32", 0))
         kinds = [("i1", 32)]
-        return b.helper("mask_bits", kinds, ("i32", 0), helpers.lane_bits, attrs="#1")(lanes)
+        return b.helper("mask_bits", kinds, ("i32", 0), lane_bits, attrs="#1")(lanes)
 
     def guard(self) -> Val:
         """The guard predicate of the instruction, negation resolved."""

@@ -6,7 +6,7 @@ blocks which wait for each other (locks, grid barriers) all get on.
 
 from __future__ import annotations
 
-from weft.device.sim.helpers import each_lane
+from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
     FINISHED,
     FRESH,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim import helpers
+from weft.device.sim import checks
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Worker
 from weft.device.sim.wide import Wide
@@ -127,7 +127,7 @@ def _either(
     if size % w.scale or w.scale > size or w.scale <= 0:
         return single()
     step = size // w.scale
-    inside = helpers.quick_check(b, a.space, e.program.local_bytes, size, args)
+    inside = checks.quick_check(b, a.space, e.program.local_bytes, size, args)
     full, slow, end = b.label("full"), b.label("slow"), b.label("end")
     b.branch(lanes.eq(-1), full, slow)
     b.place(full)
@@ -177,7 +177,7 @@ def _lane_by_lane(
             x.store(x.load(f"i{8 * size}", 0, p, 1), at, size)
 
     verb = "store" if store else "load"
-    fn = helpers.lane_helper(
+    fn = checks.lane_helper(
         b, f"{verb}_{a.space}_{size}x1", a.space, e.program.local_bytes, size, store, [_P], touch
     )
     fn(*args[:5], table, lanes, number, data)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.device.sim import helpers
 from weft.device.sim.form import INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.lane_sets import lane_bits, lanes_of
 from weft.device.sim.program import CARRY, Program
 from weft.ir import BITS, Builder, Val
 
@@ -120,12 +120,12 @@ class Registers:
 
     def load(self, part: Part) -> Val:
         if part.resident and part.ty == "i1":
-            return helpers.lanes_of(self.b, self.b.load("i32", 0, part.slot, 4))
+            return lanes_of(self.b, self.b.load("i32", 0, part.slot, 4))
         return self.b.load(part.ty, part.lanes, part.slot, part.align)
 
     def store(self, part: Part, value: Val) -> None:
         if part.resident and part.ty == "i1":
-            self.b.store(helpers.lane_bits(self.b, [value]), part.slot, 4)
+            self.b.store(lane_bits(self.b, [value]), part.slot, 4)
         else:
             self.b.store(value, part.slot, part.align)
 
@@ -148,7 +148,7 @@ class Registers:
             v = self.load(part)
             at = self.b.at(frame, self.frame_offset(part, header))
             if part.ty == "i1":
-                v = helpers.lane_bits(self.b, [v]) if part.lanes else v.zext("i32")
+                v = lane_bits(self.b, [v]) if part.lanes else v.zext("i32")
             self.b.store(v, at, 8)
 
     def restore(self, names: list[str], frame: Val, header: int) -> None:
@@ -157,7 +157,7 @@ class Registers:
             at = b.at(frame, self.frame_offset(part, header))
             if part.ty == "i1":
                 bits = b.load("i32", 0, at, 8)
-                v = helpers.lanes_of(b, bits) if part.lanes else bits.trunc("i1")
+                v = lanes_of(b, bits) if part.lanes else bits.trunc("i1")
             else:
                 v = b.load(part.ty, part.lanes, at, 8)
             b.store(v, part.slot)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim.helpers import each_lane, lane_bits, lanes_of
+from weft.device.sim.lane_sets import each_lane, lane_bits, lanes_of
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Operand, Pair, Sink
 

@@ -1,107 +1,23 @@
-"""Out-of-line code the warp calls: address tables, checks, lane-by-lane access, counters."""
+"""Out-of-line checks of addresses: inside an allocation or a window of the space, and aligned.
+
+A check that fails notes the error, the lane and the address in the worker and answers false; the
+caller leaves the warp.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.device.sim.address import Address
+from weft.device.sim.lane_sets import each_lane, lane_table
 from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
-from weft.device.sim.wide import Wide
 from weft.ir import Builder, Val
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
-
-
-def lanes_of(b: Builder, bits: Val) -> Val:
-    """Bits as `<32 x i1>`."""
-    weights = b.lanes("i32", [1 << i for i in range(32)])
-    return (b.splat(bits, 32) & weights).ne(0)
-
-
-def lane_bits(b: Builder, args: list[Val]) -> Val:
-    """`<32 x i1>` as bits; a sum of weights compiles better than a cast on most hosts."""
-    weights = b.lanes("i32", [1 << i for i in range(32)])
-    picked = b.select(args[0], weights, b.zero("i32", 32))
-    fn = "@llvm.vector.reduce.add.v32i32"
-    b.module.declarations[fn] = f"declare i32 {fn}(<32 x i32>)"
-    return b.val("i32", 0, f"call i32 {fn}({picked.tref})")
-
-
-def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
-    """`body(lane)` for every set bit, lowest first."""
-    pre, head, work, end = b.block, b.label("head"), b.label("lane"), b.label("end")
-    rest, following = b.name(), b.name()
-    b.jump(head)
-    b.place(head)
-    slot = len(b.fn.lines)
-    b.fn.lines.append("")
-    left = Val(b, "i32", 0, rest)
-    b.branch(left.eq(0), end, work)
-    b.place(work)
-    lane = b.intrinsic("cttz", [left], extra="true")
-    body(lane)
-    b.emit(f"{following} = and i32 {rest}, {(left - 1).ref}")
-    b.fn.lines[slot] = f"  {rest} = phi i32 [ {lanes.ref}, %{pre} ], [ {following}, %{b.block} ]"
-    b.jump(head)
-    b.place(end)
-
-
-def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
-    """A constant per lane, in memory."""
-    name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
-    return b.table(name, ty, values)
-
-
-def spread(e: WarpEmitter, a: Address, out: Val) -> None:
-    """All addresses of a scalar form into `out`, each exactly: even where an index wraps."""
-    b = e.b
-    assert a.off is not None and a.first is not None
-    if a.wide is None:
-
-        def near(x: Builder, args: list[Val]) -> None:
-            first, table, target = args
-            with x.loop(32) as i:
-                at = i.zext("i64") << 3
-                x.store(x.load("i64", 0, x.at(table, at), 8) + first, x.at(target, at), 8)
-
-        b.helper("spread_near", [_I64, _P, _P], None, near)(
-            a.first, lane_table(b, "i64", a.off), out
-        )
-        return
-    w = a.wide
-
-    def far(x: Builder, args: list[Val]) -> None:
-        base, scale, index, table, target = args
-        with x.loop(32) as i:
-            at = i.zext("i64")
-            v = x.load("i32", 0, x.at(table, at << 2), 4) + index
-            wide = v.sext("i64") if w.signed else v.zext("i64")
-            x.store(wide * scale + base, x.at(target, at << 3), 8)
-
-    fn = b.helper(f"spread_far_{'s' if w.signed else 'u'}", [_I64, _I64, _I32, _P, _P], None, far)
-    fn(w.base, b.integer("i64", w.scale), w.index, lane_table(b, "i32", w.off), out)
-
-
-def spread_index(e: WarpEmitter, w: Wide, index: Val, out: Val) -> None:
-    """base + scale * ext(index[i]) for 32 lanes."""
-    b = e.b
-
-    def body(x: Builder, args: list[Val]) -> None:
-        base, scale, source, target = args
-        with x.loop(32) as i:
-            at = i.zext("i64")
-            v = x.load("i32", 0, x.at(source, at << 2), 4)
-            wide = v.sext("i64") if w.signed else v.zext("i64")
-            x.store(wide * scale + base, x.at(target, at << 3), 8)
-
-    name = f"spread_{'s' if w.signed else 'u'}"
-    fn = b.helper(name, [_I64, _I64, _P, _P], None, body)
-    fn(w.base, b.integer("i64", w.scale), index, out)
 
 
 def _search(b: Builder, args: list[Val]) -> Val:
@@ -283,30 +199,16 @@ def checked_lanes(
     return call
 
 
-def _apart(e: WarpEmitter, verb: str, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
-    """Lanes at constant distances, checked before: a loop over a table of them."""
-    b, ty = e.b, f"i{8 * size}"
-
-    def body(x: Builder, args: list[Val]) -> None:
-        base, table, buffer = args
-        with x.loop(32) as i:
-            at = i.zext("i64")
-            far = x.at(base, x.load("i32", 0, x.at(table, at << 2), 4).zext("i64"))
-            near = x.at(buffer, at * size)
-            source, target = (far, near) if verb == "gather" else (near, far)
-            x.store(x.load(ty, 0, source, size), target, size)
-
-    b.helper(f"{verb}_{size}", [_P, _P, _P], None, body)(p, lane_table(b, "i32", off), data)
-
-
-def gather(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
-    """data[lane] from p + off[lane]."""
-    _apart(e, "gather", p, off, size, data)
-
-
-def scatter(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
-    """data[lane] to p + off[lane], in lane order."""
-    _apart(e, "scatter", p, off, size, data)
+def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
+    """The one address of a uniform access, blamed on the first lane that runs."""
+    b = e.b
+    assert a.first is not None
+    b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
+    lane = b.intrinsic("cttz", [lanes], extra="false") & 31
+    window = b.at(e.sites, 16 * site)
+    size, flags = b.integer("i64", nbytes), b.integer("i64", 1 if writes else 0)
+    check = _check(b, a.space, e.program.local_bytes)
+    return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
 
 
 def check_members(
@@ -337,60 +239,3 @@ def check_members(
     fn = b.helper(f"check_members_{space}", kinds, ("i1", 0), body)
     count = b.integer("i32", len(rows))
     return fn(e.context, e.worker, e.slot, e.local, e.sites, first, lanes, table, count)
-
-
-def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
-    """The one address of a uniform access, blamed on the first lane that runs."""
-    b = e.b
-    assert a.first is not None
-    b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
-    lane = b.intrinsic("cttz", [lanes], extra="false") & 31
-    window = b.at(e.sites, 16 * site)
-    size, flags = b.integer("i64", nbytes), b.integer("i64", 1 if writes else 0)
-    check = _check(b, a.space, e.program.local_bytes)
-    return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
-
-
-def load_lanes(
-    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
-    site: int,
-) -> Val:  # fmt: skip
-    """Each running lane's elements into data[element][lane]."""
-
-    def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-        for i in range(count):
-            v = b.load(f"i{8 * size}", 0, b.at(p, i * size), 1)
-            b.store(v, b.at(b.at(extra[0], 32 * size * i), lane.zext("i64") * size), size)
-
-    name = f"load_{a.space}_{size}x{count}"
-    return checked_lanes(e, name, a, size * count, False, [_P], touch)(addresses, lanes, site, data)
-
-
-def copy_lanes(
-    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, nbytes: int, target: Val, site: int
-) -> Val:
-    """What each running lane may read, to target + its lane offset."""
-    assert a.off is not None
-
-    def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-        offset = b.load("i64", 0, b.at(extra[1], lane.zext("i64") << 3), 8)
-        b.store(b.load(f"i{8 * nbytes}", 0, p, 1), b.at(extra[0], offset), 1)
-
-    name = f"copy_{a.space}_{nbytes}"
-    fn = checked_lanes(e, name, a, nbytes, False, [_P, _P], touch)
-    return fn(addresses, lanes, site, target, lane_table(e.b, "i64", a.off))
-
-
-def store_lanes(
-    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
-    site: int,
-) -> Val:  # fmt: skip
-    """data[element][lane] into each running lane's place, in lane order."""
-
-    def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-        for i in range(count):
-            at = b.at(b.at(extra[0], 32 * size * i), lane.zext("i64") * size)
-            b.store(b.load(f"i{8 * size}", 0, at, size), b.at(p, i * size), 1)
-
-    name = f"store_{a.space}_{size}x{count}"
-    return checked_lanes(e, name, a, size * count, True, [_P], touch)(addresses, lanes, site, data)

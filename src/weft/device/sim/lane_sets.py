@@ -1,0 +1,48 @@
+"""Sets of lanes: as bits, as `<32 x i1>`, as a loop over them; constants of each lane."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from weft.ir import Builder, Val
+
+
+def lanes_of(b: Builder, bits: Val) -> Val:
+    """Bits as `<32 x i1>`."""
+    weights = b.lanes("i32", [1 << i for i in range(32)])
+    return (b.splat(bits, 32) & weights).ne(0)
+
+
+def lane_bits(b: Builder, args: list[Val]) -> Val:
+    """`<32 x i1>` as bits; a sum of weights compiles better than a cast on most hosts."""
+    weights = b.lanes("i32", [1 << i for i in range(32)])
+    picked = b.select(args[0], weights, b.zero("i32", 32))
+    fn = "@llvm.vector.reduce.add.v32i32"
+    b.module.declarations[fn] = f"declare i32 {fn}(<32 x i32>)"
+    return b.val("i32", 0, f"call i32 {fn}({picked.tref})")
+
+
+def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
+    """`body(lane)` for every set bit, lowest first."""
+    pre, head, work, end = b.block, b.label("head"), b.label("lane"), b.label("end")
+    rest, following = b.name(), b.name()
+    b.jump(head)
+    b.place(head)
+    slot = len(b.fn.lines)
+    b.fn.lines.append("")
+    left = Val(b, "i32", 0, rest)
+    b.branch(left.eq(0), end, work)
+    b.place(work)
+    lane = b.intrinsic("cttz", [left], extra="true")
+    body(lane)
+    b.emit(f"{following} = and i32 {rest}, {(left - 1).ref}")
+    b.fn.lines[slot] = f"  {rest} = phi i32 [ {lanes.ref}, %{pre} ], [ {following}, %{b.block} ]"
+    b.jump(head)
+    b.place(end)
+
+
+def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
+    """A constant per lane, in memory."""
+    name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
+    return b.table(name, ty, values)
