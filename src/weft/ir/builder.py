@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
+from weft.ir.flow import Flow
+from weft.ir.module import Function
 from weft.ir.value import BITS, Operandish, Val
 
-__all__ = ["BITS", "Builder", "Function", "IrModule", "Val"]
+__all__ = ["BITS", "Builder", "Val"]
 
 _MANGLE = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128",
@@ -16,70 +17,13 @@ _MANGLE = {
 }  # fmt: skip
 _RAW = {"fadd", "fsub", "fmul", "fdiv", "frem", "fma", "sqrt"}
 _NAN32 = 0x7FFFFFFF
-_WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
-class Function:
-    """The text of one function under construction."""
+class Builder(Flow):
+    """Values: constants, shapes, arithmetic, bits, memory, functions, masks."""
 
-    def __init__(self, name: str, params: Sequence[Val], ret: str, attrs: str) -> None:
-        self.name, self.params, self.ret, self.attrs = name, params, ret, attrs
-        self.lines: list[str] = []
-        self.entry: list[str] = []
-        self.count = 0
-
-    def text(self) -> str:
-        args = ", ".join(f"{p.t} {p.ref}" for p in self.params)
-        head = f"define internal {self.ret} @{self.name}({args}) {self.attrs} {{\nentry:"
-        return "\n".join([head, *self.entry, *self.lines, "}"])
-
-
-class IrModule:
-    """All functions, declarations and constants of one compilation."""
-
-    def __init__(self) -> None:
-        self.functions: dict[str, str] = {}
-        self.declarations: dict[str, str] = {}
-        self.globals: dict[str, str] = {}
-        self.extra: list[str] = []
-
-    def text(self) -> str:
-        parts = [*self.globals.values(), *self.functions.values()]
-        parts += [self.declarations[k] for k in sorted(self.declarations)]
-        parts += self.extra
-        parts.append(f"attributes #0 = {{ nounwind noinline {_WIDE} }}")
-        parts.append(f"attributes #1 = {{ nounwind alwaysinline {_WIDE} }}")
-        parts.append(f"attributes #2 = {{ nounwind noinline cold {_WIDE} }}")
-        parts.append(f"attributes #3 = {{ nounwind noinline strictfp {_WIDE} }}")
-        parts.append("attributes #4 = { strictfp }")
-        parts.append('!0 = !{!"branch_weights", i32 1, i32 2000}')
-        parts.append("!1 = !{}")
-        parts.append('!2 = !{!"branch_weights", i32 2000, i32 1}')
-        return "\n".join(parts)
-
-
-class Builder:
-    """Appends instructions to `fn`; `module` collects what they need."""
-
-    def __init__(self, module: IrModule, fn: Function) -> None:
-        self.module, self.fn = module, fn
-        self.block = "entry"
-
-    # ---- text -------------------------------------------------------------------------------
-    def name(self) -> str:
-        self.fn.count += 1
-        return f"%t{self.fn.count}"
-
-    def emit(self, text: str) -> None:
-        self.fn.lines.append("  " + text)
-
-    def define(self, text: str) -> str:
-        ref = self.name()
-        self.fn.lines.append(f"  {ref} = {text}")
-        return ref
-
-    def val(self, ty: str, n: int, text: str) -> Val:
-        return Val(self, ty, n, self.define(text))
+    def named(self, ty: str, n: int, ref: str) -> Val:
+        return Val(self, ty, n, ref)
 
     # ---- constants --------------------------------------------------------------------------
     def integer(self, ty: str, value: int) -> Val:
@@ -324,73 +268,6 @@ class Builder:
             )
         n = max(p.n, offset.n)
         return self.val("ptr", n, f"getelementptr i8, {p.tref}, {offset.tref}")
-
-    # ---- control flow -----------------------------------------------------------------------
-    def label(self, hint: str = "l") -> str:
-        self.fn.count += 1
-        return f"{hint}{self.fn.count}"
-
-    def place(self, label: str) -> None:
-        self.fn.lines.append(label + ":")
-        self.block = label
-
-    def jump(self, label: str) -> None:
-        self.emit(f"br label %{label}")
-
-    def branch(self, cond: Val, yes: str, no: str, *, rare: bool = False) -> None:
-        tail = ", !prof !0" if rare else ""
-        self.emit(f"br {cond.tref}, label %{yes}, label %{no}{tail}")
-
-    def phi(self, ty: str, n: int, incoming: Sequence[tuple[Val, str]]) -> Val:
-        shape = f"<{n} x {ty}>" if n else ty
-        pairs = ", ".join(f"[ {v.ref}, %{label} ]" for v, label in incoming)
-        out = self.val(ty, n, f"phi {shape} {pairs}")
-        out.raw_nan = any(v.raw_nan for v, _ in incoming)
-        return out
-
-    @contextmanager
-    def when(self, cond: Val, *, rare: bool = False) -> Iterator[None]:
-        """The body runs if the scalar `cond` holds."""
-        yes, end = self.label("then"), self.label("end")
-        self.branch(cond, yes, end, rare=rare)
-        self.place(yes)
-        yield
-        self.jump(end)
-        self.place(end)
-
-    def choose(self, cond: Val, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-        """Two branches, one value."""
-        a, c, end = self.label("then"), self.label("else"), self.label("end")
-        self.branch(cond, a, c)
-        self.place(a)
-        x = yes()
-        from_a = self.block
-        self.jump(end)
-        self.place(c)
-        y = no()
-        from_c = self.block
-        self.jump(end)
-        self.place(end)
-        return self.phi(x.ty, x.n, [(x, from_a), (y, from_c)])
-
-    @contextmanager
-    def loop(self, count: Val | int) -> Iterator[Val]:
-        """The body runs with i = 0 .. count-1 (i32; at least once is not assumed)."""
-        limit = self.integer("i32", count) if isinstance(count, int) else count
-        pre, head, body, end = self.block, self.label("head"), self.label("body"), self.label("end")
-        i, following = self.name(), self.name()
-        self.jump(head)
-        self.place(head)
-        slot = len(self.fn.lines)
-        self.fn.lines.append("")
-        index = Val(self, "i32", 0, i)
-        self.branch(index.ult(limit), body, end)
-        self.place(body)
-        yield index
-        self.emit(f"{following} = add nuw i32 {i}, 1")
-        self.fn.lines[slot] = f"  {i} = phi i32 [ 0, %{pre} ], [ {following}, %{self.block} ]"
-        self.jump(head)
-        self.place(end)
 
     # ---- functions --------------------------------------------------------------------------
     def helper(
