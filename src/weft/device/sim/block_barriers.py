@@ -123,8 +123,7 @@ class BlockBarriers:
                 e.forget_mask()
                 self._after_barrier(block, site)
                 self.schedule.header_store(at, b.integer("i32", 0))
-                target = block.successors[0]
-                self.schedule.retire(lanes) if target == EXIT else self.schedule.pend(target, lanes)
+                self.schedule.send(lanes, block.successors[0])
         low = self.schedule.header_load(Frame.LOWEST)
         again = b.label("again")
         gone = self.schedule.header_load(Frame.LIVE).eq(0)

@@ -14,6 +14,7 @@ from weft.device.sim.layout import (
     Status,
     Worker,
 )
+from weft.device.sim.pending import Pending
 from weft.device.sim.suspend import Suspension
 from weft.device.sim.waits import is_block_barrier, spin_heads
 from weft.ir import Val
@@ -30,20 +31,13 @@ class Schedule:
     def __init__(self, e: WarpEmitter) -> None:
         self.e = e
         graph = e.program.graph
-        self.points = sorted(
-            {x for b in graph.blocks for x in e.program.waiting[b.index]}
-            | {b.index for b in graph.blocks if e.program.partial[b.index]}
-        )
-        self.point = {x: i for i, x in enumerate(self.points)}
-        self.words = (len(self.points) + 63) // 64
-        self.words_at = Frame.HEADER
-        self.masks_at = self.words_at + 8 * self.words
+        self.pending = Pending(e, self)
         self.spin_heads = spin_heads(graph)
         self.barriers = [
             (b.index, b.code[-1]) for b in graph.blocks if b.code and is_block_barrier(b.code[-1])
         ]
         self.arrives = any("arrive" in i.parts for b in graph.blocks for i in b.code)
-        self.waits_at = self.masks_at + 4 * len(self.points)
+        self.waits_at = self.pending.end
         self.header = self.waits_at + 16 * len(self.barriers)
         self.header = (self.header + 63) // 64 * 64
         self.suspension = Suspension(e, self)
@@ -65,15 +59,9 @@ class Schedule:
             first = b.select(last, b.integer("i32", (1 << (n % 32)) - 1), b.integer("i32", -1))
         b.store(first, e.mask_slot)
         self.header_store(Frame.LIVE, first)
-        if self.points:
-            self.header_store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
-            for i in range(self.words):
-                b.store(b.integer("i64", 0), b.at(e.frame, self.words_at + 8 * i))
+        self.pending.start()
         for i in range(len(self.barriers)):
             b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
-        if self.points:
-            for i in range(len(self.points)):
-                b.store(b.integer("i32", 0), b.at(e.frame, self.masks_at + 4 * i))
         e.copies.start()
         b.jump("B0")
 
@@ -81,7 +69,7 @@ class Schedule:
         """The shared ends: dispatch, exit, abort, and the way back into each suspension."""
         e, b = self.e, self.e.b
         self._emit_exit()
-        if self.points:
+        if self.pending.points:
             self._emit_dispatch()
         b.place("abort")
         b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
@@ -145,10 +133,10 @@ class Schedule:
             b.jump(f"B{target}")
             return
         wait = b.label("wait")
-        due = self.header_load(Frame.LOWEST).sgt(self.point.get(target, 0))
+        due = self.pending.none_before(target)
         b.branch(due, f"B{target}", wait)
         b.place(wait)
-        self.pend(target, e.mask())
+        self.pending.add(target, e.mask())
         b.jump("dispatch")
 
     def _turn(self, block: Block, target: int) -> None:
@@ -163,17 +151,6 @@ class Schedule:
         go = b.label("go")
         b.branch(stop.ne(0), "abort", go, rare=True)
         b.place(go)
-
-    def pend(self, target: int, lanes: Val) -> None:
-        """Lanes will go on at `target` later."""
-        e, b = self.e, self.e.b
-        i = self.point[target]
-        at = b.at(e.frame, self.masks_at + 4 * i)
-        b.store(b.load("i32", 0, at) | lanes, at)
-        word = b.at(e.frame, self.words_at + 8 * (i // 64))
-        b.store(b.load("i64", 0, word) | (1 << (i % 64)), word)
-        low = self.header_load(Frame.LOWEST)
-        self.header_store(Frame.LOWEST, b.smin(low, i))
 
     def _split(self, block: Block) -> None:
         """A conditional branch on which lanes may disagree."""
@@ -202,10 +179,7 @@ class Schedule:
         (first, go), (later, hold) = sorted(
             [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
         )
-        if later == EXIT:
-            self.retire(hold)
-        else:
-            self.pend(later, hold)
+        self.send(hold, later)
         b.store(go, e.mask_slot)
         self.edge(block, first)
 
@@ -224,13 +198,13 @@ class Schedule:
             skip = left & ~e.bits_of(e.guard())
             following = block.successors[-1]
             with b.when(skip.ne(0)):
-                self.retire(skip) if following == EXIT else self.pend(following, skip)
+                self.send(skip, following)
             left = left & ~skip
         lanes = e.b.splat(index, 32)
         for i, target in enumerate(table):
             hit = e.bits_of(lanes.eq(i) if i + 1 < len(table) else lanes.uge(i)) & left
             with b.when(hit.ne(0)):
-                self.retire(hit) if target == EXIT else self.pend(target, hit)
+                self.send(hit, target)
         b.jump("dispatch")
 
     def _pick(self, block: Block, last: Instruction, table: list[int]) -> None:
@@ -264,29 +238,7 @@ class Schedule:
         b.place(none)
         self._nobody_runs()
         b.place(run)
-        self.take(i)
-
-    def take(self, i: Val) -> None:
-        """Makes pending point i the running one and jumps to its block."""
-        e, b = self.e, self.e.b
-        at = b.at(b.at(e.frame, self.masks_at), i.zext("i64") << 2)
-        b.store(b.load("i32", 0, at), e.mask_slot)
-        b.store(b.integer("i32", 0), at)
-        word = b.at(b.at(e.frame, self.words_at), (i >> 6).zext("i64") << 3)
-        bit = b.integer("i64", 1) << (i & 63).zext("i64")
-        b.store(b.load("i64", 0, word) & ~bit, word)
-        self._find_lowest()
-        cases = " ".join(f"i32 {k}, label %B{x}" for k, x in enumerate(self.points))
-        b.emit(f"switch i32 {i.ref}, label %B{self.points[0]} [ {cases} ]")
-
-    def _find_lowest(self) -> None:
-        b, e = self.e.b, self.e
-        low = b.integer("i32", NOTHING_PENDING)
-        for k in reversed(range(self.words)):
-            word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
-            first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
-            low = b.select(word.ne(0), first, low)
-        self.header_store(Frame.LOWEST, low)
+        self.pending.take(i)
 
     def _nobody_runs(self) -> None:
         """No lane can run: some wait at a barrier, or all have left."""
@@ -303,8 +255,15 @@ class Schedule:
         b.place(done)
         self._finish()
 
+    def send(self, lanes: Val, target: int) -> None:
+        """Lanes that do not run now: they go on at `target` later, or have returned."""
+        if target == EXIT:
+            self._retire(lanes)
+        else:
+            self.pending.add(target, lanes)
+
     # ---- leaving the kernel -----------------------------------------------------------------
-    def retire(self, lanes: Val) -> None:
+    def _retire(self, lanes: Val) -> None:
         """These lanes have returned."""
         e, b = self.e, self.e.b
         self.header_store(Frame.LIVE, self.header_load(Frame.LIVE) & ~lanes)
@@ -315,12 +274,12 @@ class Schedule:
     def _emit_exit(self) -> None:
         e, b = self.e, self.e.b
         b.place("exit")
-        if not self.points:
+        if not self.pending.points:
             if self.barriers:
-                self.retire(self.header_load(Frame.LIVE))
+                self._retire(self.header_load(Frame.LIVE))
             self._finish()
             return
-        self.retire(b.load("i32", 0, e.mask_slot))
+        self._retire(b.load("i32", 0, e.mask_slot))
         b.jump("dispatch")
 
     def _finish(self) -> None:

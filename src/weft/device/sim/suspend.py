@@ -73,10 +73,10 @@ class Suspension:
             self._refuel()
             b.jump(f"B{target}")
             return
-        self.schedule.pend(target, e.mask())
+        self.schedule.pending.add(target, e.mask())
         self.suspend(self.survivors(block, target), Status.YIELDED)
         self._refuel()
-        self._rotate()
+        self.schedule.pending.rotate()
 
     def meet(self, block: Block) -> None:
         """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
@@ -92,20 +92,3 @@ class Suspension:
         with b.when((named & ~lanes).ne(0) & others, rare=True):
             self._let_others_run(block, block.index)
             b.place(b.label("never"))
-
-    def _rotate(self) -> None:
-        """Takes the next pending point after the one that ran last, so that all get a turn."""
-        e, b = self.e, self.e.b
-        last = self.schedule.header_load(Frame.ROTATE)
-        chosen = b.integer("i32", NOTHING_PENDING)
-        for k in reversed(range(self.schedule.words)):
-            word = b.load("i64", 0, b.at(e.frame, self.schedule.words_at + 8 * k))
-            rel = b.smax(b.smin(last + (1 - 64 * k), 64), 0).zext("i64")
-            above = b.select(rel.eq(64), b.integer("i64", 0), b.integer("i64", -1) << (rel & 63))
-            word = word & above
-            first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
-            chosen = b.select(word.ne(0), first, chosen)
-        low = self.schedule.header_load(Frame.LOWEST)
-        chosen = b.select(chosen.eq(NOTHING_PENDING), low, chosen)
-        self.schedule.header_store(Frame.ROTATE, chosen)
-        self.schedule.take(chosen)
