@@ -258,7 +258,7 @@ class Kernel:
         time_limit: float | None = None,
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
-        Launch(self, self._grid(grid, block, shared_mem))(*args, time_limit=time_limit)
+        self[grid, block, shared_mem](*args, time_limit=time_limit)
 
     def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
         shape = Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))

@@ -185,9 +185,10 @@ class Plan:
         self.compiled = compiled = sim.compiled(entry, shape.block)
         facts = compiled.facts
         self._small = not facts.loops and self.total * facts.warps <= QUICK_WARPS
-        self._slots = (
-            1 if not facts.waits else min(self.total, sim.resident_blocks(compiled, shape))
-        )
+        self._slots = 1
+        if facts.waits:  # in steps, so that grids of about a size share their memory
+            resident = sim.resident_blocks(compiled, shape)
+            self._slots = min(1 << (self.total - 1).bit_length(), resident)
         self._symbols = int(sim.place().ctypes.data)
         self._idle_one = self._idle(1)
 
