@@ -31,7 +31,6 @@ class Access:
 
     def __init__(self, e: WarpEmitter) -> None:
         self.e = e
-        self.sites: dict[int, int] = {}
         self._arrays: dict[str, Val] = {}
         self.moves = LaneMoves(e)
 
@@ -42,7 +41,7 @@ class Access:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
         a = resolve(self.e, mem, space)
         nbytes = BITS[ty] // 8 * count
-        if self._always_inside(a, nbytes):
+        if self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
         lanes = self.e.executing()
         if not a.scalar:
@@ -72,7 +71,9 @@ class Access:
         before = b.block
         b.emit(f"br {ok.tref}, label %{end}, label %{slow}, !prof !2")
         b.place(slow)
-        done = lane_loops.copy_lanes(e, a, self.addresses(a), lanes, nbytes, scratch, self.site())
+        done = lane_loops.copy_lanes(
+            e, a, self.addresses(a), lanes, nbytes, scratch, e.windows.site()
+        )
         e.abort_unless(done)
         copy = b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
         after = b.block
@@ -117,7 +118,7 @@ class Access:
                 return
             with b.when(ok ^ 1, rare=True):
                 if group is None:
-                    e.abort_unless(checks.check_one(e, a, lanes, nbytes, False, self.site()))
+                    e.abort_unless(checks.check_one(e, a, lanes, nbytes, False, e.windows.site()))
                 else:
                     self._check_members(group, lanes)
             if group is not None:
@@ -141,23 +142,10 @@ class Access:
         """Every access of a uniform group by itself: all of them are about to run."""
         e = self.e
         assert group.first is not None
-        sites = [self.sites.setdefault(i, len(self.sites)) for i in group.indices]
+        sites = [e.windows.site_of(i) for i in group.indices]
         rows = list(zip(group.offsets, group.sizes, sites, group.indices, strict=True))
         first = group.first - group.low if group.low else group.first
         e.abort_unless(checks.check_members(e, group.space, first, lanes, rows))
-
-    def _always_inside(self, a: Address, nbytes: int) -> bool:
-        """A constant place inside a window of known size: nothing to check at run time."""
-        if a.inside is None or not a.uniform or not a.inside[0].is_const:
-            return False
-        program = self.e.program
-        sizes = {
-            Space.PARAM: program.function.param_bytes,
-            Space.SHARED: program.shared_bytes,
-            Space.LOCAL: program.local_bytes,
-        }
-        at = int(a.inside[0].ref)
-        return at % nbytes == 0 and at + nbytes <= sizes[a.space]
 
     def store(self, mem: Mem, space: int, values: list[Val]) -> None:
         """One value list per lane."""
@@ -183,75 +171,23 @@ class Access:
     def place(self, a: Address, ty: str, lanes: Val) -> Val:
         """The one place of a uniform access that may write, checked; some lane must run."""
         e, b = self.e, self.e.b
-        if not self._always_inside(a, BITS[ty] // 8):
-            with b.when(self._inside(a, BITS[ty] // 8) ^ 1, rare=True):
-                e.abort_unless(checks.check_one(e, a, lanes, BITS[ty] // 8, True, self.site()))
+        if not e.windows.always_inside(a, BITS[ty] // 8):
+            with b.when(e.windows.inside(a, BITS[ty] // 8) ^ 1, rare=True):
+                e.abort_unless(checks.check_one(e, a, lanes, BITS[ty] // 8, True, e.windows.site()))
         return self.moves.pointer(a)
 
-    # ---- checks -----------------------------------------------------------------------------
-    def site(self) -> int:
-        """This instruction's number among those that keep a cached window."""
-        return self.sites.setdefault(self.e.ins.index, len(self.sites))
-
-    def inside_window(self, a: Address, first: Val, last: Val, nbytes: int) -> Val:
-        """Do accesses of `nbytes` from `first` to `last` lie in shared memory, or in this site's
-        window?"""
-        e, b = self.e, self.e.b
-        if a.space == Space.SHARED:
-            low = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
-            size = [e.shared_bytes.zext("i64"), b.integer("i64", nbytes - 1)]
-            starts = b.intrinsic("usub.sat", size)
-        else:
-            site = b.at(e.sites, 16 * self.site())
-            low, starts = b.load("i64", 0, site, 8), b.load("i64", 0, b.at(site, 8), 8)
-        return (first - low).ult(starts) & (last - low).ult(starts)
-
-    def second_site(self) -> int:
-        """Another window for an instruction that checks accesses of two sizes."""
-        return self.sites.setdefault(-1 - self.e.ins.index, len(self.sites))
-
+    # ---- ways -------------------------------------------------------------------------------
     def _fast(self, a: Address, nbytes: int, writes: bool) -> Val:
         """May all lanes be touched at once?
 
         Reading lanes that do not run does no harm; so does, in the block's own memory, writing
         them back. For a uniform address one lane is enough.
         """
-        ok = self._inside(a, nbytes)
+        ok = self.e.windows.inside(a, nbytes)
         if self.e.executes_fully or (not a.uniform and (not writes or a.space == Space.SHARED)):
             return ok
         lanes = self.e.executing()
         return (lanes.ne(0) if a.uniform else lanes.eq(-1)) & ok
-
-    def _inside(self, a: Address, nbytes: int) -> Val:
-        """Scalar: both ends inside the window, and aligned."""
-        e, b = self.e, self.e.b
-        assert a.first is not None and a.last is not None and a.off is not None
-        if any(x % nbytes for x in a.off):
-            return b.integer("i1", 0)
-        if a.inside is not None:
-            ok = self._window_check(a, nbytes)
-        else:
-            site = b.at(e.sites, 16 * self.site())
-            low = b.load("i64", 0, site, 8)
-            starts = b.load("i64", 0, b.at(site, 8), 8)
-            ok = (a.first - low).ult(starts)
-            if a.last is not a.first:
-                ok = ok & (a.last - low).ult(starts)
-        return ok & (a.first & (nbytes - 1)).eq(0) if nbytes > 1 else ok
-
-    def _window_check(self, a: Address, nbytes: int) -> Val:
-        e, b = self.e, self.e.b
-        assert a.inside is not None
-        sizes: dict[int, Callable[[], Val]] = {
-            Space.SHARED: lambda: e.shared_bytes.zext("i64"),
-            Space.LOCAL: lambda: b.integer("i64", e.program.local_bytes),
-            Space.PARAM: lambda: b.integer("i64", max(1, e.program.function.param_bytes)),
-        }
-        size = sizes[a.space]()
-        starts = b.intrinsic("usub.sat", [size, b.integer("i64", nbytes - 1)])
-        low, high = a.inside
-        ok = low.ult(starts)
-        return ok & high.ult(starts) if high is not low else ok
 
     def _two_ways(
         self, fast: Val, yes: Callable[[], list[Val]], no: Callable[[], list[Val]]
@@ -313,8 +249,10 @@ class Access:
         e, b = self.e, self.e.b
         data, size = self.buffer(count), BITS[ty] // 8
         if count == 1 and not a.scalar:
-            return [sparse.load(e, a, ty, lanes, self.site())]
-        ok = lane_loops.load_lanes(e, a, self.addresses(a), lanes, size, count, data, self.site())
+            return [sparse.load(e, a, ty, lanes, e.windows.site())]
+        ok = lane_loops.load_lanes(
+            e, a, self.addresses(a), lanes, size, count, data, e.windows.site()
+        )
         e.abort_unless(ok)
         return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
 
@@ -322,12 +260,12 @@ class Access:
         e, b = self.e, self.e.b
         size = values[0].bits // 8
         if len(values) == 1 and not a.scalar:
-            sparse.store(e, a, b.splat(values[0], 32), lanes, self.site())
+            sparse.store(e, a, b.splat(values[0], 32), lanes, e.windows.site())
             return
         data = self.buffer(len(values))
         for i, v in enumerate(values):
             b.store(b.splat(v, 32), b.at(data, 32 * size * i), 8)
         ok = lane_loops.store_lanes(
-            e, a, self.addresses(a), lanes, size, len(values), data, self.site()
+            e, a, self.addresses(a), lanes, size, len(values), data, e.windows.site()
         )
         e.abort_unless(ok)

@@ -90,7 +90,7 @@ class AsyncCopies:
             b.store(p, b.at(b.at(extra[0], Ring.TARGETS), lane.zext("i64") << 3), 8)
 
         fn = checks.checked_lanes(e, f"async_target_{size}", a, size, True, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), entry))
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), entry))
 
     def _read(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
         e = self.e
@@ -100,7 +100,7 @@ class AsyncCopies:
             b.store(b.load(f"i{8 * size}", 0, p, size), at, 16)
 
         fn = checks.checked_lanes(e, f"async_read_{size}", a, size, False, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), entry))
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), entry))
 
     def _bytes_wanted(self, operand: Operand, size: int) -> Val:
         """Bytes to read, per lane: `src-size`, or none where `ignore-src` holds."""
@@ -132,7 +132,7 @@ class AsyncCopies:
         def nothing(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             """Only the check matters."""
 
-        site = e.access.second_site()
+        site = e.windows.second_site()
         check = checks.checked_lanes(e, "async_last_byte", a, 1, False, [], nothing)
         e.abort_unless(check(addresses, lanes, site))
         b.store(first, addresses, 64)

@@ -220,7 +220,7 @@ class Atomics:
         kinds = [_P, _I64, _I64] if what.by_address else [_P]
         name = f"atom_{what.name}_x{count}"
         fn = checks.checked_lanes(e, name, a, size * count, True, kinds, touch)
-        site = e.access.site()
+        site = e.windows.site()
         e.abort_unless(fn(e.access.addresses(a), lanes, site, data, *self._near(what)))
 
     def _at_one_place(

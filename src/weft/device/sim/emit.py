@@ -28,6 +28,7 @@ from weft.device.sim.special_values import Specials
 from weft.device.sim.waits import is_warp_sync
 from weft.device.sim.warp_ops import AcrossLanes
 from weft.device.sim.wide import WideRules
+from weft.device.sim.windows import Windows
 from weft.ir import IrModule, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction, Operand, Pair, Reg
@@ -44,6 +45,7 @@ class WarpEmitter(Operands):
         self.groups: dict[tuple[str, int, int, bool], Group] = {}
         self.specials = Specials(self)
         self.quick = Predicates(self)
+        self.windows = Windows(self)
         self.access = Access(self)
         self.wide = WideRules(self)
         self.schedule = Schedule(self)

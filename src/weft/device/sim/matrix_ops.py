@@ -162,7 +162,7 @@ class Matrices:
 
         name = f"{'st' if writes else 'ld'}matrix_{a.space}"
         fn = checks.checked_lanes(e, name, a, ROW, writes, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.access.site(), data))
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), data))
 
     # ---- fragments of wmma ------------------------------------------------------------------
     def load_fragment(
@@ -227,7 +227,7 @@ class Matrices:
         e, b = self.e, self.e.b
         piece = min(ROW, lines.nbytes)
         last = first + step * (lines.count - 1) + (lines.nbytes - piece)
-        inside = e.access.inside_window(a, first, last, piece)
+        inside = e.windows.both_inside(a, first, last, piece)
         inside = inside & ((first | step) & (piece - 1)).eq(0)
         with b.when(inside ^ 1, rare=True):
             self._check_each_line(a, first, step, lines, piece, writes)
@@ -248,7 +248,7 @@ class Matrices:
         asked = b.integer("i32", (1 << lines.count) - 1)
         with b.loop(lines.nbytes // piece) as i:
             spread(first + i.zext("i64") * piece, step, table)
-            e.abort_unless(check(table, asked, e.access.site()))
+            e.abort_unless(check(table, asked, e.windows.site()))
 
 
 def _load_rows(b: Builder, args: list[Val], count: int) -> Val:

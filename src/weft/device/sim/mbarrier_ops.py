@@ -128,7 +128,7 @@ class MemoryBarriers:
 
         name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
         fn = checks.checked_lanes(e, name, a, 8, True, [("ptr", 0)], touch)
-        e.abort_unless(fn(e.access.addresses(a), e.executing(), e.access.site(), data))
+        e.abort_unless(fn(e.access.addresses(a), e.executing(), e.windows.site(), data))
         e.forget_mask()
         return b.load("i64", 32, data, 64)
 
