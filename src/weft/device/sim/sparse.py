@@ -124,7 +124,7 @@ def _either(
     """By fours where the index vector allows it, else lane by lane."""
     base, scale, lanes = args[5], args[6], args[7]
     index = args[9]
-    if size % w.scale or w.scale > size or w.scale <= 0:
+    if w.scale <= 0 or size % w.scale:
         return single()
     step = size // w.scale
     inside = checks.quick_check(b, a.space, e.program.local_bytes, size, args)
