@@ -32,15 +32,15 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
     """What a process writes, line by line; ends it when it falls silent."""
     assert process.stdout is not None
-    selector = selectors.DefaultSelector()
-    selector.register(process.stdout, selectors.EVENT_READ)
     rest = b""
-    while selector.select(PATIENCE):
-        data = os.read(process.stdout.fileno(), 1 << 16)
-        if not data:
-            return
-        *whole, rest = (rest + data).split(b"\n")
-        yield from (line.decode() for line in whole)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(PATIENCE):
+            data = os.read(process.stdout.fileno(), 1 << 16)
+            if not data:
+                return
+            *whole, rest = (rest + data).split(b"\n")
+            yield from (line.decode() for line in whole)
     process.kill()
 
 
@@ -53,15 +53,15 @@ def run_batch(start: int, count: int, kernels: Path, cache: Path) -> list[str]:
     while at < start + count:
         numbers = [SEED, str(at), str(start + count - at), str(kernels)]
         command = [sys.executable, hostile.__file__, *numbers]
-        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
         open_case = -1
-        for line in lines_of(process):
-            number, _, outcome = line.partition(" ")
-            at = int(number) + 1
-            open_case = int(number) if outcome == "begins" else -1
-            if outcome.startswith("HOLE"):
-                found.append(report(int(number), outcome, kernels))
-        code = process.wait()
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+            for line in lines_of(process):
+                number, _, outcome = line.partition(" ")
+                at = int(number) + 1
+                open_case = int(number) if outcome == "begins" else -1
+                if outcome.startswith("HOLE"):
+                    found.append(report(int(number), outcome, kernels))
+            code = process.wait()
         if open_case >= 0:
             found.append(report(open_case, f"the process ended with {code}", kernels))
         elif code:
