@@ -210,7 +210,8 @@ class Interpreter:
             case Reg(name):
                 return lambda t: number(t.registers.get(name, 0), kind)
             case Imm(value):
-                return lambda t, v=number(value, kind): v  # type: ignore[misc]
+                fixed = number(value, kind)
+                return lambda t: fixed
             case Special(name):
                 return lambda t: number(t.special[name], kind)
             case Sym(name, offset):
