@@ -21,6 +21,7 @@ from weft.ptx.isa import rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
+GPU_RECORDS = RECORDS.with_name("against_gpu.jsonl")
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
@@ -117,7 +118,20 @@ def _target(target: dict[str, Any]) -> list[str]:
     return [target["name"], f"{target['value']:.3g}", f"{target['limit']:g}", verdict]
 
 
+def gpu_sentence() -> str:
+    """The newest run of `benchmarks/against_gpu.py --record`."""
+    run = json.loads(GPU_RECORDS.read_text().splitlines()[-1])
+    differ = "none differs" if not run["differ"] else f"{run['differ']:,} differ"
+    return (
+        f"The same PTX on an {run['gpu']} (driver {run['driver']}) and on the simulated one: "
+        f"{run['kernels']} kernels of math functions and expressions in f16, bf16, f32 and f64, "
+        f"{run['values']:,} results compared bit by bit: {differ} "
+        "([record](benchmarks/records/against_gpu.jsonl), made by `benchmarks/against_gpu.py`)."
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "gpu": gpu_sentence,
     "coverage": coverage_table,
     "devices": devices_table,
     "speed": speed_table,
