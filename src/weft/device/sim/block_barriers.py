@@ -32,6 +32,8 @@ class BlockBarriers:
         site = next(i for i, (x, _) in enumerate(self.schedule.barriers) if x == block.index)
         e.ins = block.code[-1]
         target = block.successors[0]
+        if target <= block.index:
+            self.schedule.stop_if_asked()
         if not e.program.partial[block.index]:
             suspension = self.schedule.suspension
             suspension.suspend(suspension.survivors(block, target), Status.WAITING)

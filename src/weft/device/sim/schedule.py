@@ -141,11 +141,12 @@ class Schedule:
 
     def _turn(self, block: Block, target: int) -> None:
         """A loop goes round: stop when asked to; let others run when it may be waiting."""
-        self._stop_if_asked()
+        self.stop_if_asked()
         if target in self.spin_heads:
             self.suspension.turn(block, target)
 
-    def _stop_if_asked(self) -> None:
+    def stop_if_asked(self) -> None:
+        """On every way back: a launch can be ended wherever it goes round."""
         e, b = self.e, self.e.b
         stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
         go = b.label("go")
@@ -191,7 +192,7 @@ class Schedule:
             self._pick(block, last, table)
             return
         if min(table) <= block.index:
-            self._stop_if_asked()
+            self.stop_if_asked()
         index = e.read(last.operands[0], "u32")
         left = e.mask()
         if last.guard is not None:
