@@ -115,7 +115,17 @@ def _case(case: dict[str, Any]) -> Iterator[list[str]]:
 
 def _target(target: dict[str, Any]) -> list[str]:
     verdict = "reached" if target["met"] else "**not reached**"
-    return [target["name"], f"{target['value']:.3g}", f"{target['limit']:g}", verdict]
+    name = target["name"]
+    return [name, *(_readable(name, target[key]) for key in ("value", "limit")), verdict]
+
+
+def _readable(name: str, value: float) -> str:
+    """A figure in the unit people use for it."""
+    if "memory" in name:
+        return f"{value / 1e6:.0f} MB"
+    if "launch" in name:
+        return f"{value * 1e3:.0f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
+    return f"{value:,.0f} ×" if value >= 100 else f"{value:.2f} ×"
 
 
 def gpu_sentence() -> str:
