@@ -125,7 +125,7 @@ def _readable(name: str, value: float) -> str:
         return f"{value / 1e6:.0f} MB"
     if "launch" in name:
         return f"{value * 1e3:.0f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
-    return f"{value:,.0f} ×" if value >= 100 else f"{value:.2f} ×"
+    return f"{value:,.0f} x" if value >= 100 else f"{value:.2f} x"
 
 
 def gpu_sentence() -> str:
