@@ -60,6 +60,26 @@ OPTIONS = np.dtype(
 )
 
 
+LAST_BLOCK = """
+__global__ void last(unsigned* seen) {
+    if (blockIdx.x == gridDim.x - 1) seen[0] = blockIdx.x;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_most_blocks_there_can_be() -> None:
+    seen = np.zeros(1, np.uint32)
+    weft.cuda(LAST_BLOCK).last[2**31 - 1, 1](seen)
+    assert seen[0] == 2**31 - 2
+
+
+def test_one_block_more_than_there_can_be() -> None:
+    with pytest.raises(weft.LaunchError, match=r"grid\.x is too large"):
+        weft.cuda(LAST_BLOCK).last[2**31, 1](np.zeros(1, np.uint32))
+
+
 def test_struct_by_value() -> None:
     table, out = normal(40, 1), np.zeros(40)
     options = np.array((7, 0.5, (1, -2, 3), (0, 11, 0, 0), table.ctypes.data), OPTIONS)[()]
