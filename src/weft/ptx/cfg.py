@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from weft.ptx.model import Instruction, Label, Operand, Pair, Reg, Special, Sym, Vec
+from weft.ptx.model import Instruction, Label, Mem, Not, Operand, Pair, Reg, Sym, Vec
 
 EXIT = -1
 ENDS = ("bra", "brx", "ret", "exit", "trap")
@@ -313,7 +313,8 @@ def registers(operand: Operand) -> list[str]:
             return [r for x in items for r in registers(x)]
         case Pair(a, b):
             return registers(a) + registers(b)
-        case Special() | Sym():
-            return []
-    inner = getattr(operand, "base", None) or getattr(operand, "of", None)
-    return registers(inner) if inner is not None else []
+        case Mem(base, _):
+            return registers(base)
+        case Not(of):
+            return registers(of)
+    return []

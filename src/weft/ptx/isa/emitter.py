@@ -69,6 +69,7 @@ class Warp(Protocol):
     """The code of one warp under construction; lanes that are not active keep their registers."""
 
     b: Builder
+    fast_math: bool
     across: AcrossLanes
     atomics: Atomics
     copies: AsyncCopies

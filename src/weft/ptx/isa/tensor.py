@@ -19,7 +19,7 @@ def _run(w: Warp, ins: Instruction, form: Form) -> None:
     operand = "f64" if form.a == "f64" else "b32"
     regs = [w.read_vector(a, operand), w.read_vector(b, operand)]
     acc = w.read_vector(c, {"f16": "b32"}.get(form.c, form.c))
-    fast = getattr(w, "fast_math", False)
+    fast = w.fast_math
     w.write_vector(d, multiply(w.b, form, regs[0], regs[1], acc, fast=fast))
 
 
