@@ -182,6 +182,9 @@ class Operands:
         storage = self.registers.storage(name)
         value = self.to_storage(value, storage, signed, name)
         part = self.registers.of(name)[0]
+        if form.is_scalar and value.n:  # computed by lanes, known to be base + off
+            value = self.b.extract(value, 0)
+            value = value - form.off[0] if form.off[0] else value
         if form.kind == VECTOR:
             value = self.b.splat(value, 32)
             value = self._blend(name, value, part)
