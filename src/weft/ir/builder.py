@@ -306,14 +306,13 @@ class Builder(Flow):
     def lanewise(self, name: str, args: Sequence[Val], ret: str, body: Callable[..., Val]) -> Val:
         """`body(builder, *args)` as an out-of-line function for the width at hand.
 
-        Large sequences go through here, so that each is compiled once per module.
+        Large sequences go through here, so that each is compiled once per module. What is called
+        the same and takes other arguments is another function.
         """
         vs = self.match(*args)
         n = vs[0].n
-        fn = self.helper(
-            f"{name}.{n}", [(v.ty, n) for v in vs], (ret, n), lambda b, ps: body(b, *ps)
-        )
-        return fn(*vs)
+        full = f"{name}.{n}.{'.'.join(v.ty for v in vs)}"
+        return self.helper(full, [(v.ty, n) for v in vs], (ret, n), lambda b, ps: body(b, *ps))(*vs)
 
     # ---- masks ------------------------------------------------------------------------------
     def mask_bits(self, m: Val) -> Val:
