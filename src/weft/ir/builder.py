@@ -315,10 +315,6 @@ class Builder(Flow):
         return self.helper(full, [(v.ty, n) for v in vs], (ret, n), lambda b, ps: body(b, *ps))(*vs)
 
     # ---- masks ------------------------------------------------------------------------------
-    def mask_bits(self, m: Val) -> Val:
-        """`<n x i1>` as an n-bit integer."""
-        return self.val(f"i{m.n}", 0, f"bitcast {m.tref} to i{m.n}")
-
     def any(self, m: Val) -> Val:
         """Does any lane hold? (a scalar i1 is itself)"""
         if m.n == 0:

@@ -24,7 +24,6 @@ class Block:
     code: list[Instruction] = field(default_factory=list)
     last: Instruction | None = None
     successors: list[int] = field(default_factory=list)
-    loop_head: bool = False
     loops: tuple[int, ...] = ()
 
 
@@ -37,9 +36,6 @@ class Graph:
     live_in: list[set[str]]
     loops: dict[int, set[int]]
     labels: dict[str, int] = field(default_factory=dict)
-
-    def back_edge(self, source: int, target: int) -> bool:
-        return target != EXIT and target <= source
 
 
 def build(
@@ -208,7 +204,6 @@ def _renumber(blocks: list[Block], order: list[int], loops: dict[int, set[int]])
         out.append(Block(new[old], b.code, b.last, [new[s] for s in b.successors]))
     renamed = {new[h]: {new[x] for x in body} for h, body in loops.items()}
     for head, members in renamed.items():
-        out[head].loop_head = True
         for m in members:
             out[m].loops += (head,)
     return Graph(out, [], [], renamed)

@@ -49,7 +49,6 @@ class Form:
 
 
 UNKNOWN = Form(UNIFORM)
-LANEWISE = Form(VECTOR)
 
 
 def affine(
