@@ -17,7 +17,7 @@ from weft.errors import (
     Trapped,
     UnsupportedInstruction,
 )
-from weft.kernel import Kernel, Launch, Module, cdiv, cuda, load_ptx
+from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx
 
 __version__ = "0.1.0"
 

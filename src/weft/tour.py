@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import DeviceError, IllegalAddress
-from weft.kernel import Dim, Kernel, cdiv, cuda
+from weft.kernels import Dim, Kernel, cdiv, cuda
 
 EXAMPLES = Path(__file__).with_name("examples")
 BUG = "out_of_bounds"

@@ -1,31 +1,20 @@
-"""What a user holds: modules, kernels, and configured launches."""
+"""A kernel and its configured launches: `k[grid, block, shared_mem, stream](*args)`."""
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import functools
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.device import models
 from weft.device.arguments import Packer
-from weft.device.models import GpuModel
 from weft.device.sim.launch import Grid, Plan, SimModule
-from weft.errors import CompileError, Error, LaunchError
-from weft.source import compile_cuda, read_ptx
-from weft.source.from_cuda import Define
-from weft.source.resources import Resources, measure
-from weft.values import Ptx
+from weft.errors import LaunchError
+from weft.source.resources import Resources
 
 Dim = int | Sequence[int]
-_Build = Callable[[Sequence[str]], Ptx]
-_Assemble = Callable[[Sequence[str]], Mapping[str, Resources]]
 
 REMEMBERED = 256
 """Launch shapes that a kernel keeps ready."""
@@ -34,148 +23,6 @@ REMEMBERED = 256
 def cdiv(a: int, b: int) -> int:
     """a / b rounded up: how many blocks of b cover a elements."""
     return -(-a // b)
-
-
-def cuda(
-    source_or_path: str | Path,
-    *,
-    arch: str | None = None,
-    std: str = "c++17",
-    defines: Mapping[str, Define] | None = None,
-    include: Sequence[str | Path] = (),
-    fast_math: bool = False,
-    options: Sequence[str] = (),
-    name: str = "kernel.cu",
-    device: str = models.DEFAULT,
-    math: str = "exact",
-) -> CudaModule:
-    """CUDA C++ from a string or a file; kernels are its attributes.
-
-    device  the GPU to simulate, e.g. "sim:rtx3070"
-    math    "exact": every bit as the hardware; "fast": tensor cores by plain FMA
-    """
-    model = models.get(device)
-    how: dict[str, Any] = {"std": std, "defines": defines, "include": include}
-    how |= {"fast_math": fast_math, "options": options, "name": name}
-
-    def build(names: Sequence[str]) -> Ptx:
-        target = arch or model.compile_for
-        return compile_cuda(source_or_path, arch=target, name_expressions=names, **how)
-
-    def assemble(names: Sequence[str]) -> Mapping[str, Resources]:
-        return measure(source_or_path, arch=model.machine, name_expressions=names, **how)
-
-    return CudaModule(build([]), model, _math(math), build, assemble)
-
-
-def load_ptx(
-    text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact"
-) -> Module:
-    """PTX from a string or a file."""
-    return Module(read_ptx(text_or_path), models.get(device), _math(math))
-
-
-def _math(mode: str) -> bool:
-    if mode not in ("exact", "fast"):
-        raise LaunchError("unknown math mode", got=repr(mode), allowed="'exact' or 'fast'")
-    return mode == "fast"
-
-
-class Module:
-    """Kernels and variables of one compilation."""
-
-    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool) -> None:
-        self.ptx, self.model, self._fast = ptx, model, fast
-        self._sim = SimModule(ptx, model, fast=fast)
-        self._kernels: dict[str, Kernel] = {}
-
-    def __getattr__(self, name: str) -> Kernel:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self.kernel(name)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(n for n in self.names if n.isidentifier())]
-
-    @property
-    def names(self) -> list[str]:
-        """The kernels, as C++ spells them."""
-        return list(self.ptx.entries) or list(self._sim.outline.entries)
-
-    def kernel(self, name: str) -> Kernel:
-        """A kernel by its C++ name."""
-        if name not in self._kernels:
-            self._kernels[name] = Kernel(self._sim, self._entry(name), name, self._measure)
-        return self._kernels[name]
-
-    def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        """What the assembler says of the kernels, and of these instances of templates."""
-        raise LaunchError(
-            "only kernels from CUDA C++ can be assembled",
-            got=self.ptx.origin,
-            next="compile its source with weft.cuda",
-        )
-
-    def _entry(self, name: str) -> str:
-        entries = self.ptx.entries
-        if name in entries:
-            return entries[name]
-        if name in entries.values() or name in self._sim.outline.entries:
-            return name
-        raise self._unknown(name)
-
-    def _unknown(self, name: str) -> Error:
-        near = difflib.get_close_matches(name, self.names, 1)
-        hint = f"did you mean '{near[0]}'?" if near else ""
-        return _NoKernel(
-            f"no kernel '{name}' in {self.ptx.origin}",
-            got=name,
-            allowed=", ".join(self.names) or "nothing: the source has no __global__ function",
-            next=hint,
-        )
-
-    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
-        """A `__device__` or `__constant__` variable as an array that shares its memory."""
-        return self._sim.variable(name, dtype)
-
-
-class CudaModule(Module):
-    """A module that can instantiate templates on request."""
-
-    def __init__(
-        self, ptx: Ptx, model: GpuModel, fast: bool, build: _Build, assemble: _Assemble
-    ) -> None:
-        super().__init__(ptx, model, fast)
-        self._build, self._assemble = build, assemble
-
-    def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        return self._assemble(names)
-
-    def kernel(self, name: str) -> Kernel:
-        """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
-        if name not in self._kernels and name not in self.ptx.entries and "<" in name:
-            ptx = self._build([name])
-            sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
-            measured = functools.partial(self._measure, [name])
-            self._kernels[name] = Kernel(sim, ptx.entries[name], name, measured)
-        return super().kernel(name)
-
-    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
-        """A `__device__` or `__constant__` variable, which all instances of templates share.
-
-        `ns::x` and `x<float>` are taken too.
-        """
-        if len(self._sim.find(name)) != 1:
-            with contextlib.suppress(CompileError):  # it is no name that the source knows
-                ptx = self._build([f"&{name}"])
-                sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
-                if found := sim.find(ptx.entries[f"&{name}"]):
-                    return sim.variable(found[0], dtype)
-        return super().variable(name, dtype)
-
-
-class _NoKernel(LaunchError, AttributeError):
-    """A kernel that is not there; also an AttributeError, so that hasattr works."""
 
 
 class Kernel:
