@@ -17,6 +17,7 @@ from weft.errors import (
     Trapped,
     UnsupportedInstruction,
 )
+from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx
 
 __version__ = "0.1.0"
@@ -42,5 +43,6 @@ __all__ = [
     "UnsupportedInstruction",
     "cdiv",
     "cuda",
+    "kernel",
     "load_ptx",
 ]

@@ -3,7 +3,7 @@
 A verb's file has a function `run`; its docstring is the help, its parameters are the options.
 A verb prints its answer to standard output, and with `--json` the same facts as JSON. What goes
 wrong is a `weft.Error`: its text goes to standard error without a traceback, and the exit code
-is 1. Ctrl-C ends with 130.
+is 1. Ctrl-C ends with 130. `SETTINGS`, where a verb has them, are click's for its command.
 """
 
 from __future__ import annotations
@@ -57,4 +57,5 @@ app = typer.Typer(
 app.callback()(_main)
 for _module in pkgutil.iter_modules(verbs.__path__):
     _verb = importlib.import_module(f"{verbs.__name__}.{_module.name}")
-    app.command(_module.name)(_verb.run)
+    _settings = getattr(_verb, "SETTINGS", None)
+    app.command(_module.name, context_settings=_settings)(_verb.run)

@@ -1,0 +1,62 @@
+"""Front ends: kernels that other Python packages compile, and whole programs, on weft's devices.
+
+A front end for functions is a package `weft/frontends/NAME/`, found by its name. Its `__init__`
+imports nothing of the third party, and has
+
+    TAKES    top-level packages of the types that it takes: a `triton.JITFunction` is of "triton";
+             "builtins" is where plain functions are from
+    AFTER    the module after whose import a script needs `install`
+    kernel   kernel(fn, *, device, **options) -> what a user holds and launches
+    install  install(gpu): from now on that package's own launches run on the simulated GPU
+
+What `weft run` takes is a module with `run(path, args, *, device, gpu) -> exit code`; the verb has
+a table of them by suffix.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from typing import Any, Protocol, cast
+
+from weft.device import models
+from weft.errors import ArgumentError
+
+
+class FrontEnd(Protocol):
+    """What the `__init__` of a front end for functions has."""
+
+    TAKES: tuple[str, ...]
+    AFTER: str
+
+    def kernel(self, fn: Any, *, device: str, **options: Any) -> Any: ...
+
+    def install(self, gpu: str) -> None: ...
+
+
+def kernel(fn: Any, *, device: str = models.DEFAULT, **options: Any) -> Any:
+    """A kernel of another package, e.g. a `@triton.jit` function, as weft's own are.
+
+    device  the GPU to simulate, e.g. "sim:rtx3070"
+    """
+    roots = [base.__module__.partition(".")[0] for base in type(fn).__mro__[:-1]]
+    for end in front_ends().values():
+        if any(root in end.TAKES for root in roots):
+            return end.kernel(fn, device=device, **options)
+    raise ArgumentError(
+        "no front end takes this as a kernel",
+        got=f"{type(fn).__module__}.{type(fn).__qualname__}",
+        allowed=f"functions of {', '.join(front_ends())}",
+        next="CUDA C++ is compiled by weft.cuda(source), PTX is loaded by weft.load_ptx(text)",
+    )
+
+
+@functools.cache
+def front_ends() -> dict[str, FrontEnd]:
+    """The packages in this folder that take functions, by name."""
+    found = (m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
+    loaded = {name: importlib.import_module(f"{__name__}.{name}") for name in found}
+    return {
+        name: cast(FrontEnd, module) for name, module in loaded.items() if hasattr(module, "TAKES")
+    }

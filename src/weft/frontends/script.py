@@ -1,0 +1,116 @@
+"""An unedited Python script, run so that its kernels are launched on the simulated GPU.
+
+Whatever a front end has to do is done right after the script has imported the package in question;
+a script that imports none of them runs as under plain Python.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+
+from weft.device import models
+from weft.errors import Error
+from weft.frontends import front_ends
+
+INTERRUPTED = 130
+"""The exit code of a script that Ctrl-C has ended, as shells spell it."""
+
+Hook = Callable[[], None]
+
+
+def run(path: str, args: Sequence[str], *, device: str = "sim", gpu: str = models.DEFAULT) -> int:
+    """Runs the script as `python path args...` would; its exit code.
+
+    device  "sim" simulates, "gpu" leaves everything as it is
+    gpu     the model to simulate
+    """
+    code = _compiled(path)
+    if isinstance(code, int):
+        return code
+    if device == "sim":
+        model = models.get(gpu)  # a wrong name is said before the script begins
+        sys.meta_path.insert(0, _AfterImport(_hooks(model.key)))
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
+    sys.modules["__main__"] = main
+    sys.argv = [path, *args]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    return _ended(lambda: exec(code, main.__dict__))
+
+
+def _compiled(path: str) -> types.CodeType | int:
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise Error("cannot read the script", where=path, got=error.strerror or "") from None
+    try:
+        return compile(text, os.path.abspath(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        sys.excepthook(type(error), error.with_traceback(None), None)
+        return 1
+
+
+def _ended(body: Hook) -> int:
+    """The exit code of what Python would do at the top level; tracebacks begin in the script."""
+    try:
+        body()
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        print(error.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        here = error.__traceback__
+        inside = here.tb_next.tb_next if here and here.tb_next else None
+        sys.excepthook(type(error), error.with_traceback(inside), inside)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _hooks(gpu: str) -> dict[str, Hook]:
+    """Module -> what to do once it is there."""
+    return {end.AFTER: functools.partial(end.install, gpu) for end in front_ends().values()}
+
+
+class _AfterImport(MetaPathFinder):
+    """Calls a hook right after its module was imported; finding is left to the other finders."""
+
+    def __init__(self, hooks: Mapping[str, Hook]) -> None:
+        self._hooks = dict(hooks)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in self._hooks:
+            return None
+        for finder in sys.meta_path:
+            found = None if finder is self else finder.find_spec(name, path, target)
+            if found is not None and found.loader is not None:
+                found.loader = _Then(found.loader, self._hooks[name])
+                return found
+        return None
+
+
+class _Then(Loader):
+    """A module's own loader, and a hook after it; the module keeps its own loader."""
+
+    def __init__(self, loader: Loader, hook: Hook) -> None:
+        self._loader, self._hook = loader, hook
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._hook()
