@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from weft.device.arguments import Packer
 from weft.device.sim.launch import Grid, Plan, SimModule
 from weft.errors import LaunchError
 from weft.source.resources import Resources
+
+if TYPE_CHECKING:
+    from weft.device.sim.observe import Observer
 
 Dim = int | Sequence[int]
 
@@ -165,9 +168,9 @@ class Kernel:
                 f"{self.name} was compiled for one block shape", got=str(block), allowed=str(exact)
             )
 
-    def plan(self, shape: Grid) -> Plan:
+    def plan(self, shape: Grid, observer: Observer | None = None) -> Plan:
         """What all launches of a shape have in common."""
-        return Plan(self._sim, self.entry, shape)
+        return Plan(self._sim, self.entry, shape, observer)
 
 
 @dataclass(slots=True, eq=False)
@@ -186,6 +189,12 @@ class Launch:
                 return
             self._plan = self.kernel.plan(self.shape)
         self._plan.run(params, memory, keep, time_limit)
+
+    def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
+        """The same launch under an observer."""
+        params, memory, keep = self.kernel.packer.pack(args)
+        if 0 not in self.shape.grid:
+            self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
 
 
 def _constant(config: Any) -> bool:

@@ -15,6 +15,7 @@ from weft.device.sim import checks, groups, lane_loops, sparse
 from weft.device.sim.address import Address, resolve
 from weft.device.sim.lane_moves import LaneMoves
 from weft.device.sim.layout import Space
+from weft.device.sim.observe import Touch
 from weft.ir import BITS, Val
 from weft.ptx.model import Mem
 
@@ -41,6 +42,7 @@ class Access:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
         a = resolve(self.e, mem, space)
         nbytes = BITS[ty] // 8 * count
+        self.e.watch.access(Touch("load", False, a, nbytes))
         if self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
         lanes = self.e.executing()
@@ -152,6 +154,7 @@ class Access:
         e, b = self.e, self.e.b
         a = resolve(e, mem, space)
         ty, count = values[0].ty, len(values)
+        e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count))
         lanes = e.executing()
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         if not a.scalar or not self.moves.can_store(a, ty, count):

@@ -20,7 +20,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<18q{Context.SIZE - 144 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<19q{Context.SIZE - 152 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
@@ -113,7 +113,7 @@ class Arena:
             0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
             address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
             dynamic_shared, host, address + Context.SIZE, 0, 0,  # ..., workspace, grid id, clock
-            self._param_bytes, const[1],
+            self._param_bytes, const[1], 0,  # nobody observes
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)

@@ -15,6 +15,7 @@ from weft.device.sim import checks
 from weft.device.sim.address import Address, resolve
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
+from weft.device.sim.observe import Touch
 from weft.errors import PtxError
 from weft.ir import Builder, Val
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
@@ -74,9 +75,11 @@ class AsyncCopies:
             lambda x, args: _begin(x, args, self.count),
         )
         entry = begin(self._ring(), lanes, b.integer("i32", size))
-        self._note_targets(resolve(e, target, Space.SHARED), lanes, size, entry)
+        to = resolve(e, target, Space.SHARED)
+        self._note_targets(to, lanes, size, entry)
         wanted = self._bytes_wanted(more[0], size) if more else None
         a = resolve(e, source, Space.GLOBAL)
+        e.watch.access(Touch("copy", False, a, size, target=to, wanted=wanted))
         if wanted is None:
             self._read(a, lanes, size, entry)
         else:

@@ -17,6 +17,7 @@ from weft.device.sim import checks
 from weft.device.sim.address import SPACES, Address, resolve
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
+from weft.device.sim.observe import Touch
 from weft.device.sim.warp_ops import reduce_lanes, reduction
 from weft.ir import Builder, Val
 from weft.ptx import isa
@@ -172,6 +173,8 @@ class Atomics:
         wanted = [x for x in _items(dest) if isinstance(x, Reg) and x.name in self._read]
         operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in given]
         count = len(operands[0])
+        kind = "atomic" if ins.parts[0] == "atom" else "reduction"
+        e.watch.access(Touch(kind, True, a, what.size * count))
         lanes = e.executing()
         if a.uniform and count == 1:
             self._at_one_place(a, what, [x[0] for x in operands], lanes, bool(wanted))

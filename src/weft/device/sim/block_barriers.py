@@ -47,6 +47,7 @@ class BlockBarriers:
         """Called by the barrier rows: notes the arrival of the lanes that execute it."""
         e, b = self.e, self.e.b
         lanes = e.executing()
+        e.watch.barrier(number, count, lanes)
         fn = b.helper(
             "barrier_arrive",
             [("ptr", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0)],

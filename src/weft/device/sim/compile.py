@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from weft import cache
 from weft.device.sim import jit
 from weft.device.sim.version import generator
 
 if TYPE_CHECKING:
+    from weft.device.sim.observe import Observer
     from weft.device.sim.special import Shape
     from weft.ptx.model import Module
 
@@ -30,6 +31,8 @@ class Facts:
     loops: bool
     waits: bool
     calls_host: bool
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What an observer must know of its code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,22 @@ class Compiled:
 
 
 def compile_kernel(
-    parsed: Callable[[], Module], text: str, entry: str, shape: Shape, *, fast: bool = False
+    parsed: Callable[[], Module],
+    text: str,
+    entry: str,
+    shape: Shape,
+    *,
+    fast: bool = False,
+    observer: Observer | None = None,
 ) -> Compiled:
     """Takes the code from the cache, or makes it; only then `parsed` is asked for the module."""
-    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), fast)
+    seen = observer.key if observer is not None else ""
+    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), fast, seen)
     data = cache.get("sim", key)
     if data is None:
         from weft.device.sim.generate import generate  # cached code needs no generator
 
-        ir, facts = generate(parsed(), entry, shape, fast=fast)
+        ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
         head = json.dumps(asdict(facts)).encode()
         data = len(head).to_bytes(4, "little") + head + jit.compile_object(ir)
         cache.put("sim", key, data)

@@ -19,6 +19,7 @@ from weft.device.sim.lattice import SCALAR_OPS, adds_bits
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.matrix_ops import Matrices
 from weft.device.sim.mbarrier_ops import MemoryBarriers
+from weft.device.sim.observe import Observer, Watcher
 from weft.device.sim.operands import NOTHING, Operands
 from weft.device.sim.program import CARRY, Program
 from weft.device.sim.quick import Predicates
@@ -37,7 +38,14 @@ from weft.ptx.model import Instruction, Operand, Pair, Reg
 class WarpEmitter(Operands):
     """Emits `@warp` of a program; implements the `Warp` protocol that rows see."""
 
-    def __init__(self, program: Program, module: IrModule, *, fast_math: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        module: IrModule,
+        *,
+        fast_math: bool = False,
+        observer: Observer | None = None,
+    ) -> None:
         super().__init__(program, module)
         self.module, self.fast_math = module, fast_math
         self.position = 0
@@ -54,6 +62,8 @@ class WarpEmitter(Operands):
         self.copies = AsyncCopies(self)
         self.mbarriers = MemoryBarriers(self)
         self.matrices = Matrices(self)
+        self.observed = observer is not None
+        self.watch = observer.watcher(self) if observer is not None else Watcher(self)
 
     # ---- the function -----------------------------------------------------------------------
     def emit(self) -> None:
@@ -92,11 +102,14 @@ class WarpEmitter(Operands):
         self.groups.clear()
         self.quick.found.clear()
         self.versions.clear()
+        self.watch.block(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)
         self._emit_code(block)
         self.ins = block.last or NOTHING
+        if block.last is not None:
+            self.watch.instruction(block.last)
         self.schedule.leave(block)
 
     def _emit_code(self, block: Block) -> None:
@@ -113,6 +126,7 @@ class WarpEmitter(Operands):
     def instruction(self, ins: Instruction) -> None:
         """One instruction under its guard."""
         self.ins, self.predicate_taken = ins, False
+        self.watch.instruction(ins)
         decoded = self.program.decoded[ins.index]
         if not decoded.row.warp:
             if ins.parts[0] not in MAKES_PREDICATES or not self.quick.defer(ins):

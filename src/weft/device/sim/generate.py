@@ -6,6 +6,7 @@ from weft.device.sim import validate
 from weft.device.sim.compile import Facts
 from weft.device.sim.emit import WarpEmitter
 from weft.device.sim.layout import Slot
+from weft.device.sim.observe import Observer
 from weft.device.sim.prepare import prepare
 from weft.device.sim.program import Program
 from weft.device.sim.runtime import emit_run
@@ -14,11 +15,18 @@ from weft.ir import IrModule
 from weft.ptx.model import Label, Module
 
 
-def generate(module: Module, entry: str, shape: Shape, *, fast: bool = False) -> tuple[str, Facts]:
+def generate(
+    module: Module,
+    entry: str,
+    shape: Shape,
+    *,
+    fast: bool = False,
+    observer: Observer | None = None,
+) -> tuple[str, Facts]:
     """IR text, and what a launch must know about the code."""
     program = prepare(module, module.functions[entry], shape)
     ir = IrModule()
-    warp = WarpEmitter(program, ir, fast_math=fast)
+    warp = WarpEmitter(program, ir, fast_math=fast, observer=observer)
     with validate.naming(lambda: warp.ins):
         warp.emit()
     frame = warp.schedule.frame_bytes
@@ -33,6 +41,7 @@ def generate(module: Module, entry: str, shape: Shape, *, fast: bool = False) ->
         slot_bytes=slot,
         barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
         waits=waits,
+        watch=warp.watch,
     )
     facts = Facts(
         warps=program.warps,
@@ -45,6 +54,7 @@ def generate(module: Module, entry: str, shape: Shape, *, fast: bool = False) ->
         loops=bool(program.graph.loops),
         waits=waits,
         calls_host=_calls_host(program),
+        notes=warp.watch.notes(),
     )
     return ir.text(), facts
 

@@ -26,6 +26,7 @@ from weft.errors import LaunchError
 from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
+    from weft.device.sim.observe import Observation, Observer
     from weft.device.sim.services import Services
     from weft.device.sim.special import Shape
     from weft.ptx.model import Function, Module
@@ -77,7 +78,7 @@ class SimModule:
         self._outline: Outline | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
-        self._compiled: dict[tuple[str, Shape], Compiled] = {}
+        self._compiled: dict[tuple[str, Shape, str], Compiled] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
         self._lock = threading.RLock()
         self.root: SimModule = within.root if within else self
@@ -150,15 +151,15 @@ class SimModule:
             for name, x in self.image.placed.items()
         ]
 
-    def compiled(self, entry: str, shape: Shape) -> Compiled:
-        """Machine code of a kernel for a block shape."""
+    def compiled(self, entry: str, shape: Shape, observer: Observer | None = None) -> Compiled:
+        """Machine code of a kernel for a block shape, with an observer's beside it."""
+        place = entry, shape, "" if observer is None else observer.key
         with self._lock:
-            found = self._compiled.get((entry, shape))
+            found = self._compiled.get(place)
             if found is None:
-                found = compile_kernel(
-                    lambda: self.module, self.ptx.text, entry, shape, fast=self.fast
-                )
-                self._compiled[entry, shape] = found
+                how: dict[str, Any] = {"fast": self.fast, "observer": observer}
+                found = compile_kernel(lambda: self.module, self.ptx.text, entry, shape, **how)
+                self._compiled[place] = found
         return found
 
     def idle(self, *place: object) -> list[Arena]:
@@ -179,10 +180,12 @@ class SimModule:
 class Plan:
     """A kernel and a grid with all that its launches have in common."""
 
-    def __init__(self, sim: SimModule, entry: str, shape: Grid) -> None:
-        self.sim, self.entry, self.shape = sim, entry, shape
+    def __init__(
+        self, sim: SimModule, entry: str, shape: Grid, observer: Observer | None = None
+    ) -> None:
+        self.sim, self.entry, self.shape, self.observer = sim, entry, shape, observer
         self.total = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        self.compiled = compiled = sim.compiled(entry, shape.block)
+        self.compiled = compiled = sim.compiled(entry, shape.block, observer)
         facts = compiled.facts
         self._small = not facts.loops and self.total * facts.warps <= QUICK_WARPS
         self._slots = 1
@@ -215,6 +218,7 @@ class Plan:
         )
         if served:
             sim.services.begin(arena, self.shape.block, len(rows) // 4)
+        seen = self._observe(arena, memory) if self.observer is not None else None
         try:
             if quick:
                 results = [self.compiled.code.run(arena.address, arena.workers[0].address)]
@@ -225,17 +229,32 @@ class Plan:
             ):
                 from weft.device.sim import faults
 
-                raise faults.explain(
+                error = faults.explain(
                     sim, self.entry, self.shape, arena, results, memory, time_limit
                 )
+                if seen is not None:
+                    seen.error = error
+                raise error
         finally:
+            if seen is not None and self.observer is not None:
+                self.observer.end(seen)
             if served:
                 sim.services.end()
         idle.append(arena)  # after a failure it is left alone: its slots hold unfinished blocks
 
+    def _observe(self, arena: Arena, memory: Sequence[Allocation]) -> Observation:
+        from weft.device.sim.observe import Observation
+
+        assert self.observer is not None
+        every = [*memory, *self.sim.owned()]
+        seen = Observation(self.compiled.facts, self.shape, every, arena)
+        self.observer.begin(seen)
+        return seen
+
     def _idle(self, workers: int) -> list[Arena]:
         block, shared = self.shape.block, self.shape.shared_bytes
-        return self.sim.idle(self.entry, block, shared, workers, self._slots)
+        key = "" if self.observer is None else self.observer.key
+        return self.sim.idle(self.entry, block, shared, workers, self._slots, key)
 
     def _take(self, idle: list[Arena], rows: int, quick: bool) -> Arena:
         sim, facts = self.sim, self.compiled.facts

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weft.device.sim import checks
 from weft.device.sim.address import SPACES, Address, resolve
 from weft.device.sim.layout import Space
+from weft.device.sim.observe import Rows, Touch
 from weft.ir import Builder, Val
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, shape_of
 from weft.ptx.model import Instruction, Mem, Operand
@@ -125,6 +126,7 @@ class Matrices:
     def _rows(self, a: Address, count: int, data: Val, *, writes: bool) -> None:
         """Row by row between memory and `data`; loads from shared memory are checked at once."""
         e, b = self.e, self.e.b
+        e.watch.access(Touch("matrix", writes, a, ROW, b.integer("i32", (1 << 8 * count) - 1)))
         index = None if writes else self._row_offsets(a)
         if index is None:
             self._each_row(a, count, data, writes=writes)
@@ -209,6 +211,8 @@ class Matrices:
             given = e.read(stride[0], "u32")
             elements = b.extract(given, leader) if given.n else given
         step = (elements.zext("i64") * lines.width) >> 3
+        rows = Rows(first, step, lines.count, lines.nbytes)
+        e.watch.access(Touch("fragment", writes, a, lines.nbytes, rows=rows))
         self._check_lines(a, first, step, lines, writes)
         return first, step
 

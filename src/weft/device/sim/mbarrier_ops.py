@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim import checks
 from weft.device.sim.address import SPACES, resolve
+from weft.device.sim.observe import Touch
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
 
@@ -116,6 +117,7 @@ class MemoryBarriers:
         else:
             operand = b.resize(e.read(given, kind), "i64")
         a = resolve(e, mem, SPACES[space])
+        e.watch.access(Touch("mbarrier", True, a, 8))
         data = e.access.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
 

@@ -17,6 +17,7 @@ from weft.device.sim.layout import (
     Status,
     Worker,
 )
+from weft.device.sim.observe import Watcher
 from weft.ir import Builder, Function, IrModule, Val
 
 WARP_CALL = "preserve_nonecc"
@@ -36,12 +37,13 @@ def emit_run(
     slot_bytes: int,
     barriers: bool,
     waits: bool,
+    watch: Watcher,
 ) -> None:
     """Adds `run(context, worker) -> Run.*` to the module."""
-    _emit_release(module)
+    _emit_release(module, watch)
     _emit_round(module, warps, frame_bytes)
     # blocks that wait for each other are started one by one, in order
-    _emit_start(module, warps, threads, frame_bytes, barriers, 1 if waits else BATCH)
+    _emit_start(module, warps, threads, frame_bytes, barriers, 1 if waits else BATCH, watch)
     fn = Function("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
@@ -75,6 +77,7 @@ def emit_run(
     )
 
     b.place("finished")
+    watch.finished(b, context, worker, slot)
     b.store(zero, b.at(slot, Slot.STATE))
     progress = b.at(worker, Worker.PROGRESS)
     b.store(b.load("i64", 0, progress) + 1, progress)
@@ -143,7 +146,13 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
 
 
 def _emit_start(
-    module: IrModule, warps: int, threads: int, frame_bytes: int, barriers: bool, batch: int
+    module: IrModule,
+    warps: int,
+    threads: int,
+    frame_bytes: int,
+    barriers: bool,
+    batch: int,
+    watch: Watcher,
 ) -> None:
     """start(context, worker, slot): takes the next block into a slot; 0 when there is none."""
     fn = Function("start", [], "i32", "#0")
@@ -175,6 +184,7 @@ def _emit_start(
         b.store(b.integer("i64", FRESH), frame)
         b.store(b.integer("i32", -1), b.at(frame, Frame.SEEN))
         b.store(b.integer("i32", -1), b.at(frame, Frame.ROTATE))
+    watch.started(b, context, worker, slot)
     b.emit("ret i32 1")
     module.functions["start"] = fn.text()
 
@@ -235,7 +245,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int) -> None:
     module.functions["round"] = fn.text()
 
 
-def _emit_release(module: IrModule) -> None:
+def _emit_release(module: IrModule, watch: Watcher) -> None:
     """release(slot): completes every barrier at which all that are expected have arrived."""
     fn = Function("release", [], "void", "#0")
     b = Builder(module, fn)
@@ -258,6 +268,7 @@ def _emit_release(module: IrModule) -> None:
             for field in (Slot.ARRIVED, Slot.WEIGHT, Slot.EXPECTED, Slot.POPC):
                 b.store(zero, b.at(row, field))
             b.store(generation + 1, b.at(row, Slot.GENERATION))
+            watch.released(b, slot, i)
             releases = b.at(slot, Slot.RELEASES)
             b.store(b.load("i32", 0, releases) + 1, releases)
             ids = b.at(slot, Slot.ARRIVED_IDS)

@@ -177,6 +177,7 @@ class Schedule:
         b.place(all_no)
         self.edge(block, fallen)
         b.place(both)
+        e.watch.diverge(block)
         (first, go), (later, hold) = sorted(
             [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
         )
@@ -202,11 +203,27 @@ class Schedule:
                 self.send(skip, following)
             left = left & ~skip
         lanes = e.b.splat(index, 32)
+        hits = []
         for i, target in enumerate(table):
             hit = e.bits_of(lanes.eq(i) if i + 1 < len(table) else lanes.uge(i)) & left
+            hits.append((target, hit))
             with b.when(hit.ne(0)):
                 self.send(hit, target)
+        if e.observed:
+            self._note_ways(block, hits)
         b.jump("dispatch")
+
+    def _note_ways(self, block: Block, hits: list[tuple[int, Val]]) -> None:
+        """Tells the observer when lanes have gone to more than one target."""
+        e, b = self.e, self.e.b
+        ways = b.integer("i32", 0)
+        for target in sorted({t for t, _ in hits}):
+            lanes = b.integer("i32", 0)
+            for _, hit in (x for x in hits if x[0] == target):
+                lanes = lanes | hit
+            ways = ways + lanes.ne(0).zext("i32")
+        with b.when(ways.ugt(1)):
+            e.watch.diverge(block)
 
     def _pick(self, block: Block, last: Instruction, table: list[int]) -> None:
         """`brx.idx` on which all lanes agree, or that leads to one place."""
@@ -267,6 +284,7 @@ class Schedule:
     def _retire(self, lanes: Val) -> None:
         """These lanes have returned."""
         e, b = self.e, self.e.b
+        e.watch.leave(lanes)
         self.header_store(Frame.LIVE, self.header_load(Frame.LIVE) & ~lanes)
         if self.barriers:
             at = b.at(e.slot, Slot.LIVE_THREADS)
@@ -278,6 +296,8 @@ class Schedule:
         if not self.pending.points:
             if self.barriers:
                 self._retire(self.header_load(Frame.LIVE))
+            else:
+                e.watch.leave(None)
             self._finish()
             return
         self._retire(b.load("i32", 0, e.mask_slot))

@@ -123,6 +123,9 @@ def emit(e: WarpEmitter, block: Block, start: int, count: int) -> None:
     b = e.b
     run = block.code[start : start + count]
     needed = _live_after(e, block, start + count)
+    for ins in run:
+        e.ins = ins
+        e.watch.instruction(ins)
     with b.loop(32 // WIDTH) as strip:
         first = strip.zext("i64") * WIDTH
         values: dict[str, Val] = {}
