@@ -1,0 +1,65 @@
+"""Asks a GPU for the results of every probe, and writes them to tests/golden/hardware.
+
+    python scripts/record_probes.py [FOLDER]
+
+Needs an NVIDIA GPU and CuPy. `probe_samples.npz` has, under the name of each probe, the results of
+its first warps; `probe_sums.npz` has checksums of the results of many more (tests/probes.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+
+import scalar_forms  # noqa: E402
+import sparse_forms  # noqa: E402
+from probes import BATCH, WARPS_PER_BLOCK, Probe, batches, checksum, module  # noqa: E402
+
+BATCHES = 32
+"""Of 4,096 warps each: 131,072 tiles of a matrix instruction."""
+
+
+def results(function: cupy.RawKernel, probe: Probe, words: np.ndarray) -> np.ndarray:
+    """What the GPU makes of one batch."""
+    out = cupy.zeros((BATCH, probe.results, 32), np.uint32)
+    grid, block = (BATCH // WARPS_PER_BLOCK,), (32 * WARPS_PER_BLOCK,)
+    function(grid, block, (cupy.asarray(words), out, np.uint32(BATCH)))
+    return cupy.asnumpy(out)
+
+
+def record(loaded: cupy.RawModule, probes: list[Probe], kept: int) -> Iterator[tuple[str, ...]]:
+    """For each probe its name, the results of its first warps, and its checksums."""
+    for i, probe in enumerate(probes):
+        function, sums = loaded.get_function(f"p{i}"), []
+        with ThreadPoolExecutor(8) as pool:
+            answers = [results(function, probe, words) for words in batches(probe, BATCHES)]
+            sums = list(pool.map(checksum, answers))
+        yield probe.name, answers[0][:kept].copy(), np.array(sums, np.uint32)
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests" / "golden" / "hardware"
+    samples, sums = {}, {}
+    for probes, kept in ((sparse_forms.probes(), 32), (scalar_forms.probes(), 64)):
+        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+            file.write(module(probes))
+            file.flush()
+            loaded = cupy.RawModule(path=file.name)
+            for name, first, check in record(loaded, probes, kept):
+                samples[name], sums[name] = first, check
+    np.savez_compressed(folder / "probe_samples.npz", **samples)
+    np.savez_compressed(folder / "probe_sums.npz", **sums)
+    print(f"{len(sums)} probes of {BATCH * BATCHES:,} warps each")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Forms of scalar instructions that were added after the first recordings, as probes."""
+
+from __future__ import annotations
+
+from probes import Probe
+
+_PACKED = "add min max"
+
+
+def _words(opcode: str, sources: int, kind: str = "edges") -> Probe:
+    regs = ", ".join(f"%a{i}" for i in range(sources))
+    return Probe(f"{opcode} %d0, {regs};", (kind,) * sources)
+
+
+def _halves(opcode: str, kind: str) -> Probe:
+    """Three 16-bit sources, the low halves of words."""
+    load = " ".join(f"cvt.u16.u32 %h{i}, %a{i};" for i in range(3))
+    text = f"{opcode} %h3, %h0, %h1, %h2;"
+    return Probe(text, (kind,) * 3, code=f"{load} {text} cvt.u32.u16 %d0, %h3;")
+
+
+def _reduce(op: str, kind: str, data: str) -> Probe:
+    """The words of shared memory onto those of global memory."""
+    text = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{op}.{kind} [%x1], [%near], 128;"
+    code = f"""shl.b32 %n4, %n0, 2; add.u32 %n4, %n4, %near; st.shared.b32 [%n4], %a0;
+  st.global.b32 [%x1], %a1; fence.proxy.async; bar.warp.sync -1; setp.ne.u32 %p, %n0, 0;
+  @%p bra waited; {text} cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+waited: bar.warp.sync -1; ld.global.b32 %d0, [%x1];"""
+    return Probe(text, (data, data), code=code)
+
+
+REDUCTIONS = [
+    *((op, kind, "edges") for op in ("add", "min", "max") for kind in ("u32", "s32")),
+    *((op, "u32", "edges") for op in ("inc", "dec")),
+    *((op, "b32", "edges") for op in ("and", "or", "xor")),
+    ("add", "u64", "edges"), ("min", "s64", "edges"), ("max", "u64", "edges"),
+    ("add.noftz", "f16", "f16"), ("min", "f16", "f16"), ("max", "f16", "f16"),
+    ("add.noftz", "bf16", "bf16"), ("min", "bf16", "bf16"), ("max", "bf16", "bf16"),
+    ("add", "f32", "f32"), ("add", "f64", "f32"),
+]  # fmt: skip
+
+VIDEO = """
+vadd.s32.s32.u32 %d0, %a0.b0, %a1.h1;
+vadd.u32.u32.u32 %d0, %a0.b3, %a1.b1;
+vsub.s32.u32.s32 %d0, %a0.h0, %a1.b2;
+vsub.u32.u32.u32.sat %d0, %a0.h0, %a1.b2;
+vabsdiff.u32.s32.u32 %d0, %a0.b1, %a1.h0;
+vmin.s32.s32.s32 %d0, %a0.h1, %a1.b3;
+vmax.u32.u32.s32 %d0, %a0.b2, %a1.h1;
+vmax.u32.u32.s32.sat %d0, %a0.b2, %a1.h1;
+vadd.s32.s32.u32.sat.min %d0, %a0, %a1, %a2;
+vadd.u32.s32.s32.min %d0, %a0, %a1, %a2;
+vadd.u32.u32.u32.max %d0, %a0, %a1, %a2;
+vadd.s32.u32.u32.sat.max %d0, %a0.h0, %a1.h1, %a2;
+vsub.s32.s32.u32.sat.max %d0, %a0, %a1, %a2;
+vsub.u32.s32.s32.sat.min %d0, %a0.b1, %a1, %a2;
+vabsdiff.u32.s32.s32.max %d0, %a0, %a1, %a2;
+vabsdiff.s32.s32.s32.sat.min %d0, %a0, %a1.b0, %a2;
+vmin.s32.s32.u32.max %d0, %a0, %a1, %a2;
+vmin.u32.u32.u32.min %d0, %a0, %a1, %a2;
+vmax.s32.s32.s32.min %d0, %a0, %a1, %a2;
+vmax.u32.u32.u32.sat.max %d0, %a0.h1, %a1, %a2;
+vadd.s32.s32.s32.add %d0, %a0.b0, %a1.b1, %a2;
+vadd.s32.s32.u32 %d0.b2, %a0.b0, %a1.h1, %a2;
+vadd.u32.u32.u32.sat %d0.h1, %a0, %a1, %a2;
+vadd.s32.s32.s32.sat %d0.b0, %a0.h0, %a1, %a2;
+vsub.s32.s32.s32.sat %d0.h0, %a0, %a1, %a2;
+vsub.u32.u32.u32 %d0.b3, %a0, %a1, %a2;
+vsub.u32.s32.s32.sat %d0.b1, %a0.b3, %a1.h0, %a2;
+vabsdiff.u32.u32.u32 %d0.b1, %a0, %a1, %a2;
+vmin.s32.s32.s32.sat %d0.b3, %a0, %a1, %a2;
+vmax.u32.u32.u32.sat %d0.h0, %a0, %a1, %a2;
+vset.s32.s32.lt %d0, %a0.b0, %a1.h1;
+vset.u32.s32.ge.min %d0, %a0, %a1, %a2;
+vset.s32.s32.lt.max %d0, %a0, %a1, %a2;
+vset.u32.u32.ne.add %d0, %a0.h0, %a1.h1, %a2;
+vset.u32.u32.le %d0.b1, %a0, %a1, %a2;
+vset.s32.u32.gt %d0.h1, %a0, %a1.b2, %a2;
+vshl.u32.u32.u32.clamp %d0, %a0, %a1;
+vshl.s32.u32.u32.clamp %d0, %a0, %a1;
+vshl.u32.u32.u32.wrap %d0, %a0, %a1;
+vshl.u32.u32.u32.sat.clamp %d0, %a0, %a1;
+vshl.s32.u32.u32.sat.clamp %d0, %a0, %a1;
+vshl.s32.s32.u32.sat.wrap %d0, %a0, %a1;
+vshl.s32.s32.u32.clamp %d0, %a0.b0, %a1.b1;
+vshl.u32.u32.u32.sat.wrap %d0, %a0.h0, %a1.b1;
+vshr.u32.u32.u32.clamp %d0, %a0, %a1;
+vshr.s32.s32.u32.clamp %d0, %a0, %a1;
+vshr.s32.s32.u32.wrap %d0, %a0, %a1;
+vshr.u32.s32.u32.sat.clamp %d0, %a0, %a1;
+vshr.u32.u32.u32.wrap %d0, %a0.h1, %a1.b0;
+vshr.s32.u32.u32.clamp %d0, %a0, %a1.b3;
+vshl.u32.u32.u32.wrap.add %d0, %a0, %a1, %a2;
+vshl.u32.u32.u32.clamp.min %d0, %a0, %a1, %a2;
+vshr.s32.s32.u32.clamp.max %d0, %a0, %a1, %a2;
+vshr.u32.u32.u32.wrap.add %d0, %a0.b2, %a1, %a2;
+vshl.u32.u32.u32.sat.clamp %d0.h1, %a0, %a1, %a2;
+vshr.s32.s32.u32.clamp %d0.b1, %a0, %a1, %a2;
+vmad.s32.s32.s32 %d0, %a0.b0, %a1.h1, %a2;
+vmad.u32.u32.u32 %d0, %a0.h0, %a1.h1, %a2;
+vmad.s32.s32.u32 %d0, %a0.h0, %a1.b1, %a2;
+vmad.s32.s32.s32 %d0, %a0.b0, %a1.h1, -%a2;
+vmad.s32.s32.s32.shr7 %d0, -%a0.b0, %a1.h1, %a2;
+vmad.s32.s32.s32.sat.shr15 %d0, %a0.h0, -%a1.h1, %a2;
+vmad.u32.u32.u32.po.shr15 %d0, %a0.h0, %a1.h1, %a2;
+vmad.s32.s32.s32.sat %d0, %a0, %a1.h1, -%a2;
+vmad.s32.u32.u32 %d0, %a0.h1, %a1.h0, -%a2;
+vmad.u32.u32.u32.sat %d0, %a0.h1, %a1.h0, %a2;
+vadd2.s32.s32.s32 %d0, %a0.h01, %a1.h32, %a2;
+vadd2.u32.u32.u32.sat %d0.h1, %a0, %a1, %a2;
+vsub2.s32.s32.s32.sat %d0.h0, %a0.h30, %a1.h12, %a2;
+vadd4.s32.s32.s32.sat %d0, %a0.b0123, %a1.b7654, %a2;
+vadd4.u32.u32.u32 %d0.b20, %a0, %a1, %a2;
+vabsdiff4.u32.s32.s32.add %d0.b31, %a0, %a1, %a2;
+vmax4.s32.s32.s32 %d0.b321, %a0.b4040, %a1, %a2;
+vset4.s32.s32.lt %d0.b0, %a0, %a1, %a2;
+vset2.u32.u32.ge.add %d0.h1, %a0, %a1, %a2;
+""".strip().splitlines()
+
+
+def probes() -> list[Probe]:
+    """All of them."""
+    out = [_words(f"{op}.{kind}", 2) for op in _PACKED.split() for kind in ("u16x2", "s16x2")]
+    out += [_words(f"{op}.relu.{k}", 2) for op in ("min", "max") for k in ("s16x2", "s32")]
+    for kind in ("f16", "bf16"):
+        for relu in ("", ".relu"):
+            out.append(_halves(f"fma.rn.oob{relu}.{kind}", kind))
+            out.append(_words(f"fma.rn.oob{relu}.{kind}x2", 3, kind))
+    out += [_reduce(*form) for form in REDUCTIONS]
+    return out + [Probe(text, ("edges",) * (3 if "%a2" in text else 2)) for text in VIDEO]
