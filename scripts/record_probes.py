@@ -1,16 +1,15 @@
 """Asks a GPU for the results of every probe, and writes them to tests/golden/hardware.
 
-    python scripts/record_probes.py [FOLDER]
+    python scripts/record_probes.py [FOLDER [WARPS]]
 
 Needs an NVIDIA GPU and CuPy. `probe_samples.npz` has, under the name of each probe, the results of
-its first warps; `probe_sums.npz` has checksums of the results of many more (tests/probes.py).
+its first WARPS (16); `probe_sums.npz` has checksums of the results of many more (tests/probes.py).
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,26 +35,30 @@ def results(function: cupy.RawKernel, probe: Probe, words: np.ndarray) -> np.nda
     return cupy.asnumpy(out)
 
 
-def record(loaded: cupy.RawModule, probes: list[Probe], kept: int) -> Iterator[tuple[str, ...]]:
-    """For each probe its name, the results of its first warps, and its checksums."""
-    for i, probe in enumerate(probes):
-        function, sums = loaded.get_function(f"p{i}"), []
-        with ThreadPoolExecutor(8) as pool:
-            answers = [results(function, probe, words) for words in batches(probe, BATCHES)]
-            sums = list(pool.map(checksum, answers))
-        yield probe.name, answers[0][:kept].copy(), np.array(sums, np.uint32)
+def record(function: cupy.RawKernel, probe: Probe, kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """The results of the first warps, and checksums of all batches."""
+    first, sums = None, []
+    for words in batches(probe, BATCHES):
+        answer = results(function, probe, words)
+        first = answer[:kept].copy() if first is None else first
+        sums.append(checksum(answer))
+    return first, np.array(sums, np.uint32)
 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests" / "golden" / "hardware"
     samples, sums = {}, {}
-    for probes, kept in ((sparse_forms.probes(), 32), (scalar_forms.probes(), 64)):
+    kept = int(sys.argv[2]) if len(sys.argv) > 2 else 16
+    for probes in (sparse_forms.probes(), scalar_forms.probes()):
         with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
             file.write(module(probes))
             file.flush()
             loaded = cupy.RawModule(path=file.name)
-            for name, first, check in record(loaded, probes, kept):
-                samples[name], sums[name] = first, check
+            functions = [loaded.get_function(f"p{i}") for i in range(len(probes))]
+        with ThreadPoolExecutor(12) as pool:  # most of the time is the host's
+            found = pool.map(record, functions, probes, [kept] * len(probes))
+            for probe, (first, check) in zip(probes, found, strict=True):
+                samples[probe.name], sums[probe.name] = first, check
     np.savez_compressed(folder / "probe_samples.npz", **samples)
     np.savez_compressed(folder / "probe_sums.npz", **sums)
     print(f"{len(sums)} probes of {BATCH * BATCHES:,} warps each")
