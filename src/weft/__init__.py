@@ -4,6 +4,7 @@ from weft.errors import (
     ArgumentError,
     AssertFailed,
     CacheError,
+    CheckFailed,
     CompileError,
     Deadlock,
     DeviceError,
@@ -19,6 +20,7 @@ from weft.errors import (
 )
 from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx
+from weft.measure import Case, Op, check
 
 __version__ = "0.1.0"
 
@@ -26,6 +28,8 @@ __all__ = [
     "ArgumentError",
     "AssertFailed",
     "CacheError",
+    "Case",
+    "CheckFailed",
     "CompileError",
     "Deadlock",
     "DeviceError",
@@ -37,11 +41,13 @@ __all__ = [
     "MisalignedAddress",
     "MissingDependency",
     "Module",
+    "Op",
     "PtxError",
     "TimeLimit",
     "Trapped",
     "UnsupportedInstruction",
     "cdiv",
+    "check",
     "cuda",
     "kernel",
     "load_ptx",

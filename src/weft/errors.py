@@ -13,6 +13,7 @@
     │   ├── Trapped
     │   ├── Deadlock
     │   └── TimeLimit
+    ├── CheckFailed             a kernel is not right
     ├── MissingDependency       an optional package or library is not there
     └── CacheError
 
@@ -102,6 +103,22 @@ class Deadlock(DeviceError):
 
 class TimeLimit(DeviceError):
     """The launch ran past the time limit it was given."""
+
+
+class CheckFailed(Error):
+    """A kernel that is not right: the worst element, who wrote it, and why, where it is known."""
+
+    trial: str = ""
+    seed: int = 0
+    index: tuple[int, ...] = ()
+    value: float = 0.0
+    expected: float = 0.0
+    ulps: float = 0.0
+    wrong_count: int = 0
+    map: str = ""
+    writer: str = ""
+    cause: str = ""
+    evidence: str = ""
 
 
 class MissingDependency(Error):

@@ -1,0 +1,142 @@
+"""Arrays with guards around them, in the library that the kernel is called with.
+
+A guard is a strip of memory before and after an array, filled with a pattern that must survive.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.errors import MissingDependency
+from weft.measure.dtypes import Array, DType
+
+GUARD = 1024
+"""Bytes of a guard: further than a block of threads overshoots by one float each."""
+
+PATTERN = 0xA5
+
+
+@dataclass(frozen=True)
+class Library:
+    """What is needed of an array library.
+
+    empty  bytes on the device, as a one-dimensional uint8 array
+    bring  such an array to NumPy, in the order of the current stream
+    view   (bytes, type, shape) -> the array that a kernel is given
+    put    (bytes, NumPy bytes): overwrites
+    wait   for everything the device was asked to do, on all streams
+    """
+
+    name: str
+    empty: Callable[[int], Any]
+    bring: Callable[[Any], Array]
+    view: Callable[[Any, DType, tuple[int, ...]], Any]
+    put: Callable[[Any, Array], None]
+    wait: Callable[[], None]
+
+
+class Guarded:
+    """One array between two guards."""
+
+    def __init__(self, library: Library, dtype: DType, shape: tuple[int, ...]) -> None:
+        self.library, self.dtype, self.shape = library, dtype, shape
+        self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.numpy.itemsize
+        self._whole = library.empty(self.nbytes + 2 * GUARD)
+        library.put(self._whole, np.full(self.nbytes + 2 * GUARD, PATTERN, np.uint8))
+        self._inner = self._whole[GUARD : GUARD + self.nbytes]
+        self.array = library.view(self._inner, dtype, shape)
+
+    def write(self, stored: Array) -> None:
+        self.library.put(self._inner, np.ascontiguousarray(stored).reshape(-1).view(np.uint8))
+
+    def read(self) -> Array:
+        """The array's own bits."""
+        return self.library.bring(self._inner).view(self.dtype.numpy).reshape(self.shape)
+
+    def damage(self) -> int | None:
+        """Which byte outside of the array was overwritten, counted from its start, if any."""
+        whole = self.library.bring(self._whole)
+        for start, part in ((-GUARD, whole[:GUARD]), (self.nbytes, whole[GUARD + self.nbytes :])):
+            wrong = np.flatnonzero(part != PATTERN)
+            if len(wrong):
+                return start + int(wrong[0])
+        return None
+
+
+# ---- libraries -------------------------------------------------------------------------------
+def _aligned(nbytes: int) -> Array:
+    raw = np.empty(nbytes + 256, np.uint8)
+    start = -raw.ctypes.data % 256
+    return raw[start : start + nbytes]
+
+
+def _numpy_put(there: Array, data: Array) -> None:
+    there[...] = data
+
+
+NUMPY = Library(
+    "NumPy",
+    empty=_aligned,
+    bring=lambda a: a.copy(),
+    view=lambda a, dtype, shape: a.view(dtype.numpy).reshape(shape),
+    put=_numpy_put,
+    wait=lambda: None,
+)
+
+
+def torch(device: str) -> Library:
+    """PyTorch's tensors on a device; torch must have been imported by the caller's own code."""
+    t = sys.modules.get("torch")
+    if t is None:
+        raise MissingDependency("PyTorch is not imported", next="import torch before the check")
+    cuda = device.startswith("cuda")
+
+    def view(a: Any, dtype: DType, shape: tuple[int, ...]) -> Any:
+        return a.view(getattr(t, dtype.torch)).view(shape)
+
+    return Library(
+        f"PyTorch on {device}",
+        empty=lambda n: t.empty(n, dtype=t.uint8, device=device),
+        bring=lambda a: a.cpu().numpy().copy(),
+        view=view,
+        put=lambda there, data: there.copy_(t.from_numpy(np.array(data))),
+        wait=t.cuda.synchronize if cuda else lambda: None,
+    )
+
+
+def cupy() -> Library:
+    """CuPy's arrays on its current device."""
+    c = sys.modules["cupy"]
+    return Library(
+        "CuPy",
+        empty=lambda n: c.empty(n, dtype=c.uint8),
+        bring=lambda a: c.asnumpy(a),
+        view=lambda a, dtype, shape: a.view(dtype.numpy).reshape(shape),
+        put=lambda there, data: there.set(np.ascontiguousarray(data)),
+        wait=lambda: c.cuda.Device().synchronize(),
+    )
+
+
+def library_of(array: Any) -> Library:
+    """The library an array belongs to."""
+    root = type(array).__module__.split(".")[0]
+    if root == "torch":
+        return torch(str(array.device))
+    return cupy() if root == "cupy" else NUMPY
+
+
+def bits(array: Any) -> Array:
+    """A copy of an array's own bits in NumPy, whatever library it is of."""
+    library = library_of(array)
+    if library is NUMPY:
+        return np.array(array)
+    plain = array.detach() if hasattr(array, "detach") else array
+    if str(plain.dtype) == "torch.bfloat16":
+        t = sys.modules["torch"]
+        return np.asarray(plain.contiguous().view(t.int16).cpu().numpy()).view(np.uint16).copy()
+    return np.array(library.bring(plain))

@@ -1,0 +1,117 @@
+"""`weft.check`: right or wrong, where, by how much, and why; see docs/check.md.
+
+weft.check(softmax[rows, 256], x, y, n, out=y, reference=lambda x: ...)   # a launch
+weft.check(my_function, x, reference=lambda x: ...)                       # a callable
+weft.check(op, solution)                                                  # all cases of an Op
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, CheckFailed
+from weft.kernels import Launch
+from weft.measure import data, subjects
+from weft.measure.judge import Verdict, judge, repeat
+from weft.measure.op import Op
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found right. `worst` is in units of what is allowed: below 1."""
+
+    name: str
+    device: str
+    seed: int
+    trials: tuple[Verdict, ...]
+
+    @property
+    def worst(self) -> float:
+        return max((t.worst for t in self.trials), default=0.0)
+
+    @property
+    def deterministic(self) -> bool:
+        return all(t.deterministic for t in self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "worst": self.worst, "deterministic": self.deterministic}
+
+    def __str__(self) -> str:
+        runs = "the same bits in both runs" if self.deterministic else "NOT deterministic"
+        return (
+            f"{self.name}: right on {len(self.trials)} trials, {self.device}; worst error"
+            f" {self.worst:.2g} of what is allowed; {runs}; seed {self.seed}"
+        )
+
+
+def check(
+    subject: Op | Launch | Callable[..., Any],
+    *args: Any,
+    out: Any = None,
+    reference: Callable[..., Any] | None = None,
+    reduce: int | None = None,
+    accumulate: str | None = None,
+    specials: Sequence[str] | None = None,
+    seed: int | None = None,
+    device: str = "sim",
+    progress: Callable[[str], None] = lambda trial: None,
+) -> Report:
+    """Judges a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
+
+    out         the arguments that are filled (the arrays themselves, or their names)
+    reference   gives the right answer from float64 inputs
+    reduce      how many terms a result sums; by default the longest side of an input
+    specials    which special fillings to try; by default all of `weft.measure.data.SPECIALS`
+    seed        repeats an earlier run; also WEFT_SEED
+    """
+    used = _seed(seed)
+    rng = np.random.default_rng(used)
+    fillings = _fillings(specials)
+    if isinstance(subject, Op):
+        name, trials = subjects.of_op(subject, args, device, fillings, rng)
+    else:
+        how = subjects.How(out, reference, reduce, accumulate)
+        name, trials = subjects.of_call(subject, args, how, fillings, rng)
+    verdicts = []
+    for stand, inputs, label, last in trials:
+        progress(label)
+        try:
+            verdicts.append(judge(stand, inputs, label, rng))
+            if last:
+                repeat(stand, inputs, label, rng)
+        except CheckFailed as error:
+            error.seed = used
+            error.add_note(f"repeat it with seed={used}, or WEFT_SEED={used}")
+            raise
+    sighted = [v for v in verdicts if "random" in v.trial and not v.blind]
+    if any("random" in v.trial for v in verdicts) and not sighted:
+        raise CheckFailed(
+            f"{name}: an output of zeros would pass every trial",
+            got="results smaller than the error that is allowed",
+            next="check it on inputs whose results are not all zero",
+        )
+    return Report(name, stand.library.name, used, tuple(verdicts))
+
+
+def _seed(given: int | None) -> int:
+    if given is not None:
+        return given
+    text = os.environ.get("WEFT_SEED", "")
+    return int(text) if text.isdigit() else secrets.randbits(31)
+
+
+def _fillings(wanted: Sequence[str] | None) -> Mapping[str, data.Filling]:
+    if wanted is None:
+        return data.SPECIALS
+    for name in wanted:
+        if name not in data.SPECIALS:
+            raise ArgumentError(
+                "no such special filling", got=repr(name), allowed=", ".join(data.SPECIALS)
+            )
+    return {name: data.SPECIALS[name] for name in wanted}

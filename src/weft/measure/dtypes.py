@@ -1,0 +1,89 @@
+"""Element types as judges need them: how they are stored, how they round, how far they reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type.
+
+    storage   NumPy's type that holds its bits (bfloat16 has none of its own: uint16)
+    roundoff  half the distance from 1 to the next value; 0 for integers, which are exact
+    largest   the largest finite value
+    normal    the smallest normal value: kernels may flush what is below to zero
+    """
+
+    name: str
+    storage: str
+    torch: str
+    roundoff: float = 0.0
+    largest: float = 0.0
+    normal: float = 0.0
+
+    @property
+    def floating(self) -> bool:
+        return self.roundoff > 0
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return np.dtype(self.storage)
+
+    def encode(self, values: Array) -> Array:
+        """Numbers as this type stores them, rounded to nearest even."""
+        if self.name != "bf16":
+            with np.errstate(all="ignore"):
+                return np.asarray(values).astype(self.numpy)
+        wide = np.ascontiguousarray(values, np.float32).view(np.uint32)
+        nan = np.isnan(np.asarray(values, np.float32))
+        rounded = (wide + np.uint32(0x7FFF) + ((wide >> 16) & 1)) >> 16
+        return np.where(nan, np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+    def decode(self, stored: Array) -> Array:
+        """What is stored as numbers: float64 for floating types, else unchanged."""
+        if self.name == "bf16":
+            wide = stored.astype(np.uint32) << 16
+            return wide.view(np.float32).astype(np.float64)
+        return stored.astype(np.float64) if self.floating else stored
+
+    def ulps(self, got: float, expected: float) -> float:
+        """The distance of two numbers in units of this type's last place at the expected one."""
+        if not (np.isfinite(got) and np.isfinite(expected)):
+            return float("inf")
+        size = max(abs(expected), self.normal)
+        unit = 2.0 ** np.floor(np.log2(size)) * 2 * self.roundoff
+        return float(abs(got - expected) / unit)
+
+
+_TYPES = (
+    DType("f64", "float64", "float64", 2.0**-53, float(np.finfo(np.float64).max), 2.0**-1022),
+    DType("f32", "float32", "float32", 2.0**-24, float(np.finfo(np.float32).max), 2.0**-126),
+    DType("f16", "float16", "float16", 2.0**-11, 65504.0, 2.0**-14),
+    DType("bf16", "uint16", "bfloat16", 2.0**-8, (2 - 2.0**-7) * 2.0**127, 2.0**-126),
+    *(DType(f"{k[0]}{n}", f"{k}{n}", f"{k}{n}") for k in ("int", "uint") for n in (8, 16, 32, 64)),
+    DType("bool", "bool", "bool"),
+)
+_BY_NAME = {t.name: t for t in _TYPES}
+_SPELLINGS = (
+    {t.torch: t for t in _TYPES}
+    | {"half": _BY_NAME["f16"], "float": _BY_NAME["f32"], "double": _BY_NAME["f64"]}
+    | _BY_NAME
+)
+
+
+def find(name: str) -> DType:
+    """An element type by any of its names: f32, float32, float."""
+    key = name.removeprefix("torch.")
+    if key in _SPELLINGS:
+        return _SPELLINGS[key]
+    raise ArgumentError(
+        f"no element type '{name}'", got=name, allowed=", ".join(t.name for t in _TYPES)
+    )

@@ -1,0 +1,182 @@
+"""An operation, said once: its arrays, what it must compute, the sizes it is judged on.
+
+op = weft.Op("matmul", "A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
+             reference=lambda A, B: A @ B,
+             cases=[weft.Case(M=64, N=64, K=64), weft.Case(M=127, N=129, K=65, why="ragged")])
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError
+from weft.measure import dtypes
+from weft.measure.dtypes import Array, DType
+
+_SLOT = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\]\s*,?")
+
+
+class Case:
+    """Sizes to judge an operation on, and why these."""
+
+    def __init__(self, *, why: str = "", **sizes: int) -> None:
+        self.why, self.sizes = why, sizes
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={n}" for name, n in self.sizes.items())
+        return f"{sizes} ({self.why})" if self.why else sizes
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An array of an operation: `A:f32[M,K]`; sizes are expressions of the cases' names."""
+
+    name: str
+    dtype: DType
+    sizes: tuple[str, ...]
+
+    def shape(self, case: Case) -> tuple[int, ...]:
+        return tuple(int(evaluate(text, case.sizes)) for text in self.sizes)
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operation; `check`, `bench` and `climb` read all they need from here.
+
+    reference  called with float64 inputs (integers stay), gives the output or a tuple of them
+    reduce     how many terms a result sums, e.g. "K"; by default all sizes that no output has
+    fill       name of an input -> function of (random generator, shape), for data that
+               cannot be anything, such as indices
+    accumulate the type that sums may be rounded to on the way; by default f32, f64 for f64
+    """
+
+    name: str
+    signature: str
+    reference: Callable[..., Any]
+    cases: Sequence[Case]
+    bench: Sequence[Case] = ()
+    flops: str = ""
+    bytes: str = ""
+    peers: Sequence[str] = ()
+    reduce: str = ""
+    accumulate: str = ""
+    fill: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = field(
+        default_factory=dict
+    )
+    solutions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _ = self.inputs, self.outputs
+        for case in (*self.cases, *self.bench):
+            for slot in (*self.inputs, *self.outputs):
+                slot.shape(case)
+
+    @property
+    def inputs(self) -> tuple[Slot, ...]:
+        return _slots(self.signature, 0)
+
+    @property
+    def outputs(self) -> tuple[Slot, ...]:
+        return _slots(self.signature, 1)
+
+    def solution(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: a function that computes this operation, for `weft check FILE` to find."""
+        self.solutions[run.__name__] = run
+        return run
+
+    def terms(self, case: Case) -> int:
+        """How many terms a result sums."""
+        if self.reduce:
+            return max(1, int(evaluate(self.reduce, case.sizes)))
+        kept = {name for slot in self.outputs for name in names("*".join(slot.sizes) or "1")}
+        given = {name for slot in self.inputs for name in names("*".join(slot.sizes) or "1")}
+        return max(1, int(np.prod([case.sizes[name] for name in given - kept], dtype=np.int64)))
+
+
+def _slots(signature: str, side: int) -> tuple[Slot, ...]:
+    halves = signature.split("->")
+    if len(halves) != 2:
+        raise _unreadable(signature, signature)
+    text, at, out = halves[side], 0, []
+    while at < len(text.rstrip()):
+        found = _SLOT.match(text, at)
+        if found is None:
+            raise _unreadable(signature, text[at:].strip())
+        sizes = tuple(part.strip() for part in found[3].split(",") if part.strip())
+        out.append(Slot(found[1], dtypes.find(found[2]), sizes))
+        at = found.end()
+    return tuple(out)
+
+
+def _unreadable(signature: str, part: str) -> ArgumentError:
+    return ArgumentError(
+        "an operation's signature cannot be read",
+        where=repr(signature),
+        got=repr(part),
+        allowed="inputs -> outputs, each name:type[sizes]: A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
+    )
+
+
+# ---- sizes -----------------------------------------------------------------------------------
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+def names(expression: str) -> list[str]:
+    """The sizes that an expression speaks of."""
+    return [n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)]
+
+
+def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
+    """The value of an arithmetic expression of sizes, e.g. "2*M*N*K"."""
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return number
+            case ast.Name(id=name) if name in sizes:
+                return sizes[name]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                return _ARITHMETIC[type(op)](value(left), value(right))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+        raise ArgumentError(
+            f"'{expression}' cannot be computed from the sizes",
+            got=ast.unparse(node),
+            allowed=f"numbers, + - * / // % **, and {', '.join(sizes) or 'no size is given'}",
+        )
+
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except SyntaxError as error:
+        raise ArgumentError(f"'{expression}' is no expression", got=str(error)) from error
+    return float(value(tree.body)) if "/" in expression else value(tree.body)
+
+
+def bind(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> list[Any]:
+    """The arguments of a function: by its parameters' names where they are known, else in order."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # built in: no signature
+        return [given[name] for name in order]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return [given[name] for name in order]
+    wanted = [p for p in parameters if p.default is p.empty or p.name in given]
+    if all(p.name in given for p in wanted):
+        return [given[p.name] for p in wanted]
+    return [given[name] for name in order[: len(wanted)]]

@@ -1,0 +1,232 @@
+"""What a check is asked to judge, as subjects with their trials: a solution of an operation, or a
+launch or a callable with its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.device import arrays as device_arrays
+from weft.errors import ArgumentError
+from weft.kernels import Launch
+from weft.measure import buffers, data, dtypes
+from weft.measure.buffers import Library
+from weft.measure.dtypes import Array, DType
+from weft.measure.judge import Place, Stand, Subject
+from weft.measure.op import Case, Op, bind
+
+FRESH = 2
+"""Trials with new random numbers for each case."""
+
+Trials = Iterator[tuple[Stand, Mapping[str, Array], str, bool]]
+"""Where, with which inputs, what it is called, and whether to repeat it as a timing would."""
+
+
+@dataclass(frozen=True)
+class How:
+    """What a caller says about a launch or a callable; see `weft.check`."""
+
+    out: Any
+    reference: Callable[..., Any] | None
+    reduce: int | None
+    accumulate: str | None
+
+
+# ---- a solution of an operation --------------------------------------------------------------
+def of_op(
+    op: Op,
+    args: Sequence[Any],
+    device: str,
+    fillings: Mapping[str, data.Filling],
+    rng: np.random.Generator,
+) -> tuple[str, Trials]:
+    if len(args) != 1 or not callable(args[0]):
+        raise ArgumentError(
+            "check(op, solution) takes one callable", got=", ".join(map(repr, args)) or "nothing"
+        )
+    solution = args[0]
+    name = f"{op.name}/{getattr(solution, '__name__', 'solution')}"
+
+    def trials() -> Trials:
+        for number, case in enumerate(op.cases):
+            stand = Stand(_op_subject(op, solution, case, name), library_for(device))
+            kinds = {f"random {i}": data.random for i in range(FRESH)}
+            if number == 0:
+                kinds |= fillings
+            for i, (label, filling) in enumerate(kinds.items()):
+                inputs = {
+                    slot.name: np.asarray(op.fill[slot.name](rng, slot.shape(case)))
+                    if slot.name in op.fill
+                    else filling(rng, slot.shape(case), slot.dtype)
+                    for slot in op.inputs
+                }
+                yield stand, inputs, f"{case}, {label}", i == FRESH - 1
+
+    return name, trials()
+
+
+def library_for(device: str) -> Library:
+    """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU."""
+    if device.startswith("sim"):
+        return buffers.NUMPY
+    if "torch" not in sys.modules and "cupy" in sys.modules:
+        return buffers.cupy()
+    return buffers.torch(device.replace("gpu", "cuda"))
+
+
+def _op_subject(op: Op, solution: Callable[..., Any], case: Case, name: str) -> Subject:
+    order = [s.name for s in (*op.inputs, *op.outputs)] + list(case.sizes)
+    places = [Place(s.name, s.dtype, s.shape(case)) for s in op.inputs]
+    results = [Place(s.name, s.dtype, s.shape(case)) for s in op.outputs]
+
+    def call(given: Mapping[str, Any]) -> Any:
+        return solution(*bind(solution, {**given, **case.sizes}, order))
+
+    def reference(inputs: Mapping[str, Array]) -> Sequence[Array]:
+        known = {**inputs, **case.sizes}
+        return _tuple(op.reference(*bind(op.reference, known, [s.name for s in op.inputs])))
+
+    accumulate = dtypes.find(op.accumulate) if op.accumulate else None
+    return Subject(name, places, results, call, reference, op.terms(case), accumulate)
+
+
+def _tuple(result: Any) -> Sequence[Array]:
+    return result if isinstance(result, tuple | list) else (result,)
+
+
+# ---- a launch or a callable with its arguments -----------------------------------------------
+def of_call(
+    subject: Launch | Callable[..., Any],
+    args: Sequence[Any],
+    how: How,
+    fillings: Mapping[str, data.Filling],
+    rng: np.random.Generator,
+) -> tuple[str, Trials]:
+    reference = how.reference
+    if reference is None:
+        raise ArgumentError("a check needs a reference", next="reference=lambda x: ...")
+    names = _names(subject, args)
+    given = dict(zip(names, args, strict=True))
+    held = {n: a for n, a in given.items() if device_arrays.is_array(a)}
+    filled = _outputs(how.out, held)
+    if isinstance(subject, Launch) and not filled:
+        raise ArgumentError(
+            "a kernel returns nothing: say which argument it fills",
+            allowed=", ".join(held),
+            next="out=y",
+        )
+    library = buffers.library_of(next(iter(held.values()))) if held else buffers.NUMPY
+    wanted = [n for n in names if n not in filled]
+    started = {n: buffers.bits(a) for n, a in held.items()}
+    asked = _asked(reference, names)
+    data_of = [n for n in held if n not in filled or n in asked]
+    places = {n: Place(n, _dtype(a), started[n].shape) for n, a in held.items()}
+
+    def call(arrays: Mapping[str, Any]) -> Any:
+        return subject(*[arrays.get(n, given[n]) for n in names])
+
+    def right(inputs: Mapping[str, Array]) -> Sequence[Array]:
+        known = {**given, **{n: _native(a, library) for n, a in inputs.items()}}
+        order = [n for n in names if n in asked] or wanted
+        return [_plain(r) for r in _tuple(reference(*bind(reference, known, order)))]
+
+    longest = max((max(started[n].shape, default=1) for n in data_of), default=1)
+    name = subject.kernel.name if isinstance(subject, Launch) else _called(subject)
+    block = int(np.prod(subject.shape.block)) if isinstance(subject, Launch) else None
+    whole = Subject(
+        name,
+        [places[n] for n in data_of],
+        [places[n] for n in filled],
+        call,
+        right,
+        how.reduce or longest,
+        dtypes.find(how.accumulate) if how.accumulate else None,
+        block,
+    )
+
+    def trials() -> Trials:
+        stand = Stand(whole, library)
+        yield stand, {n: started[n] for n in data_of}, "the inputs given", False
+        kinds = {f"random {i}": data.random for i in range(FRESH)} | dict(fillings)
+        for i, (label, filling) in enumerate(kinds.items()):
+            inputs = {
+                n: filling(rng, places[n].shape, places[n].dtype)
+                if places[n].dtype.floating
+                else started[n]
+                for n in data_of
+            }
+            yield stand, inputs, label, i == FRESH - 1
+
+    return name, trials()
+
+
+def _names(subject: Launch | Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """What the arguments are called: as the kernel's or the function's parameters are."""
+    if isinstance(subject, Launch):
+        names = subject.kernel.packer.names
+        if len(names) != len(args):
+            raise ArgumentError(
+                f"{subject.kernel.name} takes {len(names)} arguments",
+                got=str(len(args)),
+                allowed=subject.kernel.packer.signature(),
+            )
+        return list(names)
+    try:
+        bound = inspect.signature(subject).bind(*args)
+    except (TypeError, ValueError):
+        return [f"argument {i}" for i in range(len(args))]
+    names = list(bound.arguments)
+    flat = [n for n in names if not isinstance(bound.arguments[n], tuple)]
+    return names if len(flat) == len(args) else [f"argument {i}" for i in range(len(args))]
+
+
+def _called(subject: Callable[..., Any]) -> str:
+    name = getattr(subject, "__name__", type(subject).__name__)
+    return "the callable" if name == "<lambda>" else name
+
+
+def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
+    """The names of the arrays that are filled."""
+    items = [] if out is None else out if isinstance(out, list | tuple) else [out]
+    found = []
+    for item in items:
+        name = item if isinstance(item, str) else next((n for n in held if held[n] is item), None)
+        if name is None or name not in held:
+            raise ArgumentError(
+                "out= names no array among the arguments",
+                got=repr(item) if isinstance(item, str) else type(item).__name__,
+                allowed=", ".join(held),
+            )
+        found.append(name)
+    return found
+
+
+def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
+    """The arguments that a reference asks for by name; none where it takes them in order."""
+    try:
+        wanted = list(inspect.signature(reference).parameters)
+    except (TypeError, ValueError):
+        return []
+    return [n for n in names if n in wanted] if set(wanted) <= set(names) else []
+
+
+def _dtype(array: Any) -> DType:
+    known = getattr(array, "dtype", None)
+    return dtypes.find(str(np.asarray(array).dtype if known is None else known))
+
+
+def _native(values: Array, library: Library) -> Any:
+    """float64 inputs as the caller's library has them, on the CPU."""
+    if not library.name.startswith("PyTorch"):
+        return values
+    return sys.modules["torch"].from_numpy(np.array(values))
+
+
+def _plain(result: Any) -> Array:
+    """A reference's answer in NumPy."""
+    return np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)

@@ -1,0 +1,85 @@
+"""The judge on kernels: a configured launch with its arguments, and callables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+SOURCE = r"""
+__global__ void axpy(float a, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+__global__ void no_tail(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n / 128 * 128) y[i] = 2 * x[i];
+}
+__global__ void rowsum(const float* x, float* y, int n) {
+    __shared__ float part[128];
+    float sum = 0;
+    for (int i = threadIdx.x; i < n; i += 128) sum += x[blockIdx.x * n + i];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        sum = 0;
+        for (int i = 0; i < 128; ++i) sum += part[i];
+        y[blockIdx.x] = sum;
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> weft.Module:
+    return weft.cuda(SOURCE)
+
+
+def test_a_launch_is_right(module: weft.Module) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 1000)).astype(np.float32)
+    y = np.zeros(5, np.float32)
+    report = weft.check(module.rowsum[5, 128], x, y, 1000, out=y, reference=lambda x: x.sum(axis=1))
+    assert report.worst < 0.5 and report.deterministic and len(report.trials) == 9
+    assert not y.any(), "the caller's own arrays are left alone"
+
+
+def test_an_output_that_is_read_starts_with_its_data(module: weft.Module) -> None:
+    x, y = np.ones(300, np.float32), np.ones(300, np.float32)
+    launch = module.axpy[3, 128]
+    weft.check(launch, 2.0, x, y, 300, out="y", reference=lambda a, x, y: a * x + y)
+    with pytest.raises(weft.CheckFailed):
+        weft.check(launch, 2.0, x, y, 300, out="y", reference=lambda a, x, y: a * x - y)
+
+
+def test_the_tail_is_named(module: weft.Module) -> None:
+    x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(module.no_tail[8, 128], x, y, 1000, out=y, reference=lambda x: 2 * x)
+    assert raised.value.cause == "tail block"
+    assert "elements 896 to 999 are unwritten" in raised.value.evidence
+
+
+def test_a_callable_that_returns(module: weft.Module) -> None:
+    x = np.ones(100, np.float32)
+    weft.check(lambda x: x * 2, x, reference=lambda x: x * 2)
+    with pytest.raises(weft.CheckFailed, match="result"):
+        weft.check(lambda x: x * 3, x, reference=lambda x: x * 2)
+
+
+def test_torch_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(8, 100)
+    weft.check(lambda x: torch.softmax(x, -1), x, reference=lambda x: torch.softmax(x, -1))
+    half = torch.randn(8, 100, dtype=torch.bfloat16)
+    weft.check(lambda x: x * 2, half, reference=lambda x: x * 2)
+
+
+@pytest.mark.parametrize(
+    ("out", "says"),
+    [(None, "say which argument it fills"), ("z", "names no array"), ([1], "names no array")],
+)
+def test_bad_outputs(module: weft.Module, out: object, says: str) -> None:
+    x, y = np.ones(128, np.float32), np.zeros(128, np.float32)
+    with pytest.raises(weft.ArgumentError, match=says):
+        weft.check(module.no_tail[1, 128], x, y, 128, out=out, reference=lambda x: x)
