@@ -58,6 +58,28 @@ def test_the_tail_is_named(module: weft.Module) -> None:
         weft.check(module.no_tail[8, 128], x, y, 1000, out=y, reference=lambda x: 2 * x)
     assert raised.value.cause == "tail block"
     assert "elements 896 to 999 are unwritten" in raised.value.evidence
+    assert raised.value.writer == "no thread"
+
+
+def test_who_wrote_it_is_named(module: weft.Module) -> None:
+    x, y = np.ones((4, 100), np.float32), np.zeros(4, np.float32)
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(
+            module.rowsum[4, 128], x, y, 100, out=y,
+            reference=lambda x: x.sum(axis=1) * [1, 1, 2, 1],
+        )  # fmt: skip
+    assert raised.value.index == (2,)
+    assert raised.value.writer.startswith("kernel.cu:19  `y[blockIdx.x] = sum;`")
+    assert raised.value.writer.endswith("block (2, 0, 0), thread (0, 0, 0)")
+
+
+def test_overlapping_writes_are_named() -> None:
+    one = weft.cuda("__global__ void one(float* y) { y[0] = threadIdx.x; }").one
+    y = np.zeros(1, np.float32)
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(one[1, 40], y, out=y, reference=lambda: np.full(1, 7.0))
+    assert raised.value.cause == "overlapping writes"
+    assert "40 threads wrote element (0,)" in raised.value.evidence
 
 
 def test_a_callable_that_returns(module: weft.Module) -> None:

@@ -78,7 +78,7 @@ def _tail_start(f: Facts) -> int | None:
     first = int(np.argmax(flat))
     block = f.block or 0
     n = flat.size
-    if block and n % block and first >= n - n % block:
+    if block and n > block and n % block and first >= n - n % block:
         return first
     return None
 

@@ -42,7 +42,7 @@ class DType:
         if self.name != "bf16":
             with np.errstate(all="ignore"):
                 return np.asarray(values).astype(self.numpy)
-        wide = np.ascontiguousarray(values, np.float32).view(np.uint32)
+        wide = np.array(values, np.float32, order="C").view(np.uint32)
         nan = np.isnan(np.asarray(values, np.float32))
         rounded = (wide + np.uint32(0x7FFF) + ((wide >> 16) & 1)) >> 16
         return np.where(nan, np.uint32(0x7FC0), rounded).astype(np.uint16)

@@ -14,7 +14,7 @@ import numpy as np
 from weft.device import arrays as device_arrays
 from weft.errors import ArgumentError
 from weft.kernels import Launch
-from weft.measure import buffers, data, dtypes
+from weft.measure import buffers, data, dtypes, tracing
 from weft.measure.buffers import Library
 from weft.measure.dtypes import Array, DType
 from weft.measure.judge import Place, Stand, Subject
@@ -147,6 +147,7 @@ def of_call(
         how.reduce or longest,
         dtypes.find(how.accumulate) if how.accumulate else None,
         block,
+        tracing.writer(subject, names, given) if isinstance(subject, Launch) else None,
     )
 
     def trials() -> Trials:

@@ -59,6 +59,18 @@ def explain(
     )
 
 
+def line_of(ins: Instruction | None) -> str:
+    """file:line of the user's, its text, the library's line in it, and the calls around it."""
+    if ins is None:
+        return "unknown line"
+    if ins.loc is None:
+        return f"PTX line {ins.ptx_line}: {ins.text}"
+    own = ins.loc.own
+    quoted = f"  `{own.quote}`" if own.quote else ""
+    library = "" if own is ins.loc else f", in {ins.loc}"
+    return f"{own}{quoted}{library}{own.calls}"
+
+
 class _Story:
     """What is known about a failed launch."""
 
@@ -85,17 +97,6 @@ class _Story:
             if not isinstance(ins, Label) and ins.index == site:
                 return ins
         return None
-
-    def line(self, ins: Instruction | None) -> str:
-        """file:line of the user's, its text, the library's line in it, and the calls around it."""
-        if ins is None:
-            return "unknown line"
-        if ins.loc is None:
-            return f"PTX line {ins.ptx_line}: {ins.text}"
-        own = ins.loc.own
-        quoted = f"  `{own.quote}`" if own.quote else ""
-        library = "" if own is ins.loc else f", in {ins.loc}"
-        return f"{own}{quoted}{library}{own.calls}"
 
     def block(self, worker: int, slot: int) -> tuple[int, int, int]:
         words = self.arena.slot(worker, slot)
@@ -136,14 +137,14 @@ class _Story:
         elif code == Fault.TRAP:
             error = Trapped(
                 f"{self.name} executed a trap",
-                where=self.line(ins),
+                where=line_of(ins),
                 got=f"block {block}, thread {thread}",
                 next="look for __trap(), a library's failed check, or code that cannot be reached",
             )
         else:
-            error = DeviceError(f"{self.name} failed (code {code})", where=self.line(ins))
+            error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):
-            error.kernel, error.line = self.name, self.line(ins)
+            error.kernel, error.line = self.name, line_of(ins)
             error.block, error.thread = block, thread
         return error
 
@@ -166,7 +167,7 @@ class _Story:
         what = "misaligned" if code == Fault.MISALIGNED else "out-of-bounds"
         error = kind(
             f"{what} {verb} of {nbytes} bytes in {self.name}, {_SPACES[space]} memory",
-            where=self.line(ins),
+            where=line_of(ins),
             got=f"address {address:#x}, block {block}, thread {thread}",
             allowed=f"a multiple of {nbytes}" if code == Fault.MISALIGNED else place,
             next=(
@@ -218,7 +219,7 @@ class _Story:
                     continue
                 how = "waits at a barrier" if f["status"] == Status.WAITING else "spins"
                 rows.append(
-                    f"block {block} warp {warp} {how}: {self.line(self.instruction(f['site']))}"
+                    f"block {block} warp {warp} {how}: {line_of(self.instruction(f['site']))}"
                 )
         shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
         why = {
