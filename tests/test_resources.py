@@ -138,12 +138,11 @@ def test_resources_of_an_instance() -> None:
 
 
 def test_launches_are_held_to_known_registers() -> None:
-    wide = weft.cuda(SOURCE).wide
-    wide[1, 1024]  # nobody has asked yet
+    wide, x = weft.cuda(SOURCE).wide, np.zeros(128 * 1024, np.float32)
+    wide[1, 1024](x)  # nobody has asked yet
     assert wide.resources.registers > 64
     with pytest.raises(weft.LaunchError, match="needs more registers than a block may have"):
-        wide[1, 1024]
-    x = np.zeros(128 * 32, np.float32)
+        wide[1, 1024](x)
     wide[1, 32](x)
 
 

@@ -19,7 +19,7 @@ from weft.errors import (
     UnsupportedInstruction,
 )
 from weft.frontends import kernel
-from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx
+from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
 from weft.measure import Case, Op, check
 
 __version__ = "0.1.0"
@@ -51,4 +51,5 @@ __all__ = [
     "cuda",
     "kernel",
     "load_ptx",
+    "synchronize",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,19 @@ _BUILTIN = frozenset(np.dtype(c).name for c in "?bBhHiIlLqQefdFD")
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
+class Place(NamedTuple):
+    """The GPU that the arrays of a launch are on, and what tells the stream to use."""
+
+    device: int
+    library: str
+    stream: int | None
+
+
+Packed = tuple[bytes, list[Allocation], object, Place | None]
+"""Parameter block, memory the kernel may touch, what must stay alive, and the real GPU that the
+arrays are on: None for the host."""
+
+
 class Packer:
     """Checks and packs the arguments of one kernel."""
 
@@ -47,11 +60,11 @@ class Packer:
         self._kinds = [None if not t or t.pointer else _KINDS.get(t.format) for t in self.types]
         self._plain = self._whole_block()
 
-    def pack(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object]:
-        """(parameter block, memory the kernel may touch, what must stay alive)."""
+    def pack(self, args: Sequence[Any]) -> Packed:
+        """The arguments as the kernel takes them."""
         return self._pack_plain(args) or self._pack_any(args)
 
-    def _pack_plain(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object] | None:
+    def _pack_plain(self, args: Sequence[Any]) -> Packed | None:
         """What most launches are given, in a hurry: NumPy arrays like earlier ones, int, float.
 
         None for anything else, and for all that is wrong.
@@ -75,7 +88,7 @@ class Packer:
             values.append(address)
             memory.append(Allocation(address, value.nbytes, True, name))
         try:
-            return self._plain.pack(*values), memory, args
+            return self._plain.pack(*values), memory, args, None
         except (struct.error, OverflowError):
             return None
 
@@ -90,7 +103,7 @@ class Packer:
             end = param.offset + param.size
         return struct.Struct(f"{form}{self.size - end}x")
 
-    def _pack_any(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object]:
+    def _pack_any(self, args: Sequence[Any]) -> Packed:
         if len(args) != len(self.params):
             raise ArgumentError(
                 f"{self.kernel} takes {len(self.params)} arguments",
@@ -100,18 +113,35 @@ class Packer:
         block = bytearray(self.size)
         memory: list[Allocation] = []
         keep: list[object] = []
+        found: dict[int, arrays.Memory] = {}
         for i, (value, param) in enumerate(zip(args, self.params, strict=True)):
             if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.names:
                 value = value[()]
             if arrays.is_array(value) and not isinstance(value, np.generic):
-                found = self._array(i, value)
-                struct.pack_into("<Q", block, param.offset, found.address)
-                name = self.names[i]
-                memory.append(Allocation(found.address, found.nbytes, found.writable, name))
-                keep.append(found.owner)
+                found[i] = a = self._array(i, value)
+                struct.pack_into("<Q", block, param.offset, a.address)
+                memory.append(Allocation(a.address, a.nbytes, a.writable, self.names[i]))
+                keep.append(a.owner)
             else:
                 self._scalar(i, value, param, block)
-        return bytes(block), memory, keep
+        return bytes(block), memory, keep, self._place(found)
+
+    def _place(self, found: Mapping[int, arrays.Memory]) -> Place | None:
+        """Where all arrays are; the first one tells the stream."""
+        first: arrays.Memory | None = None
+        for i, a in found.items():
+            first = first or a
+            if a.device != first.device:
+                raise self._fail(
+                    i,
+                    "is not where the other arrays are",
+                    got=f"{_where(a)}, the first array {_where(first)}",
+                    allowed="all arrays of a launch in one place",
+                    next="move it: x.to(y.device), x.cuda(), cupy.asarray(x), or x.cpu()",
+                )
+        if first is None or first.device is None:
+            return None
+        return Place(first.device, first.library, first.stream)
 
     def signature(self) -> str:
         """The parameters as a person would write them."""
@@ -125,7 +155,7 @@ class Packer:
         return ArgumentError(f"argument {i} of {self.kernel}, '{self.names[i]}': {what}", **more)
 
     # ---- arrays -----------------------------------------------------------------------------
-    def _array(self, i: int, value: Any) -> arrays.HostArray:
+    def _array(self, i: int, value: Any) -> arrays.Memory:
         want, param = self.types[i], self.params[i]
         if param.size != 8 or (want is not None and not want.pointer):
             raise self._fail(
@@ -137,12 +167,12 @@ class Packer:
             )
         try:
             found = arrays.view(value)
-        except arrays.NotHostMemory as e:
+        except arrays.Elsewhere as e:
             raise self._fail(
                 i,
-                "is not in host memory",
+                "is neither in host memory nor on a CUDA GPU",
                 got=str(e),
-                allowed="NumPy arrays and CPU tensors on a simulated GPU",
+                allowed="NumPy arrays and CPU tensors (simulated GPU), CUDA arrays (that GPU)",
                 next="move it to the CPU first: x.cpu()",
             ) from None
         except (BufferError, TypeError, RuntimeError, ValueError) as e:
@@ -152,7 +182,7 @@ class Packer:
         self._check_array(i, found, want)
         return found
 
-    def _check_array(self, i: int, a: arrays.HostArray, want: CType | None) -> None:
+    def _check_array(self, i: int, a: arrays.Memory, want: CType | None) -> None:
         if not a.contiguous:
             raise self._fail(
                 i,
@@ -263,6 +293,10 @@ class Packer:
             block[param.offset : param.offset + len(data)] = data
         else:
             struct.pack_into("<" + code, block, param.offset, float(value))
+
+
+def _where(a: arrays.Memory) -> str:
+    return "in host memory" if a.device is None else f"on gpu:{a.device}"
 
 
 def _format(param: Argument, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Arrays of any library as plain memory: address, dtype, shape, through the common protocols."""
+"""Arrays of any library as plain memory: address, dtype, place, through the common protocols."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from typing import Any
 
 import numpy as np
 
-CPU_DEVICES = (1, 3)
-"""DLPack's numbers for host memory and pinned host memory."""
+HOST_DEVICES, CUDA_DEVICES = (1, 3), (2, 13)
+"""DLPack's numbers for host memory (pageable, pinned) and CUDA memory (plain, managed)."""
 
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+_ARRAYS = {"torch": "Tensor", "cupy": "ndarray"}
+"""Packages with a current stream of their own, and the class of their arrays."""
+_LIBRARIES: dict[type, str] = {}
+_LEGACY_STREAM = 1
+"""DLPack's number for CUDA's default stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class HostArray:
-    """Memory on the host; `owner` keeps it alive."""
+class Memory:
+    """Memory of an array; `owner` keeps it alive.
+
+    device   the GPU it is on, None for the host
+    library  the package that the array comes from, whose current stream counts
+    stream   the stream on which its contents are ready, where the array says so
+    """
 
     address: int
     nbytes: int
@@ -25,10 +35,13 @@ class HostArray:
     contiguous: bool
     writable: bool
     owner: object
+    device: int | None = None
+    library: str = ""
+    stream: int | None = None
 
 
-class NotHostMemory(Exception):
-    """The array is on a device; its text says which."""
+class Elsewhere(Exception):
+    """The array is neither on the host nor on a CUDA GPU; its text says where."""
 
 
 class _Device(ctypes.Structure):
@@ -66,30 +79,91 @@ def address(a: Any) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(a))
 
 
-def view(value: Any) -> HostArray:
-    """The memory of an array; raises NotHostMemory, BufferError or TypeError."""
+def library(value: object) -> str:
+    """The package that an array comes from: `torch` for every subclass of its Tensor."""
+    kind = type(value)
+    if kind not in _LIBRARIES:
+        homes = ((c.__module__.partition(".")[0], c.__name__) for c in kind.__mro__)
+        found = [package for package, name in homes if _ARRAYS.get(package) == name]
+        _LIBRARIES[kind] = found[0] if found else ""
+    return _LIBRARIES[kind]
+
+
+def view(value: Any) -> Memory:
+    """The memory of an array; raises Elsewhere, BufferError or TypeError."""
     if isinstance(value, np.ndarray):
         return _numpy(value)
+    if library(value) == "torch":
+        return _torch(value)
     if hasattr(value, "__cuda_array_interface__"):
-        raise NotHostMemory("a CUDA array")
+        return _cuda(value)
     if hasattr(value, "__dlpack__"):
         return _dlpack(value)
     return _numpy(np.asarray(value))
 
 
-def _numpy(a: np.ndarray[Any, Any]) -> HostArray:
+def _numpy(a: np.ndarray[Any, Any]) -> Memory:
     dtype = a.dtype
     name = "struct" if dtype.names else dtype.name if dtype.isnative else dtype.str
-    return HostArray(
+    return Memory(
         a.ctypes.data, a.nbytes, name, a.itemsize, a.flags.c_contiguous, a.flags.writeable, a
     )
 
 
-def _dlpack(value: Any) -> HostArray:
+def _torch(value: Any) -> Memory:
+    """By its own attributes: DLPack takes five times as long and refuses what requires a grad."""
+    where = value.device
+    if where.type not in ("cpu", "cuda"):
+        raise Elsewhere(f"a tensor on {where}")
+    if value.is_conj() or value.is_neg():
+        raise BufferError("a tensor that is conjugated or negated lazily")
+    return Memory(
+        value.data_ptr(),
+        value.nbytes,
+        str(value.dtype).removeprefix("torch."),
+        value.element_size(),
+        value.is_contiguous(),
+        True,
+        value,
+        where.index if where.type == "cuda" else None,
+        "torch",
+    )
+
+
+def _cuda(value: Any) -> Memory:
+    """By `__cuda_array_interface__`: CuPy, Numba and many more."""
+    from weft.device.gpu.memory import device_of  # needs the driver, which only these arrays need
+
+    facts = value.__cuda_array_interface__
+    start, read_only = facts["data"]
+    dtype, shape = np.dtype(facts["typestr"]), facts["shape"]
+    strides = facts.get("strides")
+    dense = strides is None or _dense(list(shape), [s // max(dtype.itemsize, 1) for s in strides])
+    count = 1
+    for n in shape:
+        count *= n
+    name = "struct" if dtype.names or facts["typestr"][1] == "V" else dtype.name
+    stream = facts.get("stream")
+    return Memory(
+        start or 0,
+        count * dtype.itemsize,
+        name,
+        dtype.itemsize,
+        dense,
+        not read_only,
+        value,
+        device_of(start or 0),
+        library(value),
+        None if stream is None else int(stream),
+    )
+
+
+def _dlpack(value: Any) -> Memory:
     kind, number = value.__dlpack_device__()
-    if kind not in CPU_DEVICES:
-        raise NotHostMemory(f"device {int(kind)}:{int(number)}")
-    capsule = value.__dlpack__()
+    if kind not in HOST_DEVICES + CUDA_DEVICES:
+        raise Elsewhere(f"device {int(kind)}:{int(number)}")
+    on_gpu = kind in CUDA_DEVICES
+    capsule = value.__dlpack__(stream=_LEGACY_STREAM) if on_gpu else value.__dlpack__()
     t = _Tensor.from_address(_get_pointer(capsule, b"dltensor"))
     shape = [t.shape[i] for i in range(t.ndim)]
     count = 1
@@ -99,8 +173,10 @@ def _dlpack(value: Any) -> HostArray:
     dense = not t.strides or _dense(shape, [t.strides[i] for i in range(t.ndim)])
     family = _CODES.get(t.code, f"type{t.code}")
     name = family if family == "bool" else f"{family}{t.bits}"
-    address = (t.data or 0) + t.byte_offset
-    return HostArray(address, count * itemsize, name, itemsize, dense, True, (value, capsule))
+    start = (t.data or 0) + t.byte_offset
+    nbytes, owner = count * itemsize, (value, capsule)
+    device = int(number) if on_gpu else None
+    return Memory(start, nbytes, name, itemsize, dense, True, owner, device)
 
 
 def _dense(shape: list[int], strides: list[int]) -> bool:

@@ -1,6 +1,16 @@
 """What a user holds: modules, kernels and configured launches."""
 
 from weft.kernels.kernel import Dim, Kernel, Launch, cdiv
-from weft.kernels.module import CudaModule, Module, cuda, load_ptx
+from weft.kernels.module import CudaModule, Module, cuda, load_ptx, synchronize
 
-__all__ = ["CudaModule", "Dim", "Kernel", "Launch", "Module", "cdiv", "cuda", "load_ptx"]
+__all__ = [
+    "CudaModule",
+    "Dim",
+    "Kernel",
+    "Launch",
+    "Module",
+    "cdiv",
+    "cuda",
+    "load_ptx",
+    "synchronize",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.device.arguments import Packer
+from weft.device.arguments import Packer, Place
+from weft.device.models import GpuModel
 from weft.device.sim.launch import Grid, Plan, SimModule
-from weft.errors import LaunchError
+from weft.errors import ArgumentError, LaunchError
+from weft.kernels.limits import Limits, check
 from weft.source.resources import Resources
 
 if TYPE_CHECKING:
+    from weft.device.gpu.plan import GpuPlan
+    from weft.device.gpu.program import Program
     from weft.device.sim.observe import Observer
 
 Dim = int | Sequence[int]
@@ -37,9 +42,13 @@ class Kernel:
         entry: str,
         name: str,
         measure: Callable[[], Mapping[str, Resources]],
+        program: Callable[[], Program] | None = None,
+        home: int | None = None,
     ) -> None:
-        self._sim, self.entry, self.name = sim, entry, name
+        """`program` is the code for real GPUs, the PTX by default; `home` a GPU it was made for."""
+        self._sim, self.entry, self.name, self.home = sim, entry, name, home
         self._measure = measure
+        self._program = program or functools.cache(functools.partial(_from_ptx, sim))
         self._resources: Resources | None = None
         self._packer: Packer | None = None
         self._launches: dict[Hashable, Launch] = {}
@@ -53,6 +62,11 @@ class Kernel:
             entry, types = self._sim.entry(self.entry), self._sim.ptx.signatures.get(self.entry)
             self._packer = Packer(self.name, entry.params, entry.param_bytes, types)
         return self._packer
+
+    @property
+    def model(self) -> GpuModel:
+        """The GPU that is simulated for arrays of the host."""
+        return self._sim.model
 
     @property
     def ptx(self) -> str:
@@ -96,7 +110,8 @@ class Kernel:
                 allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream]",
             )
         shared = items[2] if len(items) > 2 and items[2] is not None else 0
-        return Launch(self, self._grid(items[0], items[1], shared))
+        stream = items[3] if len(items) > 3 else None
+        return Launch(self, self._grid(items[0], items[1], shared), stream)
 
     def __call__(
         self,
@@ -108,69 +123,28 @@ class Kernel:
         time_limit: float | None = None,
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
-        self[grid, block, shared_mem](*args, time_limit=time_limit)
+        self[grid, block, shared_mem, stream](*args, time_limit=time_limit)
 
     def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
-        shape = Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
-        self._check(shape)
-        return shape
+        return Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
 
-    def _check(self, shape: Grid) -> None:
-        m = self._sim.model
-        limits = [("grid", shape.grid, m.max_grid), ("block", shape.block, m.max_block)]
-        for what, given, most in limits:
-            for axis, n, limit in zip("xyz", given, most, strict=True):
-                if n > limit:
-                    raise LaunchError(
-                        f"{self.name}: {what}.{axis} is too large for {m.name}",
-                        got=str(n),
-                        allowed=f"up to {limit}",
-                    )
-        if 0 in shape.block:
-            raise LaunchError(f"{self.name}: a block needs threads", got=str(shape.block))
-        threads = shape.block[0] * shape.block[1] * shape.block[2]
-        self._check_threads(threads, shape.block)
-        static = self._sim.entry(self.entry).static_shared
-        if static > m.static_shared_per_block or static + shape.shared_bytes > m.shared_per_block:
-            raise LaunchError(
-                f"{self.name} needs more shared memory than a block may have on {m.name}",
-                got=f"{static} bytes static + {shape.shared_bytes} dynamic",
-                allowed=f"{m.static_shared_per_block} static, {m.shared_per_block} in all",
-                next="use smaller tiles, or move the array to dynamic shared memory",
-            )
-
-    def _check_threads(self, threads: int, block: tuple[int, int, int]) -> None:
-        m, directives = self._sim.model, self._sim.entry(self.entry).directives
-        if threads > m.max_threads_per_block:
-            raise LaunchError(
-                f"{self.name}: too many threads in a block for {m.name}",
-                got=f"{block} = {threads}",
-                allowed=f"up to {m.max_threads_per_block}",
-            )
-        most = directives.get("maxntid")
-        if most is not None and threads > int(np.prod(most)):
-            raise LaunchError(
-                f"{self.name} was compiled for fewer threads a block",
-                got=f"{block} = {threads}",
-                allowed=f"up to {int(np.prod(most))} (__launch_bounds__)",
-            )
-        known = self._resources
-        if known is not None and known.registers_for(threads) > m.registers_per_block:
-            raise LaunchError(
-                f"{self.name} needs more registers than a block may have on {m.name}",
-                got=f"{known.registers} a thread, {known.registers_for(threads)} for {threads}",
-                allowed=f"up to {m.registers_per_block}",
-                next="launch fewer threads a block, or compile with __launch_bounds__(threads)",
-            )
-        exact = directives.get("reqntid")
-        if exact is not None and (*exact, 1, 1)[:3] != block:
-            raise LaunchError(
-                f"{self.name} was compiled for one block shape", got=str(block), allowed=str(exact)
-            )
+    def check(self, shape: Grid, limits: Limits) -> None:
+        """Raises LaunchError where a device cannot take the shape."""
+        check(self.name, self._sim.entry(self.entry), shape, limits, self._resources)
 
     def plan(self, shape: Grid, observer: Observer | None = None) -> Plan:
-        """What all launches of a shape have in common."""
+        """What all launches of a shape on the simulated GPU have in common."""
         return Plan(self._sim, self.entry, shape, observer)
+
+    def gpu_plan(self, shape: Grid, stream: object, device: int) -> GpuPlan:
+        """What all launches of a shape on a real GPU have in common."""
+        from weft.device.gpu.facts import facts
+        from weft.device.gpu.plan import GpuPlan
+
+        self.check(shape, facts(device))
+        code, size = self._program().on(device), self._sim.entry(self.entry).param_bytes
+        call = code.call(self.entry, size, *shape, name=self.name)
+        return GpuPlan(call, stream)
 
 
 @dataclass(slots=True, eq=False)
@@ -179,12 +153,22 @@ class Launch:
 
     kernel: Kernel
     shape: Grid
+    stream: object = None
     _plan: Plan | None = field(default=None, repr=False)
+    _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
 
     def __call__(self, *args: Any, time_limit: float | None = None) -> None:
-        """Runs the grid and returns when it is done."""
-        params, memory, keep = self.kernel.packer.pack(args)
+        """Runs the grid where the arrays are.
+
+        On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
+        """
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        home = self.kernel.home
+        if place is not None or home is not None:
+            self._on_gpu(params, place, bool(memory), time_limit)
+            return
         if self._plan is None:
+            self.kernel.check(self.shape, self.kernel.model)
             if 0 in self.shape.grid:
                 return
             self._plan = self.kernel.plan(self.shape)
@@ -192,9 +176,38 @@ class Launch:
 
     def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
         """The same launch under an observer."""
-        params, memory, keep = self.kernel.packer.pack(args)
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        if place is not None:
+            raise ArgumentError(
+                f"{self.kernel.name} can be observed on the simulated GPU only",
+                got=f"arrays on gpu:{place.device}",
+                next="pass copies on the CPU: x.cpu()",
+            )
+        self.kernel.check(self.shape, self.kernel.model)
         if 0 not in self.shape.grid:
             self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
+
+    def _on_gpu(
+        self, params: bytes, place: Place | None, arrays: bool, time_limit: float | None
+    ) -> None:
+        if place is None and arrays:
+            raise ArgumentError(
+                f"{self.kernel.name} was made for a real GPU, its arrays are in host memory",
+                got=f"device='gpu:{self.kernel.home}' and arrays on the CPU",
+                next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
+            )
+        device = place.device if place is not None else self.kernel.home or 0
+        plan = self._gpus.get(device)
+        if plan is None:
+            plan = self._gpus[device] = self.kernel.gpu_plan(self.shape, self.stream, device)
+        if 0 not in self.shape.grid:
+            plan.run(params, place, time_limit)
+
+
+def _from_ptx(sim: SimModule) -> Program:
+    from weft.device.gpu.program import Program  # only launches on a real GPU need it
+
+    return Program(sim.ptx, None)
 
 
 def _constant(config: Any) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +18,15 @@ from weft.device.sim.launch import SimModule
 from weft.errors import CompileError, Error, LaunchError
 from weft.kernels.kernel import Kernel
 from weft.source import compile_cuda, read_ptx
-from weft.source.from_cuda import Define
-from weft.source.resources import Resources, measure
+from weft.source.from_cuda import Define, Machine, compile_machine
+from weft.source.resources import Resources, read
 from weft.values import Ptx
 
+if TYPE_CHECKING:
+    from weft.device.gpu.program import Program
+
 _Build = Callable[[Sequence[str]], Ptx]
-_Assemble = Callable[[Sequence[str]], Mapping[str, Resources]]
+_Assemble = Callable[[Sequence[str], str], Machine]
 
 
 def cuda(
@@ -40,28 +44,54 @@ def cuda(
 ) -> CudaModule:
     """CUDA C++ from a string or a file; kernels are its attributes.
 
-    device  the GPU to simulate, e.g. "sim:rtx3070"
+    device  the GPU to simulate for arrays of the host, e.g. "sim:rtx3070"; "gpu" or "gpu:1"
+            compiles for that real GPU and takes its arrays only
     math    "exact": every bit as the hardware; "fast": tensor cores by plain FMA
     """
-    model = models.get(device)
+    model, home = _placed(device)
     how: dict[str, Any] = {"std": std, "defines": defines, "include": include}
     how |= {"fast_math": fast_math, "options": options, "name": name}
 
     def build(names: Sequence[str]) -> Ptx:
-        target = arch or model.compile_for
+        target = arch or (model.compile_for if home is None else _machine(home))
         return compile_cuda(source_or_path, arch=target, name_expressions=names, **how)
 
-    def assemble(names: Sequence[str]) -> Mapping[str, Resources]:
-        return measure(source_or_path, arch=model.machine, name_expressions=names, **how)
+    def assemble(names: Sequence[str], machine: str) -> Machine:
+        return compile_machine(source_or_path, arch=machine, name_expressions=names, **how)
 
-    return CudaModule(build([]), model, _math(math), build, assemble)
+    return CudaModule(build([]), model, _math(math), build, assemble, home)
 
 
 def load_ptx(
     text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact"
 ) -> Module:
     """PTX from a string or a file."""
-    return Module(read_ptx(text_or_path), models.get(device), _math(math))
+    model, home = _placed(device)
+    return Module(read_ptx(text_or_path), model, _math(math), home)
+
+
+def synchronize(device: int | None = None) -> None:
+    """Waits for all work on a real GPU (on all of them); raises what went wrong there.
+
+    Launches on the simulated GPU are done when they return.
+    """
+    from weft.device.gpu import pending  # only a real GPU has something to wait for
+
+    pending.synchronize(device)
+
+
+def _placed(device: str) -> tuple[GpuModel, int | None]:
+    """The GPU to simulate, and the real one if that was asked for: `gpu`, `gpu:1`."""
+    real = re.fullmatch(r"(?:gpu|cuda)(?::(\d+))?", device)
+    if real is None:
+        return models.get(device), None
+    return models.get(models.DEFAULT), int(real[1] or 0)
+
+
+def _machine(device: int) -> str:
+    from weft.device.gpu.facts import facts  # needs a driver
+
+    return facts(device).machine
 
 
 def _math(mode: str) -> bool:
@@ -73,9 +103,10 @@ def _math(mode: str) -> bool:
 class Module:
     """Kernels and variables of one compilation."""
 
-    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool) -> None:
-        self.ptx, self.model, self._fast = ptx, model, fast
+    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool, home: int | None = None) -> None:
+        self.ptx, self.model, self._fast, self._home = ptx, model, fast, home
         self._sim = SimModule(ptx, model, fast=fast)
+        self._program = functools.cache(functools.partial(self._for_gpus, ptx, ()))
         self._kernels: dict[str, Kernel] = {}
 
     def __getattr__(self, name: str) -> Kernel:
@@ -94,8 +125,16 @@ class Module:
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name."""
         if name not in self._kernels:
-            self._kernels[name] = Kernel(self._sim, self._entry(name), name, self._measure)
+            self._kernels[name] = Kernel(
+                self._sim, self._entry(name), name, self._measure, self._program, self._home
+            )
         return self._kernels[name]
+
+    def _for_gpus(self, ptx: Ptx, names: Sequence[str]) -> Program:
+        """The code for real GPUs: the driver assembles the PTX."""
+        from weft.device.gpu.program import Program  # only launches on a real GPU need it
+
+        return Program(ptx, None)
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
         """What the assembler says of the kernels, and of these instances of templates."""
@@ -132,13 +171,26 @@ class CudaModule(Module):
     """A module that can instantiate templates on request."""
 
     def __init__(
-        self, ptx: Ptx, model: GpuModel, fast: bool, build: _Build, assemble: _Assemble
+        self,
+        ptx: Ptx,
+        model: GpuModel,
+        fast: bool,
+        build: _Build,
+        assemble: _Assemble,
+        home: int | None = None,
     ) -> None:
-        super().__init__(ptx, model, fast)
+        super().__init__(ptx, model, fast, home)
         self._build, self._assemble = build, assemble
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        return self._assemble(names)
+        arch = self.model.machine if self._home is None else _machine(self._home)
+        return read(self._assemble(names, arch).report, arch)
+
+    def _for_gpus(self, ptx: Ptx, names: Sequence[str]) -> Program:
+        """The code for real GPUs: machine code straight from the source."""
+        from weft.device.gpu.program import Program  # only launches on a real GPU need it
+
+        return Program(ptx, lambda arch: self._assemble(names, arch).cubin)
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
@@ -146,7 +198,10 @@ class CudaModule(Module):
             ptx = self._build([name])
             sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
             measured = functools.partial(self._measure, [name])
-            self._kernels[name] = Kernel(sim, ptx.entries[name], name, measured)
+            program = functools.cache(functools.partial(self._for_gpus, ptx, [name]))
+            self._kernels[name] = Kernel(
+                sim, ptx.entries[name], name, measured, program, self._home
+            )
         return super().kernel(name)
 
     def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:

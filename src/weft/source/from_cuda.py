@@ -31,6 +31,13 @@ class _Probed(NamedTuple):
     probes: dict[str, str]
 
 
+class Machine(NamedTuple):
+    """Machine code, and the assembler's report of its kernels."""
+
+    cubin: bytes
+    report: str
+
+
 def compile_cuda(
     source_or_path: str | Path,
     *,
@@ -60,7 +67,7 @@ def compile_cuda(
     return ptx
 
 
-def compile_report(
+def compile_machine(
     source_or_path: str | Path,
     *,
     arch: str,
@@ -71,21 +78,22 @@ def compile_report(
     options: Sequence[str] = (),
     name_expressions: Sequence[str] = (),
     name: str = "kernel.cu",
-) -> str:
-    """What the assembler says of the same source, compiled to machine code of a real GPU."""
+) -> Machine:
+    """The same source as machine code of a real GPU, and what the assembler says of it."""
     real = _architecture(arch, "sm")
     flags = [*_flags(real, std, defines or {}, fast_math), "--ptxas-options=-v", *options]
     unit = _unit(source_or_path, name, include, flags, name_expressions)
-    stored = unit.stored("report")
-    if stored is not None:
-        return stored.decode()
+    report, cubin = unit.stored("report"), unit.stored("cubin")
+    if report is not None and cubin is not None:
+        return Machine(cubin, report.decode())
     main = unit.files[0]
     try:
-        log = nvrtc.compile(main.text, main.name, unit.options, unit.expressions).log
+        made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
     except nvrtc.Refused as refusal:
         raise diagnose.error(str(refusal), main.name) from None
-    unit.store("report", log.encode("utf-8", "replace"))
-    return log
+    unit.store("report", made.log.encode("utf-8", "replace"))
+    unit.store("cubin", made.cubin)
+    return Machine(made.cubin, made.log)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Where NVIDIA's headers are: which wheel brings which, and what to install when one is missing.
 
+Where wheels are missing, an installed CUDA toolkit's folder is searched after those that are there.
+
 | header                                            | wheel               | comes with          |
 |---------------------------------------------------|---------------------|---------------------|
 | cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, mma.h,      | nvidia-cuda-runtime | weft                |
@@ -15,7 +17,9 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 NVRTC = "nvidia-cuda-nvrtc"
@@ -23,6 +27,7 @@ _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
 CONSTANTS = os.path.join(_OWN, "math.h")
 """INFINITY, NAN, M_PI and the like, which nvcc gives to every source and NVRTC to none."""
+_MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")
 _HOMES = (
     (r"curand", "nvidia-curand", "pip install 'weft[curand]'"),
     (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl", "pip install nvidia-cuda-cccl"),
@@ -47,9 +52,24 @@ def wheels() -> dict[str, str]:
 @functools.cache
 def folders() -> tuple[str, ...]:
     """Include folders in search order; weft's own C headers come last."""
-    roots = (os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
-    found = [path for root in roots for path in (root, os.path.join(root, "cccl"))]
-    return (*filter(os.path.isdir, found), _OWN)
+    found = _existing(os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
+    if not all(any(os.path.isfile(os.path.join(f, h)) for f in found) for h in _MUST_HAVE):
+        found += _existing(toolkits())
+    return (*found, _OWN)
+
+
+def toolkits() -> list[str]:
+    """Include folders of CUDA toolkits, by the usual signs of one."""
+    roots = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
+    nvcc = shutil.which("nvcc")
+    roots.append(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))) if nvcc else "")
+    roots.append("/usr/local/cuda")
+    return [os.path.join(root, "include") for root in dict.fromkeys(roots) if root]
+
+
+def _existing(roots: Iterable[str]) -> list[str]:
+    both = (path for root in roots for path in (root, os.path.join(root, "cccl")))
+    return [path for path in both if os.path.isdir(path)]
 
 
 def wheel(header: str) -> str:

@@ -16,11 +16,15 @@ from weft.errors import MissingDependency
 
 @dataclass(frozen=True)
 class Compiled:
-    """What NVRTC made: PTX, the mangled name of each name expression, and what it had to say."""
+    """What NVRTC made: PTX, the mangled name of each name expression, and what it had to say.
+
+    cubin  machine code, where the architecture was a real one (sm_90a, not compute_90a)
+    """
 
     ptx: str
     lowered: dict[str, str]
     log: str
+    cubin: bytes = b""
 
 
 class Refused(Exception):
@@ -46,7 +50,8 @@ def compile(
             ).decode()
             for expression in expressions
         }
-        return Compiled(_text(nvrtc, program, "PTX"), lowered, _text(nvrtc, program, "ProgramLog"))
+        ptx, log = (_text(nvrtc, program, what) for what in ("PTX", "ProgramLog"))
+        return Compiled(ptx, lowered, log, _data(nvrtc, program, "CUBIN"))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -78,11 +83,16 @@ def _bytes(text: str) -> bytes:
 
 
 def _text(nvrtc: Any, program: Any, what: str) -> str:
-    """A text of the program, by the pair of calls that give its size and then its bytes."""
+    return _data(nvrtc, program, what).rstrip(b"\0").decode("utf-8", "surrogateescape")
+
+
+def _data(nvrtc: Any, program: Any, what: str) -> bytes:
+    """Bytes of the program, by the pair of calls that give their size and then themselves."""
     size = _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
     buffer = bytearray(size)
-    _check(nvrtc, (*getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), None))
-    return buffer.rstrip(b"\0").decode("utf-8", "surrogateescape")
+    if size:
+        _check(nvrtc, (*getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), None))
+    return bytes(buffer)
 
 
 def _check(nvrtc: Any, answer: tuple[Any, ...]) -> Any:

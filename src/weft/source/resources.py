@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
-
-from weft.source.from_cuda import compile_report
 
 _KERNEL = re.compile(
     r"Compiling entry function '([^']+)'(.*?)(?=Compiling entry function|\Z)", re.S
@@ -51,13 +48,8 @@ class Resources:
         return warps * warp
 
 
-def measure(source_or_path: Any, *, arch: str, **how: Any) -> dict[str, Resources]:
-    """Entry -> its resources; takes what `compile_cuda` takes."""
-    return read(compile_report(source_or_path, arch=arch, **how), arch)
-
-
 def read(report: str, arch: str) -> dict[str, Resources]:
-    """The assembler's report as numbers; what it leaves out is 0."""
+    """Entry -> its resources, from the assembler's report; what it leaves out is 0."""
     return {
         entry: Resources(arch=arch, **{name: _number(p, text) for name, p in _NUMBERS.items()})
         for entry, text in _KERNEL.findall(report)

@@ -1,0 +1,41 @@
+"""Memory of a GPU by its address: whose it is, and copies to and from the host."""
+
+from __future__ import annotations
+
+import ctypes
+
+from weft.device.gpu import driver, pending
+
+_DEVICE_ORDINAL = 9
+"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"""
+
+
+def device_of(address: int) -> int:
+    """The GPU that memory is on; an empty array has no memory and counts as the first one's."""
+    number = ctypes.c_int(0)
+    code = driver.library().cuPointerGetAttribute(
+        ctypes.byref(number), _DEVICE_ORDINAL, ctypes.c_uint64(address)
+    )
+    return number.value if code == driver.SUCCESS and number.value >= 0 else 0
+
+
+def read(address: int, nbytes: int, device: int) -> bytes:
+    """Bytes of a GPU, after all that was launched before."""
+    out = ctypes.create_string_buffer(nbytes)
+    with driver.current(device):
+        code = driver.library().cuCtxSynchronize() or driver.library().cuMemcpyDtoH_v2(
+            out, ctypes.c_uint64(address), ctypes.c_size_t(nbytes)
+        )
+    if code:
+        raise pending.failure(code)
+    return out.raw
+
+
+def write(address: int, data: bytes, device: int) -> None:
+    """Puts bytes on a GPU, after all that was launched before."""
+    with driver.current(device):
+        code = driver.library().cuCtxSynchronize() or driver.library().cuMemcpyHtoD_v2(
+            ctypes.c_uint64(address), data, ctypes.c_size_t(len(data))
+        )
+    if code:
+        raise pending.failure(code)

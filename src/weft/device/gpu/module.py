@@ -1,0 +1,179 @@
+"""Code on a GPU: PTX or machine code becomes kernels, launched with raw parameter blocks.
+
+    module = load(ptx_text_or_cubin, device=0)
+    module.launch("entry", params, grid=(4, 1, 1), block=(256, 1, 1), shared_bytes=0, stream=0)
+
+This is the low-level entry: no arguments are checked, a launch returns before the kernel has run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from weft.device.gpu import driver, pending
+from weft.device.gpu.call import Call
+from weft.errors import LaunchError, PtxError
+
+Shape = tuple[int, int, int]
+
+_DEFAULT_SHARED = 48 * 1024
+_MAX_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
+_ATTRIBUTES = {
+    "registers": "num_regs",
+    "shared_bytes": "shared_size_bytes",
+    "local_bytes": "local_size_bytes",
+    "constant_bytes": "const_size_bytes",
+    "max_threads": "max_threads_per_block",
+}
+"""Our names for what cuda.core knows of a kernel."""
+_VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+
+
+def load(image: str | bytes, device: int = 0, *, origin: str = "<ptx>", ptx: str = "") -> GpuModule:
+    """Loads PTX text, which the driver assembles, or a cubin made from the text `ptx`."""
+    if isinstance(image, str):
+        _check_version(image, origin)
+    return GpuModule(image, device, origin, image if isinstance(image, str) else ptx)
+
+
+def _check_version(text: str, origin: str) -> None:
+    found, limit = _VERSION.search(text), driver.ptx_limit()
+    if found is not None and (int(found[1]), int(found[2])) > limit:
+        raise PtxError(
+            "this PTX is newer than the GPU's driver",
+            where=origin,
+            got=f".version {found[1]}.{found[2]}",
+            allowed=f"up to {limit[0]}.{limit[1]} with this driver",
+            next="compile the source with weft.cuda, which makes machine code; "
+            "or compile for an older .version; or update the driver",
+        )
+
+
+def waits_for_grid(ptx: str, entry: str) -> bool:
+    """Does a kernel use a barrier of the whole grid? Its launch must then be a cooperative one.
+
+    cooperative_groups finds the barrier's memory through two special registers.
+    """
+    if "%envreg" not in ptx:
+        return False
+    body = re.search(rf"\.entry\s+{re.escape(entry)}\b.*?(?=\.entry\s|\Z)", ptx, re.DOTALL)
+    return body is not None and "%envreg" in body[0]
+
+
+class GpuModule:
+    """One image on one GPU."""
+
+    def __init__(self, image: str | bytes, device: int, origin: str, ptx: str) -> None:
+        self.device, self.origin, self._ptx = device, origin, ptx
+        self._kernels: dict[str, Any] = {}
+        self._room: dict[str, int] = {}
+        self._lock = threading.Lock()
+        code = driver.core().ObjectCode
+        with driver.current(device), driver.relaxed_capture():
+            make = code.from_ptx if isinstance(image, str) else code.from_cubin
+            self._code = make(image.encode() if isinstance(image, str) else image)
+            try:
+                self._library = int(self._code.handle)
+            except Exception as error:  # cuda.core raises a private class
+                raise self._refused(image, error) from None
+
+    def _refused(self, image: str | bytes, error: Exception) -> PtxError:
+        said = str(error).strip() or type(error).__name__
+        if isinstance(image, str):
+            said = _assembler_log(image, self.device) or said
+        return PtxError("the driver cannot load this code", where=self.origin, got=said)
+
+    def kernel(self, entry: str) -> Any:
+        """The cuda.core kernel of an entry."""
+        with self._lock:
+            if entry not in self._kernels:
+                with driver.current(self.device), driver.relaxed_capture():
+                    try:
+                        self._kernels[entry] = self._code.get_kernel(entry)
+                    except Exception as error:  # cuda.core raises a private class
+                        raise LaunchError(
+                            f"no kernel '{entry}' in {self.origin} on the GPU", got=str(error)
+                        ) from None
+            return self._kernels[entry]
+
+    def attributes(self, entry: str) -> Mapping[str, int]:
+        """What the driver knows of a kernel: registers, shared_bytes, local_bytes, ..."""
+        kernel = self.kernel(entry)
+        with driver.current(self.device):
+            known = kernel.attributes
+            return {ours: int(getattr(known, theirs)) for ours, theirs in _ATTRIBUTES.items()}
+
+    def call(
+        self,
+        entry: str,
+        param_bytes: int,
+        grid: Shape,
+        block: Shape,
+        shared_bytes: int = 0,
+        *,
+        name: str = "",
+    ) -> Call:
+        """Everything about a launch but its parameters and stream, to be used again and again."""
+        kernel = self.kernel(entry)
+        if shared_bytes > self._room.get(entry, _DEFAULT_SHARED - self._static(entry)):
+            self._make_room(entry, shared_bytes)
+        return Call(
+            name or entry,
+            int(kernel.handle),
+            self.device,
+            param_bytes,
+            (grid, block, shared_bytes),
+            waits_for_grid(self._ptx, entry),
+        )
+
+    def launch(
+        self,
+        entry: str,
+        params: bytes,
+        grid: Shape,
+        block: Shape,
+        shared_bytes: int = 0,
+        stream: int = 0,
+    ) -> None:
+        """Launches a kernel with its parameter block as it is."""
+        self.call(entry, len(params), grid, block, shared_bytes).run(params, stream)
+
+    def symbol(self, name: str) -> tuple[int, int] | None:
+        """Address and size of a variable, or None."""
+        binding = driver.bindings()
+        with driver.current(self.device):
+            library = binding.CUlibrary(self._library)
+            code, address, nbytes = binding.cuLibraryGetGlobal(library, name.encode())
+        return None if int(code) else (int(address), int(nbytes))
+
+    def _static(self, entry: str) -> int:
+        return self.attributes(entry)["shared_bytes"]
+
+    def _make_room(self, entry: str, nbytes: int) -> None:
+        """More dynamic shared memory than every kernel may have must be asked for."""
+        with driver.current(self.device):
+            code = driver.library().cuKernelSetAttribute(
+                _MAX_DYNAMIC_SHARED,
+                ctypes.c_int(nbytes),
+                ctypes.c_void_p(int(self.kernel(entry).handle)),
+                ctypes.c_int(self.device),
+            )
+        if code:
+            raise pending.failure(code, entry)
+        self._room[entry] = nbytes
+
+
+def _assembler_log(text: str, device: int) -> str:
+    """What an assembler has to say of PTX that the driver refused."""
+    core = driver.core()
+    try:
+        options = core.ProgramOptions(arch=f"sm_{driver.device(device).arch}")
+        core.Program(text, "ptx", options).compile("cubin")
+    except Exception as error:  # whatever it raises, its text is what is wanted
+        return str(error).strip()
+    return ""

@@ -1,0 +1,84 @@
+"""What is under way: the kernels launched since the last synchronisation, and how faults show.
+
+A launch returns before its kernel has run. What goes wrong then is told by the driver at a later
+call: the next launch, or `synchronize`. Which kernel it was it does not say, so the candidates are
+kept. After such a fault the context is lost: every further call in this process fails.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+
+from weft.device.gpu import driver
+from weft.errors import AssertFailed, DeviceError, IllegalAddress, MisalignedAddress, TimeLimit
+
+KEPT = 32
+"""Launches that are remembered by name."""
+
+launched: deque[str] = deque(maxlen=KEPT)
+"""Kernels that may still run; an append a launch is all it costs."""
+
+_KINDS: dict[int, tuple[type[DeviceError], str]] = {
+    700: (IllegalAddress, "an access outside of every allocation"),
+    716: (MisalignedAddress, "an access whose address is not a multiple of its size"),
+    717: (IllegalAddress, "an address of the wrong memory space"),
+    710: (AssertFailed, "a device assert was false"),
+    702: (TimeLimit, "the kernel ran longer than this system allows"),
+    714: (DeviceError, "the hardware reports a corrupted stack"),
+    715: (DeviceError, "an illegal instruction"),
+    718: (DeviceError, "a jump outside of the code"),
+    719: (DeviceError, "the kernel failed: a trap, or an access that the hardware refused"),
+    214: (DeviceError, "a memory error that could not be corrected (ECC)"),
+    226: (DeviceError, "a memory error that was contained to this process"),
+}
+"""Results that mean a kernel failed and took the context with it."""
+
+
+def synchronize(device: int | None = None) -> None:
+    """Waits for all work of a GPU (of every one in use); raises what went wrong there."""
+    if not driver.count():
+        return
+    for number in range(driver.count()) if device is None else (device,):
+        if device is None and not _active(number):
+            continue
+        with driver.current(number):
+            code = driver.library().cuCtxSynchronize()
+        if code:
+            raise failure(code)
+    if device is None or driver.count() == 1:
+        launched.clear()
+
+
+def failure(code: int, kernel: str = "") -> DeviceError:
+    """The error for a result of a launch or a synchronisation."""
+    if code not in _KINDS:
+        return DeviceError(
+            f"the driver refused to launch {kernel}" if kernel else "the driver failed",
+            got=driver.describe(code),
+        )
+    kind, what = _KINDS[code]
+    names = list(dict.fromkeys(launched))
+    error = kind(
+        f"{what}, in {_or(names)}" if names else what,
+        got=driver.describe(code),
+        next="rerun it on the simulated GPU with the arrays on the CPU for the exact line; "
+        "the CUDA context is lost, so start a new process for the GPU",
+    )
+    error.kernel = names[0] if len(names) == 1 else ""
+    return error
+
+
+def _or(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"one of the kernels launched since the last synchronisation: {', '.join(names)}"
+
+
+def _active(number: int) -> bool:
+    """Has anybody made the primary context of this device?"""
+    flags, state = ctypes.c_uint(), ctypes.c_int()
+    code = driver.library().cuDevicePrimaryCtxGetState(
+        number, ctypes.byref(flags), ctypes.byref(state)
+    )
+    return code != 0 or state.value != 0

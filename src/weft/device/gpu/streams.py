@@ -1,0 +1,51 @@
+"""Streams of every library as handles, and the stream that is current where an array comes from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import LaunchError
+
+_WAYS: dict[str, Callable[[Any], int]] = {
+    "__cuda_stream__": lambda s: int(s.__cuda_stream__()[1]),  # cuda.core and whoever follows it
+    "cuda_stream": lambda s: int(s.cuda_stream),  # torch
+    "ptr": lambda s: int(s.ptr),  # CuPy
+    "handle": lambda s: int(getattr(s.handle, "value", s.handle) or 0),  # Numba
+}
+"""How a stream object gives its handle away, by the attribute that tells."""
+
+
+def handle(stream: Any) -> int:
+    """The raw handle of a stream object, or of a number that is one."""
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    for attribute, way in _WAYS.items():
+        if hasattr(stream, attribute):
+            return way(stream)
+    raise LaunchError(
+        "not a CUDA stream",
+        got=f"{type(stream).__name__} {stream!r}",
+        allowed="a stream of torch, CuPy, Numba or cuda.core, or a raw handle",
+    )
+
+
+def current(library: str, device: int) -> int:
+    """The current stream of the library that an array comes from; the default stream elsewhere."""
+    return _CURRENT.get(library, _default)(device)
+
+
+def _torch(device: int) -> int:
+    return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(device))
+
+
+def _cupy(device: int) -> int:
+    return int(sys.modules["cupy"].cuda.get_current_stream(device).ptr)
+
+
+def _default(device: int) -> int:
+    return 0
+
+
+_CURRENT: dict[str, Callable[[int], int]] = {"torch": _torch, "cupy": _cupy}

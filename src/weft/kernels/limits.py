@@ -1,0 +1,94 @@
+"""Limits of a launch: a shape is held to what its device allows before anything runs."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Protocol
+
+from weft.device.sim.launch import Grid
+from weft.device.sim.outline import Entry
+from weft.errors import LaunchError
+from weft.source.resources import Resources
+
+
+class Limits(Protocol):
+    """What a simulated GPU and a real one both state."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def max_grid(self) -> tuple[int, int, int]: ...
+    @property
+    def max_block(self) -> tuple[int, int, int]: ...
+    @property
+    def max_threads_per_block(self) -> int: ...
+    @property
+    def static_shared_per_block(self) -> int: ...
+    @property
+    def shared_per_block(self) -> int: ...
+    @property
+    def registers_per_block(self) -> int: ...
+
+
+def check(name: str, entry: Entry, shape: Grid, m: Limits, known: Resources | None) -> None:
+    """Raises LaunchError for what the device would refuse; registers only where they are known."""
+    for what, given, most in (
+        ("grid", shape.grid, m.max_grid),
+        ("block", shape.block, m.max_block),
+    ):
+        for axis, n, limit in zip("xyz", given, most, strict=True):
+            if n > limit:
+                raise LaunchError(
+                    f"{name}: {what}.{axis} is too large for {m.name}",
+                    got=str(n),
+                    allowed=f"up to {limit}",
+                )
+    if 0 in shape.block:
+        raise LaunchError(f"{name}: a block needs threads", got=str(shape.block))
+    _check_threads(name, entry, shape.block, m)
+    _check_shared(name, entry, shape, m)
+    if known is not None:
+        _check_registers(name, prod(shape.block), m, known)
+
+
+def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limits) -> None:
+    threads = prod(block)
+    if threads > m.max_threads_per_block:
+        raise LaunchError(
+            f"{name}: too many threads in a block for {m.name}",
+            got=f"{block} = {threads}",
+            allowed=f"up to {m.max_threads_per_block}",
+        )
+    most = entry.directives.get("maxntid")
+    if most is not None and threads > prod(most):
+        raise LaunchError(
+            f"{name} was compiled for fewer threads a block",
+            got=f"{block} = {threads}",
+            allowed=f"up to {prod(most)} (__launch_bounds__)",
+        )
+    exact = entry.directives.get("reqntid")
+    if exact is not None and (*exact, 1, 1)[:3] != block:
+        raise LaunchError(
+            f"{name} was compiled for one block shape", got=str(block), allowed=str(exact)
+        )
+
+
+def _check_shared(name: str, entry: Entry, shape: Grid, m: Limits) -> None:
+    static = entry.static_shared
+    if static > m.static_shared_per_block or static + shape.shared_bytes > m.shared_per_block:
+        raise LaunchError(
+            f"{name} needs more shared memory than a block may have on {m.name}",
+            got=f"{static} bytes static + {shape.shared_bytes} dynamic",
+            allowed=f"{m.static_shared_per_block} static, {m.shared_per_block} in all",
+            next="use smaller tiles, or move the array to dynamic shared memory",
+        )
+
+
+def _check_registers(name: str, threads: int, m: Limits, known: Resources) -> None:
+    if known.registers_for(threads) > m.registers_per_block:
+        raise LaunchError(
+            f"{name} needs more registers than a block may have on {m.name}",
+            got=f"{known.registers} a thread, {known.registers_for(threads)} for {threads}",
+            allowed=f"up to {m.registers_per_block}",
+            next="launch fewer threads a block, or compile with __launch_bounds__(threads)",
+        )
