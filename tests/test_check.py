@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
 import weft
+from weft.cli import app
 from weft.measure import tolerance
 from weft.measure.dtypes import find
 
@@ -43,7 +46,6 @@ SOFTMAX = weft.Op(
     reference=lambda x: np.exp(x - x.max(1, keepdims=True))
     / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True),
     cases=[weft.Case(m=4, n=300)],
-    reduce="n",
 )  # fmt: skip
 
 _calls: dict[str, Any] = {}
@@ -93,18 +95,25 @@ def wrong_in_one_block(x: Array, y: Array) -> None:
 
 
 def late(x: Array, y: Array) -> None:
+    gate = threading.Event()
+
     def work() -> None:
-        time.sleep(0.02)
+        gate.wait()
         y[...] = 3 * x
 
     thread = threading.Thread(target=work)
     thread.start()
-    _calls.setdefault("threads", []).append(thread)
+    _calls.setdefault("running", []).append((gate, thread))
 
 
 def late_but_joined(x: Array, y: Array) -> None:
     late(x, y)
-    _calls["threads"].pop().join()
+    finish(*_calls["running"].pop())
+
+
+def finish(gate: threading.Event, thread: threading.Thread) -> None:
+    gate.set()
+    thread.join()
 
 
 def gives_up_after_some_calls(x: Array, y: Array) -> None:
@@ -180,14 +189,12 @@ def halfsum_in_half(x: Array, y: Array) -> None:
 
 
 def honest_softmax(x: Array, y: Array) -> None:
-    with np.errstate(all="ignore"):
-        e = np.exp(x - x.max(1, keepdims=True))
-        y[...] = e / e.sum(1, keepdims=True)
+    e = np.exp(x - x.max(1, keepdims=True))
+    y[...] = e / e.sum(1, keepdims=True)
 
 
 def overflowing_softmax(x: Array, y: Array) -> None:
-    with np.errstate(all="ignore"):
-        y[...] = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    y[...] = np.exp(x) / np.exp(x).sum(1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -233,8 +240,8 @@ def test_cheats_are_refused(cheat: Cheat) -> None:
     _calls.clear()
     with pytest.raises(weft.CheckFailed) as raised:
         weft.check(cheat.op, cheat.wrong)
-    for thread in _calls.get("threads", []):
-        thread.join()
+    for running in _calls.get("running", []):
+        finish(*running)
     assert cheat.says in str(raised.value)
     assert raised.value.seed
 
@@ -270,6 +277,19 @@ def test_not_deterministic_is_said() -> None:
     assert "NOT deterministic" in str(weft.check(SCALE, jitter))
 
 
+@pytest.mark.parametrize(
+    ("op", "terms"), [(SCALE, 1), (ROWSUM, 4096), (MATMUL, 128), (SOFTMAX, 300)]
+)
+def test_terms_are_found_by_changing_inputs(op: weft.Op, terms: int) -> None:
+    rng, case = np.random.default_rng(3), op.cases[0]
+    inputs = {s.name: rng.standard_normal(s.shape(case)) for s in op.inputs}
+
+    def reference(given: Mapping[str, Array]) -> list[Array]:
+        return [op.reference(*given.values())]
+
+    assert tolerance.terms(reference, inputs, reference(inputs), rng) == terms
+
+
 def test_tolerance_grows_with_the_root_of_the_terms() -> None:
     one, f32 = np.ones(1), find("f32")
     narrow = tolerance.allowed(one, one, f32, f32, 1)
@@ -288,3 +308,52 @@ def test_tolerance_grows_with_the_root_of_the_terms() -> None:
 def test_bad_signatures(signature: str, says: str) -> None:
     with pytest.raises(weft.ArgumentError, match=says):
         weft.Op("bad", signature, lambda x: x, [weft.Case(n=4)])
+
+
+FILE = """
+import numpy as np, weft
+
+op = weft.Op("square", "x:f32[n] -> y:f32[n]", lambda x: x * x, [weft.Case(n=100)])
+
+@op.solution
+def right(x, y, n):
+    y[...] = x * x
+
+@op.solution
+def half(x, y, n):
+    y[: n // 2] = x[: n // 2] ** 2
+"""
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["check", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "square.py"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_a_file_is_checked(file: str) -> None:
+    result = _run(file)
+    assert result.exit_code == 1
+    assert "✓ square/right: right on 8 trials" in result.stdout
+    assert "unwritten elements: 50 of 100 elements" in result.stdout
+    assert "repeat it with seed=" in result.stdout
+    assert _run(file, "--only", "right").exit_code == 0
+
+
+def test_a_file_is_checked_for_machines(file: str) -> None:
+    right, half = json.loads(_run(file, "--json", "--seed", "5").stdout)
+    assert right["ok"] and right["seed"] == 5
+    assert not half["ok"] and half["cause"] == "unwritten elements" and half["seed"] == 5
+
+
+def test_nothing_to_check(file: str, tmp_path: Path) -> None:
+    assert "did you mean 'half'?" in _run(file, "--only", "halv").output
+    empty = tmp_path / "empty.py"
+    empty.write_text("x = 1\n")
+    assert "no weft.Op with a solution" in _run(str(empty)).output
+    assert "no such file" in _run(str(tmp_path / "none.py")).output

@@ -66,7 +66,7 @@ def check(
 
     out         the arguments that are filled (the arrays themselves, or their names)
     reference   gives the right answer from float64 inputs
-    reduce      how many terms a result sums; by default the longest side of an input
+    reduce      how many terms a result sums; by default as many inputs as move it
     specials    which special fillings to try; by default all of `weft.measure.data.SPECIALS`
     seed        repeats an earlier run; also WEFT_SEED
     """

@@ -52,7 +52,7 @@ class Op:
     """An operation; `check`, `bench` and `climb` read all they need from here.
 
     reference  called with float64 inputs (integers stay), gives the output or a tuple of them
-    reduce     how many terms a result sums, e.g. "K"; by default all sizes that no output has
+    reduce     how many terms a result sums, e.g. "K"; by default it is found by changing inputs
     fill       name of an input -> function of (random generator, shape), for data that
                cannot be anything, such as indices
     accumulate the type that sums may be rounded to on the way; by default f32, f64 for f64
@@ -92,13 +92,9 @@ class Op:
         self.solutions[run.__name__] = run
         return run
 
-    def terms(self, case: Case) -> int:
-        """How many terms a result sums."""
-        if self.reduce:
-            return max(1, int(evaluate(self.reduce, case.sizes)))
-        kept = {name for slot in self.outputs for name in names("*".join(slot.sizes) or "1")}
-        given = {name for slot in self.inputs for name in names("*".join(slot.sizes) or "1")}
-        return max(1, int(np.prod([case.sizes[name] for name in given - kept], dtype=np.int64)))
+    def terms(self, case: Case) -> int | None:
+        """How many terms a result sums, where it is said."""
+        return max(1, int(evaluate(self.reduce, case.sizes))) if self.reduce else None
 
 
 def _slots(signature: str, side: int) -> tuple[Slot, ...]:
@@ -135,11 +131,6 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
-
-
-def names(expression: str) -> list[str]:
-    """The sizes that an expression speaks of."""
-    return [n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)]
 
 
 def evaluate(expression: str, sizes: Mapping[str, int]) -> float:

@@ -17,8 +17,8 @@ from weft.kernels import Launch
 from weft.measure import buffers, data, dtypes, tracing
 from weft.measure.buffers import Library
 from weft.measure.dtypes import Array, DType
-from weft.measure.judge import Place, Stand, Subject
 from weft.measure.op import Case, Op, bind
+from weft.measure.stand import Place, Stand, Subject
 
 FRESH = 2
 """Trials with new random numbers for each case."""
@@ -135,7 +135,6 @@ def of_call(
         order = [n for n in names if n in asked] or wanted
         return [_plain(r) for r in _tuple(reference(*bind(reference, known, order)))]
 
-    longest = max((max(started[n].shape, default=1) for n in data_of), default=1)
     name = subject.kernel.name if isinstance(subject, Launch) else _called(subject)
     block = int(np.prod(subject.shape.block)) if isinstance(subject, Launch) else None
     whole = Subject(
@@ -144,7 +143,7 @@ def of_call(
         [places[n] for n in filled],
         call,
         right,
-        how.reduce or longest,
+        how.reduce,
         dtypes.find(how.accumulate) if how.accumulate else None,
         block,
         tracing.writer(subject, names, given) if isinstance(subject, Launch) else None,

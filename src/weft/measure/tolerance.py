@@ -5,7 +5,7 @@
 e      the reference's value
 u_out  half a unit in the last place of the output's type: the result is rounded once
 u_acc  the same of the type that sums are kept in (f32; f64 for f64 outputs)
-n      how many terms a result sums
+n      how many terms a result sums: how many inputs move it, unless it is said
 s      how much the value moves when inputs move by a part of themselves: the size of what is
        summed, even where the sum itself cancels
 t      the smallest normal number of the accumulator: kernels may flush smaller ones to zero
@@ -52,6 +52,30 @@ def sensitivity(
                     change = (np.asarray(moved, np.float64) - e) / STEP
                     total += np.nan_to_num(change, nan=0, posinf=0, neginf=0) ** 2
     return [np.sqrt(total / PROBES) for total in sums]
+
+
+def terms(
+    reference: Callable[[Mapping[str, Array]], Sequence[Array]],
+    inputs: Mapping[str, Array],
+    expected: Sequence[Array],
+    rng: np.random.Generator,
+) -> int:
+    """How many inputs move a result, on the average: single inputs are changed, one at a time."""
+    floating = [n for n, v in inputs.items() if np.issubdtype(v.dtype, np.floating) and v.size]
+    count = sum(inputs[n].size for n in floating)
+    results = sum(np.size(e) for e in expected)
+    if not count or not results:
+        return 1
+    changed = 0
+    for _ in range(PROBES):
+        name = rng.choice(floating, p=[inputs[n].size / count for n in floating])
+        near = inputs[name].copy()
+        near.reshape(-1)[rng.integers(near.size)] *= 1.125
+        with np.errstate(all="ignore"):
+            answers = reference({**inputs, str(name): near})
+        for e, answer in zip(expected, answers, strict=True):
+            changed += int(np.count_nonzero(np.asarray(answer) != e))
+    return max(1, round(changed * count / (PROBES * results)))
 
 
 def _shaken(value: Array, rng: np.random.Generator) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.kernels import Launch
-from weft.measure.judge import Writer
+from weft.measure.stand import Writer
 
 Find = Callable[[Mapping[str, Any], str, int], Writer]
 
