@@ -8,6 +8,9 @@ storing every register, so that nothing computed goes unseen.
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
+
+import numpy as np
 
 WORDS, LONGS, PREDS, UNIFORM = 8, 5, 4, 3
 STORED = WORDS + 2 * LONGS + UNIFORM
@@ -27,6 +30,42 @@ HEAD = """.version 8.0
 .shared .align 16 .b8 sh[8192];
 .local .align 16 .b8 lo[32];
 """
+
+Shape = tuple[int, int, int]
+SHAPES: tuple[Shape, ...] = (
+    (32, 1, 1), (1, 1, 1), (64, 1, 1), (33, 1, 1), (31, 1, 1), (7, 1, 1), (70, 1, 1), (8, 4, 1),
+    (8, 8, 1), (16, 3, 1), (5, 7, 1), (3, 3, 3), (4, 2, 8), (1, 40, 1), (2, 1, 17), (96, 1, 1),
+    (32, 2, 1), (12, 6, 1),
+)  # fmt: skip
+GRIDS: tuple[Shape, ...] = ((1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a program is launched with."""
+
+    grid: Shape
+    block: Shape
+    out: np.ndarray
+    table: np.ndarray
+    n: int
+    wide: int
+
+
+def setting(
+    name: str, shapes: tuple[Shape, ...] = SHAPES, table_words: int = TABLE_WORDS
+) -> Setting:
+    """The launch that a program's name stands for."""
+    rng = random.Random(name)
+    block, grid = rng.choice(shapes), rng.choice(GRIDS)
+    threads = int(np.prod(block)) * int(np.prod(grid))
+    table = np.array(
+        [rng.randrange(1 << 32) >> rng.randrange(32) for _ in range(table_words)], "u4"
+    )
+    out = np.full(threads * (STORED + SCRATCH), 0xA5A5A5A5, "u4")
+    edges = (0, 1, 5, 31, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0)
+    n, wide = rng.choice(edges), rng.choice((0, 1 << 31, (1 << 32) - 4, 1 << 63, 12345678901))
+    return Setting(grid, block, out, table, n, wide)
 
 
 class Maker:

@@ -7,7 +7,6 @@ run repeats all of it.
 from __future__ import annotations
 
 import os
-import random
 import struct
 import tempfile
 from pathlib import Path
@@ -17,30 +16,18 @@ import pytest
 
 import reference
 import weft
-from programs import SCRATCH, STORED, TABLE_WORDS, Maker
+from programs import SCRATCH, STORED, Maker, setting
 from weft.ptx.parse import parse
 
 SEED = os.environ["WEFT_SEED"]
 ROW = STORED + SCRATCH
-SHAPES: tuple[tuple[int, int, int], ...] = (
-    (32, 1, 1), (1, 1, 1), (64, 1, 1), (33, 1, 1), (31, 1, 1), (7, 1, 1), (70, 1, 1), (8, 4, 1),
-    (8, 8, 1), (16, 3, 1), (5, 7, 1), (3, 3, 3), (4, 2, 8), (1, 40, 1), (2, 1, 17), (96, 1, 1),
-    (32, 2, 1), (12, 6, 1),
-)  # fmt: skip
-GRIDS: tuple[tuple[int, int, int], ...] = ((1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1))
 
 
 def run_both(text: str, name: str) -> None:
     """Launches a program and interprets it; the outputs must agree in every bit."""
-    rng = random.Random(name)
-    block, grid = rng.choice(SHAPES), rng.choice(GRIDS)
-    threads = int(np.prod(block)) * int(np.prod(grid))
-    table = np.array(
-        [rng.randrange(1 << 32) >> rng.randrange(32) for _ in range(TABLE_WORDS)], "u4"
-    )
-    out = np.full(threads * ROW, 0xA5A5A5A5, "u4")
-    edges = (0, 1, 5, 31, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0)
-    n, wide = rng.choice(edges), rng.choice((0, 1 << 31, (1 << 32) - 4, 1 << 63, 12345678901))
+    launch = setting(name)
+    grid, block, n, wide = launch.grid, launch.block, launch.n, launch.wide
+    out, table, threads = launch.out, launch.table, launch.out.size // ROW
     buffers = [(int(a.ctypes.data), bytearray(a.tobytes())) for a in (out, table)]
     params = struct.pack("<QQIxxxxQ", buffers[0][0], buffers[1][0], n, wide)
     reference.run(parse(text), "k", grid, block, params, buffers)

@@ -1,0 +1,187 @@
+"""What is done on both devices, in pieces that processes share out: one function a kind of piece.
+
+Each gives a list of findings, plain dictionaries with at least `name`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import weft
+from conformance import catalogue, functions, mixes, tiles
+from conformance.assemble import Assembled, assemble, find_ptxas
+from conformance.compare import compare, digest
+from conformance.devices import Real, Simulated
+from conformance.forms import HEAD, Form
+from conformance.operands import COUNT, columns, draw, width
+
+Finding = dict[str, Any]
+ARCH = "sm_90"
+TOP = HEAD.format(version="9.0", target=ARCH)
+BLOCK = 256
+SAMPLE = np.sort((draw(7, 24) % np.uint64(COUNT)).astype(np.int64))
+"""Operands whose results are recorded one by one."""
+
+
+def _assembled(kernels: Mapping[str, str]) -> Assembled:
+    ptxas = find_ptxas()
+    assert ptxas is not None, "no ptxas on this machine"
+    return assemble(ptxas, TOP, kernels, ARCH)
+
+
+def inputs(form: Form) -> list[np.ndarray]:
+    """The operands of a form, in the width that its kernel loads."""
+    sizes = [4 if width(kind) == 1 else width(kind) // 8 for kind in form.sources]
+    return [x.astype(f"u{size}") for x, size in zip(columns(form.sources), sizes, strict=True)]
+
+
+def outputs(form: Form) -> list[np.ndarray]:
+    return [np.zeros(COUNT, f"u{bits // 8}") for bits in form.results]
+
+
+@cache
+def by_name() -> Mapping[str, Form]:
+    return {form.name: form for form in catalogue.forms()}
+
+
+def run_forms(names: Sequence[str]) -> list[Finding]:
+    """Full opcodes on COUNT operand tuples each."""
+    chosen = {f"k{i}": by_name()[name] for i, name in enumerate(names)}
+    made = _assembled({k: form.kernel(k) for k, form in chosen.items()})
+    found: list[Finding] = [
+        {"name": chosen[k].name, "refused": reason} for k, reason in made.refused.items()
+    ]
+    if not made.text:
+        return found
+    real, simulated = Real(made.cubin), Simulated(made.text)
+    for k, form in chosen.items():
+        if k not in made.refused:
+            found.append(_form(real, simulated, k, form))
+    return found
+
+
+def _form(real: Real, simulated: Simulated, entry: str, form: Form) -> Finding:
+    sources, grid = inputs(form), (COUNT // BLOCK, 1, 1)
+    theirs, ours = outputs(form), outputs(form)
+    real.run(entry, grid, (BLOCK, 1, 1), [*sources, *theirs])
+    finding: Finding = {"name": form.name, "operands": COUNT, "sum": digest(theirs)}
+    if not form.row.warp:
+        finding["sample"] = b"".join(x[SAMPLE].tobytes() for x in theirs).hex()
+    try:
+        simulated.run(entry, grid, (BLOCK, 1, 1), [*sources, *ours])
+    except weft.Error as error:
+        return finding | {"simulator": str(error).splitlines()[0]}
+    kind = form.opcode.split(".")[-2 if form.row.base == "cvt" else -1]
+    return finding | compare(sources, theirs, ours, kind)
+
+
+def run_functions(pieces: Sequence[tuple[str, int]]) -> list[Finding]:
+    """A sixteenth of all inputs of an approximate function."""
+    names = sorted({opcode for opcode, _ in pieces})
+    made = _assembled({f"f{i}": functions.kernel(f"f{i}", x) for i, x in enumerate(names)})
+    real, simulated, found = Real(made.cubin), Simulated(made.text), list[Finding]()
+    shape = (functions.THREADS // functions.BLOCK, 1, 1), (functions.BLOCK, 1, 1)
+    for opcode, piece in pieces:
+        first = np.uint32(piece * functions.THREADS * functions.EACH % (1 << 32))
+        both = [np.zeros(functions.THREADS, np.uint32) for _ in range(2)]
+        for device, out in zip((real, simulated), both, strict=True):
+            device.run(f"f{names.index(opcode)}", *shape, [out, first])
+        where = np.arange(functions.THREADS, dtype=np.uint32) + first
+        found.append({"name": opcode, "piece": piece, "sum": digest(both[:1]),
+                      "operands": functions.THREADS * functions.EACH,
+                      **compare([where], both[:1], both[1:])})  # fmt: skip
+    return found
+
+
+def run_tiles(opcodes: Sequence[str]) -> list[Finding]:
+    """A million tiles of every distribution for each opcode."""
+    made = _assembled({f"t{i}": tiles.kernel(f"t{i}", x) for i, x in enumerate(opcodes)})
+    found: list[Finding] = []
+    loaded = (Real(made.cubin), Simulated(made.text)) if made.text else None
+    for i, opcode in enumerate(opcodes):
+        if f"t{i}" in made.refused:
+            found.append({"name": opcode, "refused": made.refused[f"t{i}"]})
+            continue
+        assert loaded is not None
+        found.append(_tiles(*loaded, f"t{i}", opcode))
+    return found
+
+
+def _tiles(real: Real, simulated: Simulated, entry: str, opcode: str) -> Finding:
+    shape = (tiles.GRID, 1, 1), (tiles.BLOCK, 1, 1)
+    sums, wrong = [], dict[str, int]()
+    for d in tiles.DISTRIBUTIONS:
+        how = tiles.parameters(opcode, d)
+        both = [np.zeros(tiles.GRID * tiles.BLOCK, np.uint32) for _ in range(2)]
+        real.run(entry, *shape, [both[0], how, np.uint32(0)])
+        sums.append(both[0])
+        try:
+            simulated.run(entry, *shape, [both[1], how, np.uint32(0)])
+        except weft.Error as error:
+            return {"name": opcode, "simulator": str(error).splitlines()[0]}
+        if different := int((both[0] != both[1]).sum()):
+            wrong[d.name] = different
+    finding: Finding = {"name": opcode, "tiles": tiles.TILES, "sum": digest(sums)}
+    return finding | {"differing": sum(wrong.values())} | ({"where": wrong} if wrong else {})
+
+
+def run_programs(given: tuple[mixes.Opcodes, Sequence[str]]) -> list[Finding]:
+    """Random programs; the opcodes are those that chains may use."""
+    opcodes, names = given
+    chosen = {f"k{i}": (name, mixes.make(name, opcodes, f"k{i}")) for i, name in enumerate(names)}
+    made = _assembled({k: program.text for k, (_, program) in chosen.items()})
+    found: list[Finding] = [
+        {"name": chosen[k][0], "refused": reason} for k, reason in made.refused.items()
+    ]
+    if not made.text:
+        return found
+    real, simulated = Real(made.cubin), Simulated(made.text)
+    for k, (name, program) in chosen.items():
+        if k not in made.refused:
+            found.append(_program(real, simulated, k, name, program))
+    return found
+
+
+def _program(
+    real: Real, simulated: Simulated, entry: str, name: str, program: mixes.Program
+) -> Finding:
+    sides = []
+    finding: Finding = {"name": name}
+    for device in (real, simulated):
+        arguments = [x.copy() for x in program.arguments]
+        try:
+            device.run(entry, program.grid, program.block, arguments)
+        except weft.Error as error:
+            if device is real:
+                raise
+            return finding | {"simulator": str(error).splitlines()[0]}
+        sides.append([x for x in arguments if isinstance(x, np.ndarray)])
+    wrong = sum(int((a != b).sum()) for a, b in zip(*sides, strict=True))
+    finding |= {"sum": digest(sides[0]), "differing": wrong}
+    if wrong:
+        at = next((j, np.flatnonzero(a != b)) for j, (a, b) in enumerate(zip(*sides, strict=True))
+                  if (a != b).any())  # fmt: skip
+        j, places = at[0], at[1]
+        finding["example"] = {
+            "array": j, "places": [int(x) for x in places[:8]],
+            "gpu": [hex(int(x)) for x in sides[0][j][places[:8]]],
+            "simulator": [hex(int(x)) for x in sides[1][j][places[:8]]],
+        }  # fmt: skip
+        finding["text"] = program.text
+    return finding
+
+
+RUN: dict[str, Callable[[Any], list[Finding]]] = {
+    "forms": run_forms, "functions": run_functions, "tiles": run_tiles, "programs": run_programs,
+}  # fmt: skip
+
+
+def run(task: str) -> list[Finding]:
+    """One task as JSON: [kind, what it takes]."""
+    kind, given = json.loads(task)
+    return RUN[kind](given)
