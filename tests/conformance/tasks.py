@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from conformance import catalogue, functions, mixes, tiles
+from conformance import catalogue, functions, mixes, tiles, whole
 from conformance.assemble import Assembled, assemble, find_ptxas
 from conformance.compare import compare, digest
 from conformance.devices import Real, Simulated
@@ -178,6 +178,7 @@ def _program(
 
 RUN: dict[str, Callable[[Any], list[Finding]]] = {
     "forms": run_forms, "functions": run_functions, "tiles": run_tiles, "programs": run_programs,
+    "kernels": whole.run,
 }  # fmt: skip
 
 
