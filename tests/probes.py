@@ -107,12 +107,12 @@ def checksum(results: np.ndarray) -> int:
 
 
 def _words(rng: np.random.Generator, shape: tuple[int, ...], kind: str, mode: str) -> np.ndarray:
-    if kind.endswith("="):  # the same in every two neighbouring lanes
-        return np.repeat(_words(rng, (shape[0], 16), kind[:-1], mode), 2, -1)
     if kind in ("pairs", "singles"):
         table = PAIRS if kind == "pairs" else SINGLES
         nibbles = table[rng.integers(0, len(table), (*shape, 8))]
         return np.bitwise_or.reduce(nibbles << (4 * np.arange(8, dtype=np.uint32)), -1)
+    if kind.startswith("outside "):
+        return _outside(rng, shape, kind.removeprefix("outside "), mode)
     if kind in FLOATS and mode != "raw":
         exponent, mantissa, unused = FLOATS[kind]
         per = 32 // (1 + exponent + mantissa + unused)
@@ -128,6 +128,23 @@ def _words(rng: np.random.Generator, shape: tuple[int, ...], kind: str, mode: st
         words = np.where(pick == 0, edge, np.where(pick == 1, small, words))
     if kind == "s32":  # close to both ends, so that some sums overflow
         words = np.where(rng.random(shape) < 0.3, words | 0x7FFFC000, words)
+    return words
+
+
+NANS = np.array(
+    [0xFFFF, 0x7FFF, 0xFFFE, 0x7FFE, 0xFE00, 0x7E00, 0xFC01, 0x7C01, 0xFFC0, 0x7FC0, 0xFF80, 0x7F80,
+     0xFC00, 0x7C00, 0x8000, 0x0000], np.uint32,
+)  # fmt: skip
+"""NaNs of f16 and bf16, infinities and zeros."""
+
+
+def _outside(rng: np.random.Generator, shape: tuple[int, ...], kind: str, mode: str) -> np.ndarray:
+    """Ordinary numbers among which one in four halves is out of `NANS`."""
+    words = _words(rng, shape, kind, mode)
+    for half in (0, 16):
+        odd = NANS[rng.integers(0, len(NANS), shape)] << np.uint32(half)
+        keep = words & ~np.uint32(0xFFFF << half)
+        words = np.where(rng.random(shape) < 0.25, keep | odd, words)
     return words
 
 
@@ -158,7 +175,7 @@ def _floats(rng: np.random.Generator, shape: tuple[int, ...], kind: str, mode: s
 def _cancel(part: np.ndarray, kinds: tuple[str, ...]) -> None:
     """Makes neighbours equal in every other register and opposite in the rest."""
     for i, kind in enumerate(kinds):
-        fields = FLOATS.get(kind.removesuffix("="), (32, 0, 0))
+        fields = FLOATS.get(kind, (32, 0, 0))
         if sum(fields) < 16:
             half = 1 + sum(fields)
             low = np.uint32(0xFFFFFFFF // ((1 << half) + 1))

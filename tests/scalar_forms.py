@@ -118,13 +118,32 @@ vset2.u32.u32.ge.add %d0.h1, %a0, %a1, %a2;
 """.strip().splitlines()
 
 
-def probes() -> list[Probe]:
-    """All of them."""
+def packed() -> list[Probe]:
+    """Two 16-bit numbers in a register, and results not below zero."""
     out = [_words(f"{op}.{kind}", 2) for op in _PACKED.split() for kind in ("u16x2", "s16x2")]
-    out += [_words(f"{op}.relu.{k}", 2) for op in ("min", "max") for k in ("s16x2", "s32")]
+    return out + [_words(f"{op}.relu.{k}", 2) for op in ("min", "max") for k in ("s16x2", "s32")]
+
+
+def outside() -> list[Probe]:
+    """`fma.oob`."""
+    out = []
     for kind in ("f16", "bf16"):
         for relu in ("", ".relu"):
-            out.append(_halves(f"fma.rn.oob{relu}.{kind}", kind))
-            out.append(_words(f"fma.rn.oob{relu}.{kind}x2", 3, kind))
-    out += [_reduce(*form) for form in REDUCTIONS]
-    return out + [Probe(text, ("edges",) * (3 if "%a2" in text else 2)) for text in VIDEO]
+            out.append(_halves(f"fma.rn.oob{relu}.{kind}", f"outside {kind}"))
+            out.append(_words(f"fma.rn.oob{relu}.{kind}x2", 3, f"outside {kind}"))
+    return out
+
+
+def reductions() -> list[Probe]:
+    """`cp.reduce.async.bulk` onto global memory."""
+    return [_reduce(*form) for form in REDUCTIONS]
+
+
+def video() -> list[Probe]:
+    """Selectors, second operations and shifts of video instructions."""
+    return [Probe(text, ("edges",) * (3 if "%a2" in text else 2)) for text in VIDEO]
+
+
+def probes() -> list[Probe]:
+    """All of them."""
+    return packed() + outside() + reductions() + video()

@@ -101,7 +101,7 @@ def _tiles(
     down, across = m // rows, n // 8
     blocks = k // (4 * packed(form.a))
     size_a, size_b, size_c = rows // 8 * blocks, blocks, rows // 4 // packed(wide)
-    pa, pb, pc, pd = _scratch(b, [a[: size_a * down], bt[: size_b * across], c], reg)
+    pa, pb, pc, pd = scratch(b, [a[: size_a * down], bt[: size_b * across], c], reg)
     for i in range(down):
         for j in range(across):
             place = (i * across + j) * size_c * reg
@@ -110,7 +110,7 @@ def _tiles(
     return [b.load(v.ty, 32, b.at(pd, i * reg), 64) for i, v in enumerate(c)]
 
 
-def _scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Val]:
+def scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Val]:
     """A, B and C stored on the stack and room for D, the same for every product of a function."""
     line = f"  %tensor.scratch = alloca [{_SCRATCH} x i8], align 64"
     if line not in b.fn.entry:
@@ -128,7 +128,7 @@ def _quad_pairs(
     b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val]
 ) -> list[Val]:
     """`mma.m8n8k4` on f16."""
-    pa, pb, pc, pd = _scratch(b, [a, bt, c], 128)
+    pa, pb, pc, pd = scratch(b, [a, bt, c], 128)
     call_quad(b, (form.a_layout, form.b_layout), (form.c, form.d), pa, pb, pc, pd)
     ty = "float" if form.d == "f32" else "i32"
     return [b.load(ty, 32, b.at(pd, i * 128), 64) for i in range(8 // packed(form.d))]
@@ -166,8 +166,10 @@ def _fp8(
     step = _steps(b, half, wide, fast)
     d = [b.zero(v.ty, v.n) for v in c]
     for low in (True, False):
+        name, picks = low_or_high(low)
         parts = [
-            [_halves(b, v, kind, low) for v in regs] for regs, kind in ((a, form.a), (bt, form.b))
+            [halves(b, v, kind, name, picks) for v in regs]
+            for regs, kind in ((a, form.a), (bt, form.b))
         ]
         d = _tiles(b, half, step, parts[0], parts[1], d, wide)
     if wide == "f32":
@@ -178,12 +180,17 @@ def _fp8(
     ]
 
 
-def _halves(b: Builder, v: Val, kind: str, low: bool) -> Val:
-    """Two of the four fp8 numbers of a register as a pair of f16."""
-    picks = [4 * (i // 2) + i % 2 + (0 if low else 2) for i in range(64)]
+def halves(b: Builder, v: Val, kind: str, name: str, picks: Sequence[int]) -> Val:
+    """64 of the 128 fp8 numbers of a register as pairs of f16."""
 
     def convert(b: Builder, v: Val) -> Val:
         numbers = b.shuffle(b.view(v, "i8", 128), picks)
         return b.view(fp8_to_half(b, numbers, FORMATS[kind]), "i32", 32)
 
-    return b.lanewise(f"tensor.{kind}.{'low' if low else 'high'}", [v], "i32", convert)
+    return b.lanewise(f"tensor.{kind}.{name}", [v], "i32", convert)
+
+
+def low_or_high(low: bool) -> tuple[str, list[int]]:
+    """Of the four numbers in every lane two, and a name for the choice: for `halves`."""
+    picks = [4 * (i // 2) + i % 2 + (0 if low else 2) for i in range(64)]
+    return ("low" if low else "high"), picks

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from weft.ir.builder import Builder, Val
 from weft.ir.rounding import rounded
 from weft.ir.tensor_operand import (
+    Columns,
     N,
     Runs,
+    doubled,
     load_accumulator,
     load_columns,
     load_rows,
@@ -29,10 +31,11 @@ class IntegerStep:
     rows: int
     depth: int
     saturate: bool = False
+    sparse: bool = False
 
     @property
     def name(self) -> str:
-        tail = ".sat" if self.saturate else ""
+        tail = (".sat" if self.saturate else "") + (".sp" if self.sparse else "")
         return f"tensor.{self.a}.{self.b}.m{self.rows}k{self.depth}{tail}"
 
     @property
@@ -76,20 +79,21 @@ class DoubleStep:
         return Runs("i64", 4, self.depth // 4)
 
 
-def call_integer(b: Builder, step: IntegerStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """Calls the step's function on four fragments in memory."""
+def call_integer(b: Builder, step: IntegerStep, *fragments: Val) -> None:
+    """Calls the step's function on A, B, C and D in memory; a sparse one has a table besides."""
 
     def body(b: Builder, ps: list[Val]) -> None:
-        a, bt, c, d = ps
-        columns = b.array("i16", step.depth * N)
-        numbers = [x for v in load_columns(b, bt, step.runs) for x in _numbers(v, step.b)]
+        a, bt, c, d, *picks = ps
+        runs_of_b = doubled(step.runs) if step.sparse else step.runs
+        numbers = [x for v in load_columns(b, bt, runs_of_b) for x in _numbers(v, step.b)]
+        columns = Columns(b.array("i16", len(numbers) * N), "i16", N * 2, *picks)
         for k, x in enumerate(numbers):
-            b.store(x, b.at(columns, k * N * 2), 16)
+            b.store(x, b.at(columns.base, k * N * 2), 16)
         with b.loop(step.rows) as m:
             total = b.zero("i32", N)
             runs = load_rows(b, a, m, step.rows, step.runs)
             for k, x in enumerate(_in_order(b, [_numbers(v, step.a) for v in runs])):
-                y = b.load("i16", N, b.at(columns, k * N * 2), 16)
+                y = columns.load(b, k, m)
                 total = total + x.sext("i32") * y.sext("i32")
             acc = load_accumulator(b, "i32", c, m)
             if step.saturate:
@@ -97,7 +101,7 @@ def call_integer(b: Builder, step: IntegerStep, a: Val, bt: Val, c: Val, d: Val)
             else:
                 store_accumulator(b, total + acc, d, m)
 
-    b.helper(step.name, [("ptr", 0)] * 4, None, body)(a, bt, c, d)
+    b.helper(step.name, [("ptr", 0)] * len(fragments), None, body)(*fragments)
 
 
 def _numbers(v: Val, kind: str) -> list[Val]:

@@ -3,6 +3,9 @@
 With every register of `mma` stored as its 32 lanes, A is [K/run][rows][run], B is
 [K/run][8][run], and a row of an accumulator is 8 neighbours (f16) or two runs of 4 that
 interleave (f32).
+
+In a sparse step every row of A has its own choice among the rows of B, which are twice as many: a
+table of bytes [K][16] says which row of B meets element k of a row of A.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class Step:
     """One step on floats: operand and accumulator formats, rows, depth, and the adder.
 
     `fraction` bits are kept below the largest exponent; `width` overrides that of `runs`.
+    A sparse step has `depth` products in a sum of `2 * depth` elements.
     """
 
     operand: str
@@ -44,6 +48,7 @@ class Step:
     width: int = 0
     fraction: int = 25
     out_mantissa: int = 23
+    sparse: bool = False
 
     @property
     def format(self) -> Format:
@@ -56,10 +61,42 @@ class Step:
         return Runs(self.format.container, width, self.depth // width)
 
     @property
+    def runs_of_b(self) -> Runs:
+        return doubled(self.runs) if self.sparse else self.runs
+
+    @property
     def name(self) -> str:
         tail = f".w{self.width}" if self.width else ""
         tail += f".c{self.fraction}.{self.out_mantissa}" if self.fraction != 25 else ""
+        tail += ".sp" if self.sparse else ""
         return f"tensor.{self.operand}.{self.accumulator}.m{self.rows}k{self.depth}{tail}"
+
+
+def doubled(runs: Runs) -> Runs:
+    """Twice as many blocks: B of a sparse step."""
+    return Runs(runs.ty, runs.width, 2 * runs.count)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """8 columns of B for every k, in memory `stride` bytes apart, as a row of A meets them."""
+
+    base: Val
+    ty: str
+    stride: int
+    picks: Val | None = None
+
+    def load(self, b: Builder, k: int, m: Val) -> Val:
+        """Those that element k of row m is multiplied by."""
+        if self.picks is None:
+            return b.load(self.ty, N, b.at(self.base, k * self.stride), 16)
+        at = picked(b, self.picks, b.integer("i32", k), m) * self.stride
+        return b.load(self.ty, N, b.at(self.base, at.zext("i64")), min(self.stride, 16))
+
+
+def picked(b: Builder, picks: Val, k: Val, m: Val) -> Val:
+    """The row of B that element k of row m of A meets, from a sparse step's table."""
+    return b.load("i8", 0, b.at(picks, (k * 16 + m).zext("i64"))).zext("i32")
 
 
 def load_columns(b: Builder, bt: Val, runs: Runs) -> list[Val]:

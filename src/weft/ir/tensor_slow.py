@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
-from weft.ir.tensor_operand import Step
+from weft.ir.tensor_operand import Step, picked
 
 _NONE = -100_000
 """An exponent below all others."""
@@ -27,24 +27,26 @@ class _Number:
     nan: Val
 
 
-def call_slow(b: Builder, step: Step, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
+def call_slow(b: Builder, step: Step, floor: int, *fragments: Val) -> None:
     """Calls the function that does the whole tile, on the pointers of the common path."""
     fn = b.helper(
         step.name + ".slow",
-        [("ptr", 0)] * 4,
+        [("ptr", 0)] * len(fragments),
         None,
         lambda inner, ps: _tile(inner, step, floor, *ps),
         attrs="#2",
     )
-    fn(a, bt, c, d)
+    fn(*fragments)
 
 
-def _tile(b: Builder, step: Step, floor: int, a: Val, bt: Val, c: Val, d: Val) -> None:
-    acc = FORMATS[step.accumulator]
+def _tile(
+    b: Builder, step: Step, floor: int, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
+) -> None:
+    acc, factors = FORMATS[step.accumulator], _Factors(step, a, bt, picks)
     with b.loop(step.rows) as m, b.loop(8) as n:
         place = _place(step, m, n)
         addend = _unpack(b, b.load(acc.container, 0, b.at(c, place)), acc)
-        b.store(_output(b, step, floor, a, bt, addend, m, n), b.at(d, place))
+        b.store(_output(b, step, floor, factors, addend, m, n), b.at(d, place))
 
 
 def _place(step: Step, m: Val, n: Val) -> Val:
@@ -55,7 +57,7 @@ def _place(step: Step, m: Val, n: Val) -> Val:
 
 
 def _output(
-    b: Builder, step: Step, floor: int, a: Val, bt: Val, addend: _Number, m: Val, n: Val
+    b: Builder, step: Step, floor: int, factors: _Factors, addend: _Number, m: Val, n: Val
 ) -> Val:
     fmt, acc = step.format, FORMATS[step.accumulator]
     top, total, flags = b.alloca("i32"), b.alloca("i64"), b.alloca("i32")
@@ -63,7 +65,7 @@ def _output(
     b.store(b.smax(addend.zero.select(none, addend.exponent), floor), top)
     b.store(_flags(b, addend.nan, addend.inf, addend.negative), flags)
     with b.loop(step.depth) as k:
-        x, y = _operands(b, step, a, bt, m, n, k)
+        x, y = factors.load(b, m, n, k)
         e = (x.zero | y.zero).select(none, x.exponent + y.exponent)
         b.store(b.smax(b.load("i32", 0, top), e), top)
         nan = x.nan | y.nan | (x.inf & y.zero) | (x.zero & y.inf)
@@ -72,7 +74,7 @@ def _output(
     high = b.load("i32", 0, top)
     b.store(_align(b, addend, high - addend.exponent - (step.fraction - acc.mantissa)), total)
     with b.loop(step.depth) as k:
-        x, y = _operands(b, step, a, bt, m, n, k)
+        x, y = factors.load(b, m, n, k)
         product = _Number(
             x.negative ^ y.negative, x.significand * y.significand, x.exponent + y.exponent,
             x.zero, x.inf, x.nan,
@@ -84,17 +86,26 @@ def _output(
     return _special(b, b.load("i32", 0, flags), result, acc)
 
 
-def _operands(
-    b: Builder, step: Step, a: Val, bt: Val, m: Val, n: Val, k: Val
-) -> tuple[_Number, _Number]:
-    fmt, width = step.format, step.runs.width
-    block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
-    out = []
-    for base, rows, row in ((a, step.rows, m), (bt, 8, n)):
+@dataclass(frozen=True)
+class _Factors:
+    """Where the factors of a product lie."""
+
+    step: Step
+    a: Val
+    bt: Val
+    picks: Val | None
+
+    def load(self, b: Builder, m: Val, n: Val, k: Val) -> tuple[_Number, _Number]:
+        """The two factors of product k of an output."""
+        met = k if self.picks is None else picked(b, self.picks, k, m)
+        return self._one(b, self.a, self.step.rows, m, k), self._one(b, self.bt, 8, n, met)
+
+    def _one(self, b: Builder, base: Val, rows: int, row: Val, k: Val) -> _Number:
+        fmt, width = self.step.format, self.step.runs.width
+        block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
         index = (block * rows + row) * width + rest
         bits = b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
-        out.append(_unpack(b, bits, fmt))
-    return out[0], out[1]
+        return _unpack(b, bits, fmt)
 
 
 def _unpack(b: Builder, bits: Val, fmt: Format) -> _Number:

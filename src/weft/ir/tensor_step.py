@@ -15,6 +15,7 @@ from __future__ import annotations
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, NOTHING, exponent, magnitude, to_float
 from weft.ir.tensor_operand import (
+    Columns,
     N,
     Step,
     load_accumulator,
@@ -32,39 +33,47 @@ LOWEST, HIGHEST = -100, 120
 """Range of `top` where f32 holds every product that counts, both scales and the result."""
 
 
-def call_step(
-    b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val, *, fast: bool = False
-) -> None:
-    """Calls the step's function on four fragments in memory; `fast` is a chain of FMAs."""
+def call_step(b: Builder, step: Step, *fragments: Val, fast: bool = False) -> None:
+    """Calls the step's function on A, B, C and D in memory; `fast` is a chain of FMAs.
+
+    A sparse step has a fifth pointer: its table of rows of B.
+    """
     body = _fma_body if fast else _exact_body
-    name = step.name + (".fast" if fast else "")
-    fn = b.helper(name, [("ptr", 0)] * 4, None, lambda inner, ps: body(inner, step, *ps))
-    fn(a, bt, c, d)
+    name, params = step.name + (".fast" if fast else ""), [("ptr", 0)] * len(fragments)
+    fn = b.helper(name, params, None, lambda inner, ps: body(inner, step, *ps))
+    fn(*fragments)
 
 
 def _accumulator(step: Step) -> str:
     return "half" if step.accumulator == "f16" else "float"
 
 
-def _fma_body(b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val) -> None:
-    fmt, ty = step.format, _accumulator(step)
-    values = b.array("float", step.depth * N)
-    for k, bits in enumerate(load_columns(b, bt, step.runs)):
+def _fma_body(
+    b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
+) -> None:
+    fmt, ty, runs_of_b = step.format, _accumulator(step), step.runs_of_b
+    values = b.array("float", runs_of_b.count * runs_of_b.width * N)
+    for k, bits in enumerate(load_columns(b, bt, runs_of_b)):
         b.store(to_float(b, bits, fmt), b.at(values, k * N * 4), 16)
+    columns = Columns(values, "float", N * 4, picks)
     with b.loop(step.rows) as m:
         chains = [b.cast("fpext", load_accumulator(b, ty, c, m), "float"), b.zero("float", N)]
         runs = [to_float(b, v, fmt) for v in load_rows(b, a, m, step.rows, step.runs)]
         for k, x in enumerate(splats(b, runs)):
-            y = b.load("float", N, b.at(values, k * N * 4), 16)
+            y = columns.load(b, k, m)
             chains[k % 2] = b.fma(x, y, chains[k % 2])
         acc = b.cast("fptrunc", chains[0] + chains[1], ty)
         store_accumulator(b, b.canonical(acc), d, m)
 
 
-def _exact_body(b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val) -> None:
+def _exact_body(
+    b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
+) -> None:
     """Three loops over rows, so that the latencies of one row hide behind the next."""
-    ty, shift = _accumulator(step), 2 * step.format.bias
-    rows, columns = b.array("float", step.rows * step.depth), b.array("float", step.depth * N)
+    ty, shift, runs_of_b = _accumulator(step), 2 * step.format.bias, step.runs_of_b
+    rows = b.array("float", step.rows * step.depth)
+    values = b.array("float", runs_of_b.count * runs_of_b.width * N)
+    columns = Columns(values, "float", N * 4, picks)
     tops, scales, totals = (b.array(t, step.rows * N) for t in ("i16", "i32", "i32"))
     unusual = _operands(b, step, a, bt, rows, columns, tops)
     high, low = _Peak(b, "smax", "i16", N, NOTHING), _Peak(b, "smin", "i16", N, -NOTHING)
@@ -93,7 +102,8 @@ def _exact_body(b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val) -> None
         no = b.integer("i1", 0)
         bad = bad | b.choose(small, lambda: _terms_are_small(b, step, c, tops), lambda: no)
     with b.when(bad, rare=True):
-        call_slow(b, step, FLOOR[step.accumulator], a, bt, c, d)
+        more = [] if picks is None else [picks]
+        call_slow(b, step, FLOOR[step.accumulator], a, bt, c, d, *more)
 
 
 def _row_at(b: Builder, ty: str, array: Val, m: Val) -> Val:
@@ -120,16 +130,19 @@ class _Peak:
         return self.b.any(self.b.icmp(compare, seen, limit))
 
 
-def _operands(b: Builder, step: Step, a: Val, bt: Val, rows: Val, columns: Val, tops: Val) -> Val:
+def _operands(
+    b: Builder, step: Step, a: Val, bt: Val, rows: Val, columns: Columns, tops: Val
+) -> Val:
     """Values of A and B, every output's largest product exponent; is an operand not finite?"""
-    fmt, lane = step.format, step.format.lane
+    fmt, lane, runs_of_b = step.format, step.format.lane, step.runs_of_b
     pair = 2 * N * int(lane[1:]) // 8
-    exponents = b.array(lane, step.depth * 2 * N)
+    exponents = b.array(lane, runs_of_b.count * runs_of_b.width * 2 * N)
     in_a, in_b = (_Peak(b, "umax", fmt.container, n) for n in (2 * step.runs.width, N))
-    for k, bits in enumerate(load_columns(b, bt, step.runs)):
+    of_row = Columns(exponents, lane, pair, columns.picks)
+    for k, bits in enumerate(load_columns(b, bt, runs_of_b)):
         mag = magnitude(bits, fmt)
         in_b.see(mag)
-        b.store(to_float(b, bits, fmt), b.at(columns, k * N * 4), 16)
+        b.store(to_float(b, bits, fmt), b.at(columns.base, k * N * 4), 16)
         b.store(b.concat([exponent(b, mag, fmt)] * 2), b.at(exponents, k * pair), 16)
     with b.loop(step.rows // 2) as i:  # two rows fill a vector of bytes
         runs = load_rows(b, a, i * 2, step.rows, step.runs, 2)
@@ -141,7 +154,11 @@ def _operands(b: Builder, step: Step, a: Val, bt: Val, rows: Val, columns: Val, 
             in_a.see(mag)
         best: list[Val] = []  # two chains, for the latency
         for k, e in enumerate(splats(b, [exponent(b, mag, fmt) for mag in mags], 2)):
-            total = e + b.load(lane, 2 * N, b.at(exponents, k * pair), 16)
+            if step.sparse:
+                of_b = b.concat([of_row.load(b, k, i * 2), of_row.load(b, k, i * 2 + 1)])
+            else:
+                of_b = b.load(lane, 2 * N, b.at(exponents, k * pair), 16)
+            total = e + of_b
             best = [*best, total] if k < 2 else [best[1], b.smax(best[0], total)]
         top = b.resize(b.smax(best[0], best[1]), "i16", signed=True)
         nothing = b.splat(b.integer("i16", NOTHING), 2 * N)
@@ -168,7 +185,9 @@ def _power(b: Builder, field: Val) -> Val:
     return b.view(b.shuffle(field << 7, spread, b.zero("i16", N)), "i32", N)
 
 
-def _sum(b: Builder, step: Step, rows: Val, columns: Val, scales: Val, totals: Val, m: Val) -> None:
+def _sum(
+    b: Builder, step: Step, rows: Val, columns: Columns, scales: Val, totals: Val, m: Val
+) -> None:
     """The products cut and added; a sum past 31 bits saturates, which the caller looks for."""
     factor, sums = _row_of(b, "float", scales, m), [_row_of(b, "i32", totals, m)]
     width, count = step.runs.width, step.runs.count
@@ -176,7 +195,7 @@ def _sum(b: Builder, step: Step, rows: Val, columns: Val, scales: Val, totals: V
     base = b.at(rows, ((m >> 1) * (8 * step.depth) + (m & 1) * (4 * width)).zext("i64"))
     runs = [b.load("float", width, b.at(base, 8 * width * j), 16) for j in range(count)]
     for k, x in enumerate(splats(b, runs)):
-        product = x * b.load("float", N, b.at(columns, k * N * 4), 16)
+        product = x * columns.load(b, k, m)
         term = b.cast("fptosi", product * factor, "i32")
         if k == 8 and step.fraction == 25:  # nine terms below 2^27 fit, seventeen do not
             sums.append(term)

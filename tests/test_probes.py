@@ -1,0 +1,46 @@
+"""Rows on operands from a seed, against what an H200 answered (scripts/record_probes.py)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scalar_forms
+import sparse_forms
+import weft
+from probes import BATCH, WARPS_PER_BLOCK, Probe, batches, checksum, module, operands
+from recorded import GOLDEN
+
+SAMPLES = np.load(GOLDEN / "probe_samples.npz")
+SUMS = np.load(GOLDEN / "probe_sums.npz")
+SPARSE, PACKED = sparse_forms.probes(), scalar_forms.packed()
+QUICK = [p for p in SPARSE if p.operands[-1] != "raw"][::4]
+"""One in four of the sparse forms: each is half a second of compiling."""
+
+
+def simulated(probe: Probe, words: np.ndarray) -> np.ndarray:
+    """Results of a probe on the simulated GPU."""
+    out = np.zeros((len(words), probe.results, 32), np.uint32)
+    kernel = weft.load_ptx(module([probe])).kernel("p0")
+    kernel[-(-len(words) // WARPS_PER_BLOCK), 32 * WARPS_PER_BLOCK](words, out, len(words))
+    return out
+
+
+def ids(probe: Probe) -> str:
+    return probe.text.partition(" ")[0] + f"-{probe.seed:08x}"
+
+
+@pytest.mark.parametrize("probe", [*QUICK, *PACKED], ids=ids)
+def test_recorded_samples(probe: Probe) -> None:
+    want = SAMPLES[probe.name]
+    words = operands(probe)[: len(want)].copy()
+    np.testing.assert_array_equal(simulated(probe, words), want, err_msg=probe.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probe", [*SPARSE, *PACKED], ids=ids)
+def test_recorded_checksums(probe: Probe) -> None:
+    sums = SUMS[probe.name]
+    for n, words in enumerate(batches(probe, len(sums))):
+        found = checksum(simulated(probe, words))
+        assert found == sums[n], f"{probe.name}: a result of batch {n} of {BATCH} differs"
