@@ -102,10 +102,10 @@ class WarpEmitter(Operands):
         self.groups.clear()
         self.quick.found.clear()
         self.versions.clear()
-        self.watch.block(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)
+        self.watch.block(block)  # after the wait, which may enter the block again
         self._emit_code(block)
         self.ins = block.last or NOTHING
         if block.last is not None:

@@ -1,0 +1,50 @@
+"""The memory that counting code and Python share: byte offsets, in one place.
+
+Addresses are counted as a GPU would see them: each allocation has a place of its own in a pretended
+device memory, as aligned as `cudaMalloc` makes it, and its lines are numbered from 0.
+"""
+
+from __future__ import annotations
+
+
+class Launch:
+    """What all workers of a launch share.
+
+    FLAGS   a byte for each line: sectors read before they were written, sectors written (<< 4)
+    EPOCHS  a 64-bit word for each line: the parts of the launch in which it went through L2
+    """
+
+    PLACES, PLACE_COUNT, FLAGS, EPOCHS, BLOCKS, EPOCH_COUNT = 0, 8, 16, 24, 32, 40
+    SIZE = 64
+
+
+class Place:
+    """An allocation: its first byte, its size, and the distance to its pretended address."""
+
+    LOW, NBYTES, DELTA = 0, 8, 16
+    SIZE = 32
+
+
+class PerWorker:
+    """What one thread of the host counts: a header, a row for each site, the tags of an L1."""
+
+    EPOCH, GENERATION, TAGS, TAG_MASK = 0, 8, 16, 24
+    HEADER = 64
+
+
+class Row:
+    """The counters of one site, eight bytes each; a block of code uses the first two."""
+
+    REQUESTS, THREADS, SECTORS, TAGS, WAVEFRONTS, IDEAL, MISSES, PARTS = range(0, 64, 8)
+    PLACE = 64
+    """Of an access to global memory: the allocation that it last found itself in."""
+    FULL = 96
+    """Of an access at constant distances: executions by all 32 lanes, by the first address % 4."""
+    SIZE = 128
+
+
+LINE, SECTOR, SECTORS_A_LINE = 7, 5, 4
+"""log2 of the bytes of a line and of a sector."""
+
+TAG_GROUPS = (0x6F7AB5, 0xBAD5DA)
+"""A line's two parities over these bits say which of four tag lookups it takes (measured)."""

@@ -1,0 +1,51 @@
+"""What an access of a whole warp at constant distances costs in shared memory, known beforehand.
+
+Moving all lanes by a multiple of a bank's width turns the banks and changes nothing; only the
+place of the first byte inside its word matters, and that for narrow accesses alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LANES = range(32)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCost:
+    """Of one access: wavefronts, the parts that the warp is cut into, and the fewest possible."""
+
+    wavefronts: int
+    parts: int
+    ideal: int
+
+
+def shared_cost(offsets: Sequence[int], width: int, *, reads: bool) -> SharedCost:
+    """A load or store of `width` bytes by all lanes."""
+    parts = max(1, width // 4)
+    if (
+        reads
+        and parts > 1
+        and any(all(offsets[i] == offsets[i ^ m] for i in LANES) for m in (1, 2))
+    ):
+        parts //= 2  # every lane of a pair reads the same
+    size = 32 // parts
+    depths = [depth(offsets[i * size : (i + 1) * size], width) for i in range(parts)]
+    return SharedCost(sum(depths), parts, min(parts, 32 * width // 128 or 1))
+
+
+def matrix_cost(offsets: Sequence[int], count: int) -> SharedCost:
+    """`ldmatrix` and `stmatrix`: eight rows of 16 bytes make a part."""
+    depths = [depth(offsets[8 * i : 8 * i + 8], 16) for i in range(count)]
+    return SharedCost(sum(depths), count, count)
+
+
+def depth(offsets: Sequence[int], width: int) -> int:
+    """The most different units that fall into one bank, for accesses that are aligned."""
+    unit = max(4, width)
+    banks: dict[int, set[int]] = {}
+    for at in offsets:
+        word = at // unit
+        banks.setdefault(word % (128 // unit), set()).add(word)
+    return max(len(words) for words in banks.values())

@@ -1,0 +1,329 @@
+"""The counting observer's code in one kernel: which counter each event moves.
+
+A block of code counts its executions, so its instructions need no counters of their own; only
+guards do. An access to shared memory by all lanes at constant distances
+costs what `rules` says, so that no code is needed for it either. Other accesses call a helper.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+from weft.device.sim.address import Address
+from weft.device.sim.count import rules, shared
+from weft.device.sim.count.atomics import count_at_one_place, count_atomic
+from weft.device.sim.count.layout import Launch, PerWorker, Row
+from weft.device.sim.count.lines import BYPASS, LOAD, LOCAL, STORE, bump, count_lanes, count_range
+from weft.device.sim.count.text import Listing
+from weft.device.sim.layout import Context, Slot, Space, Worker
+from weft.device.sim.observe import Touch, Watcher
+from weft.ir import Builder, Val
+from weft.ptx.cfg import Block
+from weft.ptx.model import Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit import WarpEmitter
+
+PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
+"""Loads that do not look into L1."""
+
+NATIVE_ATOMICS = ("add", "inc", "dec", "min", "max", "exch", "and", "or", "xor")
+
+
+class CountWatcher(Watcher):
+    """Counts into rows of the worker's memory; `notes` says what each row is."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        super().__init__(e)
+        self.rows: list[dict[str, Any]] = []
+
+    # ---- rows -------------------------------------------------------------------------------
+    def _row(self, **what: Any) -> Val:
+        """A new row of counters, described in the notes."""
+        self.rows.append(what)
+        return self.e.b.at(self._counters(), PerWorker.HEADER + Row.SIZE * (len(self.rows) - 1))
+
+    def _counters(self) -> Val:
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, Worker.OBSERVER))
+
+    def _launch(self) -> Val:
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, Context.OBSERVER))
+
+    def notes(self) -> Mapping[str, Any]:
+        program = self.e.program
+        listing = Listing()
+        for block in program.graph.blocks:
+            for ins in [*block.code, *([block.last] if block.last else [])]:
+                listing.add(ins, block.index)
+        return {"rows": self.rows, **listing.notes()}
+
+    # ---- executions -------------------------------------------------------------------------
+    def block(self, block: Block) -> None:
+        b, e = self.e.b, self.e
+        row = self._row(block=block.index, full=e.always_full)
+        bump(b, row, Row.REQUESTS, b.integer("i64", 1))
+        if not e.always_full:
+            bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.mask()]))
+
+    def instruction(self, ins: Instruction) -> None:
+        b, e = self.e.b, self.e
+        if ins.guard is None or ins is e.block.last:  # all lanes that run execute the branch
+            return
+        row = self._row(guard=ins.index)
+        bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.executing()]))
+
+    def diverge(self, block: Block) -> None:
+        assert block.last is not None
+        row = self._row(diverged=block.last.index)
+        bump(self.e.b, row, Row.REQUESTS, self.e.b.integer("i64", 1))
+
+    # ---- blocks of threads ------------------------------------------------------------------
+    def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
+        """A new generation of L1 tags, and the part of the launch in which the block runs."""
+        mine = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
+        launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
+        place = b.at(mine, PerWorker.GENERATION)
+        b.store((b.load("i64", 0, place) + 16) & 0xFFFFFF0, place)
+        x, y, z = (
+            b.load("i32", 0, b.at(slot, at)).zext("i64")
+            for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
+        )
+        wide, high = (
+            b.load("i64", 0, b.at(context, at)) for at in (Context.GRID_X, Context.GRID_Y)
+        )
+        number = (z * high + y) * wide + x
+        blocks = b.load("i64", 0, b.at(launch, Launch.BLOCKS))
+        epochs = b.load("i64", 0, b.at(launch, Launch.EPOCH_COUNT))
+        epoch = b.binary("udiv", number * epochs, blocks)
+        b.store(b.integer("i64", 1) << (epoch & 63), b.at(mine, PerWorker.EPOCH))
+
+    # ---- memory -----------------------------------------------------------------------------
+    def access(self, touch: Touch) -> None:
+        space = touch.address.space
+        if touch.kind == "fragment":
+            return
+        if touch.kind == "matrix":
+            self._matrix(touch)
+        elif space == Space.SHARED and touch.kind != "mbarrier":
+            self._shared(touch)
+        elif space in (Space.GLOBAL, Space.GENERIC):
+            self._far(touch)
+        elif space == Space.LOCAL:
+            self._local(touch)
+
+    def _describe(self, touch: Touch, **more: Any) -> Val:
+        return self._row(
+            access=self.e.ins.index,
+            kind=touch.kind,
+            space=touch.address.space,
+            width=touch.nbytes,
+            **more,
+        )
+
+    def _some(self, lanes: Val, then: Callable[[], None]) -> None:
+        """`then`, unless no lane runs."""
+        if self.e.executes_fully:
+            then()
+            return
+        with self.e.b.when(lanes.ne(0)):
+            then()
+
+    # ---- shared memory ----------------------------------------------------------------------
+    def _shared(self, touch: Touch) -> None:
+        e, a = self.e, touch.address
+        lanes = e.executing()
+        if touch.kind not in ("load", "store"):
+            row = self._describe(touch)
+            fn = shared.count_shared_atomic(e.b, touch.nbytes, self._atomic_kind(touch))
+            self._some(lanes, lambda: _drop(fn(row, self._offsets(a), lanes)))
+            return
+        general = shared.count_shared(e.b, touch.nbytes, reads=touch.kind == "load")
+        if a.off is None:
+            row = self._describe(touch)
+            self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes)))
+            return
+        off, width, reads = a.off, touch.nbytes, touch.kind == "load"
+        places = range(0, 4, width) if width < 4 else (0,)
+        costs = [rules.shared_cost([x + p for x in off], width, reads=reads) for p in places]
+        step = 4 // len(costs)
+        self._constant(touch, [costs[i // step] for i in range(4)], general, lanes)
+
+    def _constant(
+        self, touch: Touch, costs: list[rules.SharedCost], general: Callable[..., Val], lanes: Val
+    ) -> None:
+        """Distances that are known: only how often, and how many lanes, is left to be seen."""
+        e, b, a = self.e, self.e.b, touch.address
+        same = len(set(costs)) == 1
+        always = same and e.executes_fully and e.ins.guard is None
+        row = self._describe(touch, costs=[astuple(c) for c in costs], always=always)
+        if always:
+            return
+        assert a.inside is not None
+        at = b.integer("i64", 0) if same else a.inside[0] & 3
+
+        def full() -> None:
+            bump(b, b.at(row, at << 3), Row.FULL, b.integer("i64", 1))
+
+        if e.executes_fully:
+            full()
+            return
+        whole, some, end = b.label("whole"), b.label("part"), b.label("counted")
+        b.branch(lanes.eq(-1), whole, some)
+        b.place(whole)
+        full()
+        b.jump(end)
+        b.place(some)
+        with b.when(lanes.ne(0)):
+            general(row, self._offsets(a), lanes)
+        b.jump(end)
+        b.place(end)
+
+    def _matrix(self, touch: Touch) -> None:
+        e, a = self.e, touch.address
+        assert touch.lanes is not None
+        lanes, row_lanes = e.executing(), touch.lanes
+        general = shared.count_matrix(e.b)
+        if a.space == Space.SHARED and a.off is not None:
+            cost = rules.matrix_cost(a.off, int(row_lanes.ref).bit_count() // 8)
+            self._constant(touch, [cost] * 4, general, lanes)
+            return
+        row = self._describe(touch)
+        self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes & row_lanes)))
+
+    def _offsets(self, a: Address) -> Val:
+        """A stack array of the lanes' places in shared memory."""
+        e, b = self.e, self.e.b
+        out = e.access.offsets()
+        if a.inside is not None and a.off is not None:
+            b.store(b.splat(a.inside[0].trunc("i32"), 32) + b.lanes("i32", a.off), out, 64)
+        elif a.space == Space.SHARED and a.wide is not None:
+            b.store(a.wide.lanes(), out, 64)
+        else:
+            start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            b.store((b.load("i64", 32, e.access.addresses(a), 64) - start).trunc("i32"), out, 64)
+        return out
+
+    def _atomic_kind(self, touch: Touch) -> str:
+        parts = self.e.ins.parts
+        if "cas" in parts:
+            return shared.CAS
+        plain = touch.nbytes == 4 and parts[-1][0] in "usb" and not parts[-1].startswith("bf")
+        return shared.NATIVE if plain and any(p in NATIVE_ATOMICS for p in parts) else shared.SPIN
+
+    # ---- global memory ----------------------------------------------------------------------
+    def _far(self, touch: Touch) -> None:
+        """Global memory, or what a generic address turns out to name."""
+        e, b = self.e, self.e.b
+        lanes = e.executing()
+        if touch.wanted is not None:
+            lanes = lanes & e.bits_of(touch.wanted.ne(0))
+        if touch.address.space == Space.GLOBAL:
+            row = self._describe(touch, way=self._way(touch))
+            self._some_of(lanes, touch, lambda: self._global(touch, row, lanes))
+            return
+        row, near = self._describe(touch, way=self._way(touch)), self._near_row(touch)
+        with b.when(lanes.ne(0)):
+            table = e.access.addresses(touch.address)
+            first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
+            at = b.load("i64", 0, b.at(table, first << 3), 8)
+            start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            inside = (at - start).ult(e.shared_bytes.zext("i64"))
+            yes, no, end = b.label("near"), b.label("far"), b.label("counted")
+            b.branch(inside, yes, no)
+            b.place(yes)
+            self._near(touch)(near, self._offsets(touch.address), lanes)
+            b.jump(end)
+            b.place(no)
+            self._global(touch, row, lanes)
+            b.jump(end)
+            b.place(end)
+
+    def _some_of(self, lanes: Val, touch: Touch, then: Callable[[], None]) -> None:
+        if touch.wanted is None:
+            self._some(lanes, then)
+            return
+        with self.e.b.when(lanes.ne(0)):
+            then()
+
+    def _near_row(self, touch: Touch) -> Val:
+        return self._row(
+            access=self.e.ins.index, kind=touch.kind, space=Space.SHARED, width=touch.nbytes
+        )
+
+    def _near(self, touch: Touch) -> Callable[..., Val]:
+        b = self.e.b
+        if touch.kind in ("load", "store"):
+            return shared.count_shared(b, touch.nbytes, reads=touch.kind == "load")
+        return shared.count_shared_atomic(b, touch.nbytes, self._atomic_kind(touch))
+
+    def _way(self, touch: Touch) -> str:
+        if touch.kind in ("load", "copy"):
+            return BYPASS if any(p in PAST_L1 for p in self.e.ins.parts) else LOAD
+        return STORE
+
+    def _global(self, touch: Touch, row: Val, lanes: Val) -> None:
+        e, b, a = self.e, self.e.b, touch.address
+        launch, mine, way = self._launch(), self._counters(), self._way(touch)
+        if touch.kind in ("atomic", "reduction"):
+            if a.uniform:
+                count_at_one_place(b)(launch, mine, row, a.first, lanes)
+                return
+            fn = count_atomic(b, touch.nbytes, cas="cas" in e.ins.parts)
+            fn(launch, mine, row, e.access.addresses(a), lanes)
+            return
+        width = touch.nbytes
+        general = count_lanes(b, way, width)
+        span = _span(a, width)
+        if span is None:
+            general(launch, mine, row, e.access.addresses(a), lanes)
+            return
+        of_range = count_range(b, way)
+        threads = b.intrinsic("ctpop", [lanes])
+        given = (launch, mine, row, a.first, b.integer("i64", span), threads, threads * width)
+        if a.uniform or (e.executes_fully and touch.wanted is None and a.wide is None):
+            of_range(*given)
+            return
+        assert a.first is not None and a.last is not None
+        near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
+        yes, no, end = b.label("range"), b.label("lanes"), b.label("counted")
+        b.branch(near, yes, no)
+        b.place(yes)
+        of_range(*given)
+        b.jump(end)
+        b.place(no)
+        general(launch, mine, row, e.access.addresses(a), lanes)
+        b.jump(end)
+        b.place(end)
+
+    # ---- local memory -----------------------------------------------------------------------
+    def _local(self, touch: Touch) -> None:
+        """Word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
+        e, b = self.e, self.e.b
+        row, lanes = self._describe(touch), e.executing()
+
+        def count() -> None:
+            table, step = e.access.addresses(touch.address), e.program.local_bytes
+            start = b.val("i64", 0, f"ptrtoint {e.local.tref} to i64")
+            lane = b.lanes("i64", list(range(32)))
+            inside = b.load("i64", 32, table, 64) - start - lane * step
+            b.store((((inside >> 2) << 5) + lane) << 2, table, 64)
+            fn = count_lanes(b, LOCAL, touch.nbytes)
+            fn(self._launch(), self._counters(), row, table, lanes)
+
+        self._some(lanes, count)
+
+
+def _span(a: Address, width: int) -> int | None:
+    """Bytes that all lanes touch together, where they leave no gaps."""
+    if a.off is None:
+        return None
+    places = sorted(set(a.off))
+    dense = all(y - x <= width for x, y in itertools.pairwise(places))
+    return places[-1] + width if dense else None
+
+
+def _drop(result: Val) -> None:
+    """The result of a call that has none."""
