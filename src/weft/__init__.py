@@ -20,7 +20,7 @@ from weft.errors import (
 )
 from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
-from weft.measure import Case, Op, check
+from weft.measure import Case, Op, Profile, check, profile
 
 __version__ = "0.1.0"
 
@@ -42,6 +42,7 @@ __all__ = [
     "MissingDependency",
     "Module",
     "Op",
+    "Profile",
     "PtxError",
     "TimeLimit",
     "Trapped",
@@ -51,5 +52,6 @@ __all__ = [
     "cuda",
     "kernel",
     "load_ptx",
+    "profile",
     "synchronize",
 ]

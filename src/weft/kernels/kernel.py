@@ -74,6 +74,11 @@ class Kernel:
         return self._sim.ptx.text
 
     @property
+    def static_shared(self) -> int:
+        """Bytes of shared memory that a block has without asking."""
+        return self._sim.entry(self.entry).static_shared
+
+    @property
     def resources(self) -> Resources:
         """Registers, spills and shared memory on the simulated GPU's own architecture.
 

@@ -173,7 +173,7 @@ class Atomics:
         wanted = [x for x in _items(dest) if isinstance(x, Reg) and x.name in self._read]
         operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in given]
         count = len(operands[0])
-        kind = "atomic" if ins.parts[0] == "atom" else "reduction"
+        kind = "atomic" if wanted or op in ("exch", "cas") else "reduction"
         e.watch.access(Touch(kind, True, a, what.size * count))
         lanes = e.executing()
         if a.uniform and count == 1:

@@ -55,8 +55,9 @@ class Rows:
 class Touch:
     """One memory access of a warp.
 
-    kind     load, store, atomic, reduction, copy (cp.async), matrix (ldmatrix, stmatrix: 16 bytes
-             for each lane in `lanes`), fragment (wmma: see `rows`), mbarrier
+    kind     load, store, atomic, reduction (an atomic whose result nobody reads), copy
+             (cp.async), matrix (ldmatrix, stmatrix: 16 bytes for each lane in `lanes`), fragment
+             (wmma: see `rows`), mbarrier
     nbytes   of each lane
     lanes    the lanes that touch memory, where they may be fewer than execute the instruction
     target   where in shared memory a copy goes, when it is waited for

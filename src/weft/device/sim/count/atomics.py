@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from weft.device.sim.count.layout import LINE, SECTOR, Row
 from weft.device.sim.count.lines import (
+    CHANGE,
     I32,
     I64,
     NOWHERE,
-    STORE,
     P,
     bump,
     look_up,
@@ -36,7 +36,7 @@ def count_at_one_place(b: Builder) -> Callable[..., Val]:
         with x.when(p.ne(NOWHERE)):
             threads = x.intrinsic("ctpop", [lanes])
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
-            look_up(x, STORE, launch, worker, p >> LINE, bit)
+            look_up(x, CHANGE, launch, worker, p >> LINE, bit)
             bump(x, row, Row.REQUESTS, x.integer("i64", 1))
             bump(x, row, Row.IDEAL, x.integer("i64", 1))
             for at in (Row.THREADS, Row.SECTORS, Row.TAGS, Row.WAVEFRONTS, Row.MISSES):
@@ -65,7 +65,7 @@ def _atomic(b: Builder, args: list[Val], width: int, cas: bool) -> None:
             b.store(tag_group(b, p >> LINE).trunc("i32"), b.at(groups, k << 2))
             b.store(b.load("i32", 0, good) | (b.integer("i32", 1) << lane), good)
             bit = b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
-            look_up(b, STORE, launch, worker, p >> LINE, bit)
+            look_up(b, CHANGE, launch, worker, p >> LINE, bit)
 
     each_lane(b, lanes, place)
     b.store(b.load("i32", 0, good), pending)

@@ -27,8 +27,8 @@ HASH = 0x9E3779B97F4A7C15
 NOWHERE = -1
 """The line of an address that belongs to no allocation: the access is about to fail."""
 
-LOAD, BYPASS, STORE, LOCAL = "load", "bypass", "store", "local"
-"""Ways of an access: through L1, past it, written through, and to the lanes' own memory."""
+LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local"
+"""Ways of an access: through L1, past it, written through, changed in L2, the lanes' own memory."""
 
 
 def bump(b: Builder, row: Val, at: int, by: Val) -> None:
@@ -79,14 +79,14 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     """Sectors (four bits) of a line that go to L2; they are noted there."""
     if way == LOCAL:
         return b.integer("i32", 0)
-    note = b.helper(
-        f"count_note_{'write' if way == STORE else 'read'}",
-        [P, P, I64, I32],
-        None,
-        _note_write if way == STORE else _note_read,
-    )
-    if way != LOAD:
+    note = b.helper("count_note_read", [P, P, I64, I32], None, _note_read)
+    if way in (BYPASS, CHANGE):
         note(launch, worker, line, sectors)
+    if way in (STORE, CHANGE):
+        b.helper("count_note_write", [P, P, I64, I32], None, _note_write)(
+            launch, worker, line, sectors
+        )
+    if way != LOAD:
         return sectors
     tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
     slot = (line ^ (line >> 11)) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))

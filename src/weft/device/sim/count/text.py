@@ -18,8 +18,10 @@ class Listing:
         self._numbers: dict[SourceLine, int] = {}
 
     def add(self, ins: Instruction, block: int) -> None:
+        guard = "" if ins.guard is None else f"@{'!' * ins.guard_negated}{ins.guard}"
+        line = self._number(ins.loc)
         self._instructions.append(
-            [ins.index, block, ins.opcode, ins.text, ins.ptx_line, self._number(ins.loc)]
+            [ins.index, block, guard, ins.opcode, ins.text, ins.ptx_line, line]
         )
 
     def _number(self, line: SourceLine | None) -> int:

@@ -115,9 +115,10 @@ class CountWatcher(Watcher):
             self._local(touch)
 
     def _describe(self, touch: Touch, **more: Any) -> Val:
+        way = f" {'store' if touch.writes else 'load'}" if touch.kind == "matrix" else ""
         return self._row(
             access=self.e.ins.index,
-            kind=touch.kind,
+            kind=touch.kind + way,
             space=touch.address.space,
             width=touch.nbytes,
             **more,
@@ -152,13 +153,20 @@ class CountWatcher(Watcher):
         self._constant(touch, [costs[i // step] for i in range(4)], general, lanes)
 
     def _constant(
-        self, touch: Touch, costs: list[rules.SharedCost], general: Callable[..., Val], lanes: Val
+        self,
+        touch: Touch,
+        costs: list[rules.SharedCost],
+        general: Callable[..., Val],
+        lanes: Val,
+        rows: Val | None = None,
     ) -> None:
         """Distances that are known: only how often, and how many lanes, is left to be seen."""
         e, b, a = self.e, self.e.b, touch.address
         same = len(set(costs)) == 1
         always = same and e.executes_fully and e.ins.guard is None
-        row = self._describe(touch, costs=[astuple(c) for c in costs], always=always)
+        many = 32 if rows is None else (int(rows.ref) & 0xFFFFFFFF).bit_count()
+        known = [astuple(c) for c in costs]
+        row = self._describe(touch, costs=known, always=always, lanes=many)
         if always:
             return
         assert a.inside is not None
@@ -177,7 +185,7 @@ class CountWatcher(Watcher):
         b.jump(end)
         b.place(some)
         with b.when(lanes.ne(0)):
-            general(row, self._offsets(a), lanes)
+            general(row, self._offsets(a), lanes if rows is None else lanes & rows)
         b.jump(end)
         b.place(end)
 
@@ -187,8 +195,9 @@ class CountWatcher(Watcher):
         lanes, row_lanes = e.executing(), touch.lanes
         general = shared.count_matrix(e.b)
         if a.space == Space.SHARED and a.off is not None:
-            cost = rules.matrix_cost(a.off, int(row_lanes.ref).bit_count() // 8)
-            self._constant(touch, [cost] * 4, general, lanes)
+            count = (int(row_lanes.ref) & 0xFFFFFFFF).bit_count() // 8
+            cost = rules.matrix_cost(a.off, count)
+            self._constant(touch, [cost] * 4, general, lanes, row_lanes)
             return
         row = self._describe(touch)
         self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes & row_lanes)))
