@@ -58,7 +58,7 @@ class Packer:
             self.names.append(declared.name if declared else f"arg{i}")
         self._seen: list[dict[np.dtype[Any], int]] = [{} for _ in params]
         self._kinds = [None if not t or t.pointer else _KINDS.get(t.format) for t in self.types]
-        self._plain = self._whole_block()
+        self.whole = self._whole_block()
 
     def pack(self, args: Sequence[Any]) -> Packed:
         """The arguments as the kernel takes them."""
@@ -69,7 +69,7 @@ class Packer:
 
         None for anything else, and for all that is wrong.
         """
-        if self._plain is None or len(args) != len(self.params):
+        if self.whole is None or len(args) != len(self.params):
             return None
         values: list[Any] = []
         memory: list[Allocation] = []
@@ -88,7 +88,7 @@ class Packer:
             values.append(address)
             memory.append(Allocation(address, value.nbytes, True, name))
         try:
-            return self._plain.pack(*values), memory, args, None
+            return self.whole.pack(*values), memory, args, None
         except (struct.error, OverflowError):
             return None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.device.arguments import Packer, Place
 from weft.device.models import GpuModel
-from weft.device.sim.launch import Grid, Plan, SimModule
+from weft.device.sim.launch import Allocation, Grid, Plan, SimModule
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.limits import Limits, check
 from weft.source.resources import Resources
@@ -20,6 +20,7 @@ from weft.source.resources import Resources
 if TYPE_CHECKING:
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.program import Program
+    from weft.device.gpu.quick import Quick
     from weft.device.sim.observe import Observer
 
 Dim = int | Sequence[int]
@@ -97,14 +98,27 @@ class Kernel:
 
     def __getitem__(self, config: Any) -> Launch:
         try:
-            found = self._launches.get(config)
-        except TypeError:  # a list
-            found = None
-        if found is None:
+            return self._launches[config]
+        except (KeyError, TypeError):  # a new one, or a list
             found = self._configured(config)
-            if _constant(config) and len(self._launches) < REMEMBERED:
-                self._launches[config] = found
+        if _constant(config) and len(self._launches) < REMEMBERED:
+            self._launches[config] = found
         return found
+
+    def bind(
+        self,
+        grid: Dim,
+        block: Dim,
+        *args: Any,
+        shared_mem: int = 0,
+        stream: object = None,
+    ) -> Callable[[], None]:
+        """A function that launches with these arguments again and again: for hot loops.
+
+        Arguments are checked and packed once. Arrays are kept alive and their contents may change,
+        but not their memory: a tensor that is resized stays bound to where it was.
+        """
+        return self[grid, block, shared_mem, stream].bind(*args)
 
     def _configured(self, config: Any) -> Launch:
         items = config if isinstance(config, tuple) else (config,)
@@ -149,7 +163,7 @@ class Kernel:
         self.check(shape, facts(device))
         code, size = self._program().on(device), self._sim.entry(self.entry).param_bytes
         call = code.call(self.entry, size, *shape, name=self.name)
-        return GpuPlan(call, stream)
+        return GpuPlan(self.packer, call, stream)
 
 
 @dataclass(slots=True, eq=False)
@@ -161,17 +175,39 @@ class Launch:
     stream: object = None
     _plan: Plan | None = field(default=None, repr=False)
     _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
+    _quick: Quick | None = field(default=None, repr=False)
 
     def __call__(self, *args: Any, time_limit: float | None = None) -> None:
         """Runs the grid where the arrays are.
 
         On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
         """
+        quick = self._quick
+        if quick is None or time_limit is not None or not quick(args):
+            self._run(args, time_limit)
+
+    def bind(self, *args: Any) -> Callable[[], None]:
+        """A function that launches with these arguments, which are checked once."""
         params, memory, keep, place = self.kernel.packer.pack(args)
-        home = self.kernel.home
-        if place is not None or home is not None:
-            self._on_gpu(params, place, bool(memory), time_limit)
+        if self._is_simulated(memory, place):
+            return functools.partial(self._simulate, params, memory, keep, None)
+        if 0 in self.shape.grid:
+            return lambda: None
+        return self._gpu_plan(place).bind(params, place, keep)
+
+    def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        if self._is_simulated(memory, place):
+            self._simulate(params, memory, keep, time_limit)
             return
+        plan = self._gpu_plan(place)
+        if 0 not in self.shape.grid:
+            plan.run(params, place, time_limit)
+            self._quick = plan.quick(args, place.library) if place is not None else None
+
+    def _simulate(
+        self, params: bytes, memory: list[Allocation], keep: object, time_limit: float | None
+    ) -> None:
         if self._plan is None:
             self.kernel.check(self.shape, self.kernel.model)
             if 0 in self.shape.grid:
@@ -192,21 +228,22 @@ class Launch:
         if 0 not in self.shape.grid:
             self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
 
-    def _on_gpu(
-        self, params: bytes, place: Place | None, arrays: bool, time_limit: float | None
-    ) -> None:
-        if place is None and arrays:
+    def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
+        home = self.kernel.home
+        if home is not None and place is None and memory:
             raise ArgumentError(
                 f"{self.kernel.name} was made for a real GPU, its arrays are in host memory",
-                got=f"device='gpu:{self.kernel.home}' and arrays on the CPU",
+                got=f"device='gpu:{home}' and arrays on the CPU",
                 next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
             )
+        return home is None and place is None
+
+    def _gpu_plan(self, place: Place | None) -> GpuPlan:
         device = place.device if place is not None else self.kernel.home or 0
         plan = self._gpus.get(device)
         if plan is None:
             plan = self._gpus[device] = self.kernel.gpu_plan(self.shape, self.stream, device)
-        if 0 not in self.shape.grid:
-            plan.run(params, place, time_limit)
+        return plan
 
 
 def _from_ptx(sim: SimModule) -> Program:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from weft.device.gpu import driver, pending
+
+Launcher = Callable[..., int]
+"""cuLaunchKernelEx: takes what a slot gives, and answers with a result."""
 
 _END, _BUFFER, _SIZE = 0, 1, 2
 """CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE"""
 
 
 class Slot:
-    """What the driver is given for one launch; two launches at once need two."""
+    """What the driver is given for one launch; two launches at once need two.
+
+    `keep` is what must live as long as the slot does.
+    """
 
     __slots__ = ("_keep", "buffer", "config", "given", "stream")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, keep: object = None) -> None:
         grid, block, shared = call.shape
         self.config = driver.LaunchConfig(grid, block, shared, None, None, 0)
         if call.cooperative:
@@ -33,7 +40,7 @@ class Slot:
         )
         self.stream = 0
         self.given = (ctypes.byref(self.config), ctypes.c_void_p(call.function), None, extra)
-        self._keep = (attribute, size)
+        self._keep = (attribute, size, keep)
 
 
 class Call:
@@ -51,8 +58,8 @@ class Call:
         self.name, self.function, self.device = name, function, device
         self.param_bytes, self.shape, self.cooperative = param_bytes, shape, cooperative
         self.idle: list[Slot] = [Slot(self)]
-        self._launch: Any = driver.library().cuLaunchKernelEx
-        self._several = driver.count() > 1
+        direct: Launcher = driver.library().cuLaunchKernelEx
+        self.launcher = direct if driver.count() == 1 else self._placed(direct)
 
     def run(self, params: bytes, stream: int) -> None:
         """Launches with a parameter block on a stream."""
@@ -64,36 +71,53 @@ class Call:
         self.fire(slot, stream)
         self.idle.append(slot)
 
+    def bound(self, params: bytes, current: Callable[[], int], keep: object) -> Callable[[], None]:
+        """A launch whose parameters stay; each stream has a slot that nobody else writes to."""
+        slots: dict[int, Slot] = {}
+        note, name, launcher = pending.launched.append, self.name, self.launcher
+
+        def slot_for(stream: int) -> Slot:
+            slot = slots[stream] = Slot(self, keep)
+            ctypes.memmove(slot.buffer, params, len(params))
+            slot.config.stream = slot.stream = stream
+            return slot
+
+        def launch() -> None:
+            stream = current()
+            slot = slots.get(stream) or slot_for(stream)
+            note(name)
+            if code := launcher(*slot.given):
+                self.failed(code, slot)
+
+        return launch
+
     def fire(self, slot: Slot, stream: int) -> None:
         """Launches what a slot holds."""
         if slot.stream != stream:
             slot.config.stream = slot.stream = stream
         pending.launched.append(self.name)
-        if self._several and not self._is_current():
-            self._elsewhere(slot)
-        elif code := self._launch(*slot.given):
-            self._failed(code, slot)
+        if code := self.launcher(*slot.given):
+            self.failed(code, slot)
 
-    def _is_current(self) -> bool:
-        """Is this the device of the calling thread? Asked only where there are several."""
-        number = ctypes.c_int(-1)
-        driver.library().cuCtxGetDevice(ctypes.byref(number))
-        return number.value == self.device
-
-    def _failed(self, code: int, slot: Slot) -> None:
+    def failed(self, code: int, slot: Slot) -> None:
+        """Tries again where only the context was missing; raises what the driver has to say."""
         if code in driver.NO_CONTEXT:
-            self._elsewhere(slot)
-        else:
-            raise self._error(code)
-
-    def _elsewhere(self, slot: Slot) -> None:
-        """Launches from a thread without a context, or with that of another device."""
-        with driver.current(self.device):
-            code = self._launch(*slot.given)
+            with driver.current(self.device):
+                code = driver.library().cuLaunchKernelEx(*slot.given)
         if code:
-            raise self._error(code)
+            with contextlib.suppress(IndexError):
+                pending.launched.pop()  # it was not launched
+            raise pending.failure(code, self.name)
 
-    def _error(self, code: int) -> Exception:
-        with contextlib.suppress(IndexError, ValueError):
-            pending.launched.pop()  # it was not launched
-        return pending.failure(code, self.name)
+    def _placed(self, direct: Launcher) -> Launcher:
+        """With several GPUs the context that is current may be another one's: look first."""
+        get = driver.library().cuCtxGetDevice
+
+        def launch(*given: Any) -> int:
+            number = ctypes.c_int()
+            if get(ctypes.byref(number)) == driver.SUCCESS and number.value == self.device:
+                return direct(*given)
+            with driver.current(self.device):
+                return direct(*given)
+
+        return launch

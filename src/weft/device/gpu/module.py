@@ -70,23 +70,28 @@ class GpuModule:
 
     def __init__(self, image: str | bytes, device: int, origin: str, ptx: str) -> None:
         self.device, self.origin, self._ptx = device, origin, ptx
+        self._text = isinstance(image, str)
         self._kernels: dict[str, Any] = {}
         self._room: dict[str, int] = {}
         self._lock = threading.Lock()
         code = driver.core().ObjectCode
         with driver.current(device), driver.relaxed_capture():
-            make = code.from_ptx if isinstance(image, str) else code.from_cubin
-            self._code = make(image.encode() if isinstance(image, str) else image)
             try:
+                if isinstance(image, str):
+                    self._code = code.from_ptx(image.encode())
+                else:
+                    self._code = code.from_cubin(image)
                 self._library = int(self._code.handle)
-            except Exception as error:  # cuda.core raises a private class
-                raise self._refused(image, error) from None
+            except Exception as error:  # cuda.core's class of errors is not public
+                raise self._refused(error) from None
 
-    def _refused(self, image: str | bytes, error: Exception) -> PtxError:
-        said = str(error).strip() or type(error).__name__
-        if isinstance(image, str):
-            said = _assembler_log(image, self.device) or said
-        return PtxError("the driver cannot load this code", where=self.origin, got=said)
+    def _refused(self, error: Exception) -> PtxError:
+        said = _assembler_log(self._ptx, self.device) if self._text else ""
+        return PtxError(
+            "the driver cannot load this code",
+            where=self.origin,
+            got=said or str(error).strip() or type(error).__name__,
+        )
 
     def kernel(self, entry: str) -> Any:
         """The cuda.core kernel of an entry."""
@@ -95,7 +100,9 @@ class GpuModule:
                 with driver.current(self.device), driver.relaxed_capture():
                     try:
                         self._kernels[entry] = self._code.get_kernel(entry)
-                    except Exception as error:  # cuda.core raises a private class
+                    except Exception as error:  # cuda.core's class of errors is not public
+                        if entry in self._ptx:  # PTX is assembled when a kernel is asked for
+                            raise self._refused(error) from None
                         raise LaunchError(
                             f"no kernel '{entry}' in {self.origin} on the GPU", got=str(error)
                         ) from None

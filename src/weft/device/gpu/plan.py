@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from weft.device.arguments import Place
+from weft.device.arguments import Packer, Place
 from weft.device.gpu import driver, pending, streams
 from weft.device.gpu.call import Call
+from weft.device.gpu.quick import Quick, Shortcut, shortcut
 from weft.errors import TimeLimit
 
 _PAUSE = 0.001
@@ -16,16 +20,39 @@ _PAUSE = 0.001
 class GpuPlan:
     """Launches on the stream that was given, or the one that is current where the arrays are."""
 
-    def __init__(self, call: Call, stream: object) -> None:
-        self.call = call
+    def __init__(self, packer: Packer, call: Call, stream: object) -> None:
+        self.call, self._packer = call, packer
         self._stream = None if stream is None else streams.handle(stream)
+        self._shortcuts: dict[str, Shortcut | None] = {}
 
     def run(self, params: bytes, place: Place | None, time_limit: float | None) -> None:
         """Launches; returns at once unless there is a time limit."""
-        stream = self._stream if self._stream is not None else _stream_of(place)
+        stream = self._current(place)()
         self.call.run(params, stream)
         if time_limit is not None:
             self._await(stream, time_limit)
+
+    def quick(self, args: Sequence[Any], library: str) -> Quick | None:
+        """The short way for arguments like these, which the long way has found to be right."""
+        if library not in self._shortcuts:
+            self._shortcuts[library] = shortcut(self._packer, self.call, self._stream, library)
+        found = self._shortcuts[library]
+        if found is None:
+            return None
+        found.learn(self._packer, args)
+        return found.run
+
+    def bind(self, params: bytes, place: Place | None, keep: object) -> Callable[[], None]:
+        """A launch with these parameters, on what is then the current stream."""
+        return self.call.bound(params, self._current(place), keep)
+
+    def _current(self, place: Place | None) -> Callable[[], int]:
+        given = self._stream
+        if given is None and place is not None:
+            if place.library or place.stream is None:
+                return functools.partial(streams.getter(place.library), place.device)
+            given = place.stream
+        return lambda: given or 0
 
     def _await(self, stream: int, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -45,11 +72,3 @@ class GpuPlan:
     def _state(self, stream: int) -> int:
         with driver.current(self.call.device):
             return driver.query(stream)
-
-
-def _stream_of(place: Place | None) -> int:
-    if place is None:
-        return 0
-    if place.stream is not None and not place.library:
-        return place.stream
-    return streams.current(place.library, place.device)

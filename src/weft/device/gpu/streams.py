@@ -33,19 +33,26 @@ def handle(stream: Any) -> int:
 
 def current(library: str, device: int) -> int:
     """The current stream of the library that an array comes from; the default stream elsewhere."""
-    return _CURRENT.get(library, _default)(device)
+    return getter(library)(device)
 
 
-def _torch(device: int) -> int:
-    return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(device))
+def getter(library: str) -> Callable[[int], int]:
+    """What tells a library's current stream on a device."""
+    return _GETTERS.get(library, _default)()
 
 
-def _cupy(device: int) -> int:
-    return int(sys.modules["cupy"].cuda.get_current_stream(device).ptr)
+def _torch() -> Callable[[int], int]:
+    found: Callable[[int], int] = sys.modules["torch"]._C._cuda_getCurrentRawStream
+    return found
 
 
-def _default(device: int) -> int:
-    return 0
+def _cupy() -> Callable[[int], int]:
+    get = sys.modules["cupy"].cuda.get_current_stream
+    return lambda device: int(get(device).ptr)
 
 
-_CURRENT: dict[str, Callable[[int], int]] = {"torch": _torch, "cupy": _cupy}
+def _default() -> Callable[[int], int]:
+    return lambda device: 0
+
+
+_GETTERS: dict[str, Callable[[], Callable[[int], int]]] = {"torch": _torch, "cupy": _cupy}
