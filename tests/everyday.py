@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+import devices
 import weft
 
 SOURCES = Path(__file__).parent / "kernels"
 
 
 @cache
-def load(name: str, **options: Any) -> weft.Module:
-    """The module of kernels/<name>.cu, compiled once a run."""
-    return weft.cuda(SOURCES / f"{name}.cu", **options)
+def load(name: str, **options: Any) -> Any:
+    """The module of kernels/<name>.cu, compiled once a run, on the device of the run."""
+    return devices.current.module(weft.cuda(SOURCES / f"{name}.cu", **options))
 
 
 def random(*key: int) -> np.random.Generator:

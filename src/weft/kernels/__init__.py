@@ -1,6 +1,7 @@
 """What a user holds: modules, kernels and configured launches."""
 
-from weft.kernels.kernel import Dim, Kernel, Launch, cdiv
+from weft.kernels.kernel import Dim, Kernel, cdiv
+from weft.kernels.launch import Launch
 from weft.kernels.module import CudaModule, Module, cuda, load_ptx, synchronize
 
 __all__ = [

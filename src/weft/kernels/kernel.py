@@ -1,26 +1,27 @@
-"""A kernel and its configured launches: `k[grid, block, shared_mem, stream](*args)`."""
+"""A kernel: `k[grid, block, shared_mem, stream](*args)` runs it."""
 
 from __future__ import annotations
 
 import functools
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.device.arguments import Packer, Place
+from weft.device.arguments import Packer
 from weft.device.models import GpuModel
-from weft.device.sim.launch import Allocation, Grid, Plan, SimModule
-from weft.errors import ArgumentError, LaunchError
-from weft.kernels.limits import Limits, check
+from weft.device.sim.launch import Grid, Plan, SimModule
+from weft.errors import LaunchError
+from weft.kernels.launch import Launch
+from weft.kernels.limits import check
 from weft.source.resources import Resources
 
 if TYPE_CHECKING:
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.program import Program
-    from weft.device.gpu.quick import Quick
+    from weft.device.gpu.variable import GpuVariable
     from weft.device.sim.observe import Observer
 
 Dim = int | Sequence[int]
@@ -81,7 +82,7 @@ class Kernel:
 
     @property
     def resources(self) -> Resources:
-        """Registers, spills and shared memory on the simulated GPU's own architecture.
+        """Registers, spills and shared memory on the GPU that is simulated, or the one it is for.
 
         The first call compiles to machine code; launches are then held to the registers too.
         """
@@ -92,9 +93,14 @@ class Kernel:
             self._launches.clear()  # they were checked without
         return self._resources
 
-    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
-        """A `__device__` or `__constant__` variable of its module."""
-        return self._sim.variable(name, dtype)
+    def variable(
+        self, name: str, dtype: Any = np.uint8, device: int | None = None
+    ) -> np.ndarray[Any, Any] | GpuVariable:
+        """A `__device__` or `__constant__` variable of its module; `device` as Module.variable."""
+        where = self.home if device is None else device
+        if where is None:
+            return self._sim.variable(name, dtype)
+        return gpu_variable(self._program(), self._sim, name, dtype, where)
 
     def __getitem__(self, config: Any) -> Launch:
         try:
@@ -147,9 +153,9 @@ class Kernel:
     def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
         return Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
 
-    def check(self, shape: Grid, limits: Limits) -> None:
-        """Raises LaunchError where a device cannot take the shape."""
-        check(self.name, self._sim.entry(self.entry), shape, limits, self._resources)
+    def check(self, shape: Grid) -> None:
+        """Raises LaunchError where the simulated GPU cannot take the shape."""
+        check(self.name, self._sim.entry(self.entry), shape, self.model, self._resources)
 
     def plan(self, shape: Grid, observer: Observer | None = None) -> Plan:
         """What all launches of a shape on the simulated GPU have in common."""
@@ -160,90 +166,19 @@ class Kernel:
         from weft.device.gpu.facts import facts
         from weft.device.gpu.plan import GpuPlan
 
-        self.check(shape, facts(device))
-        code, size = self._program().on(device), self._sim.entry(self.entry).param_bytes
-        call = code.call(self.entry, size, *shape, name=self.name)
+        code, entry = self._program().on(device), self._sim.entry(self.entry)
+        check(self.name, entry, shape, facts(device), code.resources(self.entry))
+        call = code.call(self.entry, entry.param_bytes, *shape, name=self.name)
         return GpuPlan(self.packer, call, stream)
 
 
-@dataclass(slots=True, eq=False)
-class Launch:
-    """A kernel with its grid; call it with the arguments."""
+def gpu_variable(
+    program: Program, sim: SimModule, name: str, dtype: Any, device: int
+) -> GpuVariable:
+    """The variable that a C++ name means, on a real GPU."""
+    from weft.device.gpu.variable import GpuVariable
 
-    kernel: Kernel
-    shape: Grid
-    stream: object = None
-    _plan: Plan | None = field(default=None, repr=False)
-    _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
-    _quick: Quick | None = field(default=None, repr=False)
-
-    def __call__(self, *args: Any, time_limit: float | None = None) -> None:
-        """Runs the grid where the arrays are.
-
-        On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
-        """
-        quick = self._quick
-        if quick is None or time_limit is not None or not quick(args):
-            self._run(args, time_limit)
-
-    def bind(self, *args: Any) -> Callable[[], None]:
-        """A function that launches with these arguments, which are checked once."""
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if self._is_simulated(memory, place):
-            return functools.partial(self._simulate, params, memory, keep, None)
-        if 0 in self.shape.grid:
-            return lambda: None
-        return self._gpu_plan(place).bind(params, place, keep)
-
-    def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if self._is_simulated(memory, place):
-            self._simulate(params, memory, keep, time_limit)
-            return
-        plan = self._gpu_plan(place)
-        if 0 not in self.shape.grid:
-            plan.run(params, place, time_limit)
-            self._quick = plan.quick(args, place.library) if place is not None else None
-
-    def _simulate(
-        self, params: bytes, memory: list[Allocation], keep: object, time_limit: float | None
-    ) -> None:
-        if self._plan is None:
-            self.kernel.check(self.shape, self.kernel.model)
-            if 0 in self.shape.grid:
-                return
-            self._plan = self.kernel.plan(self.shape)
-        self._plan.run(params, memory, keep, time_limit)
-
-    def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
-        """The same launch under an observer."""
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if place is not None:
-            raise ArgumentError(
-                f"{self.kernel.name} can be observed on the simulated GPU only",
-                got=f"arrays on gpu:{place.device}",
-                next="pass copies on the CPU: x.cpu()",
-            )
-        self.kernel.check(self.shape, self.kernel.model)
-        if 0 not in self.shape.grid:
-            self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
-
-    def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
-        home = self.kernel.home
-        if home is not None and place is None and memory:
-            raise ArgumentError(
-                f"{self.kernel.name} was made for a real GPU, its arrays are in host memory",
-                got=f"device='gpu:{home}' and arrays on the CPU",
-                next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
-            )
-        return home is None and place is None
-
-    def _gpu_plan(self, place: Place | None) -> GpuPlan:
-        device = place.device if place is not None else self.kernel.home or 0
-        plan = self._gpus.get(device)
-        if plan is None:
-            plan = self._gpus[device] = self.kernel.gpu_plan(self.shape, self.stream, device)
-        return plan
+    return GpuVariable(program.on(device), sim.symbol(name), np.dtype(dtype))
 
 
 def _from_ptx(sim: SimModule) -> Program:

@@ -16,7 +16,7 @@ from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.sim.launch import SimModule
 from weft.errors import CompileError, Error, LaunchError
-from weft.kernels.kernel import Kernel
+from weft.kernels.kernel import Kernel, gpu_variable
 from weft.source import compile_cuda, read_ptx
 from weft.source.from_cuda import Define, Machine, compile_machine
 from weft.source.resources import Resources, read
@@ -24,6 +24,7 @@ from weft.values import Ptx
 
 if TYPE_CHECKING:
     from weft.device.gpu.program import Program
+    from weft.device.gpu.variable import GpuVariable
 
 _Build = Callable[[Sequence[str]], Ptx]
 _Assemble = Callable[[Sequence[str], str], Machine]
@@ -138,10 +139,13 @@ class Module:
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
         """What the assembler says of the kernels, and of these instances of templates."""
+        if self._home is not None:
+            code = self._program().on(self._home)
+            return {entry: code.resources(entry) for entry in self._sim.outline.entries}
         raise LaunchError(
             "only kernels from CUDA C++ can be assembled",
             got=self.ptx.origin,
-            next="compile its source with weft.cuda",
+            next="compile its source with weft.cuda, or load it with device='gpu'",
         )
 
     def _entry(self, name: str) -> str:
@@ -162,9 +166,18 @@ class Module:
             next=hint,
         )
 
-    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
-        """A `__device__` or `__constant__` variable as an array that shares its memory."""
-        return self._sim.variable(name, dtype)
+    def variable(
+        self, name: str, dtype: Any = np.uint8, device: int | None = None
+    ) -> np.ndarray[Any, Any] | GpuVariable:
+        """A `__device__` or `__constant__` variable.
+
+        On the simulated GPU it is an array that shares its memory; on a real one, whose number is
+        `device`, it is read and written by copies.
+        """
+        where = self._home if device is None else device
+        if where is None:
+            return self._sim.variable(name, dtype)
+        return gpu_variable(self._program(), self._sim, name, dtype, where)
 
 
 class CudaModule(Module):
@@ -204,18 +217,20 @@ class CudaModule(Module):
             )
         return super().kernel(name)
 
-    def variable(self, name: str, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
-        """A `__device__` or `__constant__` variable, which all instances of templates share.
+    def variable(
+        self, name: str, dtype: Any = np.uint8, device: int | None = None
+    ) -> np.ndarray[Any, Any] | GpuVariable:
+        """A `__device__` or `__constant__` variable; `ns::x` and `x<float>` are taken too.
 
-        `ns::x` and `x<float>` are taken too.
+        On the simulated GPU all instances of templates share it and it is an array; on a real one,
+        whose number is `device`, every instance has its own, reached through the kernel.
         """
         if len(self._sim.find(name)) != 1:
             with contextlib.suppress(CompileError):  # it is no name that the source knows
                 ptx = self._build([f"&{name}"])
                 sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
-                if found := sim.find(ptx.entries[f"&{name}"]):
-                    return sim.variable(found[0], dtype)
-        return super().variable(name, dtype)
+                name = next(iter(sim.find(ptx.entries[f"&{name}"])), name)
+        return super().variable(name, dtype, device)
 
 
 class _NoKernel(LaunchError, AttributeError):

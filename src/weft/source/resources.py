@@ -31,15 +31,17 @@ class Resources:
     shared_bytes    of a block, static
     barriers        of a block
     constant_bytes  of the whole module; the report has it for few architectures
+
+    What is not known is None: spills and barriers of PTX that a GPU's driver has assembled.
     """
 
     arch: str
     registers: int
     local_bytes: int
-    spill_stores: int
-    spill_loads: int
+    spill_stores: int | None
+    spill_loads: int | None
     shared_bytes: int
-    barriers: int
+    barriers: int | None
     constant_bytes: int = 0
 
     def registers_for(self, threads: int) -> int:

@@ -16,7 +16,9 @@ from typing import Any
 
 from weft.device.gpu import driver, pending
 from weft.device.gpu.call import Call
+from weft.device.gpu.facts import facts
 from weft.errors import LaunchError, PtxError
+from weft.source.resources import Resources
 
 Shape = tuple[int, int, int]
 
@@ -114,6 +116,20 @@ class GpuModule:
         with driver.current(self.device):
             known = kernel.attributes
             return {ours: int(getattr(known, theirs)) for ours, theirs in _ATTRIBUTES.items()}
+
+    def resources(self, entry: str) -> Resources:
+        """What a kernel needs here; the driver does not say what was spilled."""
+        known = self.attributes(entry)
+        return Resources(
+            arch=facts(self.device).machine,
+            registers=known["registers"],
+            local_bytes=known["local_bytes"],
+            spill_stores=None,
+            spill_loads=None,
+            shared_bytes=known["shared_bytes"],
+            barriers=None,
+            constant_bytes=known["constant_bytes"],
+        )
 
     def call(
         self,

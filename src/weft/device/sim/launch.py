@@ -133,9 +133,13 @@ class SimModule:
 
     def variable(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
         """A variable as an array that shares its memory."""
+        return self.image.view(self.symbol(name), np.dtype(dtype))
+
+    def symbol(self, name: str) -> str:
+        """The variable that a C++ name means, as PTX calls it."""
         found = self.find(name)
         if len(found) == 1:
-            return self.image.view(found[0], np.dtype(dtype))
+            return found[0]
         raise LaunchError(
             f"'{name}' may be one of several variables" if found else f"no variable '{name}'",
             got=name,

@@ -1,0 +1,98 @@
+"""Configured launches: a kernel with its grid, run where the arrays are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from weft.device.arguments import Place
+from weft.device.sim.launch import Allocation, Grid, Plan
+from weft.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from weft.device.gpu.plan import GpuPlan
+    from weft.device.gpu.quick import Quick
+    from weft.device.sim.observe import Observer
+    from weft.kernels.kernel import Kernel
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """A kernel with its grid; call it with the arguments."""
+
+    kernel: Kernel
+    shape: Grid
+    stream: object = None
+    _plan: Plan | None = field(default=None, repr=False)
+    _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
+    _quick: Quick | None = field(default=None, repr=False)
+
+    def __call__(self, *args: Any, time_limit: float | None = None) -> None:
+        """Runs the grid where the arrays are.
+
+        On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
+        """
+        quick = self._quick
+        if quick is None or time_limit is not None or not quick(args):
+            self._run(args, time_limit)
+
+    def bind(self, *args: Any) -> Callable[[], None]:
+        """A function that launches with these arguments, which are checked once."""
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        if self._is_simulated(memory, place):
+            return functools.partial(self._simulate, params, memory, keep, None)
+        if 0 in self.shape.grid:
+            return lambda: None
+        return self._gpu_plan(place).bind(params, place, keep)
+
+    def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        if self._is_simulated(memory, place):
+            self._simulate(params, memory, keep, time_limit)
+            return
+        plan = self._gpu_plan(place)
+        if 0 not in self.shape.grid:
+            plan.run(params, place, time_limit)
+            self._quick = plan.quick(args, place.library) if place is not None else None
+
+    def _simulate(
+        self, params: bytes, memory: list[Allocation], keep: object, time_limit: float | None
+    ) -> None:
+        if self._plan is None:
+            self.kernel.check(self.shape)
+            if 0 in self.shape.grid:
+                return
+            self._plan = self.kernel.plan(self.shape)
+        self._plan.run(params, memory, keep, time_limit)
+
+    def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
+        """The same launch under an observer."""
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        if place is not None:
+            raise ArgumentError(
+                f"{self.kernel.name} can be observed on the simulated GPU only",
+                got=f"arrays on gpu:{place.device}",
+                next="pass copies on the CPU: x.cpu()",
+            )
+        self.kernel.check(self.shape)
+        if 0 not in self.shape.grid:
+            self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
+
+    def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
+        home = self.kernel.home
+        if home is not None and place is None and memory:
+            raise ArgumentError(
+                f"{self.kernel.name} was made for a real GPU, its arrays are in host memory",
+                got=f"device='gpu:{home}' and arrays on the CPU",
+                next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
+            )
+        return home is None and place is None
+
+    def _gpu_plan(self, place: Place | None) -> GpuPlan:
+        device = place.device if place is not None else self.kernel.home or 0
+        plan = self._gpus.get(device)
+        if plan is None:
+            plan = self._gpus[device] = self.kernel.gpu_plan(self.shape, self.stream, device)
+        return plan
