@@ -77,7 +77,17 @@ def _ended(body: Hook) -> int:
 
 def _hooks(gpu: str) -> dict[str, Hook]:
     """Module -> what to do once it is there."""
-    return {end.AFTER: functools.partial(end.install, gpu) for end in front_ends().values()}
+    hooks: dict[str, Hook] = {
+        end.AFTER: functools.partial(end.install, gpu) for end in front_ends().values()
+    }
+    return {"torch": functools.partial(_torch, gpu), **hooks}
+
+
+def _torch(gpu: str) -> None:
+    """torch's CUDA tensors are on the CPU; kernels may touch those whose address is asked for."""
+    from weft.frontends import addresses, torch_redirect
+
+    torch_redirect.install(models.get(gpu), addresses.allow)
 
 
 class _AfterImport(MetaPathFinder):

@@ -9,7 +9,7 @@ from weft.errors import PtxError
 from weft.ptx import declare
 from weft.ptx.lexer import NAME, Text, brief
 from weft.ptx.lines import LOC, Lines
-from weft.ptx.model import Call, Function, Imm, Instruction, Label, Operand, Param, Reg, Sym
+from weft.ptx.model import Call, Function, Imm, Instruction, Label, Operand, Param, Reg, Sym, Vec
 from weft.ptx.operands import operands, split
 from weft.ptx.scope import MAX_REGISTERS, Scope, labels_within
 
@@ -34,6 +34,7 @@ _PROTOTYPE = re.compile(
     rf"(?:\(([^()]*)\)\s*)?{NAME}(?:\s*\(([^()]*)\))?(?:\s*\.[a-z_]+(?:\s+[0-9]+)?)*", re.A
 )
 _IGNORED = ("pragma", "tex")
+_MOVES = ("ld", "ldu", "st")
 
 
 def read_body(text: Text, lines: Lines, function: Function, pos: int) -> tuple[int, set[str]]:
@@ -95,6 +96,8 @@ class _Body:
             given: tuple[Operand, ...] = (self._call(arguments),)
         else:
             given = operands(arguments, self.scope) if arguments.strip() else ()
+            if "{" in arguments and parts[0] in _MOVES:
+                given = tuple(_only(operand) for operand in given)
         text = " ".join(found.group().split())
         guard = self._guard(guard) if guard else None
         negative, loc = negated == "!", self.text.loc
@@ -229,3 +232,8 @@ class _Body:
             else:
                 raise PtxError("not an argument", got=brief(piece), allowed="names and integers")
         return tuple(named)
+
+
+def _only(operand: Operand) -> Operand:
+    """`{%r1}`, a vector of one, is `%r1`."""
+    return operand.items[0] if isinstance(operand, Vec) and len(operand.items) == 1 else operand

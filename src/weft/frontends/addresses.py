@@ -1,0 +1,46 @@
+"""The memory of tensors, and of those that kernels know by their address alone.
+
+A kernel may be given addresses as numbers, e.g. a tensor of pointers for a grouped product. Which
+tensors these belong to nobody can see, so it is said: `allow(*tensors)`. A script under `weft run`
+need not: whoever asks a tensor for its address is noted.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+from weft.device.sim.launch import Allocation
+
+_allowed: dict[int, weakref.ref[Any]] = {}
+
+
+def allow(*tensors: Any) -> None:
+    """All kernels may touch these tensors, as long as they live."""
+    for tensor in tensors:
+        key = id(tensor)
+        _allowed[key] = weakref.ref(tensor, functools.partial(_forget, key))
+
+
+def _forget(key: int, _: object) -> None:
+    _allowed.pop(key, None)
+
+
+def allowed() -> list[Allocation]:
+    """The memory of the tensors that live."""
+    if not _allowed:
+        return []
+    held = [found for ref in list(_allowed.values()) if (found := ref()) is not None]
+    return [extent(tensor, "a tensor whose address is known") for tensor in held]
+
+
+def extent(tensor: Any, name: str) -> Allocation:
+    """From the first to the last element that a tensor's shape and strides reach."""
+    size = int(tensor.element_size())
+    if tensor.is_contiguous():
+        return Allocation(tensor.data_ptr(), size * tensor.numel(), True, name)
+    if tensor.numel() == 0:
+        return Allocation(tensor.data_ptr(), 0, True, name)
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return Allocation(tensor.data_ptr(), size * (last + 1), True, name)

@@ -1,0 +1,61 @@
+"""Time on the simulated GPU: events that measure how long the simulation takes, and say so."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+NOTICE = (
+    "weft: times measured here are those of the simulation on this CPU, not of a GPU; "
+    "autotuning picks what simulates fastest"
+)
+_LEAST_MS = 1e-3
+"""Benchmarks divide by a time."""
+
+
+@functools.cache
+def say_once() -> None:
+    """Tells whoever measures what it is that they measure, once a process."""
+    print(NOTICE, file=sys.stderr)
+
+
+class Event:
+    """A CUDA event: launches here have ended when they return, so it notes the time of day."""
+
+    def __init__(self, enable_timing: bool = False, **_: object) -> None:
+        self._at: float | None = None
+
+    def record(self, stream: object = None) -> None:
+        self._at = time.perf_counter()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to another."""
+        if self._at is None or end._at is None:
+            raise RuntimeError("both events must be recorded before calculating elapsed time")
+        say_once()
+        return max((end._at - self._at) * 1e3, _LEAST_MS)
+
+    def synchronize(self) -> None:
+        """Nothing is ever under way."""
+
+    def wait(self, stream: object = None) -> None:
+        """Nothing is ever under way."""
+
+    def query(self) -> bool:
+        return True
+
+
+def bench(
+    call: Callable[[], Any], *, quantiles: Sequence[float] | None = None, **_: object
+) -> float | list[float]:
+    """Milliseconds of one launch after another that compiles: it is for choosing, not for show."""
+    call()
+    begin, end = Event(), Event()
+    begin.record()
+    call()
+    end.record()
+    took = begin.elapsed_time(end)
+    return took if quantiles is None else [took] * len(quantiles)

@@ -1,0 +1,169 @@
+"""`torch.cuda` of a simulated GPU: the functions that scripts call, for one device.
+
+Launches have ended when they return, so streams and synchronisation have nothing to do, and
+events note the time of day. The order of work was how often public code calls each.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from weft.device.models import GpuModel
+from weft.errors import LaunchError
+from weft.frontends import clock
+
+
+class Stream:
+    """A CUDA stream, on which everything is always done."""
+
+    cuda_stream = 0
+    device = torch.device("cpu")
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.priority = 0
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def record_event(self, event: clock.Event | None = None) -> clock.Event:
+        event = event or clock.Event()
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def wait_event(self, event: object) -> None:
+        """Nothing is under way."""
+
+    def wait_stream(self, stream: object) -> None:
+        """Nothing is under way."""
+
+    def query(self) -> bool:
+        return True
+
+
+class Context:
+    """`with torch.cuda.device(0):` and its like."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.idx = 0
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class Generator(torch.Generator):  # type: ignore[misc]
+    """torch's generator on the CPU, wherever it is wanted."""
+
+    def __new__(cls, device: object = "cpu") -> Any:
+        return super().__new__(cls)
+
+
+def replacements(model: GpuModel) -> dict[Any, dict[str, Any]]:
+    """Owner -> name -> what stands there for a script."""
+    return {
+        torch.cuda: _functions(model),
+        torch.cuda.nvtx: {"range_push": _nothing, "range_pop": _nothing, "mark": _nothing},
+        torch.nn.Module: {"cuda": lambda module, device=None: module},
+        torch: {"Generator": Generator, "set_default_device": _set_default_device},
+    }
+
+
+def _functions(model: GpuModel) -> dict[str, Any]:
+    stream = Stream()
+    zero = _always(0)
+    return {
+        "get_device_capability": _always(model.compute_capability),
+        "synchronize": _nothing,
+        "is_available": _always(True),
+        "current_stream": _always(stream),
+        "default_stream": _always(stream),
+        "get_device_properties": _always(_properties(model)),
+        "get_device_name": _always(f"{model.name}, simulated"),
+        "current_device": zero,
+        "set_device": _nothing,
+        "set_stream": _nothing,
+        "device_count": _always(1),
+        "Stream": Stream,
+        "ExternalStream": Stream,
+        "Event": clock.Event,
+        "stream": Context,
+        "device": Context,
+        "device_of": Context,
+        "CUDAGraph": _no_graphs,
+        "graph": _no_graphs,
+        "make_graphed_callables": _no_graphs,
+        "is_current_stream_capturing": _always(False),
+        "init": _nothing,
+        "is_initialized": _always(True),
+        "empty_cache": _nothing,
+        "ipc_collect": _nothing,
+        "memory_allocated": zero,
+        "max_memory_allocated": zero,
+        "memory_reserved": zero,
+        "max_memory_reserved": zero,
+        "reset_peak_memory_stats": _nothing,
+        "memory_stats": _always({}),
+        "mem_get_info": _always((model.memory, model.memory)),
+        "manual_seed": _nothing,
+        "manual_seed_all": _nothing,
+        "is_bf16_supported": _always(model.compute_capability >= (8, 0)),
+        "can_device_access_peer": _always(False),
+    }
+
+
+def _properties(model: GpuModel) -> types.SimpleNamespace:
+    major, minor = model.compute_capability
+    return types.SimpleNamespace(
+        name=f"{model.name}, simulated",
+        major=major,
+        minor=minor,
+        total_memory=model.memory,
+        multi_processor_count=model.sms,
+        warp_size=model.warp_size,
+        max_threads_per_multi_processor=model.max_threads_per_sm,
+        max_threads_per_block=model.max_threads_per_block,
+        regs_per_multiprocessor=model.registers_per_sm,
+        shared_memory_per_block=model.static_shared_per_block,
+        shared_memory_per_block_optin=model.shared_per_block,
+        shared_memory_per_multiprocessor=model.shared_per_sm,
+        L2_cache_size=model.l2,
+        is_integrated=False,
+        is_multi_gpu_board=False,
+        gcnArchName="",
+    )
+
+
+def _always(value: Any) -> Any:
+    return lambda *_, **__: value
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def _no_graphs(*_: object, **__: object) -> None:
+    raise LaunchError(
+        "CUDA graphs are not simulated",
+        got="a capture of kernels and torch's own operations",
+        next="call the function itself: without a GPU a graph would save nothing",
+    )
+
+
+def _set_default_device(device: Any) -> None:
+    """torch's own, with the CPU in the place of CUDA."""
+    if not str(device).startswith("cuda"):
+        _default_device(device)
+
+
+_default_device = torch.set_default_device

@@ -1,0 +1,106 @@
+"""A real GPU and the simulated one: CUDA tensors go to Triton's own driver, CPU tensors here.
+
+Triton chooses its target before it looks at the arguments, so its own driver stays in charge and
+the choice is made in the launcher: for CPU tensors the same source is compiled once more, to PTX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import triton
+from triton.runtime import driver as active_driver
+
+from weft.frontends.triton import pipeline
+
+if TYPE_CHECKING:
+    from weft.frontends.triton.driver import SimDriver
+
+
+def real_driver() -> Any:
+    """Triton's own driver, where it finds a GPU; None elsewhere."""
+    try:
+        found = active_driver.default
+    except RuntimeError:  # "0 active drivers"
+        return None
+    return found
+
+
+@contextmanager
+def in_charge(simulator: SimDriver) -> Iterator[None]:
+    """The simulated GPU is Triton's for a while, where a real one is otherwise."""
+    before = active_driver.active
+    active_driver.set_active(simulator)
+    try:
+        with pipeline.installed():
+            yield
+    finally:
+        active_driver.set_active(before)
+
+
+class Beside:
+    """Triton's own driver in everything, but for its launcher."""
+
+    def __init__(self, real: Any, simulator: SimDriver) -> None:
+        self._real, self.simulator = real, simulator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def launcher_cls(self, src: Any, metadata: Any) -> _Chooser:
+        """Triton calls it as it would a class."""
+        return _Chooser(self._real, self.simulator, src, metadata)
+
+
+class _Chooser:
+    """A launcher that looks where the tensors are."""
+
+    def __init__(self, real: Any, simulator: SimDriver, src: Any, metadata: Any) -> None:
+        self._launch = real.launcher_cls(src, metadata)
+        self._simulator, self._src, self._metadata = simulator, src, metadata
+        self._simulated: dict[int, Any] = {}
+
+    def __call__(self, x: int, y: int, z: int, *rest: Any) -> None:
+        args = rest[6:]
+        if not on_host(args):
+            self._launch(x, y, z, *rest)
+            return
+        stream, _, _, launch_metadata, enter, leave = rest[:6]
+        kernel = self._compiled()
+        kernel.run(
+            x, y, z, stream, kernel.function, kernel.packed_metadata, launch_metadata, enter, leave,
+            *args,
+        )  # fmt: skip
+
+    def _compiled(self) -> Any:
+        """The kernel for the simulated GPU that is current, with its handles."""
+        simulator = self._simulator
+        found = self._simulated.get(simulator.current)
+        if found is None:
+            with in_charge(simulator):
+                found = triton.compile(
+                    self._src, target=simulator.get_current_target(), options=self._options()
+                )
+                found._init_handles()
+            self._simulated[simulator.current] = found
+        return found
+
+    def _options(self) -> dict[str, Any]:
+        """What the launch asked for; the rest is the target's own business."""
+        names = ("num_warps", "num_stages", "debug", "enable_fp_fusion", "sanitize_overflow")
+        return {n: getattr(self._metadata, n) for n in names if hasattr(self._metadata, n)}
+
+
+def on_host(values: Any) -> bool:
+    """Is there a tensor in host memory among the arguments, and none elsewhere?"""
+    kinds = set()
+    for value in values:
+        if isinstance(value, tuple):
+            value = value[0] if value else None
+        value = getattr(value, "base", value)
+        device = getattr(value, "device", None)
+        if device is not None:
+            kinds.add(getattr(device, "type", ""))
+    return "cpu" in kinds and "cuda" not in kinds

@@ -1,0 +1,190 @@
+"""What Triton asks of a GPU driver, answered by the simulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.runtime import driver as active_driver
+
+from weft.device.models import GpuModel
+from weft.frontends import clock
+from weft.frontends.triton import beside, pipeline
+from weft.frontends.triton.launcher import Launcher, Scratch, Variant
+
+BESIDE = 1000
+"""The first number of simulated devices where real ones have numbers, too."""
+
+_simulator: SimDriver | None = None
+
+_CPP = {"i1": "int8_t", "u1": "uint8_t", "fp16": "double", "bf16": "double", "fp32": "double",
+        "f32": "double", "fp64": "double"}  # fmt: skip
+
+
+class SimUtils:
+    """How Triton loads code and learns what the GPU is."""
+
+    def __init__(self, driver: SimDriver) -> None:
+        self._driver = driver
+
+    def load_binary(
+        self, name: str, binary: bytes, shared: int, device: int
+    ) -> tuple[Variant, Variant, int, int, int]:
+        """(module, function, registers, spills, most threads)."""
+        model = self._driver.model(device)
+        kernel = Variant(binary.decode(), name, model)
+        need = kernel.resources
+        return kernel, kernel, need.registers, need.spill_stores, model.max_threads_per_block
+
+    def unload_module(self, module: Variant) -> None:
+        """Python frees it."""
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        m = self._driver.model(device)
+        clock_khz = m.boost_mhz * 1000
+        bus_bits = 512
+        return {
+            "max_shared_mem": m.shared_per_block,
+            "max_num_regs": m.registers_per_sm,
+            "multiprocessor_count": m.sms,
+            "warpSize": m.warp_size,
+            "sm_clock_rate": clock_khz,
+            "mem_clock_rate": round(m.memory_gb_per_s * 1e6 * 8 / bus_bits / 2),
+            "mem_bus_width": bus_bits,
+        }
+
+    def set_printf_fifo_size(self, size: int) -> None:
+        """What is printed here goes out at once."""
+
+
+class DeviceInterface:
+    """What `triton.testing.do_bench` uses of `torch.cuda`."""
+
+    Event = clock.Event
+
+    @staticmethod
+    def synchronize(device: object = None) -> None:
+        """Launches have ended when they return."""
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+    @staticmethod
+    def set_device(device: object) -> None:
+        """There is one."""
+
+    @staticmethod
+    def current_stream(device: object = None) -> None:
+        return None
+
+
+class SimDriver(DriverBase):  # type: ignore[misc]
+    """Simulated GPUs, one device number for each model that is used."""
+
+    launcher_cls = Launcher
+
+    def __init__(self, model: GpuModel, first: int) -> None:
+        """`first` is the number of the first device."""
+        self.first = self.current = first
+        self._models = [model]
+        self.utils = SimUtils(self)
+
+    def model(self, device: int) -> GpuModel:
+        """The model of a device number; scripts ask for number 0 whatever they were told."""
+        number = device - self.first
+        return self._models[number if 0 <= number < len(self._models) else 0]
+
+    @contextmanager
+    def simulating(self, model: GpuModel) -> Iterator[None]:
+        """Launches inside go to this model; Triton keeps compiled kernels apart by its number."""
+        if model not in self._models:
+            self._models.append(model)
+        before, self.current = self.current, self.first + self._models.index(model)
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Never found by Triton on its own: `set_active` puts it in charge."""
+        return False
+
+    def get_current_target(self) -> GPUTarget:
+        return pipeline.target(self.model(self.current))
+
+    def get_current_device(self) -> int:
+        return self.current
+
+    def set_current_device(self, device: int) -> None:
+        """There is one at a time."""
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        major, minor = divmod(self.get_current_target().arch, 10)
+        return major, minor
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> type[DeviceInterface]:
+        return DeviceInterface
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        return clock.bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        import torch
+
+        return torch.empty(1, dtype=torch.int)
+
+    def clear_cache(self, cache: Any) -> None:
+        """There is no L2 cache whose contents would matter."""
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        return "CUdeviceptr" if ty[0] == "*" else _CPP.get(ty) or _integer(ty)
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: object) -> Any:
+        return Scratch(size, alignment)
+
+    def assemble_tensormap_to_arg(self, tensormaps_info: object, args: Any) -> Any:
+        return args
+
+
+def activate(model: GpuModel, *, alone: bool) -> None:
+    """Puts a simulated GPU in charge, or beside the real one."""
+    global _simulator
+    pipeline.check_version()
+    real = None if alone else beside.real_driver()
+    _simulator = SimDriver(model, 0 if real is None else BESIDE)
+    if real is None:
+        pipeline.install()
+        active_driver.set_active(_simulator)
+    else:
+        active_driver.set_active(beside.Beside(real, _simulator))
+
+
+@contextmanager
+def simulating(model: GpuModel) -> Iterator[None]:
+    """Triton launches inside go to this model; activates a simulated GPU if nobody has."""
+    if _simulator is None:
+        activate(model, alone=False)
+    assert _simulator is not None
+    with _simulator.simulating(model):
+        if _simulator.first == BESIDE:
+            with beside.in_charge(_simulator):
+                yield
+        else:
+            yield
+
+
+def _integer(ty: str) -> str:
+    return f"{'u' if ty[0] == 'u' else ''}int{ty[1:]}_t"

@@ -1,0 +1,144 @@
+"""One compiled Triton kernel on a simulated GPU, and the launcher that Triton calls for it."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton
+from triton import knobs
+from triton.runtime import _allocation
+
+from weft import cache
+from weft.device.models import GpuModel
+from weft.device.sim.launch import SimModule
+from weft.errors import LaunchError
+from weft.frontends.triton import pipeline
+from weft.frontends.triton.packing import TritonPacker
+from weft.kernels import Kernel
+from weft.source.resources import Resources, read
+
+
+class Variant(Kernel):
+    """A Triton kernel for the types and constants of its arguments.
+
+    Its launches take all arguments of the function, constants too, and two scratch buffers.
+    """
+
+    def __init__(self, text: str, name: str, model: GpuModel) -> None:
+        ptx = pipeline.load(text, name, name)
+        sim = SimModule(ptx, model)
+        super().__init__(sim, name, name, functools.partial(assemble, text, model.machine))
+
+    def takes(self, signature: Mapping[str, Any]) -> None:
+        """Says what the arguments are; Triton knows it apart from the code."""
+        if self._packer is None:
+            self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
+
+
+class Scratch:
+    """Memory of a launch that its kernel asked for."""
+
+    def __init__(self, nbytes: int, align: int) -> None:
+        self._memory = np.zeros(nbytes + align, np.uint8)
+        self._at = -(-int(self._memory.ctypes.data) // align) * align
+        self._nbytes = nbytes
+
+    def data_ptr(self) -> int:
+        return self._at
+
+    def element_size(self) -> int:
+        return 1
+
+    def numel(self) -> int:
+        return self._nbytes
+
+    def is_contiguous(self) -> bool:
+        return True
+
+
+class Launcher:
+    """What Triton makes once a compiled kernel and calls for each launch."""
+
+    def __init__(self, src: Any, metadata: Any) -> None:
+        self.signature = dict(src.signature)
+        self.metadata = metadata
+
+    def __call__(
+        self,
+        x: int,
+        y: int,
+        z: int,
+        stream: object,
+        function: Variant,
+        packed: Sequence[int],
+        launch_metadata: Any,
+        enter: Any,
+        leave: Any,
+        *args: Any,
+    ) -> None:
+        """Runs the grid and returns when it is done."""
+        if 0 in (x, y, z):
+            return
+        launch, arguments = self.prepare((x, y, z), function, args)
+        if enter is not None:
+            enter(launch_metadata)
+        launch(*arguments)
+        if leave is not None:
+            leave(launch_metadata)
+
+    def prepare(self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]) -> Any:
+        """(a launch as weft configures it, all that it takes)."""
+        m = self.metadata
+        if getattr(m, "num_ctas", 1) > 1:
+            raise LaunchError(
+                f"{function.name}: clusters of blocks are not simulated",
+                got=f"num_ctas={m.num_ctas}",
+                allowed="num_ctas=1",
+            )
+        function.takes(self.signature)
+        launch = function[grid, m.num_warps * 32, m.shared]
+        blocks = grid[0] * grid[1] * grid[2]
+        scratch = (
+            _scratch(blocks * m.global_scratch_size, m.global_scratch_align, "_allocator"),
+            _scratch(
+                blocks * m.profile_scratch_size, m.profile_scratch_align, "_profile_allocator"
+            ),
+        )
+        return launch, (*args, *scratch)
+
+
+def _scratch(nbytes: int, align: int, which: str) -> Any:
+    """From the user's allocator, where one is set; the simulated GPU does without."""
+    if not nbytes:
+        return None
+    allocator = getattr(_allocation, which).get()
+    if isinstance(allocator, _allocation.NullAllocator):
+        return Scratch(nbytes, align)
+    return allocator(nbytes, align, 0)
+
+
+def assemble(text: str, arch: str) -> dict[str, Resources]:
+    """What Triton's own `ptxas` says that a kernel needs."""
+    key = cache.key("ptxas", triton.__version__, arch, text)
+    report = cache.get("ptxas", key)
+    if report is None:
+        report = _ptxas(text, arch)
+        cache.put("ptxas", key, report)
+    return read(report.decode(), arch)
+
+
+def _ptxas(text: str, arch: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(text)
+        command = [knobs.nvidia.ptxas.path, "-v", f"--gpu-name={arch}", str(source)]
+        done = subprocess.run([*command, "-o", f"{folder}/kernel.o"], capture_output=True)
+    if done.returncode:
+        raise LaunchError("ptxas refuses the kernel", got=done.stderr.decode().strip()[:2000])
+    return done.stderr

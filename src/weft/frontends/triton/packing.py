@@ -1,0 +1,124 @@
+"""Triton's way to pass arguments: what is constant is left out, tuples and descriptors are flat.
+
+Behind the arguments come two pointers that Triton's compiler adds: scratch memory of the kernel,
+and of its profiler.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from weft.device.arguments import Packer
+from weft.device.ctypes_table import to_bfloat16
+from weft.device.sim.launch import Allocation
+from weft.device.sim.outline import Entry
+from weft.errors import ArgumentError, LaunchError
+from weft.frontends import addresses
+
+SCRATCH = ("global scratch", "profile scratch")
+
+_FORMATS = {
+    "i1": "<b", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q",
+    "u1": "<B", "u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q",
+    "fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d",
+}  # fmt: skip
+
+
+class Leaf(NamedTuple):
+    """One value that the kernel takes."""
+
+    name: str
+    type: str
+    value: Any
+
+
+class TritonPacker(Packer):
+    """Packs the arguments of one compiled kernel."""
+
+    def __init__(self, kernel: str, entry: Entry, signature: Mapping[str, Any]) -> None:
+        super().__init__(kernel, entry.params, entry.param_bytes, None)
+        self._arguments = dict(signature) | dict.fromkeys(SCRATCH, "*i8")
+
+    def signature(self) -> str:
+        """The arguments with Triton's types; constants are part of the code."""
+        shown = (f"{name}: {type}" for name, type in self._arguments.items() if name not in SCRATCH)
+        return f"{self.kernel}({', '.join(shown)})"
+
+    def pack(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object]:
+        """(parameter block, memory the kernel may touch, what must stay alive)."""
+        leaves: list[Leaf] = []
+        for (name, type), value in zip(self._arguments.items(), args, strict=True):
+            _flatten(name, type, value, leaves)
+        if len(leaves) != len(self.params):
+            raise LaunchError(
+                f"{self.kernel}: its PTX takes other arguments than this Triton passes",
+                got=f"{len(leaves)} values",
+                allowed=f"{len(self.params)} parameters",
+                next="use a release of Triton that weft supports",
+            )
+        block = bytearray(self.size)
+        found = addresses.allowed()
+        for leaf, param in zip(leaves, self.params, strict=True):
+            data = self._bytes(leaf, found)
+            block[param.offset : param.offset + len(data)] = data
+        return bytes(block), found, (args, leaves)
+
+    def _bytes(self, leaf: Leaf, found: list[Allocation]) -> bytes:
+        name, type, value = leaf
+        if type[0] == "*":
+            return struct.pack("<Q", self._pointer(leaf, found) & 2**64 - 1)
+        try:
+            if type == "bf16":
+                return struct.pack("<H", to_bfloat16(float(value)))
+            return struct.pack(_FORMATS[type], value)
+        except (struct.error, OverflowError, TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"argument '{name}' of {self.kernel} does not fit {type}",
+                got=f"{value!r}: {error}",
+            ) from None
+
+    def _pointer(self, leaf: Leaf, found: list[Allocation]) -> int:
+        value = leaf.value
+        if value is None:
+            return 0
+        if isinstance(value, int):
+            return value
+        owner = getattr(value, "base", value)  # of triton.reinterpret
+        device = getattr(owner, "device", None)
+        if device is not None and getattr(device, "type", "cpu") not in ("cpu", "meta"):
+            raise ArgumentError(
+                f"argument '{leaf.name}' of {self.kernel} is not in host memory",
+                got=f"a tensor on {device}",
+                allowed="CPU tensors on a simulated GPU, all of them or none",
+                next=f"move it: {leaf.name}.cpu()",
+            )
+        held = addresses.extent(owner, leaf.name)
+        if held.nbytes:
+            found.append(held)
+        return int(value.data_ptr())
+
+
+def _flatten(name: str, type: Any, value: Any, out: list[Leaf]) -> None:
+    """The leaves of one argument."""
+    if isinstance(type, tuple):
+        for i, (t, v) in enumerate(zip(type, value, strict=True)):
+            _flatten(f"{name}[{i}]", t, v, out)
+    elif type.startswith("tensordesc"):
+        _descriptor(name, type, value, out)
+    elif type != "constexpr":
+        out.append(Leaf(name, type, value))
+
+
+def _descriptor(name: str, type: str, value: Any, out: list[Leaf]) -> None:
+    """A tensor descriptor where the GPU has none of its own: its parts, some of them twice."""
+    flags = [value.padding == "nan"]
+    if hasattr(value, "round_f32_to_tf32"):  # since Triton 3.7
+        flags.append(value.round_f32_to_tf32)
+    out.append(Leaf(name, "*i8", value.base))
+    out += [Leaf(f"{name}.shape", "i64", n) for n in value.shape]
+    out += [Leaf(f"{name}.strides", "i64", n) for n in value.strides]
+    out += [Leaf(f"{name}.padding", "i1", flag) for flag in flags]
+    out += [Leaf(f"{name}.shape", "i32", n) for n in value.shape]
+    out += [Leaf(f"{name}.strides", "i64", n) for n in value.strides]

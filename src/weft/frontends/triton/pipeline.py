@@ -1,0 +1,95 @@
+"""Triton's compiler, stopped at PTX: no `ptxas` is run, and the "binary" is the PTX itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.runtime.cache import FileCacheManager
+
+from weft import cache
+from weft.device.models import GpuModel
+from weft.errors import MissingDependency
+from weft.values import Ptx
+
+SUPPORTED = ("3.6", "3.9")
+"""Releases that the tests run with."""
+
+_KEY = "weft-ptx"
+_OWN = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
+_FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"\n]+)"', re.MULTILINE)
+
+
+def check_version() -> None:
+    """Refuses releases of Triton whose interfaces are not known."""
+    if ".".join(triton.__version__.split(".")[:2]) not in SUPPORTED:
+        raise MissingDependency(
+            "this release of Triton is not supported",
+            got=triton.__version__,
+            allowed=", ".join(f"{version}.*" for version in SUPPORTED),
+            next=f"pip install 'triton=={SUPPORTED[-1]}.*'",
+        )
+
+
+def target(model: GpuModel) -> GPUTarget:
+    """What Triton compiles for; the backend's name stays, since kernels branch on it."""
+    return GPUTarget("cuda", int(model.compile_for.removeprefix("compute_")), model.warp_size)
+
+
+def install() -> None:
+    """From now on Triton compiles to PTX, into a cache of weft's."""
+    knobs.cache.dir = str(cache.directory() / f"triton-{triton.__version__.replace('.', '_')}")
+    knobs.cache.manager_class = WholeGroups
+    knobs.runtime.add_stages_inspection_hook = _stages
+    if os.environ.get("TRITON_DEFAULT_FP_FUSION") is None:
+        # As it is by default; a release warns at each kernel until somebody says it.
+        os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """The same for a while, where Triton's own settings must stay."""
+    with knobs.cache.scope(), knobs.runtime.scope():
+        install()
+        yield
+
+
+def load(text: str, name: str, title: str) -> Ptx:
+    """The PTX of a kernel as a value that knows the lines of the user's files."""
+    sources = {}
+    for file in _FILE.findall(text):
+        if not file.startswith(_OWN) and os.path.isfile(file):
+            sources[file] = Path(file).read_text(encoding="utf-8", errors="replace")
+    arch = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
+    return Ptx(
+        text=text,
+        arch=arch[1] if arch else "",
+        origin=title,
+        entries={title: name},
+        sources=sources,
+    )
+
+
+def _stages(*arguments: Any) -> tuple[str, str] | None:
+    """Triton's hook: asked for a key of what it does, or to do it to a dict of stages."""
+    if not arguments:
+        return _KEY, _KEY
+    stages = arguments[1]
+    stages["cubin"] = lambda ptx, metadata: ptx.encode()
+    return None
+
+
+class WholeGroups(FileCacheManager):  # type: ignore[misc]
+    """Triton's cache, where what was pruned in part counts as gone."""
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        found: dict[str, str] | None = super().get_group(filename)
+        complete = found is not None and {".json", ".cubin"} <= {Path(p).suffix for p in found}
+        return found if complete else None
