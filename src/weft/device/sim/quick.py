@@ -67,7 +67,7 @@ class Predicates:
             if reader is block.last:
                 continue
             inside = any(reader is x for x in block.code)
-            if not inside or reader.guard == name or reader.parts[-1] != "pred":
+            if not inside or reader.guard is not None or reader.parts[-1] != "pred":
                 return False
             if reader.parts[0] not in ("and", "or", "not"):
                 return False
@@ -86,9 +86,16 @@ class Predicates:
         forms = self.e.program.form_of(a), self.e.program.form_of(b)
         if forms[0] is None or forms[1] is None or not all(self._plain(x) for x in (a, b)):
             return None
-        if {forms[0].kind, forms[1].kind} != {AFFINE, UNIFORM}:
+        if {forms[0].kind, forms[1].kind} != {AFFINE, UNIFORM} or self._changes(ins):
             return None
         return self._ends(ins, order, kind[0], a, b, forms[0])
+
+    def _changes(self, ins: Instruction) -> bool:
+        """Is something that it compares written again ahead of the branch, where lanes are made?"""
+        code = self.e.block.code
+        at = next(i for i, x in enumerate(code) if x is ins)
+        reads = set(self.e.program.uses(ins))
+        return any(not reads.isdisjoint(self.e.program.defs(x)) for x in code[at + 1 :])
 
     def _plain(self, operand: Operand) -> bool:
         return isinstance(operand, Reg | Imm | Special)
@@ -127,14 +134,12 @@ class Predicates:
 
     # ---- combinations -----------------------------------------------------------------------
     def _combine(self, ins: Instruction) -> Quick | None:
+        """Once a source is quick it has no register, so that this must be quick as well."""
         if ins.parts[-1] != "pred" or ins.parts[0] not in ("and", "or", "not"):
             return None
-        sources = [self._source(o) for o in ins.operands[1:]]
-        known = [s for s in sources if s is not None]
-        if len(known) < len(sources) or not any(
-            isinstance(o, Reg) and o.name in self.found for o in ins.operands[1:]
-        ):
+        if not any(name in self.found for name in self.e.program.uses(ins)):
             return None
+        known = [self._source(o) for o in ins.operands[1:]]
         if ins.parts[0] == "not":
             return _negate(known[0])
         a, b = known
@@ -153,18 +158,17 @@ class Predicates:
     def _both(self, a: Quick, b: Quick, op: str) -> Val:
         return self.e.b.binary(op, self.e.b.splat(a.lanes(), 32), self.e.b.splat(b.lanes(), 32))
 
-    def _source(self, operand: Operand) -> Quick | None:
-        """A quick predicate, or a uniform one as such."""
+    def _source(self, operand: Operand) -> Quick:
+        """A quick predicate, a uniform one as such, or lanes of which nothing is known."""
         if isinstance(operand, Not):
-            inner = self._source(operand.of)
-            return _negate(inner) if inner is not None else None
+            return _negate(self._source(operand.of))
         if isinstance(operand, Reg) and operand.name in self.found:
             return self.found[operand.name]
         form = self.e.program.form_of(operand)
-        if form is None or form.kind != UNIFORM or not isinstance(operand, Reg):
-            return None
-        value = self.e.read(operand, "pred")
-        return Quick(self.e.b.integer("i1", 1), value, lambda: value)
+        agreed = form is not None and form.kind == UNIFORM and isinstance(operand, Reg)
+        lanes = self.e.read(operand, "pred")
+        flag = self.e.b.integer("i1", int(agreed))
+        return Quick(flag, lanes if agreed else flag, lambda: lanes)
 
 
 def _negate(q: Quick) -> Quick:

@@ -8,7 +8,7 @@ for compiler stages and the class of the cache. No module of Triton is changed.
     packing.py   Triton's way to pass arguments
     pipeline.py  Triton's compiler, stopped at PTX, and where it keeps its results
     beside.py    where there is a real GPU: Triton's own driver, and simulation for CPU tensors
-    kernel.py    what `weft.kernel` gives
+    jit_kernel.py  what `weft.kernel` gives
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AFTER = "triton"
 
 def kernel(fn: Any, *, device: str = models.DEFAULT) -> Any:
     """A `@triton.jit` function, autotuned or not, as a kernel: `k[grid](*args, BLOCK=128)`."""
-    from weft.frontends.triton.kernel import TritonKernel
+    from weft.frontends.triton.jit_kernel import TritonKernel
 
     return TritonKernel(fn, models.get(device))
 

@@ -24,6 +24,10 @@ SUPPORTED = ("3.6", "3.9")
 
 _KEY = "weft-ptx"
 _OWN = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
+_ASSEMBLY = re.compile(r"// begin inline asm.*?// end inline asm", re.DOTALL)
+"""Loads and stores are inline assembly to Triton; the line numbers that LLVM puts into it count
+the lines of the assembly itself. The one ahead of it is right."""
+_LOC = re.compile(r"^\s*\.loc[^\n]*$", re.MULTILINE)
 _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"\n]+)"', re.MULTILINE)
 
 
@@ -63,6 +67,7 @@ def installed() -> Iterator[None]:
 
 def load(text: str, name: str, title: str) -> Ptx:
     """The PTX of a kernel as a value that knows the lines of the user's files."""
+    text = _ASSEMBLY.sub(lambda block: _LOC.sub("", block[0]), text)
     sources = {}
     for file in _FILE.findall(text):
         if not file.startswith(_OWN) and os.path.isfile(file):

@@ -1,0 +1,1 @@
+"""Triton kernels as people write them, for the tests and the benchmarks."""
