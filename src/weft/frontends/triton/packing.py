@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from weft.device.arguments import Packer
+from weft.device.arguments import Packed, Packer
 from weft.device.ctypes_table import to_bfloat16
 from weft.device.sim.launch import Allocation
 from weft.device.sim.outline import Entry
@@ -46,8 +46,8 @@ class TritonPacker(Packer):
         shown = (f"{name}: {type}" for name, type in self._arguments.items() if name not in SCRATCH)
         return f"{self.kernel}({', '.join(shown)})"
 
-    def pack(self, args: Sequence[Any]) -> tuple[bytes, list[Allocation], object]:
-        """(parameter block, memory the kernel may touch, what must stay alive)."""
+    def pack(self, args: Sequence[Any]) -> Packed:
+        """The arguments as the kernel takes them; all of them are in host memory."""
         leaves: list[Leaf] = []
         for (name, type), value in zip(self._arguments.items(), args, strict=True):
             _flatten(name, type, value, leaves)
@@ -63,7 +63,7 @@ class TritonPacker(Packer):
         for leaf, param in zip(leaves, self.params, strict=True):
             data = self._bytes(leaf, found)
             block[param.offset : param.offset + len(data)] = data
-        return bytes(block), found, (args, leaves)
+        return bytes(block), found, (args, leaves), None
 
     def _bytes(self, leaf: Leaf, found: list[Allocation]) -> bytes:
         name, type, value = leaf
