@@ -5,14 +5,19 @@ PYTHON ?= python3
 JOBS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
+GPU_TESTS := tests/test_devices.py tests/test_gpu.py tests/test_errors.py \
+             $(wildcard tests/test_kernels_*.py) $(wildcard tests/conformance)
 
-.PHONY: demo test check format tables clean
+.PHONY: demo test test-gpu check format tables clean
 
 demo: $(READY)  ## compile, launch and verify kernels on the simulated GPU
 	$(BIN)/weft tour
 
 test: $(READY)  ## every test but the slow ones
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+test-gpu:  ## what a machine with a GPU should run, with its own python3 and nothing installed
+	PYTHONPATH=src $(PYTHON) -m pytest -q -p no:cacheprovider --device gpu $(GPU_TESTS)
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .

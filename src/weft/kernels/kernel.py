@@ -153,9 +153,9 @@ class Kernel:
     def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
         return Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
 
-    def check(self, shape: Grid) -> None:
-        """Raises LaunchError where the simulated GPU cannot take the shape."""
-        check(self.name, self._sim.entry(self.entry), shape, self.model, self._resources)
+    def check(self, shape: Grid, model: GpuModel | None = None) -> None:
+        """Raises LaunchError where the simulated GPU, or another model, cannot take the shape."""
+        check(self.name, self._sim.entry(self.entry), shape, model or self.model, self._resources)
 
     def plan(self, shape: Grid, observer: Observer | None = None) -> Plan:
         """What all launches of a shape on the simulated GPU have in common."""

@@ -9,26 +9,66 @@ from rich.text import Text
 
 from weft.cli import show
 from weft.device import models
+from weft.device.gpu import driver, system
+from weft.device.gpu.facts import GpuFacts, facts
 from weft.device.models import GpuModel
 
 _COLUMNS = (
     "GPU", "sim:", "CC", "SMs", "cores", "MHz", "GiB", "GB/s", "L2 MiB", "shm KiB",
 )  # fmt: skip
-_NO_GPU = "none: this version runs kernels on simulated GPUs only"
+_REAL = (
+    "GPU", "device", "arch", "SMs", "MHz", "GiB", "L2 MiB", "shm KiB", "threads", "registers",
+)  # fmt: skip
 
 
 def run(json: show.Json = False) -> None:
     """Show the simulated GPUs and the real ones."""
     found = [models.get(name) for name in models.names()]
     if json:
-        show.data({"simulated": [_facts(m) for m in found], "real": []})
+        real = [{**asdict(g), "device": f"gpu:{g.number}", "arch": g.machine} for g in _real()]
+        show.data({"simulated": [_facts(m) for m in found], "real": real})
         return
     show.line("Simulated GPUs", "bold")
     show.table(_COLUMNS, map(_row, found), right=_COLUMNS[3:])
     show.line("\nMHz: base-boost. shm: the most shared memory a block may have.")
     show.line(f'Pick one with weft.cuda(..., device="sim:rtx3070"). * is the default: {_why()}')
     show.line("\nReal GPUs", "bold")
-    show.line(_NO_GPU)
+    _show_real()
+
+
+def _real() -> list[GpuFacts]:
+    return [facts(number) for number in range(driver.count())]
+
+
+def _show_real() -> None:
+    if not driver.count():
+        show.line(f"none: {driver.absence()}")
+        return
+    show.table(_REAL, map(_real_row, _real()), right=_REAL[3:])
+    show.line(
+        "\nMHz: SM and memory clock. shm, threads, registers: the most that a block may have."
+    )
+    major, minor = driver.ptx_limit()
+    show.line(
+        f"Driver {system.driver_version() or 'of unknown version'}: CUDA "
+        f"{driver.version() // 1000}.{driver.version() % 1000 // 10}, PTX up to {major}.{minor}. "
+        "Arrays on one of these GPUs run there."
+    )
+
+
+def _real_row(g: GpuFacts) -> list[str | Text]:
+    return [
+        g.name.removeprefix("NVIDIA "),
+        f"gpu:{g.number}",
+        g.machine,
+        str(g.sms),
+        f"{g.clock_mhz} / {g.memory_mhz}",
+        f"{g.memory / 2**30:.4g}",
+        f"{g.l2 / 2**20:.4g}",
+        f"{g.shared_per_block / 2**10:.0f}",
+        str(g.max_threads_per_block),
+        str(g.registers_per_block),
+    ]
 
 
 def _why() -> str:

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from weft import cache
 from weft.cli import show
+from weft.device.gpu import driver, system
+from weft.device.gpu.facts import facts
 from weft.device.sim import host
 from weft.errors import Error
 from weft.source import headers, nvrtc
@@ -26,9 +28,10 @@ _HEADERS = (
     "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h",
     "crt/host_defines.h", "cuda/std/type_traits", "cub/block/block_reduce.cuh", "curand_kernel.h",
 )  # fmt: skip
+_SIMULATED = "nothing to mend: kernels run on the simulated GPU"
 _OPTIONAL_HEADERS = ("curand_kernel.h",)
 _FRIENDS = {
-    "torch": ("kernels take its CPU tensors", "pip install 'weft[torch]'"),
+    "torch": ("kernels take its tensors", "pip install 'weft[torch]'"),
     "triton": ("not used by this version", ""),
     "numba": ("not used by this version", ""),
 }
@@ -118,6 +121,35 @@ def _friends() -> Iterator[Finding]:
         yield Finding(name, ok, found, mend, needed=False)
 
 
+def _gpu() -> Iterator[Finding]:
+    if not driver.count():
+        yield Finding("GPU", False, f"none: {driver.absence()}", _SIMULATED, needed=False)
+        return
+    for number in range(driver.count()):
+        yield from _one_gpu(number)
+    major, minor = driver.ptx_limit()
+    cuda = f"CUDA {driver.version() // 1000}.{driver.version() % 1000 // 10}"
+    name = system.driver_version() or "of unknown version"
+    yield Finding("driver", True, f"{name}: {cuda}, takes PTX up to {major}.{minor}")
+    allowed, why, mend = system.counters()
+    yield Finding("hardware counters", allowed, why, mend, needed=False)
+
+
+def _one_gpu(number: int) -> Iterator[Finding]:
+    name = f"gpu:{number}"
+    try:
+        g = facts(number)
+    except Error as error:
+        yield Finding(name, False, f"{error.what}: {error.got}", error.next, needed=False)
+        return
+    yield Finding(
+        name,
+        True,
+        f"{g.name}, {g.machine}, {g.sms} SMs at {g.clock_mhz} MHz, {show.size(g.memory)}, "
+        f"L2 {show.size(g.l2)}, {show.size(g.shared_per_block)} shared memory a block",
+    )
+
+
 def _self_test() -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "WEFT_CACHE_DIR": folder}
@@ -135,5 +167,5 @@ def _self_test() -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _python, _llvm, _nvrtc, _headers, _cache, _friends, _self_test,
+    _python, _llvm, _nvrtc, _headers, _gpu, _cache, _friends, _self_test,
 )  # fmt: skip

@@ -91,6 +91,15 @@ def count() -> int:
     return number.value if code == SUCCESS else 0
 
 
+def absence() -> str:
+    """Why there is no GPU to use, in one line."""
+    try:
+        library()
+    except MissingDependency as error:
+        return error.got
+    return "the driver finds no GPU"
+
+
 @functools.cache
 def device(number: int) -> Any:
     """The cuda.core device, with its primary context made."""
