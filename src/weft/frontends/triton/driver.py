@@ -37,7 +37,8 @@ class SimUtils:
         model = self._driver.model(device)
         kernel = Variant(binary.decode(), name, model)
         need = kernel.resources
-        return kernel, kernel, need.registers, need.spill_stores, model.max_threads_per_block
+        spilled = need.spill_stores or 0
+        return kernel, kernel, need.registers, spilled, model.max_threads_per_block
 
     def unload_module(self, module: Variant) -> None:
         """Python frees it."""
