@@ -1,0 +1,254 @@
+"""Arguments as Numba's kernels take them.
+
+    array    meminfo, parent, elements, bytes of one, address, shape..., strides...
+    tuple    its members, one after the other
+    complex  two numbers
+    record   its address
+    enum     its value
+    None, a default that was not overridden    nothing
+
+One `Part` says this for one type; `part` has a rule for each kind of type.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.cuda import types
+from numba.cuda.args import ArgHint, In
+
+from weft.device.sim.launch import Allocation
+from weft.device.sim.outline import Argument
+from weft.errors import ArgumentError, PtxError
+
+Value = Any
+
+
+class Given(NamedTuple):
+    """What the arguments of one launch come to."""
+
+    values: list[int | float]
+    memory: list[Allocation]
+    keep: list[object]
+
+
+class Part(NamedTuple):
+    """How one argument is passed: the formats of its parameters, and what puts them."""
+
+    format: str
+    put: Callable[[Value, Given], None]
+
+
+class Packer:
+    """Packs the arguments of one compiled kernel."""
+
+    def __init__(
+        self,
+        kernel: str,
+        names: Sequence[str],
+        argument_types: Sequence[Any],
+        params: Sequence[Argument],
+        size: int,
+        captured: Sequence[Any],
+    ) -> None:
+        """`captured`: arrays whose addresses are part of the code."""
+        self.kernel, self.names, self.argument_types = kernel, names, argument_types
+        self._params, self._size = params, size
+        self._captured = [_extent(a.__cuda_array_interface__, "captured array") for a in captured]
+        self._parts = [part(ty, name) for ty, name in zip(argument_types, names, strict=True)]
+        self._block = self._whole_block("".join(p.format for p in self._parts))
+
+    def pack(self, args: Sequence[Value]) -> tuple[bytes, list[Allocation], object]:
+        """(parameter block, memory the kernel may touch, what must stay alive)."""
+        given = Given([], list(self._captured), [args])
+        for value, (_, put) in zip(args, self._parts, strict=True):
+            put(value, given)
+        return self._block.pack(*given.values), given.memory, given.keep
+
+    def signature(self) -> str:
+        """The parameters as Numba writes their types."""
+        shown = [f"{n}: {t}" for n, t in zip(self.names, self.argument_types, strict=True)]
+        return f"{self.kernel}({', '.join(shown)})"
+
+    def _whole_block(self, formats: str) -> struct.Struct:
+        """The parameter block as one format; it must be what the PTX says."""
+        form, end = "<", 0
+        for code, param in zip(formats, self._params, strict=False):
+            form += f"{param.offset - end}x{code}"
+            end = param.offset + param.size
+        sizes = [struct.calcsize(code) for code in formats]
+        if sizes != [param.size for param in self._params]:
+            raise PtxError(
+                f"{self.kernel}: the PTX does not take its arguments as Numba passes them",
+                got=f"parameters of {[p.size for p in self._params]} bytes",
+                allowed=f"{sizes} bytes",
+                next="this is a bug of weft, or a version of Numba that it does not know",
+            )
+        return struct.Struct(f"{form}{self._size - end}x")
+
+
+@functools.singledispatch
+def part(ty: Any, name: str) -> Part:
+    """How an argument of a Numba type is passed."""
+    raise ArgumentError(
+        f"argument '{name}' has a type that kernels cannot take",
+        got=str(ty),
+        allowed="arrays, numbers, tuples, records, enums, dates",
+    )
+
+
+@part.register(types.Array)
+def _array(ty: Any, name: str) -> Part:
+    def put(value: Value, given: Given) -> None:
+        value = _unwrapped(value, given)
+        if type(value) is np.ndarray or isinstance(value, np.ndarray):
+            _put_host(value, name, given)
+        else:
+            _put_device(value, name, given)
+
+    return Part("QQqqQ" + "q" * (2 * ty.ndim), put)
+
+
+def _put_host(a: np.ndarray[Any, Any], name: str, given: Given) -> None:
+    """An array of the host, where it is: the simulated GPU reads and writes the same memory."""
+    shape, strides, address = a.shape, a.strides, a.ctypes.data
+    given.values += (0, 0, a.size, a.itemsize, address, *shape, *strides)
+    if a.flags.c_contiguous:
+        low, high = address, address + a.nbytes
+    else:
+        low, high = np.lib.array_utils.byte_bounds(a)
+    if a.size:
+        given.memory.append(Allocation(low, high - low, a.flags.writeable, name))
+
+
+def _put_device(a: Any, name: str, given: Given) -> None:
+    """An array of the simulated device, or whatever else says where it is."""
+    interface = a.__cuda_array_interface__
+    memory = _extent(interface, name)
+    shape, dtype = interface["shape"], np.dtype(interface["typestr"])
+    strides = a.strides if hasattr(a, "strides") else _strides(interface)
+    size = int(np.prod(shape, dtype=np.int64))
+    item = a.dtype.itemsize if hasattr(a, "dtype") else dtype.itemsize
+    given.values += (0, 0, size, item, interface["data"][0], *shape, *strides)
+    if memory.nbytes:
+        given.memory.append(memory)
+
+
+def _extent(interface: dict[str, Any], name: str) -> Allocation:
+    """The memory that an array covers, gaps included."""
+    shape, strides = interface["shape"], _strides(interface)
+    address, read_only = interface["data"]
+    if 0 in shape:
+        return Allocation(address, 0, not read_only, name)
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low = sum(r for r in reach if r < 0)
+    high = sum(r for r in reach if r > 0) + np.dtype(interface["typestr"]).itemsize
+    return Allocation(address + low, high - low, not read_only, name)
+
+
+def _strides(interface: dict[str, Any]) -> Sequence[int]:
+    given: Sequence[int] | None = interface.get("strides")
+    if given is not None:
+        return given
+    strides, step = [], np.dtype(interface["typestr"]).itemsize
+    for n in reversed(interface["shape"]):
+        strides.append(step)
+        step *= n
+    return strides[::-1]
+
+
+def _unwrapped(value: Value, given: Given) -> Value:
+    """The array in `cuda.In(array)` and the like; what a kernel does to an `In` is lost."""
+    if not isinstance(value, ArgHint):
+        return value
+    if isinstance(value, In) and isinstance(value.value, np.ndarray | np.void):
+        copied = value.value.copy()
+        given.keep.append(copied)
+        return copied
+    return value.value
+
+
+@part.register(types.Record)
+def _record(ty: Any, name: str) -> Part:
+    def put(value: Value, given: Given) -> None:
+        value = _unwrapped(value, given)
+        cuda = hasattr(value, "__cuda_array_interface__")
+        about = value.__cuda_array_interface__ if cuda else value.__array_interface__
+        address = about["data"][0]
+        given.values.append(address)
+        given.memory.append(Allocation(address, ty.size, True, name))
+
+    return Part("Q", put)
+
+
+@part.register(types.BaseTuple)
+def _tuple(ty: Any, name: str) -> Part:
+    members = [part(t, f"{name}[{i}]") for i, t in enumerate(ty)]
+
+    def put(value: Value, given: Given) -> None:
+        for member, (_, put_member) in zip(value, members, strict=True):
+            put_member(member, given)
+
+    return Part("".join(m.format for m in members), put)
+
+
+_INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
+
+
+@part.register(types.Integer)
+def _integer(ty: Any, name: str) -> Part:
+    code, bits = _INTEGERS[ty.bitwidth], ty.bitwidth
+    low = -(1 << bits - 1) if ty.signed else 0
+
+    def put(value: Value, given: Given) -> None:
+        number = int(value)
+        given.values.append((number - low) % (1 << bits) + low)  # as C converts
+
+    return Part(code if ty.signed else code.upper(), put)
+
+
+@part.register(types.Boolean)
+def _boolean(ty: Any, name: str) -> Part:
+    return Part("B", lambda value, given: given.values.append(int(bool(value))))
+
+
+@part.register(types.Float)
+def _float(ty: Any, name: str) -> Part:
+    if ty.bitwidth == 16:
+        return Part("H", lambda v, given: given.values.append(int(np.float16(v).view(np.uint16))))
+    if ty.bitwidth == 32:  # NumPy rounds what is too large to infinity; struct would refuse it
+        return Part("f", lambda value, given: given.values.append(float(np.float32(value))))
+    return Part("d", lambda value, given: given.values.append(float(value)))
+
+
+@part.register(types.Complex)
+def _complex(ty: Any, name: str) -> Part:
+    code = "ff" if ty.bitwidth == 64 else "dd"
+    return Part(code, lambda value, given: given.values.extend((value.real, value.imag)))
+
+
+@part.register(types.NPDatetime)
+@part.register(types.NPTimedelta)
+def _date(ty: Any, name: str) -> Part:
+    return Part("q", lambda value, given: given.values.append(int(value.view(np.int64))))
+
+
+@part.register(types.EnumMember)
+def _enum(ty: Any, name: str) -> Part:
+    inner = part(ty.dtype, name)
+    return Part(inner.format, lambda value, given: inner.put(value.value, given))
+
+
+@part.register(types.CPointer)
+def _pointer(ty: Any, name: str) -> Part:
+    return Part("Q", lambda value, given: given.values.append(int(value)))
+
+
+@part.register(types.NoneType)
+@part.register(types.Omitted)
+def _nothing(ty: Any, name: str) -> Part:
+    return Part("", lambda value, given: None)

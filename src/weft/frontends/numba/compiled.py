@@ -1,0 +1,172 @@
+"""A kernel as Numba compiles it, launched on the simulated GPU.
+
+Everything up to PTX is Numba's own: types, overloads, device functions, its cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numba
+import numba.cuda
+import numpy as np
+from numba.cuda.dispatcher import _Kernel
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.device.sim.launch import SimModule
+from weft.errors import LaunchError
+from weft.frontends.numba import link
+from weft.frontends.numba.arguments import Packer
+from weft.frontends.numba.context import capability, compiling_for
+from weft.kernels import Kernel
+from weft.source.resources import Resources
+from weft.values import Ptx
+
+_LIBRARIES = tuple(str(Path(m.__file__).parent) + os.sep for m in (numba, numba.cuda))
+
+
+class Loaded(Kernel):
+    """One overload on the simulated GPU; its arguments are packed as Numba's kernels take them."""
+
+    def __init__(self, compiled: SimKernel, types: Sequence[Any], ptx: Ptx) -> None:
+        name, entry = next(iter(ptx.entries.items()))
+        super().__init__(SimModule(ptx, compiled.model), entry, name, self._assembled)
+        about, captured = self._sim.entry(entry), compiled.library.referenced_objects.values()
+        names = compiled.argument_names or [f"arg{i}" for i in range(len(types))]
+        self._numba = Packer(name, names, types, about.params, about.param_bytes, list(captured))
+
+    @property
+    def packer(self) -> Any:
+        return self._numba
+
+    def _assembled(self) -> Mapping[str, Resources]:
+        raise LaunchError("no assembler for PTX is at hand", got=self.name)
+
+
+class SimKernel(_Kernel):  # type: ignore[misc]
+    """An overload that is launched on a simulated GPU."""
+
+    model: GpuModel = models.get(models.DEFAULT)
+    _loaded: Loaded | None = None
+
+    def __init__(self, py_func: Any, argtypes: Any, **options: Any) -> None:
+        options["lineinfo"] = not options.get("debug")  # so that errors name the line
+        with compiling_for(self.model):
+            super().__init__(py_func, argtypes, **options)
+
+    @classmethod
+    def _rebuild(cls, **states: Any) -> Any:
+        """From Numba's cache on disk."""
+        kernel = _Kernel._rebuild(**states)
+        kernel.__class__ = cls
+        return kernel
+
+    def bind(self) -> None:
+        """There is no context to load it into."""
+
+    def launch(
+        self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
+    ) -> None:
+        """Stands in for Numba's own."""
+        self.run(args, (griddim, blockdim, sharedmem))
+
+    def run(self, args: Sequence[Any], config: Any, time_limit: float | None = None) -> None:
+        """Runs a grid and returns when it is done."""
+        types, after = self.argument_types, []
+        if self.extensions:
+            types, args, after = self._extended(args)
+        kernel = self.load(types)
+        if self.debug:
+            self._status(kernel, "errcode")[:] = 0
+        kernel[config](*args, time_limit=time_limit)
+        if self.debug:
+            self._raise_error(kernel)
+        for write_back in after:
+            write_back()
+
+    def _extended(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Types and values as the kernel's extensions make them, and what to do afterwards."""
+        types, values, after = list(self.argument_types), list(args), []
+        for extension in reversed(self.extensions):
+            for i, (ty, value) in enumerate(zip(types, values, strict=True)):
+                types[i], values[i] = extension.prepare_args(ty, value, stream=0, retr=after)
+        return types, values, after
+
+    def load(self, types: Sequence[Any] | None = None) -> Loaded:
+        """It on the simulated GPU; `types` are those of its arguments after extensions."""
+        if self._loaded is None:
+            text, entry = self._text()
+            entries = {self.function_name: entry}
+            ptx = Ptx(text, self.model.compile_for, self._origin, entries, {}, _sources(text))
+            self._loaded = Loaded(self, types or self.argument_types, ptx)
+        return self._loaded
+
+    def _text(self) -> tuple[str, str]:
+        """Its PTX and the name of its entry.
+
+        Numba's name has a count of compilations in it: a plain one lets compiled code be found
+        again in the cache.
+        """
+        modules: Sequence[str] = self.library.get_asm_strs(cc=(*capability(self.model), ""))
+        text = link.link(modules, self.library._linking_files, self.model.compile_for)
+        mangled, plain = self.entry_name, self.function_name
+        if not plain.isidentifier() or re.search(rf"(?<![\w$%.]){plain}\b", text):
+            return text, mangled
+        return text.replace(mangled, plain), plain
+
+    # ---- what Numba says of the function; of one from its cache less is known ----------------
+    @property
+    def function_name(self) -> str:
+        qualified = self.fndesc.qualname if self._fresh else self.library.name
+        return str(qualified.rpartition(".")[2])
+
+    @property
+    def argument_names(self) -> list[str]:
+        return list(self.fndesc.args) if self._fresh else []
+
+    @property
+    def _origin(self) -> str:
+        return inspect.getfile(self.py_func) if self._fresh else "<numba>"
+
+    @property
+    def _fresh(self) -> bool:
+        return hasattr(self, "fndesc")
+
+    # ---- errors that kernels compiled with debug=True leave behind ---------------------------
+    def _status(self, kernel: Loaded, what: str) -> np.ndarray[Any, Any]:
+        return kernel.variable(f"{kernel.entry}__{what}__", np.int32)
+
+    def _raise_error(self, kernel: Loaded) -> None:
+        """The exception that Python would have raised, with the place of the thread."""
+        code = int(self._status(kernel, "errcode")[0])
+        if not code:
+            return
+        thread, block = (
+            tuple(int(self._status(kernel, f"{what}{axis}")[0]) for axis in "xyz")
+            for what in ("tid", "ctaid")
+        )
+        kind, arguments, line = self.call_helper.get_exception(code)
+        where = f"{line[1]}:{line[2]}" if line else kernel.name
+        said = f": {arguments[0]}" if arguments else ""
+        raise kind(f"{where}: block {block}, thread {thread}{said}", *(arguments or ())[1:])
+
+
+@functools.cache
+def kernel_class(model: GpuModel) -> type[SimKernel]:
+    """Compiled kernels of one simulated GPU."""
+    return type("SimKernel", (SimKernel,), {"model": model})
+
+
+def _sources(text: str) -> dict[str, str]:
+    """The user's own files, to quote lines in errors; not those of Numba."""
+    files = re.findall(r'^\s*\.file\s+\d+\s+"([^"\n]*)"', text, re.MULTILINE)
+    own = [f for f in files if not f.startswith(_LIBRARIES)]
+    return {f: "".join(linecache.getlines(f)) for f in own}

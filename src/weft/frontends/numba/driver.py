@@ -1,0 +1,243 @@
+"""The functions of the CUDA driver that Numba calls, on the simulated GPU.
+
+Numba looks up a driver function by its name, as an attribute of one object, and calls it: what is
+here is found instead. Launches return when they are done, so streams and events have nothing to
+wait for. Device memory is memory of this process that nothing else uses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from numba.cuda.cudadrv import driver as numba_driver
+
+from weft.device.models import GpuModel
+from weft.errors import LaunchError
+from weft.frontends.numba.attributes import attribute
+
+_binding = numba_driver.binding
+_Result = _binding.CUresult
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.py_object)
+
+ALIGN = 256
+FRESH = 0xCD
+"""What new memory is filled with: a kernel that reads it unwritten shows."""
+
+CONTEXT = 1
+"""The handle of the one context there is."""
+
+
+class Handle(int):
+    """The handle of a stream or an event."""
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
+class SimDriver:
+    """The driver, with one device."""
+
+    def __init__(self, model: GpuModel) -> None:
+        self.model = model
+        self._memory: dict[int, tuple[int, Any]] = {}
+        self._used = 0
+        self._lock = threading.Lock()
+        self._threads = threading.local()
+        self._handles = itertools.count(0x1000)
+        self._events: dict[int, float] = {}
+
+    # ---- devices and contexts ---------------------------------------------------------------
+    def cuInit(self, flags: int) -> None:
+        pass
+
+    def cuDriverGetVersion(self) -> int:
+        return int(_binding.CUDA_VERSION)
+
+    def cuDeviceGetCount(self) -> int:
+        return 1
+
+    def cuDeviceGetAttribute(self, what: Any, device: int) -> int:
+        return attribute(self.model, what.name.removeprefix("CU_DEVICE_ATTRIBUTE_"))
+
+    def cuDeviceCanAccessPeer(self, device: Any, peer: Any) -> int:
+        return 0
+
+    def cuDevicePrimaryCtxRelease(self, device: int) -> None:
+        pass
+
+    def cuDevicePrimaryCtxReset(self, device: int) -> None:
+        """Frees all memory, as it does on a GPU."""
+        with self._lock:
+            self._memory.clear()
+            self._used = 0
+
+    @property
+    def _contexts(self) -> list[int]:
+        """Those that this thread has pushed."""
+        if not hasattr(self._threads, "contexts"):
+            self._threads.contexts = []
+        pushed: list[int] = self._threads.contexts
+        return pushed
+
+    def cuCtxGetCurrent(self) -> Any:
+        return _binding.CUcontext(self._contexts[-1] if self._contexts else 0)
+
+    def cuCtxGetDevice(self) -> int:
+        return 0
+
+    def cuCtxPushCurrent(self, context: Any) -> None:
+        self._contexts.append(int(context))
+
+    def cuCtxPopCurrent(self) -> Any:
+        return _binding.CUcontext(self._contexts.pop())
+
+    def cuCtxSynchronize(self) -> None:
+        pass
+
+    # ---- memory -----------------------------------------------------------------------------
+    def cuMemGetInfo(self) -> tuple[int, int]:
+        return self.model.memory - self._used, self.model.memory
+
+    def cuMemAlloc(self, size: int) -> int:
+        with self._lock:
+            if self._used + size > self.model.memory:
+                raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes of memory")
+            try:
+                buffer = np.full(size + ALIGN, FRESH, np.uint8)
+            except MemoryError:
+                raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes here") from None
+            address = -(-int(buffer.ctypes.data) // ALIGN) * ALIGN
+            self._memory[address] = size, buffer
+            self._used += size
+        return address
+
+    def cuMemAllocManaged(self, size: int, flags: int) -> int:
+        return self.cuMemAlloc(size)
+
+    def cuMemHostAlloc(self, size: int, flags: int) -> int:
+        return self.cuMemAlloc(size)
+
+    def cuMemFree(self, pointer: Any) -> None:
+        with self._lock:
+            size, _ = self._memory.pop(int(pointer), (0, None))
+            self._used -= size
+
+    cuMemFreeHost = cuMemFree
+
+    def cuMemHostRegister(self, pointer: Any, size: int, flags: int) -> None:
+        pass
+
+    def cuMemHostUnregister(self, pointer: Any) -> None:
+        pass
+
+    def cuMemHostGetDevicePointer(self, pointer: Any, flags: int) -> int:
+        return int(pointer)
+
+    def cuPointerGetAttribute(self, what: Any, pointer: Any) -> Any:
+        return pointer
+
+    def cuMemGetAddressRange(self, pointer: Any) -> tuple[int, int]:
+        at = int(pointer)
+        for start, (size, _) in self._memory.items():
+            if start <= at < start + size:
+                return start, size
+        raise _error(_Result.CUDA_ERROR_INVALID_VALUE, f"{at:#x} is not device memory")
+
+    def _device(self, pointer: Any, size: int) -> int:
+        """An address of which so many bytes are device memory."""
+        at = int(pointer)
+        if size:
+            start, length = self.cuMemGetAddressRange(at)
+            if at + size > start + length:
+                what = f"{size} bytes at {at:#x}, of which {start + length - at} are device memory"
+                raise _error(_Result.CUDA_ERROR_INVALID_VALUE, what)
+        return at
+
+    def cuMemcpyHtoD(self, to: Any, source: Any, size: int, stream: Any = 0) -> None:
+        ctypes.memmove(self._device(to, size), int(source), size)
+
+    def cuMemcpyDtoH(self, to: Any, source: Any, size: int, stream: Any = 0) -> None:
+        ctypes.memmove(int(to), self._device(source, size), size)
+
+    def cuMemcpyDtoD(self, to: Any, source: Any, size: int, stream: Any = 0) -> None:
+        ctypes.memmove(self._device(to, size), self._device(source, size), size)
+
+    def cuMemsetD8(self, to: Any, byte: int, count: int, stream: Any = 0) -> None:
+        ctypes.memset(self._device(to, count), byte, count)
+
+    cuMemcpyHtoDAsync, cuMemcpyDtoHAsync = cuMemcpyHtoD, cuMemcpyDtoH
+    cuMemcpyDtoDAsync, cuMemsetD8Async = cuMemcpyDtoD, cuMemsetD8
+
+    # ---- streams and events -----------------------------------------------------------------
+    def cuStreamCreate(self, flags: int) -> Handle:
+        return Handle(next(self._handles))
+
+    def cuStreamDestroy(self, stream: Any) -> None:
+        pass
+
+    def cuStreamSynchronize(self, stream: Any) -> None:
+        pass
+
+    def cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> None:
+        pass
+
+    def cuStreamAddCallback(self, stream: Any, callback: Any, data: int, flags: int) -> None:
+        """Calls it now: all that came before is done."""
+        owner = ctypes.cast(data, ctypes.py_object).value
+        _CALLBACK(int(callback))(int(stream), 0, owner)
+
+    def cuEventCreate(self, flags: int) -> Handle:
+        return Handle(next(self._handles))
+
+    def cuEventDestroy(self, event: Any) -> None:
+        self._events.pop(int(event), None)
+
+    def cuEventRecord(self, event: Any, stream: Any) -> None:
+        self._events[int(event)] = time.perf_counter()
+
+    def cuEventQuery(self, event: Any) -> None:
+        pass
+
+    def cuEventSynchronize(self, event: Any) -> None:
+        pass
+
+    def cuEventElapsedTime(self, start: Any, end: Any) -> float:
+        """Milliseconds that the simulation took, not those of a GPU."""
+        try:
+            return 1e3 * (self._events[int(end)] - self._events[int(start)])
+        except KeyError:
+            raise _error(_Result.CUDA_ERROR_INVALID_HANDLE, "an event not recorded") from None
+
+    # ---- profilers: there is none to start ---------------------------------------------------
+    def cuProfilerStart(self) -> None:
+        pass
+
+    def cuProfilerStop(self) -> None:
+        pass
+
+
+def functions(model: GpuModel) -> dict[str, Any]:
+    """Driver function -> what stands in for it."""
+    sim = SimDriver(model)
+    return {name: getattr(sim, name) for name in dir(sim) if name.startswith("cu")}
+
+
+def unserved(name: str) -> Any:
+    """What Numba gets for every other function of the driver."""
+    raise LaunchError(
+        "the simulated GPU does not serve this function of the CUDA driver",
+        got=name,
+        allowed="memory, copies, streams, events, one device and its attributes",
+    )
+
+
+def _error(code: Any, what: str) -> Exception:
+    """As Numba reports errors of the driver."""
+    error: Exception = numba_driver.CudaAPIError(code, f"{code.name}: {what}")
+    return error

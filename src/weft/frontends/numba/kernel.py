@@ -1,0 +1,198 @@
+"""What `weft.kernel` makes of a Numba function: `k[grid, block, shared_mem, stream](*args)`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import api
+from numba.cuda.cext import _dispatcher
+from numba.cuda.core import sigutils
+from numba.cuda.core.errors import NumbaError
+from numba.cuda.dispatcher import CUDADispatcher
+
+from weft.device.models import GpuModel
+from weft.errors import ArgumentError, CompileError, LaunchError
+from weft.frontends.numba import seams
+from weft.frontends.numba.compiled import SimKernel, kernel_class
+from weft.kernels import Dim, Kernel
+from weft.source.resources import Resources
+
+
+class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
+    """Numba's choice of an overload for arguments; its overloads run on a simulated GPU."""
+
+    def __init__(self, fn: Any, options: dict[str, Any], model: GpuModel) -> None:
+        super().__init__(fn, targetoptions=options)
+        self.kernel_class = kernel_class(model)
+
+    def compile(self, sig: Any) -> SimKernel:
+        argtypes, _ = sigutils.normalize_signature(sig)
+        found: SimKernel | None = self.overloads.get(argtypes)
+        if found is None:
+            if not self._can_compile:
+                raise RuntimeError("Compilation disabled")
+            found = self.kernel_class(self.py_func, argtypes, **self.targetoptions)
+            self.add_overload(found, argtypes)
+        return found
+
+    def choose(self, args: Any) -> SimKernel:
+        """The overload for arguments, compiled if need be."""
+        chosen: SimKernel = _dispatcher.Dispatcher._cuda_call(self, *args)
+        return chosen
+
+
+class NumbaKernel:
+    """A function that is compiled for the types of its arguments when it is launched."""
+
+    def __init__(self, fn: Any, model: GpuModel, options: dict[str, Any]) -> None:
+        made = fn if isinstance(fn, CUDADispatcher) else None
+        if made is None and hasattr(fn, "py_func"):
+            raise ArgumentError(
+                "this function was compiled for the CPU",
+                got=f"{type(fn).__name__} {fn.__name__}",
+                next="give the plain function, or decorate it with @cuda.jit",
+            )
+        settings = dict((made or cuda.jit(fn)).targetoptions) | options
+        if settings.get("device"):
+            raise ArgumentError(
+                f"{fn.__name__} is a device function: kernels call it, nobody launches it",
+                got="@cuda.jit(device=True)",
+                next="launch a kernel that calls it",
+            )
+        self.name = str(fn.__name__)
+        self.model = model
+        self._given = made
+        self._options = options
+        self._dispatcher = _Dispatcher(made.py_func if made else fn, settings, model)
+        if made is not None and not made._can_compile:
+            for argtypes in made.overloads:
+                self.compile(argtypes)
+            self._dispatcher.disable_compile()
+
+    def __repr__(self) -> str:
+        return f"<weft.NumbaKernel {self.name}, {len(self.overloads)} compiled>"
+
+    def __getitem__(self, config: Any) -> NumbaLaunch:
+        items = config if isinstance(config, tuple) else (config,)
+        if not 2 <= len(items) <= 4:
+            raise LaunchError(
+                f"{self.name}[...] takes a grid and a block",
+                got=f"{len(items)} values",
+                allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream]",
+            )
+        return NumbaLaunch(self, items)
+
+    def __call__(
+        self,
+        *args: Any,
+        grid: Dim,
+        block: Dim,
+        shared_mem: int = 0,
+        stream: object = None,
+        time_limit: float | None = None,
+    ) -> None:
+        """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
+        self[grid, block, shared_mem, stream](*args, time_limit=time_limit)
+
+    # ---- compiled code ----------------------------------------------------------------------
+    def compile(self, signature: Any) -> Kernel:
+        """The kernel for argument types, e.g. "void(float32[:], int32)"."""
+        try:
+            return self._dispatcher.compile(signature).load()
+        except NumbaError as error:
+            raise self._refused(error) from error
+
+    def overload(self, args: Sequence[Any]) -> SimKernel:
+        """What Numba has compiled, or compiles now, for such arguments."""
+        try:
+            return self._dispatcher.choose(args)
+        except NumbaError as error:
+            raise self._refused(error) from error
+
+    @property
+    def overloads(self) -> dict[str, Kernel]:
+        """What was compiled so far, by the types of its arguments."""
+        found: dict[Any, SimKernel] = self._dispatcher.overloads
+        return {", ".join(map(str, types)): made.load() for types, made in found.items()}
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of the only overload."""
+        return self._only().ptx
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, spills and shared memory of the only overload."""
+        return self._only().resources
+
+    def _only(self) -> Kernel:
+        found = self.overloads
+        if len(found) != 1:
+            raise LaunchError(
+                f"{self.name} was compiled for {len(found)} sets of argument types",
+                got="; ".join(found) or "none so far",
+                allowed="one, so that it is clear which is meant",
+                next='say which: k.compile("void(float32[:], int32)").ptx',
+            )
+        return next(iter(found.values()))
+
+    def _refused(self, error: NumbaError) -> CompileError:
+        log = str(error)
+        lines = [x.strip() for x in log.splitlines() if x.strip()]
+        refusal = CompileError(
+            f"Numba cannot compile {self.name}", where=_place(lines), got="\n  ".join(lines[:6])
+        )
+        refusal.log = log
+        return refusal
+
+    # ---- a real GPU -------------------------------------------------------------------------
+    @functools.cached_property
+    def on_gpu(self) -> Any:
+        """Numba's own dispatcher, for arrays that are on a GPU."""
+        given = self._given
+        if given is not None and not self._options:
+            return given
+        return cuda.jit(**self._options)(self._dispatcher.py_func)
+
+
+class NumbaLaunch:
+    """A kernel with its grid; call it with the arguments."""
+
+    __slots__ = ("_items", "kernel")
+
+    def __init__(self, kernel: NumbaKernel, items: tuple[Any, ...]) -> None:
+        self.kernel, self._items = kernel, items
+
+    def __call__(self, *args: Any, time_limit: float | None = None) -> None:
+        """Runs the grid and returns when it is done."""
+        kernel = self.kernel
+        values = [a if type(a) in _PLAIN else _as_numpy(a) for a in args]
+        if not seams.installed() and any(map(api.is_cuda_array, values)):
+            grid, block, shared, stream = (*self._items, 0, 0)[:4]
+            kernel.on_gpu[grid, block, stream or 0, shared or 0](*args)
+            return
+        kernel.overload(values).run(values, self._items[:3], time_limit)
+
+
+_PLAIN = frozenset((np.ndarray, int, float, bool))
+
+
+def _as_numpy(value: Any) -> Any:
+    """Tensors of the CPU as NumPy sees them, which is the same memory."""
+    foreign = hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
+    if not foreign or api.is_cuda_array(value):
+        return value
+    return np.asarray(value)
+
+
+def _place(lines: Sequence[str]) -> str:
+    """Where Numba says the trouble is."""
+    for line in lines:
+        if found := re.match(r'File "(.+)", line (\d+)', line):
+            return f"{found[1]}:{found[2]}"
+    return ""

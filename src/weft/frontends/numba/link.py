@@ -1,0 +1,71 @@
+"""What Numba leaves to a linker: the PTX of several modules, and of what they call, as one text.
+
+Numba links to machine code; here PTX is wanted. CUDA C++ that a kernel is linked with is compiled
+by NVRTC; so are the two functions of the CUDA runtime that grid synchronisation calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.errors import CompileError
+from weft.source import compile_cuda
+
+_HEADER = re.compile(r"^\s*\.(version|target|address_size)\b.*$", re.MULTILINE)
+_GRID_SYNC = "cudaCGSynchronize"
+_RUNTIME = """\
+#include <cooperative_groups.h>
+
+extern "C" __device__ unsigned long long cudaCGGetIntrinsicHandle(unsigned scope) { return scope; }
+
+extern "C" __device__ unsigned cudaCGSynchronize(unsigned long long, unsigned) {
+    cooperative_groups::this_grid().sync();
+    return 0;
+}
+"""
+
+
+def link(modules: Sequence[str], files: Iterable[Any], arch: str) -> str:
+    """One PTX module of a kernel's own modules and of the files it is linked with."""
+    texts = [*modules, *(_compiled(file, arch) for file in files)]
+    if any(_GRID_SYNC in text for text in modules):
+        texts.append(_from_cuda(_RUNTIME, arch, "grid_sync.cu"))
+    first, *others = texts
+    return "\n".join([first, *(_HEADER.sub("", text) for text in others)])
+
+
+def _compiled(file: Any, arch: str) -> str:
+    """PTX of a path, or of one of Numba's `CUSource` and `PTXSource`."""
+    if isinstance(file, str | Path):
+        name, suffix = str(file), Path(file).suffix
+        read: Any = Path(file)
+    else:
+        name, suffix = getattr(file, "name", "<linked>"), {"cu": ".cu", "ptx": ".ptx"}.get(
+            getattr(file, "kind", ""), ""
+        )
+        data = file.data
+        read = data.decode() if isinstance(data, bytes) else data
+    if suffix == ".cu":
+        return _from_cuda(read, arch, name)
+    if suffix == ".ptx":
+        return read.read_text(encoding="utf-8") if isinstance(read, Path) else str(read)
+    raise CompileError(
+        "this file cannot be linked into a simulated kernel",
+        got=name,
+        allowed="CUDA C++ (.cu) and PTX (.ptx); machine code cannot be simulated",
+    )
+
+
+def _from_cuda(source: str | Path, arch: str, name: str) -> str:
+    """Device functions that nothing calls are kept: the caller is elsewhere."""
+    ptx = compile_cuda(source, arch=arch, name=name, options=["--relocatable-device-code=true"])
+    return _without_lines(ptx.text)
+
+
+def _without_lines(text: str) -> str:
+    """Numbers of files mean others in each module: keep those of the first alone."""
+    text = re.sub(r"^\s*\.(loc|file)\b.*$", "", text, flags=re.MULTILINE)
+    return re.split(r"^\s*\.section\b", text, maxsplit=1, flags=re.MULTILINE)[0]

@@ -1,0 +1,97 @@
+"""A simulated GPU under Numba, so that unedited programs run where there is none.
+
+Five names inside Numba are replaced, and everything above them is Numba's own: device arrays,
+streams, events, contexts, overloads, ufuncs, reductions.
+
+    driver.driver.cu*            functions of the CUDA driver       driver.py
+    driver.ExperimentalDevice    the device and its name            `_Device`, below
+    driver._to_core_stream       streams as launches take them      as they are
+    dispatcher._Kernel           compiled kernels                   compiled.py
+    CUDACodeLibrary.get_cufunc   kernels loaded by the driver       `_Function`, below
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from numba.cuda import codegen, dispatcher
+from numba.cuda.cudadrv import driver
+
+from weft.device.models import GpuModel
+from weft.errors import LaunchError
+from weft.frontends.numba.compiled import kernel_class
+from weft.frontends.numba.driver import CONTEXT, functions, unserved
+
+_installed: list[GpuModel] = []
+
+
+def installed() -> bool:
+    """Does Numba's driver simulate?"""
+    return bool(_installed)
+
+
+def install(model: GpuModel, *, force: bool = False) -> bool:
+    """Puts the simulated GPU under Numba; leaves Numba alone where it has found a GPU."""
+    if _installed:
+        if _installed[0] != model:
+            raise LaunchError(
+                "another simulated GPU is already under Numba",
+                got=model.key,
+                allowed=_installed[0].key,
+                next="choose the GPU once, before the first launch",
+            )
+        return True
+    if driver.driver.is_available and not force:
+        return False
+    _installed.append(model)
+    _replace_driver(model)
+    driver.ExperimentalDevice = lambda number: _Device(number, model)
+    driver._to_core_stream = _stream
+    dispatcher._Kernel = kernel_class(model)
+    codegen.CUDACodeLibrary.get_cufunc = _function
+    return True
+
+
+def _replace_driver(model: GpuModel) -> None:
+    found = driver.driver
+    found.is_initialized, found.initialization_error = False, None
+    for name, function in functions(model).items():
+        setattr(found, name, function)
+    found._cuda_python_wrap_fn = unserved
+    found.ensure_initialized()
+
+
+def _stream(stream: Any) -> Any:
+    """Launches are done when they return, whatever stream they are on."""
+    return stream
+
+
+class _Device:
+    """What Numba asks of its device object."""
+
+    def __init__(self, number: int, model: GpuModel) -> None:
+        if number != 0:
+            raise LaunchError("there is one simulated GPU", got=f"device {number}", allowed="0")
+        self.device_id, self.name = number, f"{model.name} (simulated by weft)"
+        self.compute_capability = model.compute_capability
+        self.uuid = f"00000000-0000-0000-0000-{number:012d}"
+        self.context = SimpleNamespace(handle=CONTEXT, _handle=CONTEXT)
+
+    def set_current(self) -> None:
+        """The context is the same whether or not it is current."""
+
+
+class _Attributes(NamedTuple):
+    """What the driver tells of a loaded kernel."""
+
+    regs: int
+    shared: int
+    local: int
+    const: int
+    maxthreads: int
+
+
+def _function(library: Any) -> Any:
+    """Stands in for the kernel that the driver has loaded."""
+    raise NotImplementedError
