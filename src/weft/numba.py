@@ -1,4 +1,4 @@
-"""`import weft.numba`: from then on Numba's kernels run on the simulated GPU where there is none."""
+"""`import weft.numba`: where there is no GPU, Numba's kernels run on the simulated one."""
 
 from weft.frontends.numba import install
 

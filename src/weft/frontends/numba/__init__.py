@@ -1,6 +1,6 @@
 """Numba on the simulated GPU: `weft.kernel(fn)`, and unedited scripts.
 
-`kernel.py` is what a user of `weft.kernel` holds; `compiled.py` is Numba's own compiled kernel with
+`launch.py` is what a user of `weft.kernel` holds; `compiled.py` is Numba's own compiled kernel with
 another launch; `seams.py` puts a simulated driver under Numba, so that all of its host functions
 work where there is no GPU.
 """
@@ -14,7 +14,7 @@ from weft.device import models
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from weft.frontends.numba.kernel import NumbaKernel
+    from weft.frontends.numba.launch import NumbaKernel
 
 TAKES = ("numba", "builtins")
 AFTER = "numba.cuda"
@@ -31,7 +31,7 @@ def kernel(fn: Any, *, device: str = models.DEFAULT, **options: Any) -> NumbaKer
     from weft.frontends.numba.versions import require
 
     require()
-    from weft.frontends.numba.kernel import NumbaKernel
+    from weft.frontends.numba.launch import NumbaKernel
 
     return NumbaKernel(fn, models.get(device), options)
 

@@ -116,7 +116,7 @@ def _array(ty: Any, name: str) -> Part:
 def _put_host(a: np.ndarray[Any, Any], name: str, given: Given) -> None:
     """An array of the host, where it is: the simulated GPU reads and writes the same memory."""
     shape, strides, address = a.shape, a.strides, a.ctypes.data
-    given.values += (0, 0, a.size, a.itemsize, address, *shape, *strides)
+    given.values.extend((0, 0, a.size, a.itemsize, address, *shape, *strides))
     if a.flags.c_contiguous:
         low, high = address, address + a.nbytes
     else:
@@ -133,7 +133,7 @@ def _put_device(a: Any, name: str, given: Given) -> None:
     strides = a.strides if hasattr(a, "strides") else _strides(interface)
     size = int(np.prod(shape, dtype=np.int64))
     item = a.dtype.itemsize if hasattr(a, "dtype") else dtype.itemsize
-    given.values += (0, 0, size, item, interface["data"][0], *shape, *strides)
+    given.values.extend((0, 0, size, item, interface["data"][0], *shape, *strides))
     if memory.nbytes:
         given.memory.append(memory)
 

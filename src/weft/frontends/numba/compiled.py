@@ -10,7 +10,7 @@ import inspect
 import linecache
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +21,12 @@ from numba.cuda.dispatcher import _Kernel
 
 from weft.device import models
 from weft.device.models import GpuModel
-from weft.device.sim.launch import SimModule
-from weft.errors import LaunchError
 from weft.frontends.numba import link
-from weft.frontends.numba.arguments import Packer
 from weft.frontends.numba.context import capability, compiling_for
-from weft.kernels import Kernel
-from weft.source.resources import Resources
+from weft.frontends.numba.loaded import Function, Loaded
 from weft.values import Ptx
 
 _LIBRARIES = tuple(str(Path(m.__file__).parent) + os.sep for m in (numba, numba.cuda))
-
-
-class Loaded(Kernel):
-    """One overload on the simulated GPU; its arguments are packed as Numba's kernels take them."""
-
-    def __init__(self, compiled: SimKernel, types: Sequence[Any], ptx: Ptx) -> None:
-        name, entry = next(iter(ptx.entries.items()))
-        super().__init__(SimModule(ptx, compiled.model), entry, name, self._assembled)
-        about, captured = self._sim.entry(entry), compiled.library.referenced_objects.values()
-        names = compiled.argument_names or [f"arg{i}" for i in range(len(types))]
-        self._numba = Packer(name, names, types, about.params, about.param_bytes, list(captured))
-
-    @property
-    def packer(self) -> Any:
-        return self._numba
-
-    def _assembled(self) -> Mapping[str, Resources]:
-        raise LaunchError("no assembler for PTX is at hand", got=self.name)
 
 
 class SimKernel(_Kernel):  # type: ignore[misc]
@@ -58,7 +36,8 @@ class SimKernel(_Kernel):  # type: ignore[misc]
     _loaded: Loaded | None = None
 
     def __init__(self, py_func: Any, argtypes: Any, **options: Any) -> None:
-        options["lineinfo"] = not options.get("debug")  # so that errors name the line
+        readable = linecache.getlines(py_func.__code__.co_filename)
+        options["lineinfo"] = bool(readable) and not options.get("debug")  # errors name the line
         with compiling_for(self.model):
             super().__init__(py_func, argtypes, **options)
 
@@ -70,7 +49,8 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return kernel
 
     def bind(self) -> None:
-        """There is no context to load it into."""
+        """There is no context to load it into; who asks for the loaded kernel gets a stand-in."""
+        self.library.get_cufunc = lambda: Function(self.load())
 
     def launch(
         self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
@@ -80,9 +60,9 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
     def run(self, args: Sequence[Any], config: Any, time_limit: float | None = None) -> None:
         """Runs a grid and returns when it is done."""
-        types, after = self.argument_types, []
+        types, after = self.argument_types, list[Callable[[], object]]()
         if self.extensions:
-            types, args, after = self._extended(args)
+            types, args = self._extended(args, after)
         kernel = self.load(types)
         if self.debug:
             self._status(kernel, "errcode")[:] = 0
@@ -92,13 +72,13 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         for write_back in after:
             write_back()
 
-    def _extended(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Types and values as the kernel's extensions make them, and what to do afterwards."""
-        types, values, after = list(self.argument_types), list(args), []
+    def _extended(self, args: Sequence[Any], after: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Types and values as the kernel's extensions make them; `after` is for after the run."""
+        types, values = list(self.argument_types), list(args)
         for extension in reversed(self.extensions):
             for i, (ty, value) in enumerate(zip(types, values, strict=True)):
                 types[i], values[i] = extension.prepare_args(ty, value, stream=0, retr=after)
-        return types, values, after
+        return types, values
 
     def load(self, types: Sequence[Any] | None = None) -> Loaded:
         """It on the simulated GPU; `types` are those of its arguments after extensions."""
@@ -106,7 +86,10 @@ class SimKernel(_Kernel):  # type: ignore[misc]
             text, entry = self._text()
             entries = {self.function_name: entry}
             ptx = Ptx(text, self.model.compile_for, self._origin, entries, {}, _sources(text))
-            self._loaded = Loaded(self, types or self.argument_types, ptx)
+            types = types or self.argument_types
+            names = self.argument_names or [f"arg{i}" for i in range(len(types))]
+            captured = list(self.library.referenced_objects.values())
+            self._loaded = Loaded(ptx, self.model, names, types, captured)
         return self._loaded
 
     def _text(self) -> tuple[str, str]:
@@ -160,9 +143,9 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
 
 @functools.cache
-def kernel_class(model: GpuModel) -> type[SimKernel]:
+def kernel_class(gpu: str) -> type[SimKernel]:
     """Compiled kernels of one simulated GPU."""
-    return type("SimKernel", (SimKernel,), {"model": model})
+    return type("SimKernel", (SimKernel,), {"model": models.get(gpu)})
 
 
 def _sources(text: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from numba.cuda.cudadrv import driver as numba_driver
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.attributes import attribute
+from weft.frontends.numba.loaded import Function
 
 _binding = numba_driver.binding
 _Result = _binding.CUresult
@@ -213,6 +214,18 @@ class SimDriver:
             return 1e3 * (self._events[int(end)] - self._events[int(start)])
         except KeyError:
             raise _error(_Result.CUDA_ERROR_INVALID_HANDLE, "an event not recorded") from None
+
+    # ---- kernels ----------------------------------------------------------------------------
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, function: Function, threads: int, shared: int
+    ) -> int:
+        return function.loaded.blocks_per_sm(threads, shared)
+
+    def cuKernelSetCacheConfig(self, function: Function, config: Any, device: int) -> None:
+        pass
+
+    def cuKernelSetAttribute(self, what: Any, value: int, function: Function, device: int) -> None:
+        pass
 
     # ---- profilers: there is none to start ---------------------------------------------------
     def cuProfilerStart(self) -> None:

@@ -15,24 +15,25 @@ from weft.errors import CompileError
 from weft.source import compile_cuda
 
 _HEADER = re.compile(r"^\s*\.(version|target|address_size)\b.*$", re.MULTILINE)
-_GRID_SYNC = "cudaCGSynchronize"
 _RUNTIME = """\
 #include <cooperative_groups.h>
 
-extern "C" __device__ unsigned long long cudaCGGetIntrinsicHandle(unsigned scope) { return scope; }
+extern "C" __device__ unsigned long long grid_handle(unsigned scope) { return scope; }
 
-extern "C" __device__ unsigned cudaCGSynchronize(unsigned long long, unsigned) {
+extern "C" __device__ unsigned grid_sync(unsigned long long, unsigned) {
     cooperative_groups::this_grid().sync();
     return 0;
 }
 """
+_RUNTIME_NAMES = {"grid_handle": "cudaCGGetIntrinsicHandle", "grid_sync": "cudaCGSynchronize"}
+"""What Numba calls them; the header has declarations of these names, with other types."""
 
 
 def link(modules: Sequence[str], files: Iterable[Any], arch: str) -> str:
     """One PTX module of a kernel's own modules and of the files it is linked with."""
     texts = [*modules, *(_compiled(file, arch) for file in files)]
-    if any(_GRID_SYNC in text for text in modules):
-        texts.append(_from_cuda(_RUNTIME, arch, "grid_sync.cu"))
+    if any("cudaCGSynchronize" in text for text in modules):
+        texts.append(_runtime(arch))
     first, *others = texts
     return "\n".join([first, *(_HEADER.sub("", text) for text in others)])
 
@@ -43,8 +44,9 @@ def _compiled(file: Any, arch: str) -> str:
         name, suffix = str(file), Path(file).suffix
         read: Any = Path(file)
     else:
-        name, suffix = getattr(file, "name", "<linked>"), {"cu": ".cu", "ptx": ".ptx"}.get(
-            getattr(file, "kind", ""), ""
+        name, suffix = (
+            getattr(file, "name", "<linked>"),
+            {"cu": ".cu", "ptx": ".ptx"}.get(getattr(file, "kind", ""), ""),
         )
         data = file.data
         read = data.decode() if isinstance(data, bytes) else data
@@ -63,6 +65,13 @@ def _from_cuda(source: str | Path, arch: str, name: str) -> str:
     """Device functions that nothing calls are kept: the caller is elsewhere."""
     ptx = compile_cuda(source, arch=arch, name=name, options=["--relocatable-device-code=true"])
     return _without_lines(ptx.text)
+
+
+def _runtime(arch: str) -> str:
+    text = _from_cuda(_RUNTIME, arch, "grid_sync.cu")
+    for name, called in _RUNTIME_NAMES.items():
+        text = text.replace(name, called)
+    return text
 
 
 def _without_lines(text: str) -> str:

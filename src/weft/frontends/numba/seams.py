@@ -1,21 +1,20 @@
 """A simulated GPU under Numba, so that unedited programs run where there is none.
 
-Five names inside Numba are replaced, and everything above them is Numba's own: device arrays,
+Four names inside Numba are replaced, and everything above them is Numba's own: device arrays,
 streams, events, contexts, overloads, ufuncs, reductions.
 
     driver.driver.cu*            functions of the CUDA driver       driver.py
     driver.ExperimentalDevice    the device and its name            `_Device`, below
     driver._to_core_stream       streams as launches take them      as they are
     dispatcher._Kernel           compiled kernels                   compiled.py
-    CUDACodeLibrary.get_cufunc   kernels loaded by the driver       `_Function`, below
 """
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
-from numba.cuda import codegen, dispatcher
+from numba.cuda import dispatcher
 from numba.cuda.cudadrv import driver
 
 from weft.device.models import GpuModel
@@ -48,8 +47,8 @@ def install(model: GpuModel, *, force: bool = False) -> bool:
     _replace_driver(model)
     driver.ExperimentalDevice = lambda number: _Device(number, model)
     driver._to_core_stream = _stream
-    dispatcher._Kernel = kernel_class(model)
-    codegen.CUDACodeLibrary.get_cufunc = _function
+    dispatcher._Kernel = kernel_class(model.key)
+    dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # advice on the time of a GPU
     return True
 
 
@@ -76,22 +75,7 @@ class _Device:
         self.device_id, self.name = number, f"{model.name} (simulated by weft)"
         self.compute_capability = model.compute_capability
         self.uuid = f"00000000-0000-0000-0000-{number:012d}"
-        self.context = SimpleNamespace(handle=CONTEXT, _handle=CONTEXT)
+        self.context = SimpleNamespace(handle=driver.binding.CUcontext(CONTEXT))
 
     def set_current(self) -> None:
         """The context is the same whether or not it is current."""
-
-
-class _Attributes(NamedTuple):
-    """What the driver tells of a loaded kernel."""
-
-    regs: int
-    shared: int
-    local: int
-    const: int
-    maxthreads: int
-
-
-def _function(library: Any) -> Any:
-    """Stands in for the kernel that the driver has loaded."""
-    raise NotImplementedError

@@ -28,7 +28,7 @@ class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
 
     def __init__(self, fn: Any, options: dict[str, Any], model: GpuModel) -> None:
         super().__init__(fn, targetoptions=options)
-        self.kernel_class = kernel_class(model)
+        self.kernel_class = kernel_class(model.key)
 
     def compile(self, sig: Any) -> SimKernel:
         argtypes, _ = sigutils.normalize_signature(sig)

@@ -1,0 +1,81 @@
+"""One overload of a Numba kernel on the simulated GPU, and what Numba asks of a loaded kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from weft.device.models import GpuModel
+from weft.device.sim.launch import Grid, SimModule
+from weft.frontends.numba.arguments import Packer
+from weft.kernels import Kernel
+from weft.source.assemble import assemble
+from weft.source.resources import Resources
+from weft.values import Ptx
+
+
+class Loaded(Kernel):
+    """A kernel whose arguments are packed as Numba's kernels take them."""
+
+    def __init__(
+        self,
+        ptx: Ptx,
+        model: GpuModel,
+        names: Sequence[str],
+        types: Sequence[Any],
+        captured: Sequence[Any],
+    ) -> None:
+        name, entry = next(iter(ptx.entries.items()))
+        super().__init__(SimModule(ptx, model), entry, name, self._assembled)
+        about = self._sim.entry(entry)
+        self._numba = Packer(name, names, types, about.params, about.param_bytes, captured)
+
+    @property
+    def packer(self) -> Any:
+        return self._numba
+
+    def _assembled(self) -> Mapping[str, Resources]:
+        return assemble(self.ptx, self._sim.model.machine)
+
+    @property
+    def max_threads(self) -> int:
+        """Of a block: as the GPU has it, or as `launch_bounds` say."""
+        bounds = self._sim.entry(self.entry).directives.get("maxntid")
+        most = self._sim.model.max_threads_per_block
+        return most if bounds is None else math.prod(bounds)
+
+    def blocks_per_sm(self, threads: int, shared: int) -> int:
+        """How many blocks of a shape an SM holds at once."""
+        sim = self._sim
+        grid = Grid((1, 1, 1), (threads, 1, 1), shared)
+        compiled = sim.compiled(self.entry, grid.block)
+        return sim.resident_blocks(compiled, grid) // sim.model.sms
+
+
+class Attributes(NamedTuple):
+    """What a driver tells of a kernel."""
+
+    regs: int
+    shared: int
+    local: int
+    const: int
+    maxthreads: int
+
+
+class Function:
+    """What Numba takes for a kernel that a driver has loaded."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.handle = self.kernel = self.attributes = self
+
+    @property
+    def max_threads_per_block(self) -> int:
+        return self.loaded.max_threads
+
+    @property
+    def attrs(self) -> Attributes:
+        r = self.loaded.resources
+        most = self.max_threads_per_block
+        return Attributes(r.registers, r.shared_bytes, r.local_bytes, r.constant_bytes, most)

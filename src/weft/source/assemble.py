@@ -1,0 +1,49 @@
+"""PTX through `ptxas`, to ask what its kernels need of a real GPU.
+
+CUDA C++ is assembled by NVRTC itself (`resources.measure`); what another compiler has made takes
+the assembler of a toolkit, or the one that comes with NVIDIA's wheel for nvcc.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from weft.errors import LaunchError, MissingDependency
+from weft.source.resources import Resources, read
+
+_WHEEL = "nvidia-cuda-nvcc"
+
+
+def assemble(ptx: str, arch: str) -> dict[str, Resources]:
+    """Entry -> its resources on an architecture, e.g. "sm_90"."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(ptx, encoding="utf-8")
+        command = [str(_ptxas()), "-v", f"--gpu-name={arch}", "-o", f"{folder}/out", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise LaunchError(f"ptxas refuses this kernel for {arch}", got=done.stderr.strip()[:1000])
+    return read(done.stdout + done.stderr, arch)
+
+
+def _ptxas() -> Path:
+    """The wheel's is the newest that there is; one on the PATH may not know this PTX yet."""
+    try:
+        files = importlib.metadata.files(_WHEEL) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == "ptxas":
+            return Path(str(file.locate()))
+    found = shutil.which("ptxas")
+    if found is None:
+        raise MissingDependency(
+            "no ptxas was found, which tells the registers of a kernel",
+            allowed="ptxas on the PATH, or NVIDIA's wheel",
+            next=f"pip install {_WHEEL}",
+        )
+    return Path(found)
