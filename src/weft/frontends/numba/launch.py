@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import cuda
+from numba.core.errors import NumbaError
 from numba.cuda import api
 from numba.cuda.cext import _dispatcher
 from numba.cuda.core import sigutils
-from numba.cuda.core.errors import NumbaError
+from numba.cuda.core.errors import NumbaError as CudaNumbaError
 from numba.cuda.dispatcher import CUDADispatcher
 
 from weft.device.models import GpuModel
@@ -21,6 +23,9 @@ from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
 from weft.kernels import Dim, Kernel
 from weft.source.resources import Resources
+
+_REFUSALS = (NumbaError, CudaNumbaError)
+"""What Numba raises where it cannot compile; the CUDA target has classes of its own."""
 
 
 class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
@@ -69,6 +74,9 @@ class NumbaKernel:
         self._given = made
         self._options = options
         self._dispatcher = _Dispatcher(made.py_func if made else fn, settings, model)
+        about = inspect.signature(self._dispatcher.py_func).parameters
+        self.parameters = list(about)
+        self._variadic = any(p.kind is p.VAR_POSITIONAL for p in about.values())
         if made is not None and not made._can_compile:
             for argtypes in made.overloads:
                 self.compile(argtypes)
@@ -104,14 +112,22 @@ class NumbaKernel:
         """The kernel for argument types, e.g. "void(float32[:], int32)"."""
         try:
             return self._dispatcher.compile(signature).load()
-        except NumbaError as error:
+        except _REFUSALS as error:
             raise self._refused(error) from error
 
     def overload(self, args: Sequence[Any]) -> SimKernel:
         """What Numba has compiled, or compiles now, for such arguments."""
+        if len(args) != len(self.parameters) and not self._variadic:
+            raise ArgumentError(
+                f"{self.name} takes {len(self.parameters)} arguments",
+                got=str(len(args)),
+                allowed=f"{self.name}({', '.join(self.parameters)})",
+            )
         try:
             return self._dispatcher.choose(args)
-        except NumbaError as error:
+        except (TypeError, ValueError) as error:
+            raise self._unknown(args) or error from error
+        except _REFUSALS as error:
             raise self._refused(error) from error
 
     @property
@@ -141,7 +157,20 @@ class NumbaKernel:
             )
         return next(iter(found.values()))
 
-    def _refused(self, error: NumbaError) -> CompileError:
+    def _unknown(self, args: Sequence[Any]) -> ArgumentError | None:
+        """The argument that Numba has no type for."""
+        for name, value in zip(self.parameters, args, strict=False):
+            try:
+                self._dispatcher.typeof_pyval(value)
+            except ValueError:
+                return ArgumentError(
+                    f"argument '{name}' of {self.name}: Numba has no type for it",
+                    got=type(value).__name__,
+                    allowed="arrays, numbers, tuples, NumPy records, enums",
+                )
+        return None
+
+    def _refused(self, error: Exception) -> CompileError:
         log = str(error)
         lines = [x.strip() for x in log.splitlines() if x.strip()]
         refusal = CompileError(
