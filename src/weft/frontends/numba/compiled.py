@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
-import numba.cuda
 import numpy as np
-from numba.cuda.dispatcher import _Kernel
+from numba.cuda import dispatcher
 
 from weft.device import models
 from weft.device.models import GpuModel
@@ -26,7 +25,10 @@ from weft.frontends.numba.context import capability, compiling_for
 from weft.frontends.numba.loaded import Function, Loaded
 from weft.values import Ptx
 
-_LIBRARIES = tuple(str(Path(m.__file__).parent) + os.sep for m in (numba, numba.cuda))
+_LIBRARIES = tuple(str(Path(m.__file__).parent) + os.sep for m in (numba, dispatcher))
+
+
+_Kernel: Any = dispatcher._Kernel  # Numba's own, whatever is put in its place later
 
 
 class SimKernel(_Kernel):  # type: ignore[misc]
