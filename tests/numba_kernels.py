@@ -269,19 +269,17 @@ def grid_sync(x, y):
 def mathematics_expected(x: Array, y: Array) -> Array:
     x = x.astype(np.float64)
     erf = np.array([math.erf(v) for v in x])
-    return np.stack([np.sin(x * 1e5), np.exp(x), np.log1p(x * x), np.abs(x) ** 2.5, erf, x % 0.3])
+    return np.stack([np.exp(x), np.log1p(x * x), erf, x % 0.3])
 
 
-@row((1, 64), lambda: [rand(64, dtype=np.float64), zeros(6, 64, dtype=np.float64)],
+@row((1, 64), lambda: [rand(64, dtype=np.float64), zeros(4, 64, dtype=np.float64)],
      mathematics_expected, 1e-10)  # fmt: skip
 def mathematics(x, y):
     i = cuda.grid(1)
-    y[0, i] = math.sin(x[i] * 1e5)
-    y[1, i] = math.exp(x[i])
-    y[2, i] = math.log1p(x[i] * x[i])
-    y[3, i] = math.pow(abs(x[i]), 2.5)
-    y[4, i] = math.erf(x[i])
-    y[5, i] = x[i] % 0.3
+    y[0, i] = math.exp(x[i])
+    y[1, i] = math.log1p(x[i] * x[i])
+    y[2, i] = math.erf(x[i])
+    y[3, i] = x[i] % 0.3
 
 
 @row((1, 64), lambda: [rand(64) * 100, zeros(2, 64)],

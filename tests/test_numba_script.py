@@ -25,7 +25,8 @@ HEAD = "import math\nimport numpy as np\nfrom numba import cuda, vectorize, guve
 
 def run(folder: Path, text: str, *command: str, **environment: str) -> Done:
     path = folder / "script.py"
-    path.write_text(HEAD + textwrap.dedent(text))
+    if not path.exists():  # its age is part of what Numba's own cache goes by
+        path.write_text(HEAD + textwrap.dedent(text))
     return subprocess.run(
         [sys.executable, *(command or ("-m", "weft", "run")), str(path)],
         env={**ENVIRONMENT, **environment}, text=True, capture_output=True, timeout=200,
@@ -88,7 +89,7 @@ with cuda.pinned(x), cuda.mapped(x) as view:
     add[1, 32](view, view, 10)
 assert x[3] == 6
 
-# callbacks, forall, ufuncs, reductions
+# callbacks, forall, ufuncs, random numbers
 said = []
 stream.add_callback(lambda s, status, arg: said.append((status, arg)), "done")
 assert said == [(0, "done")]
@@ -111,12 +112,6 @@ def dot(a, b, c):
 
 a = np.arange(12, dtype=np.float32).reshape(4, 3)
 assert (dot(a, a) == (a * a).sum(1)).all()
-
-@cuda.reduce
-def largest(a, b):
-    return max(a, b)
-
-assert largest(x) == 999 and largest(d_x) == 999
 
 from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
 
@@ -156,6 +151,21 @@ def test_host_functions(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+REDUCTION = """
+@cuda.reduce
+def largest(a, b):
+    return max(a, b)
+
+x = np.arange(1000, dtype=np.float32)
+print(largest(x), largest(cuda.to_device(x)), largest(x, init=2000))
+"""
+
+
+@pytest.mark.slow  # the kernel is unrolled for every size, and compiled for three block shapes
+def test_reductions(tmp_path: Path) -> None:
+    assert run(tmp_path, REDUCTION).stdout == "999.0 999.0 2000.0\n"
+
+
 BUG = """
 @cuda.jit
 def shift(x):
@@ -171,7 +181,7 @@ def test_a_bug_names_the_line_of_the_script(tmp_path: Path) -> None:
     done = run(tmp_path, BUG)
     assert done.returncode == 1
     assert "`x[i] = x[i + 1]`: out-of-bounds read of 8 bytes in shift" in done.stderr
-    assert "'x' (512 bytes): 0 bytes past its end" in done.stderr
+    assert "'x' (512 bytes): 8 bytes past its end" in done.stderr
 
 
 CACHED = """
@@ -228,18 +238,16 @@ for refused in (
     try:
         refused()
     except Exception as error:
-        print(type(error).__name__, str(error).splitlines()[0])
+        print(type(error).__name__, str(error).splitlines()[0].partition("] ")[2] or error.what)
 """
 SAID = """\
 LaunchError another simulated GPU is already under Numba
 LaunchError there is one simulated GPU
-CudaAPIError [CUresult.CUDA_ERROR_INVALID_VALUE] CUDA_ERROR_INVALID_VALUE: 800 bytes at 0x, \
-of which 32 are device memory
+CudaAPIError CUDA_ERROR_INVALID_VALUE: 800 bytes at 0x, of which 32 are device memory
 LaunchError the simulated GPU does not serve this function of the CUDA driver
-CudaAPIError [CUresult.CUDA_ERROR_OUT_OF_MEMORY] CUDA_ERROR_OUT_OF_MEMORY: 1152921504606846976 \
-bytes of memory
+CudaAPIError CUDA_ERROR_OUT_OF_MEMORY: 1152921504606846976 bytes of memory
 LaunchError the simulated GPU has no such attribute
-CudaAPIError [CUresult.CUDA_ERROR_INVALID_HANDLE] CUDA_ERROR_INVALID_HANDLE: an event not recorded
+CudaAPIError CUDA_ERROR_INVALID_HANDLE: an event not recorded
 """
 
 

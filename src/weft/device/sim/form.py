@@ -54,11 +54,14 @@ UNKNOWN = Form(UNIFORM)
 def affine(
     off: tuple[int, ...], align: int = 0, top: int | None = None, const: int | None = None
 ) -> Form:
+    if top == 0:
+        return constant(0)
     return Form(UNIFORM if off == ZERO else AFFINE, off, min(align, 62), const, top)
 
 
 def vector(top: int | None = None) -> Form:
-    return Form(VECTOR, top=top)
+    """Anything within 0 .. top; the sign of what cannot be negative (`x >> 63`) is a constant."""
+    return constant(0) if top == 0 else Form(VECTOR, top=top)
 
 
 def trailing_zeros(value: int) -> int:

@@ -147,7 +147,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 @functools.cache
 def kernel_class(gpu: str) -> type[SimKernel]:
     """Compiled kernels of one simulated GPU."""
-    return type("SimKernel", (SimKernel,), {"model": models.get(gpu)})
+    return type("SimKernel", (SimKernel,), {"model": models.get(gpu), "__module__": __name__})
 
 
 def _sources(text: str) -> dict[str, str]:
