@@ -21,6 +21,7 @@ import numpy as np
 from numba.cuda import types
 from numba.cuda.args import ArgHint, In
 
+from weft.device.arguments import Packed
 from weft.device.sim.launch import Allocation
 from weft.device.sim.outline import Argument
 from weft.errors import ArgumentError, PtxError
@@ -62,12 +63,12 @@ class Packer:
         self._parts = [part(ty, name) for ty, name in zip(argument_types, names, strict=True)]
         self._block = self._whole_block("".join(p.format for p in self._parts))
 
-    def pack(self, args: Sequence[Value]) -> tuple[bytes, list[Allocation], object]:
-        """(parameter block, memory the kernel may touch, what must stay alive)."""
+    def pack(self, args: Sequence[Value]) -> Packed:
+        """The arguments as the kernel takes them; their memory is that of the simulated GPU."""
         given = Given([], list(self._captured), [args])
         for value, (_, put) in zip(args, self._parts, strict=True):
             put(value, given)
-        return self._block.pack(*given.values), given.memory, given.keep
+        return self._block.pack(*given.values), given.memory, given.keep, None
 
     def signature(self) -> str:
         """The parameters as Numba writes their types."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-import numpy as np
 from numba.cuda import dispatcher
 
 from weft.device import models
@@ -67,7 +66,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
             types, args = self._extended(args, after)
         kernel = self.load(types)
         if self.debug:
-            self._status(kernel, "errcode")[:] = 0
+            kernel.status("errcode")[:] = 0
         kernel[config](*args, time_limit=time_limit)
         if self.debug:
             self._raise_error(kernel)
@@ -126,16 +125,13 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return hasattr(self, "fndesc")
 
     # ---- errors that kernels compiled with debug=True leave behind ---------------------------
-    def _status(self, kernel: Loaded, what: str) -> np.ndarray[Any, Any]:
-        return kernel.variable(f"{kernel.entry}__{what}__", np.int32)
-
     def _raise_error(self, kernel: Loaded) -> None:
         """The exception that Python would have raised, with the place of the thread."""
-        code = int(self._status(kernel, "errcode")[0])
+        code = int(kernel.status("errcode")[0])
         if not code:
             return
         thread, block = (
-            tuple(int(self._status(kernel, f"{what}{axis}")[0]) for axis in "xyz")
+            tuple(int(kernel.status(f"{what}{axis}")[0]) for axis in "xyz")
             for what in ("tid", "ctaid")
         )
         kind, arguments, line = self.call_helper.get_exception(code)

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft.device.models import GpuModel
 from weft.device.sim.launch import Grid, SimModule
 from weft.frontends.numba.arguments import Packer
@@ -37,6 +40,10 @@ class Loaded(Kernel):
 
     def _assembled(self) -> Mapping[str, Resources]:
         return assemble(self.ptx, self._sim.model.machine)
+
+    def status(self, what: str) -> NDArray[np.int32]:
+        """A variable in which a kernel compiled with debug=True notes an exception."""
+        return self._sim.variable(f"{self.entry}__{what}__", np.int32)
 
     @property
     def max_threads(self) -> int:
