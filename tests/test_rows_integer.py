@@ -112,9 +112,9 @@ def arithmetic(t: str) -> Iterator[tuple[str, Oracle]]:
         yield f"add.cc.{t}", lambda a, b: carried(a + b, t)
         yield f"addc.{t}", lambda a, b, cc: a + b + cc
         yield f"addc.cc.{t}", lambda a, b, cc: carried(a + b + cc, t)
-        yield f"sub.cc.{t}", lambda a, b: carried(a - b, t)
-        yield f"subc.{t}", lambda a, b, cc: a - b - cc
-        yield f"subc.cc.{t}", lambda a, b, cc: carried(a - b - cc, t)
+        yield f"sub.cc.{t}", lambda a, b: carried(a + (b ^ mask) + 1, t)
+        yield f"subc.{t}", lambda a, b, cc: a + (b ^ mask) + cc
+        yield f"subc.cc.{t}", lambda a, b, cc: carried(a + (b ^ mask) + cc, t)
         high = typed(t, lambda a, b: a * b >> w & mask)
         yield f"mad.lo.cc.{t}", lambda a, b, c: carried((a * b & mask) + c, t)
         yield f"mad.hi.cc.{t}", lambda a, b, c: carried(high(a, b) + c, t)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from conformance.operands import draw, width
@@ -103,8 +104,8 @@ def form(opcode: str, decoded: Decoded) -> Form:
             continue
         i = len(sources)
         sources.append(kind)
-        if spec.name == "cc":  # a sum that carries out exactly when the operand is one
-            before = [f"selp.u32 %w, 1, 0, %a{i};", "add.cc.u32 %w, %w, 0xffffffff;"]
+        if spec.name == "cc":  # a sum that carries out, or a difference that borrows
+            before = [f"selp.u32 %w, 1, 0, %a{i};", SET_FLAG[_subtracts(opcode)]]
         else:
             texts.append(f"%a{i}")
     luts = LUTS if any(s.name == "table" for s in specs) else (0,)
@@ -114,6 +115,14 @@ def form(opcode: str, decoded: Decoded) -> Form:
         sets = [t.format(table=lut) for t in texts]
         code += [*before, *_execute(opcode, decoded, sets, results)]
     return Form(opcode, decoded.row, tuple(sources), tuple(results), tuple(code))
+
+
+SET_FLAG = {False: "add.cc.u32 %w, %w, 0xffffffff;", True: "sub.cc.u32 %w, 0, %w;"}
+
+
+def _subtracts(opcode: str) -> bool:
+    """The manual says what carries mean after sums, and borrows after differences; no mixture."""
+    return opcode.startswith("sub")
 
 
 def _execute(opcode: str, decoded: Decoded, texts: list[str], results: list[int]) -> list[str]:
@@ -126,7 +135,7 @@ def _execute(opcode: str, decoded: Decoded, texts: list[str], results: list[int]
         j = len(results)
         kind = decoded.types.get(name, "pred")
         if name == "cc":
-            after.append(f"addc.u32 %d{j}, 0, 0;")
+            after.append(f"{'subc' if _subtracts(opcode) else 'addc'}.u32 %d{j}, 0, 0;")
             results.append(32)
         elif kind == "pred" or name in ("p", "q"):
             declare.append(f".reg .pred %p{j};")
@@ -137,3 +146,32 @@ def _execute(opcode: str, decoded: Decoded, texts: list[str], results: list[int]
             names.append(f"%d{j}")
             results.append(width(kind))
     return [*declare, f"{opcode} {', '.join(['|'.join(names), *texts])};", *after]
+
+
+GROUP = 8
+"""Forms in one kernel, at most: they share their operands, which saves most of the compilation."""
+
+
+def grouped(forms: Sequence[Form]) -> Iterator[Sequence[Form]]:
+    """Lane-wise forms of the same operands side by side; others stay alone."""
+    by_sources: dict[object, list[Form]] = {}
+    for f in forms:
+        key = f.name if f.row.warp or len(f.results) > 2 else f.sources
+        by_sources.setdefault(key, []).append(f)
+    for found in by_sources.values():
+        for i in range(0, len(found), GROUP):
+            yield found[i : i + GROUP]
+
+
+def together(forms: Sequence[Form]) -> Form:
+    """One kernel of several forms: each has its results and predicates after those before it."""
+    first, code, results = forms[0], list[str](), list[int]()
+    for f in forms:
+        shift = len(results)
+        code += [_renumbered(line, shift) for line in f.code] if shift else f.code
+        results += f.results
+    return Form(first.opcode, first.row, first.sources, tuple(results), tuple(code))
+
+
+def _renumbered(line: str, shift: int) -> str:
+    return re.sub(r"%([dp])(\d+)\b", lambda m: f"%{m[1]}{int(m[2]) + shift}", line)

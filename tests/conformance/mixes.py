@@ -22,6 +22,8 @@ WARPS: tuple[programs.Shape, ...] = ((32, 1, 1), (64, 1, 1), (96, 1, 1), (8, 4, 
 SPECIAL = re.compile(r"%(?:n?tid|n?ctaid)\.[xyz]|%laneid")
 KINDS = {"chain": 4000, "graph": 2400, "tree": 2000, "straight": 800, "warp": 1200}
 """Programs of each kind that are judged."""
+ORDERED = ("add", "sub", "mul", "mad", "fma", "div", "min", "max")
+"""Instructions of f64 that give back one of their NaNs."""
 Opcodes = Mapping[str, Sequence[str]]
 """Base opcode -> full opcodes that a GPU's assembler takes."""
 
@@ -91,6 +93,19 @@ class Unjudged(chains.Chain):
             assert decoded is not None, name
             if self.carry is not None or all(s.name != "cc" for s in decoded.row.operands):
                 return name, decoded
+
+    def step(self) -> None:
+        """Also makes NaNs of f64 the same: the assembler may swap operands, and a NaN of two
+        operands is then another one's. Forms judge which it is."""
+        super().step()
+        opcode, dest, *_ = re.split(r",? ", self.lines[-1])
+        words = opcode.split(".")
+        if words[-1] == "f64" and words[0] in ORDERED:
+            self.lines.append(f"testp.notanumber.f64 %nan, {dest};")
+            self.lines.append(f"selp.f64 {dest}, 0d7FF8000000000000, {dest}, %nan;")
+
+    def text(self) -> str:
+        return super().text().replace("%bit, %n;", "%bit, %n; .reg .pred %nan;")
 
     def evaluate(
         self, name: str, decoded: Decoded, values: list[chains.Column]

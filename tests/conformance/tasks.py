@@ -17,7 +17,7 @@ from conformance import catalogue, functions, mixes, tiles, whole
 from conformance.assemble import Assembled, assemble, find_ptxas
 from conformance.compare import compare, digest
 from conformance.devices import Real, Simulated
-from conformance.forms import HEAD, Form
+from conformance.forms import HEAD, Form, grouped, together
 from conformance.operands import COUNT, columns, draw, width
 
 Finding = dict[str, Any]
@@ -52,30 +52,52 @@ def by_name() -> Mapping[str, Form]:
 def run_forms(names: Sequence[str]) -> list[Finding]:
     """Full opcodes on COUNT operand tuples each."""
     chosen = {f"k{i}": by_name()[name] for i, name in enumerate(names)}
-    made = _assembled({k: form.kernel(k) for k, form in chosen.items()})
+    alone = _assembled({k: form.kernel(k) for k, form in chosen.items()})
     found: list[Finding] = [
-        {"name": chosen[k].name, "refused": reason} for k, reason in made.refused.items()
+        {"name": chosen[k].name, "refused": reason} for k, reason in alone.refused.items()
     ]
-    if not made.text:
+    left = [form for k, form in chosen.items() if k not in alone.refused]
+    groups = {f"g{i}": group for i, group in enumerate(grouped(left))}
+    if not groups:
         return found
+    made = _assembled({k: together(group).kernel(k) for k, group in groups.items()})
     real, simulated = Real(made.cubin), Simulated(made.text)
-    for k, form in chosen.items():
-        if k not in made.refused:
-            found.append(_form(real, simulated, k, form))
+    for k, group in groups.items():
+        found += _group(real, simulated, k, group)
     return found
 
 
-def _form(real: Real, simulated: Simulated, entry: str, form: Form) -> Finding:
-    sources, grid = inputs(form), (COUNT // BLOCK, 1, 1)
-    theirs, ours = outputs(form), outputs(form)
-    real.run(entry, grid, (BLOCK, 1, 1), [*sources, *theirs])
+def _group(real: Real, simulated: Simulated, entry: str, group: Sequence[Form]) -> list[Finding]:
+    whole_group = together(group)
+    sources, shape = inputs(whole_group), ((COUNT // BLOCK, 1, 1), (BLOCK, 1, 1))
+    theirs, ours = outputs(whole_group), outputs(whole_group)
+    real.run(entry, *shape, [*sources, *theirs])
+    refusal = None
+    try:
+        simulated.run(entry, *shape, [*sources, *ours])
+    except weft.Error as error:
+        refusal = str(error).splitlines()[0]
+    if refusal is not None and len(group) > 1:  # one of them is not covered: which?
+        return [x for form in group for x in run_forms([form.name])]
+    found, at = list[Finding](), 0
+    for form in group:
+        part = slice(at, at := at + len(form.results))
+        found.append(_form(form, sources, theirs[part], ours[part], refusal))
+    return found
+
+
+def _form(
+    form: Form,
+    sources: Sequence[np.ndarray],
+    theirs: Sequence[np.ndarray],
+    ours: Sequence[np.ndarray],
+    refusal: str | None,
+) -> Finding:
     finding: Finding = {"name": form.name, "operands": COUNT, "sum": digest(theirs)}
     if not form.row.warp:
         finding["sample"] = b"".join(x[SAMPLE].tobytes() for x in theirs).hex()
-    try:
-        simulated.run(entry, grid, (BLOCK, 1, 1), [*sources, *ours])
-    except weft.Error as error:
-        return finding | {"simulator": str(error).splitlines()[0]}
+    if refusal is not None:
+        return finding | {"simulator": refusal}
     kind = form.opcode.split(".")[-2 if form.row.base == "cvt" else -1]
     return finding | compare(sources, theirs, ours, kind)
 
@@ -113,11 +135,11 @@ def run_tiles(opcodes: Sequence[str]) -> list[Finding]:
 
 
 def _tiles(real: Real, simulated: Simulated, entry: str, opcode: str) -> Finding:
-    shape = (tiles.GRID, 1, 1), (tiles.BLOCK, 1, 1)
     sums, wrong = [], dict[str, int]()
     for d in tiles.DISTRIBUTIONS:
         how = tiles.parameters(opcode, d)
-        both = [np.zeros(tiles.GRID * tiles.BLOCK, np.uint32) for _ in range(2)]
+        shape = (tiles.blocks(opcode, d), 1, 1), (tiles.BLOCK, 1, 1)
+        both = [np.zeros(shape[0][0] * tiles.BLOCK, np.uint32) for _ in range(2)]
         real.run(entry, *shape, [both[0], how, np.uint32(0)])
         sums.append(both[0])
         try:
@@ -126,7 +148,7 @@ def _tiles(real: Real, simulated: Simulated, entry: str, opcode: str) -> Finding
             return {"name": opcode, "simulator": str(error).splitlines()[0]}
         if different := int((both[0] != both[1]).sum()):
             wrong[d.name] = different
-    finding: Finding = {"name": opcode, "tiles": tiles.TILES, "sum": digest(sums)}
+    finding: Finding = {"name": opcode, "tiles": tiles.count(opcode), "sum": digest(sums)}
     return finding | {"differing": sum(wrong.values())} | ({"where": wrong} if wrong else {})
 
 

@@ -21,15 +21,20 @@ from weft.ptx.isa import rows
 FLOATS = {"f16": (5, 10), "bf16": (8, 7), "tf32": (8, 23), "f32": (8, 23), "f64": (11, 20),
           "e4m3": (4, 3), "e5m2": (5, 2)}  # fmt: skip
 """Exponent and mantissa bits; of f64 the high word's."""
-BLOCK, GRID, TURNS = 128, 128, 88
-"""A launch has 512 warps, each of which takes 2 * 88 tiles."""
+BLOCK, GRID, TURNS = 128, 128, 112
+"""A launch has 512 warps, each of which takes 2 * 112 tiles; of a kind that comes in four layouts,
+each layout has a quarter of the blocks."""
 NEVER, ALWAYS, SOMETIMES = 0xFFFFFFFF, 0, 63
 """How rarely a register is left as drawn, infinities and NaNs included: one in mask + 1."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """What A, B and C look like; `twin`: products come in pairs of opposite sign."""
+    """What A, B and C look like.
+
+    twin  products come in pairs of opposite sign
+    part  the share of blocks that it gets: one part in so many, where simulating it takes long
+    """
 
     name: str
     a: str
@@ -37,23 +42,37 @@ class Distribution:
     c: str
     rare: int = NEVER
     twin: bool = False
+    part: int = 1
 
 
 DISTRIBUTIONS = (
     Distribution("near one", "near", "near", "near"),
     Distribution("sixteen-fold range", "mid", "mid", "mid"),
-    Distribution("up to one, denormals too", "low", "low", "low"),
-    Distribution("all bits", "raw", "raw", "raw", ALWAYS),
-    Distribution("some infinities and NaNs", "mid", "near", "mid", SOMETIMES),
+    Distribution("up to one, denormals too", "low", "low", "low", part=4),
+    Distribution("all bits", "raw", "raw", "raw", ALWAYS, part=16),
+    Distribution("some infinities and NaNs", "mid", "near", "mid", SOMETIMES, part=4),
     Distribution("denormal A", "denormal", "high", "tiny"),
-    Distribution("tiny", "tiny", "near", "tiny"),
+    Distribution("tiny", "tiny", "near", "tiny", part=4),
     Distribution("twins near one", "near", "near", "tiny", twin=True),
     Distribution("twins of any size", "low", "mid", "denormal", twin=True),
     Distribution("large", "high", "near", "high"),
     Distribution("large C", "mid", "mid", "high"),
     Distribution("powers of two", "power", "power", "power"),
 )
-TILES = 2 * TURNS * GRID * BLOCK // 32 * len(DISTRIBUTIONS)
+
+
+def blocks(opcode: str, d: Distribution) -> int:
+    """The grid for an opcode: layouts share the million tiles of their kind."""
+    words = opcode.split(".")
+    fixed = any(w in words for w in ("b1", "s4", "u4"))
+    quads = "m8n8k4" in words and "f16" in words
+    layouts = 4 if quads or (words[0] == "wmma" and not fixed) else 1
+    return GRID // (layouts * d.part)
+
+
+def count(opcode: str) -> int:
+    """Tiles that an opcode is judged on."""
+    return sum(2 * TURNS * blocks(opcode, d) * BLOCK // 32 for d in DISTRIBUTIONS)
 
 
 def opcodes() -> Iterator[str]:

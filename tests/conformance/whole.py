@@ -57,7 +57,7 @@ def _benchmarks(piece: str) -> None:
 
 def _library(piece: str) -> None:
     rows = library.cases()
-    module = weft.cuda(library.source(rows), fast_math="fast" in piece)
+    module = weft.cuda(library.source(rows), fast_math="fast" in piece, device="sim:h200")
     for row in rows:
         x, y = library.values(row.type, 1), library.values(row.type, 2)
         out = np.zeros_like(x)

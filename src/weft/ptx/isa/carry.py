@@ -1,7 +1,8 @@
 """Extended-precision arithmetic: the rows that read or write the carry flag.
 
-`cc` as the second of a pair is the flag written, as the last source the flag read. After a
-subtraction it holds the borrow.
+`cc` as the second of a pair is the flag written, as the last source the flag read. As on an H200,
+a subtraction adds the complement: it leaves 0 where it borrows, so that `addc` after `sub.cc`,
+which the manual leaves open, is the hardware's.
 """
 
 from __future__ import annotations
@@ -59,31 +60,30 @@ def addc_cc(e: Builder, a: Val, b: Val, cc: Val, *, type: str) -> tuple[Val, Val
     "sub.cc.type  d|cc, a, b",
     manual="extended-precision-arithmetic-instructions-sub-cc",
     type=_TYPES,
-    vectors=["sub.cc.u32  0 1 -> -1 1", "sub.cc.u64  5 5 -> 0 0"],
+    vectors=["sub.cc.u32  0 1 -> -1 0", "sub.cc.u64  5 5 -> 0 1"],
 )
 def sub_cc(e: Builder, a: Val, b: Val, *, type: str) -> tuple[Val, Val]:
-    return a - b, a.ult(b)
+    return a - b, a.uge(b)
 
 
 @instruction(
     "subc.type  d, a, b, cc:pred",
     manual="extended-precision-arithmetic-instructions-subc",
     type=_TYPES,
-    vectors=["subc.u32  5 2 1 -> 2", "subc.s64  5 2 0 -> 3"],
+    vectors=["subc.u32  5 2 0 -> 2", "subc.s64  5 2 1 -> 3"],
 )
 def subc(e: Builder, a: Val, b: Val, cc: Val, *, type: str) -> Val:
-    return a - b - cc.zext(a.ty)
+    return _add_carry(a, ~b, cc)[0]
 
 
 @instruction(
     "subc.cc.type  d|cc, a, b, cc:pred",
     manual="extended-precision-arithmetic-instructions-subc",
     type=_TYPES,
-    vectors=["subc.cc.u32  5 5 1 -> -1 1", "subc.cc.u32  0 0xffffffff 1 -> 0 1"],
+    vectors=["subc.cc.u32  5 5 0 -> -1 0", "subc.cc.u32  0 0xffffffff 0 -> 0 0"],
 )
 def subc_cc(e: Builder, a: Val, b: Val, cc: Val, *, type: str) -> tuple[Val, Val]:
-    part, borrow = a - b, cc.zext(a.ty)
-    return part - borrow, a.ult(b) | part.ult(borrow)
+    return _add_carry(a, ~b, cc)
 
 
 @instruction(
