@@ -29,7 +29,7 @@ Finding = dict[str, Any]
 def opcodes(forms: Sequence[Finding]) -> dict[str, list[str]]:
     """Base opcode -> full opcodes of lane-wise rows that both devices took."""
     out = collections.defaultdict(list)
-    for name in sorted(x["name"] for x in forms if "sample" in x and "simulator" not in x):
+    for name in sorted(x["name"] for x in forms if "lanewise" in x and "simulator" not in x):
         out[name.split(".")[0]].append(name)
     return dict(out)
 

@@ -6,6 +6,7 @@ Each gives a list of findings, plain dictionaries with at least `name`.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -95,7 +96,7 @@ def _form(
 ) -> Finding:
     finding: Finding = {"name": form.name, "operands": COUNT, "sum": digest(theirs)}
     if not form.row.warp:
-        finding["sample"] = b"".join(x[SAMPLE].tobytes() for x in theirs).hex()
+        finding |= {"lanewise": True, "sample": b"".join(x[SAMPLE].tobytes() for x in theirs).hex()}
     if refusal is not None:
         return finding | {"simulator": refusal}
     kind = form.opcode.split(".")[-2 if form.row.base == "cvt" else -1]
@@ -135,20 +136,20 @@ def run_tiles(opcodes: Sequence[str]) -> list[Finding]:
 
 
 def _tiles(real: Real, simulated: Simulated, entry: str, opcode: str) -> Finding:
-    sums, wrong = [], dict[str, int]()
+    sums, wrong = list[str](), dict[str, int]()
     for d in tiles.DISTRIBUTIONS:
         how = tiles.parameters(opcode, d)
         shape = (tiles.blocks(opcode, d), 1, 1), (tiles.BLOCK, 1, 1)
         both = [np.zeros(shape[0][0] * tiles.BLOCK, np.uint32) for _ in range(2)]
         real.run(entry, *shape, [both[0], how, np.uint32(0)])
-        sums.append(both[0])
+        sums.append(digest(both[:1]))
         try:
             simulated.run(entry, *shape, [both[1], how, np.uint32(0)])
         except weft.Error as error:
             return {"name": opcode, "simulator": str(error).splitlines()[0]}
         if different := int((both[0] != both[1]).sum()):
             wrong[d.name] = different
-    finding: Finding = {"name": opcode, "tiles": tiles.count(opcode), "sum": digest(sums)}
+    finding: Finding = {"name": opcode, "tiles": tiles.count(opcode), "sums": sums}
     return finding | {"differing": sum(wrong.values())} | ({"where": wrong} if wrong else {})
 
 
@@ -173,7 +174,7 @@ def _program(
     real: Real, simulated: Simulated, entry: str, name: str, program: mixes.Program
 ) -> Finding:
     sides = []
-    finding: Finding = {"name": name}
+    finding: Finding = {"name": name, "code": zlib.crc32(program.text.partition("(")[2].encode())}
     for device in (real, simulated):
         arguments = [x.copy() for x in program.arguments]
         try:
