@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SPACES = {
     "global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
+    "shared::cluster": Space.SHARED,  # a cluster here has one block
     "local": Space.LOCAL, "param": Space.PARAM, "const": Space.CONST, "": Space.GENERIC,
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from weft.device.sim import host_calls, operations, strips
 from weft.device.sim.access import Access
 from weft.device.sim.async_ops import AsyncCopies
 from weft.device.sim.atomic_ops import Atomics
+from weft.device.sim.bulk_ops import BulkCopies
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE, UNIFORM, Form
 from weft.device.sim.groups import Group
 from weft.device.sim.lattice import SCALAR_OPS, adds_bits
@@ -60,6 +61,7 @@ class WarpEmitter(Operands):
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self)
         self.copies = AsyncCopies(self)
+        self.bulk = BulkCopies(self)
         self.mbarriers = MemoryBarriers(self)
         self.matrices = Matrices(self)
         self.observed = observer is not None

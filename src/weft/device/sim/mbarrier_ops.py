@@ -70,8 +70,17 @@ def _expect_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
     return _expect(word, nbytes), word
 
 
+def _arrive_drop_expect(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
+    return _settle(b, _expect(word, nbytes) - 1 - (1 << EXPECTED_AT)), word
+
+
+def completed(b: Builder, word: Val, nbytes: Val) -> Val:
+    """The word once so many bytes have arrived."""
+    return _settle(b, _expect(word, 0 - nbytes))
+
+
 def _complete_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
-    return _settle(b, _expect(word, 0 - nbytes)), word
+    return completed(b, word, nbytes), word
 
 
 def _test(b: Builder, word: Val, state: Val) -> tuple[Val, Val]:
@@ -92,6 +101,7 @@ STEPS: dict[str, Step] = {
     "arrive_drop": _arrive_drop,
     "arrive_drop.noComplete": _arrive_drop_no_complete,
     "arrive.expect_tx": _arrive_expect,
+    "arrive_drop.expect_tx": _arrive_drop_expect,
     "expect_tx": _expect_tx,
     "complete_tx": _complete_tx,
     "test_wait": _test,
@@ -121,7 +131,12 @@ class MemoryBarriers:
         data = e.access.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
 
+        lands = e.bulk.used and step.startswith("test_wait")
+        more = [e.bulk.pending()] if lands else []
+
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            if lands:
+                e.bulk.arrive(x, extra[1], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word = x.load("i64", 0, p, 8)
             new, result = STEPS[step](x, word, x.load("i64", 0, at, 8))
@@ -129,8 +144,8 @@ class MemoryBarriers:
             x.store(result, at, 8)
 
         name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
-        fn = checks.checked_lanes(e, name, a, 8, True, [("ptr", 0)], touch)
-        e.abort_unless(fn(e.access.addresses(a), e.executing(), e.windows.site(), data))
+        fn = checks.checked_lanes(e, name, a, 8, True, [("ptr", 0)] * (1 + len(more)), touch)
+        e.abort_unless(fn(e.access.addresses(a), e.executing(), e.windows.site(), data, *more))
         e.forget_mask()
         return b.load("i64", 32, data, 64)
 

@@ -63,6 +63,7 @@ class Schedule:
         for i in range(len(self.barriers)):
             b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
         e.copies.start()
+        e.bulk.start()
         b.jump("B0")
 
     def epilogue(self) -> None:
@@ -305,5 +306,6 @@ class Schedule:
 
     def _finish(self) -> None:
         b = self.e.b
+        self.e.bulk.finish()
         self.header_store(Frame.STATE, b.integer("i32", FINISHED))
         b.emit(f"ret i32 {Status.DONE}")

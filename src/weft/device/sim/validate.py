@@ -200,7 +200,8 @@ class _Checker:
             self._operand(operand, slot, d)
         if base == "mov":
             self._mov(ins)
-        if base == "cp" and len(given) > 2 and given[2] not in (Imm(4), Imm(8), Imm(16)):
+        by_lanes = base == "cp" and ins.parts[2] in ("ca", "cg")
+        if by_lanes and given[2] not in (Imm(4), Imm(8), Imm(16)):
             raise self.fail("copies 4, 8 or 16 bytes")
         if "wait_group" in ins.parts and not (isinstance(given[0], Imm) and given[0].value >= 0):
             raise self.fail("waits until so many groups are left: a number")

@@ -37,6 +37,14 @@ class AsyncCopies(Protocol):
     def wait(self, pending: int | None) -> None: ...
 
 
+class BulkCopies(Protocol):
+    """Copies of whole ranges that land when their mbarrier or their group is waited for."""
+
+    def issue(self, ins: Instruction, target: str, source: str, *, barrier: bool) -> None: ...
+    def commit(self) -> None: ...
+    def wait(self, pending: int) -> None: ...
+
+
 class MemoryBarriers(Protocol):
     """Barrier objects in shared memory, changed by one named step after another."""
 
@@ -73,6 +81,7 @@ class Warp(Protocol):
     across: AcrossLanes
     atomics: Atomics
     copies: AsyncCopies
+    bulk: BulkCopies
     mbarriers: MemoryBarriers
     matrices: Matrices
 

@@ -1,0 +1,143 @@
+"""cp.async.bulk: copies of whole ranges that land when somebody waits for them.
+
+A block keeps a list of its copies in the frame of its first warp (`bulk_list`). A copy that reports
+to an mbarrier lands when a warp tests that barrier; a copy of a bulk group lands when its warp
+waits for the group, or ends. So a kernel that forgets to wait reads what was there before, or
+sends off what it has overwritten since. A full list lets everything land.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim import checks
+from weft.device.sim.address import SPACES, Address, resolve
+from weft.device.sim.bulk_list import UNIT, Pending, Reduction, add, land
+from weft.device.sim.layout import Slot, Space
+from weft.ir import Builder, Val
+from weft.ptx.model import Instruction, Mem
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit import WarpEmitter
+
+_P = ("ptr", 0)
+
+
+class BulkCopies:
+    """Bulk copies of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        code = [ins for block in e.program.graph.blocks for ins in block.code]
+        issued = [ins for ins in code if ins.parts[0] == "cp" and "bulk" in ins.parts]
+        self.used = bool(issued)
+        self.kinds = sorted({r for ins in issued if (r := _reduction(ins))})
+        self.at = e.schedule.reserve(Pending.SIZE if self.used else 0)
+
+    def start(self) -> None:
+        """A fresh warp has nothing pending."""
+        if self.used:
+            self.e.b.store(self.e.b.zero("i32", 4), self._own(), 16)
+
+    def _own(self) -> Val:
+        return self.e.b.at(self.e.frame, self.at)
+
+    def pending(self) -> Val:
+        """The block's list."""
+        return self.e.b.at(self.e.slot, Slot.FRAMES + self.at)
+
+    # ---- issue ------------------------------------------------------------------------------
+    def issue(self, ins: Instruction, target: str, source: str, *, barrier: bool) -> None:
+        """Checks both ranges, in these state spaces, and notes the copy."""
+        e, b = self.e, self.e.b
+        nbytes = e.read_lanes(ins.operands[2], "u32")
+        lanes = e.executing() & e.bits_of(nbytes.ne(0))
+        data = e.access.buffer(8)
+        b.store(nbytes, data, 64)
+        for i, space in enumerate((target, source)):
+            mem = ins.operands[i]
+            assert isinstance(mem, Mem)
+            self._range(resolve(e, mem, SPACES[space]), lanes, nbytes, b.at(data, 256 * (i + 1)), i)
+        if barrier:
+            mem = ins.operands[3]
+            assert isinstance(mem, Mem)
+            a = resolve(e, mem, Space.SHARED)
+            site = e.windows.site()
+            self._note(a, e.access.addresses(a), lanes, 8, True, b.at(data, 768), site)
+        else:
+            b.store(b.zero("i64", 32), b.at(data, 768), 64)
+        reduction = _reduction(ins)
+        kind = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
+        group = b.load("i32", 0, b.at(self._own(), Pending.GROUP))
+        add(b, self.kinds)(self.pending(), data, lanes, kind, e.warp, group)
+        e.forget_mask()
+
+    def _range(self, a: Address, lanes: Val, nbytes: Val, into: Val, which: int) -> None:
+        """Both ends of a target (0) or source (1); where it begins goes to `into`."""
+        e, b = self.e, self.e.b
+        addresses = e.access.addresses(a)
+        first = b.load("i64", 32, addresses, 64)
+        b.store(first + (nbytes - UNIT).sext("i64"), addresses, 64)
+
+        def nothing(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            """Only the check matters."""
+
+        writes, site = which == 0, e.windows.second_site() if which else e.windows.site()
+        name = f"bulk_end_{a.space}_{which}"
+        check = checks.checked_lanes(e, name, a, UNIT, writes, [], nothing)
+        e.abort_unless(check(addresses, lanes, site))
+        b.store(first, addresses, 64)
+        self._note(a, addresses, lanes, UNIT, writes, into, site)
+
+    def _note(
+        self, a: Address, addresses: Val, lanes: Val, nbytes: int, writes: bool, into: Val,
+        site: int,
+    ) -> None:  # fmt: skip
+        """Checks addresses and leaves them in `into`."""
+
+        def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            b.store(p, b.at(extra[0], lane.zext("i64") << 3), 8)
+
+        name = f"bulk_note_{a.space}_{nbytes}_{int(writes)}"
+        fn = checks.checked_lanes(self.e, name, a, nbytes, writes, [_P], touch)
+        self.e.abort_unless(fn(addresses, lanes, site, into))
+
+    # ---- completion -------------------------------------------------------------------------
+    def commit(self) -> None:
+        """Closes the group that is being gathered."""
+        if self.used:
+            e, b = self.e, self.e.b
+            at = b.at(self._own(), Pending.GROUP)
+            b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
+
+    def wait(self, pending: int) -> None:
+        """All but the last `pending` groups of this warp land."""
+        if self.used:
+            self._land_groups(-pending)
+
+    def finish(self) -> None:
+        """The warp ends: what is on its way arrives."""
+        if self.used:
+            self._land_groups(1)
+
+    def _land_groups(self, beyond: int) -> None:
+        b = self.e.b
+        limit = b.load("i32", 0, b.at(self._own(), Pending.GROUP)) + beyond
+        land(b, self.kinds)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
+
+    def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
+        """What reports to a barrier lands, before the barrier is tested."""
+        address = b.val("i64", 0, f"ptrtoint {barrier.tref} to i64")
+        zero = b.integer("i32", 0)
+        land(b, self.kinds)(pending, address, zero, zero)
+
+
+def _reduction(ins: Instruction) -> Reduction | None:
+    """`cp.reduce.async.bulk.TARGET....op{.noftz}.type`; None for a copy."""
+    if ins.parts[1] != "reduce":
+        return None
+    op = next(p for p in ins.parts if p in _OPERATIONS)
+    return Reduction(op, ins.parts[-1], ins.parts[4].startswith("shared"))
+
+
+_OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")

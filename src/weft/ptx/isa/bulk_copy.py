@@ -1,0 +1,102 @@
+"""Bulk copies of sm_90 between global and shared memory: cp.async.bulk, cp.reduce.async.bulk."""
+
+from __future__ import annotations
+
+from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.registry import instruction
+from weft.ptx.model import Imm, Instruction
+
+_MOVE = "data-movement-and-conversion-instructions-"
+_BULK, _REDUCE = _MOVE + "cp-async-bulk", _MOVE + "cp-reduce-async-bulk"
+_NEAR, _HINT = "shared::cta shared::cluster", "L2::cache_hint"
+
+
+@instruction(
+    "cp.async.bulk.dst.global.mbarrier::complete_tx::bytes{.multicast}{.l2}  "
+    "[a], [b], size, [mbar]{, mask}{, policy}",
+    manual=_BULK, dst=_NEAR, multicast="multicast::cluster", l2=_HINT, warp=True, side_effect=True,
+)  # fmt: skip
+def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
+    w.bulk.issue(ins, "shared", "global", barrier=True)
+
+
+@instruction(
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes  [a], [b], size, [mbar]",
+    manual=_BULK, warp=True, side_effect=True,
+)  # fmt: skip
+def bulk_between(w: Warp, ins: Instruction) -> None:
+    w.bulk.issue(ins, "shared", "shared", barrier=True)
+
+
+@instruction(
+    "cp.async.bulk.global.shared::cta.bulk_group{.l2}  [a], [b], size{, policy}",
+    manual=_BULK, l2=_HINT, warp=True, side_effect=True,
+)  # fmt: skip
+def bulk_store(w: Warp, ins: Instruction, **words: str) -> None:
+    w.bulk.issue(ins, "global", "shared", barrier=False)
+
+
+@instruction(
+    "cp.async.bulk.prefetch.L2.global{.l2}  [a], size{, policy}",
+    manual=_BULK + "-prefetch", l2=_HINT, warp=True,
+)  # fmt: skip
+def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
+    """A hint: it may name any address and changes nothing."""
+
+
+@instruction(
+    "cp.async.bulk.commit_group", manual=_BULK + "-commit-group", warp=True, side_effect=True
+)
+def bulk_commit(w: Warp, ins: Instruction) -> None:
+    w.bulk.commit()
+
+
+@instruction(
+    "cp.async.bulk.wait_group{.read}  n",
+    manual=_BULK + "-wait-group", warp=True, side_effect=True,
+)  # fmt: skip
+def bulk_wait(w: Warp, ins: Instruction) -> None:
+    groups = ins.operands[0]
+    assert isinstance(groups, Imm), "the parser takes nothing else"
+    w.bulk.wait(groups.value)
+
+
+FAR_FORMS = {
+    "add": "u32 s32 u64 f32 f64",
+    "min max": "u32 s32 u64 s64 f16 bf16",
+    "and or xor": "b32 b64",
+    "inc dec": "u32",
+}
+"""Types of each operation on global memory."""
+
+NEAR_FORMS = {"add min max": "u32 s32", "and or xor": "b32", "inc dec": "u32"}
+"""The same on shared memory; `add.u64` is there too."""
+
+
+def _far(w: Warp, ins: Instruction, **words: str) -> None:
+    w.bulk.issue(ins, "global", "shared", barrier=False)
+
+
+def _near(w: Warp, ins: Instruction, **words: str) -> None:
+    w.bulk.issue(ins, "shared", "shared", barrier=True)
+
+
+_TO_GLOBAL = "cp.reduce.async.bulk.global.shared::cta.bulk_group{.l2}"
+_TO_SHARED = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+
+for _op, _types in FAR_FORMS.items():
+    instruction(
+        f"{_TO_GLOBAL}.op.type  [a], [b], size{{, policy}}",
+        manual=_REDUCE, l2=_HINT, op=_op, type=_types, warp=True, side_effect=True,
+    )(_far)  # fmt: skip
+
+instruction(
+    f"{_TO_GLOBAL}.add.noftz.type  [a], [b], size{{, policy}}",
+    manual=_REDUCE, l2=_HINT, type="f16 bf16", warp=True, side_effect=True,
+)(_far)  # fmt: skip
+
+for _op, _types in (*NEAR_FORMS.items(), ("add", "u64")):
+    instruction(
+        f"{_TO_SHARED}.op.type  [a], [b], size, [mbar]",
+        manual=_REDUCE, op=_op, type=_types, warp=True, side_effect=True,
+    )(_near)  # fmt: skip
