@@ -13,7 +13,7 @@ from recorded import GOLDEN
 
 SAMPLES = np.load(GOLDEN / "probe_samples.npz")
 SUMS = np.load(GOLDEN / "probe_sums.npz")
-SPARSE, PACKED = sparse_forms.probes(), scalar_forms.packed()
+SPARSE, SCALAR = sparse_forms.probes(), scalar_forms.packed() + scalar_forms.reductions()
 QUICK = [p for p in SPARSE if p.operands[-1] != "raw"][::4]
 """One in four of the sparse forms: each is half a second of compiling."""
 
@@ -30,7 +30,7 @@ def ids(probe: Probe) -> str:
     return probe.text.partition(" ")[0] + f"-{probe.seed:08x}"
 
 
-@pytest.mark.parametrize("probe", [*QUICK, *PACKED], ids=ids)
+@pytest.mark.parametrize("probe", [*QUICK, *SCALAR], ids=ids)
 def test_recorded_samples(probe: Probe) -> None:
     want = SAMPLES[probe.name]
     words = operands(probe)[: len(want)].copy()
@@ -38,7 +38,7 @@ def test_recorded_samples(probe: Probe) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("probe", [*SPARSE, *PACKED], ids=ids)
+@pytest.mark.parametrize("probe", [*SPARSE, *SCALAR], ids=ids)
 def test_recorded_checksums(probe: Probe) -> None:
     sums = SUMS[probe.name]
     for n, words in enumerate(batches(probe, len(sums))):

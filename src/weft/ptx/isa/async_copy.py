@@ -8,7 +8,7 @@ from weft.ptx.model import Imm, Instruction
 
 _COPY = "data-movement-and-conversion-instructions-cp-async"
 _BARRIER = "parallel-synchronization-and-communication-instructions-mbarrier-"
-_SHARED = "shared shared::cta"
+_SHARED = "shared shared::cta shared::cluster"
 _ORDER, _SCOPE = "relaxed acquire release", "cta cluster"
 
 
@@ -85,14 +85,14 @@ def mbarrier_arrive(
 
 
 @instruction(
-    "mbarrier.arrive.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
+    "mbarrier.op.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
     manual=_BARRIER + "arrive",
-    order=_ORDER, scope=_SCOPE, space=_SHARED,
+    op="arrive arrive_drop", order=_ORDER, scope=_SCOPE, space=_SHARED,
     warp=True, side_effect=True,
 )  # fmt: skip
-def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, space: str, **words: str) -> None:
+def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
     dest, mem, nbytes = ins.operands
-    w.mbarriers.arrive(ins, "arrive.expect_tx", mem, nbytes, space, dest)
+    w.mbarriers.arrive(ins, f"{op}.expect_tx", mem, nbytes, space, dest)
 
 
 @instruction(

@@ -21,7 +21,8 @@ def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
 
 
 @instruction(
-    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes  [a], [b], size, [mbar]",
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes  "
+    "[a], [b], size, [mbar]",
     manual=_BULK, warp=True, side_effect=True,
 )  # fmt: skip
 def bulk_between(w: Warp, ins: Instruction) -> None:

@@ -105,20 +105,39 @@ def bar_warp(w: Warp, ins: Instruction) -> None:
 
 
 @instruction(
-    "membar.level",
+    "membar{.proxy}.level",
     manual="parallel-synchronization-and-communication-instructions-membar",
-    level="cta gl sys", warp=True, side_effect=True,
+    level="cta gl sys alias", warp=True, side_effect=True,
 )  # fmt: skip
 def membar(w: Warp, ins: Instruction, *, level: str) -> None:
     w.fence()
 
 
 @instruction(
-    "fence{.proxy}{.order}{.kind}{.scope}{.space}",
+    "fence{.proxy}{.mbarrier_init}{.order}{.kind}{.restrict}{.scope}{.space}  {, [a]}{, size}",
     manual="parallel-synchronization-and-communication-instructions-membar",
-    proxy="proxy", order="sc acq_rel acquire release mbarrier_init",
-    kind="alias async tensormap::generic", scope="cta cluster gpu sys",
+    proxy="proxy", order="sc acq_rel acquire release",
+    kind="alias async async::generic tensormap::generic", scope="cta cluster gpu sys",
+    restrict="sync_restrict::shared::cta sync_restrict::shared::cluster",
     space="global shared::cta shared::cluster", warp=True, side_effect=True,
 )  # fmt: skip
 def fence(w: Warp, ins: Instruction, **words: str) -> None:
     w.fence()
+
+
+@instruction(
+    "griddepcontrol.action",
+    manual="parallel-synchronization-and-communication-instructions-griddepcontrol",
+    action="wait launch_dependents", warp=True, side_effect=True,
+)  # fmt: skip
+def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
+    """Launches follow one another: what this one depends on has ended, and nobody waits for it."""
+
+
+@instruction(
+    "setmaxnreg.action.sync.aligned.u32  n",
+    manual="miscellaneous-instructions-setmaxnreg",
+    action="inc dec", warp=True, side_effect=True,
+)  # fmt: skip
+def setmaxnreg(w: Warp, ins: Instruction, *, action: str) -> None:
+    """Registers are the assembler's affair; the simulated GPU has as many as PTX names."""

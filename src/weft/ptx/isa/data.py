@@ -7,9 +7,9 @@ from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
 
 TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64"
-ORDER = "weak relaxed acquire release acq_rel volatile mmio"
+ORDER = "weak relaxed acquire release acq_rel volatile"
 SCOPE = "cta cluster gpu sys"
-SPACE = "const global local param shared shared::cta param::entry param::func"
+SPACE = "const global local param shared shared::cta shared::cluster param::entry param::func"
 COP = "ca cg cs lu cv nc wb wt"
 L1 = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
 
@@ -25,7 +25,7 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
 
 
 @instruction(
-    "ld{.order}{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
+    "ld{.mmio}{.order}{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
     manual="data-movement-and-conversion-instructions-ld",
     order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
     side_effect=True, l1=L1, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
@@ -44,7 +44,7 @@ def ldu(w: Warp, ins: Instruction, *, space: str, type: str, vec: str) -> None:
 
 
 @instruction(
-    "st{.order}{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
+    "st{.mmio}{.order}{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
     manual="data-movement-and-conversion-instructions-st",
     order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
     side_effect=True, l1=L1, l2="L2::cache_hint",
@@ -100,9 +100,24 @@ def discard(w: Warp, ins: Instruction, *, space: str) -> None:
 
 
 @instruction(
+    "applypriority{.space}.L2::evict_normal  [a], size",
+    manual="data-movement-and-conversion-instructions-applypriority",
+    space="global", warp=True,
+)  # fmt: skip
+def applypriority(w: Warp, ins: Instruction, *, space: str) -> None:
+    """A hint for a cache; it changes nothing."""
+
+
+@instruction(
+    "createpolicy.range{.global}.priority{.second}.b64  d, [a], primary, total",
+    manual="data-movement-and-conversion-instructions-createpolicy",
+    warp=True, second="L2::evict_first L2::evict_unchanged",
+    priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
+)  # fmt: skip
+@instruction(
     "createpolicy.kind.priority{.second}.b64  d, a",
     manual="data-movement-and-conversion-instructions-createpolicy",
-    kind="fractional range cvt", warp=True, second="L2::evict_first L2::evict_unchanged",
+    kind="fractional cvt", warp=True, second="L2::evict_first L2::evict_unchanged",
     priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged L2",
 )  # fmt: skip
 def createpolicy(w: Warp, ins: Instruction, **words: str) -> None:

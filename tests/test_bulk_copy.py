@@ -1,0 +1,176 @@
+"""Bulk copies of sm_90: from CUDA C++, waited for and not, with wrong ranges, by the hundred."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+PIPELINE = r"""
+#include <cuda/barrier>
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+using barrier = cuda::barrier<cuda::thread_scope_block>;
+
+// Tiles come in through two buffers in turn, and go out in bulk.
+__global__ void scaled(const float* x, float* y, int tiles, float factor) {
+    __shared__ alignas(128) float in[2][256], out[256];
+    #pragma nv_diag_suppress static_var_with_dynamic_init
+    __shared__ barrier full[2];
+    if (threadIdx.x == 0) {
+        init(&full[0], blockDim.x); init(&full[1], blockDim.x);
+        ptx::fence_proxy_async(ptx::space_shared);
+    }
+    __syncthreads();
+    for (int tile = 0; tile < tiles; ++tile) {
+        barrier::arrival_token token;
+        if (threadIdx.x == 0) {
+            cuda::device::memcpy_async_tx(in[tile % 2], x + 256 * tile,
+                                          cuda::aligned_size_t<16>(sizeof(out)), full[tile % 2]);
+            token = cuda::device::barrier_arrive_tx(full[tile % 2], 1, sizeof(out));
+        } else {
+            token = full[tile % 2].arrive();
+        }
+        full[tile % 2].wait(std::move(token));
+        out[threadIdx.x] = in[tile % 2][threadIdx.x] * factor;
+        ptx::fence_proxy_async(ptx::space_shared);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, y + 256 * tile, out,
+                               sizeof(out));
+            ptx::cp_async_bulk_commit_group();
+            ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+        }
+        __syncthreads();
+    }
+}
+"""
+
+HEAD = """.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 y, .param .u32 n)
+{ .reg .b32 %r<8>; .reg .b64 %rd<6>; .reg .pred %p<2>;
+  .shared .align 128 .b8 near[4096]; .shared .align 8 .b64 full;
+  ld.param.u64 %rd0, [x]; ld.param.u64 %rd1, [y]; ld.param.u32 %r0, [n]; mov.u32 %r1, %tid.x;
+  mov.u32 %r2, near; mov.u32 %r3, full; shl.b32 %r4, %r1, 2; add.u32 %r5, %r2, %r4;
+  cvt.u64.u32 %rd2, %r4; add.u64 %rd3, %rd1, %rd2; setp.ne.u32 %p0, %r1, 0;
+"""
+INIT = """@!%p0 mbarrier.init.shared.b64 [full], 1; bar.sync 0;
+  @!%p0 mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [full], %r0;
+"""
+LOAD = """@!%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+      [near], [%rd0], %r0, [%r3];
+"""
+WAIT = """again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p1, [%r3], 0;
+  @!%p1 bra again;
+"""
+READ = "ld.shared.b32 %r6, [%r5]; st.global.b32 [%rd3], %r6;\n"
+STORE = """fence.proxy.async; bar.sync 0;
+  @!%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [near], %r0;
+  @!%p0 cp.async.bulk.commit_group;
+"""
+
+
+def run(body: str, x: np.ndarray, n: int, threads: int = 64) -> np.ndarray:
+    """y of a kernel that has `body`."""
+    y = np.zeros(len(x), np.uint32)
+    weft.load_ptx(f"{HEAD}{body}\nret; }}\n", device="sim:h200").kernel("k")[1, threads](x, y, n)
+    return y
+
+
+X = np.arange(1, 65, dtype=np.uint32)
+
+
+@pytest.mark.slow  # ten seconds of headers
+def test_cuda_pipeline() -> None:
+    x = np.arange(5 * 256, dtype=np.float32)
+    y = np.zeros_like(x)
+    weft.cuda(PIPELINE, arch="sm_90", device="sim:h200").scaled[1, 256](x, y, 5, 3.0)
+    np.testing.assert_array_equal(y, 3 * x)
+
+
+def test_what_is_waited_for_is_there() -> None:
+    np.testing.assert_array_equal(run(INIT + LOAD + WAIT + READ, X, 256), X)
+
+
+def test_what_nobody_waited_for_is_not() -> None:
+    clear = "st.shared.b32 [%r5], 0; bar.sync 0;"
+    assert not run(clear + INIT + LOAD + "bar.sync 0;" + READ, X, 256).any()
+
+
+FILL = "add.u32 %r6, %r1, 7; st.shared.b32 [%r5], %r6;"
+LATER = "bar.sync 0; st.shared.b32 [%r5], 0;"
+
+
+@pytest.mark.parametrize("kind", ["wait_group", "wait_group.read"])
+def test_store_is_sent_when_waited_for(kind: str) -> None:
+    y = run(f"{FILL}{STORE}@!%p0 cp.async.bulk.{kind} 0;{LATER}", X, 256)
+    np.testing.assert_array_equal(y, np.arange(7, 71))
+
+
+def test_store_without_waiting_sends_what_came_later() -> None:
+    assert not run(FILL + STORE + LATER, X, 128, threads=32).any()
+
+
+def test_newest_groups_may_stay_pending() -> None:
+    second = STORE.replace("[%rd1]", "[%rd1+128]").replace("%r0;", "128;")
+    first = STORE.replace("%r0;", "128;")
+    y = run(f"{FILL}{first}{second}@!%p0 cp.async.bulk.wait_group 1;{LATER}", X, 0)
+    np.testing.assert_array_equal(y, [*range(7, 39), *[0] * 32])
+
+
+def test_more_copies_than_the_list_holds() -> None:
+    body = f"""{FILL} fence.proxy.async; bar.sync 0; mov.u32 %r6, 0;
+      again: setp.ge.u32 %p1, %r6, 100; @%p1 bra done;
+      @!%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [near], 256;
+      add.u32 %r6, %r6, 1; bra again; done:"""
+    np.testing.assert_array_equal(run(body, X, 0), 100 * np.arange(7, 71))
+
+
+def test_reduction_in_shared_memory() -> None:
+    body = f"""{FILL} add.u32 %r6, %r6, 5; st.shared.b32 [%r5+2048], %r6; {INIT}
+      @!%p0 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32
+      [near], [near+2048], 256, [full]; {WAIT} {READ}"""
+    np.testing.assert_array_equal(run(body, X, 256), 2 * np.arange(7, 71) + 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "n", "error"),
+    [
+        (INIT + LOAD, 1024, weft.IllegalAddress),  # the end of x
+        (INIT + LOAD.replace("[near]", "[near+4000]"), 256, weft.IllegalAddress),
+        (INIT + LOAD, 40, weft.errors.MisalignedAddress),  # not a multiple of 16
+        (INIT + LOAD.replace("[%rd0]", "[%rd0+4]"), 16, weft.errors.MisalignedAddress),
+        (INIT + LOAD.replace("[%r3]", "[%r3+4]"), 16, weft.errors.MisalignedAddress),
+    ],
+)
+def test_wrong_ranges(body: str, n: int, error: type[weft.Error]) -> None:
+    with pytest.raises(error, match=r"cp\.async\.bulk|global|shared"):
+        run(body, X, n)
+
+
+def test_hints_and_waits_that_mean_nothing_here() -> None:
+    body = """griddepcontrol.wait; griddepcontrol.launch_dependents;
+      setmaxnreg.dec.sync.aligned.u32 40; setmaxnreg.inc.sync.aligned.u32 232;
+      applypriority.global.L2::evict_normal [%rd0], 128; membar.proxy.alias;
+      cp.async.bulk.prefetch.L2.global [%rd0], 256; prefetch.tensormap [%rd0];
+      fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;
+      fence.proxy.tensormap::generic.acquire.gpu [%rd0], 128;
+      fence.acquire.sync_restrict::shared::cluster.cluster;
+      createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %rd4, [%rd0], 128, 256;
+      ld.mmio.relaxed.sys.global.u32 %r6, [%rd0]; st.global.b32 [%rd3], %r6;"""
+    assert (run(body, X, 0) == X[0]).all()
+
+
+def test_arrive_drop_expects_bytes_and_leaves() -> None:
+    """One of two drops out with a copy to come; the next phase needs the other only."""
+    body = """@!%p0 mbarrier.init.shared.b64 [full], 2; bar.sync 0;
+      @!%p0 mbarrier.arrive_drop.expect_tx.shared::cta.b64 %rd4, [full], 256;
+      @!%p0 mbarrier.arrive.shared.b64 %rd4, [full];
+      @!%p0 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [full], 256;
+      @!%p0 mbarrier.arrive.shared.b64 %rd4, [full]; bar.sync 0;
+      mbarrier.test_wait.parity.shared.b64 %p1, [full], 1; selp.u32 %r6, 1, 2, %p1;
+      st.global.b32 [%rd3], %r6;"""
+    assert (run(body, X, 0) == 1).all()
