@@ -13,7 +13,7 @@ from recorded import GOLDEN
 
 SAMPLES = np.load(GOLDEN / "probe_samples.npz")
 SUMS = np.load(GOLDEN / "probe_sums.npz")
-SPARSE, SCALAR = sparse_forms.probes(), scalar_forms.packed() + scalar_forms.reductions()
+SPARSE, SCALAR = sparse_forms.probes(), scalar_forms.probes()
 QUICK = [p for p in SPARSE if p.operands[-1] != "raw"][::4]
 """One in four of the sparse forms: each is half a second of compiling."""
 

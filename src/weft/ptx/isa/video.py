@@ -1,8 +1,8 @@
 """Video instructions: rows of the PTX manual's sections on scalar and SIMD video instructions.
 
 Operands are whole registers in their default order: the byte and half-word selectors that may
-follow a register (`r1.b0`) are not part of the operand model. All of them are rare and long, so
-every form is one out-of-line function.
+follow a register (`r1.b0`) are not part of the operand model. Shifts are in video_shift.py. All of
+them are rare and long, so every form is one out-of-line function.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from weft.ptx.isa.integer import field
 from weft.ptx.isa.registry import instruction
 
 _TYPES = "u32 s32"
+SECONDS = "add min max"
 _TESTS = "eq ne lt le gt ge"
 
 
@@ -51,7 +52,7 @@ def _wide(e: Builder, v: Val, type: str) -> Val:
     return e.resize(v, "i64", signed=type == "s32")
 
 
-def _out_of_line(
+def out_of_line(
     op: str, e: Builder, words: dict[str, str], args: tuple[Val, ...], body: Callable[..., Val]
 ) -> Val:
     return e.lanewise(".".join([op, *filter(None, words.values())]), args, "i32", body)
@@ -64,7 +65,7 @@ def _scalar(
     *args: Val,
     **words: str,
 ) -> Val:
-    """Widen, operate, clamp on demand, then add c where the form has it.
+    """Widen, operate, clamp on demand, then the second operation with c where the form has one.
 
     The hardware clamps an unsigned word at zero only; a sum of 2^32 or more wraps.
     """
@@ -73,10 +74,30 @@ def _scalar(
         value = operation(e, _wide(e, a, words["atype"]), _wide(e, b, words["btype"]))
         if words.get("sat"):
             value = _clamped(e, value, 32, "s32") if words["dtype"] == "s32" else e.smax(value, 0)
+        if op in ("vadd", "vsub"):
+            value = value.trunc("i32").sext("i64")
+        return second(e, words, value, *c)
+
+    return out_of_line(op, e, words, args, body)
+
+
+def second(e: Builder, words: dict[str, str], value: Val, *c: Val) -> Val:
+    """`.add`, `.min` or `.max` of 64 bits with c, which has the sign of the result's type.
+
+    So the assembler does it: an unsigned sum of 2^31 or more is above every c.
+    """
+    if not c or words["second"] == "add":
         return sum(c, value.trunc("i32"))
+    signed = words.get("dtype", words["atype"])[0] == "s"
+    other = e.resize(c[0], "i64", signed=signed)
+    extreme = _EXTREMES[words["second"], signed]
+    return e.intrinsic(extreme, [value, other]).trunc("i32")
 
-    return _out_of_line(op, e, words, args, body)
 
+_EXTREMES = {
+    ("min", True): "smin", ("min", False): "umin",
+    ("max", True): "smax", ("max", False): "umax",
+}  # fmt: skip
 
 _SCALAR_VECTORS = {
     "vadd": "vadd.s32.s32.s32.sat  0x7fffffff 1 -> 0x7fffffff",
@@ -94,20 +115,18 @@ _SUM_VECTORS = {
 }
 
 for _op in _SCALAR_VECTORS:
-    for _syntax, _vectors in (
-        (f"{_op}.dtype.atype.btype{{.sat}}  d:b32, a:b32, b:b32", _SCALAR_VECTORS),
-        (f"{_op}.dtype.atype.btype{{.sat}}.add  d:b32, a:b32, b:b32, c:b32", _SUM_VECTORS),
-    ):
-        instruction(
-            _syntax,
-            manual="scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
-            dtype=_TYPES,
-            atype=_TYPES,
-            btype=_TYPES,
-            sat="sat",
-            vectors=[_vectors[_op]],
-            notes="a second operation .min or .max is not covered",
-        )(partial(_scalar, _op, _OPERATIONS[_op]))
+    _row = partial(_scalar, _op, _OPERATIONS[_op])
+    instruction(
+        f"{_op}.dtype.atype.btype{{.sat}}  d:b32, a:b32, b:b32",
+        manual="scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
+        dtype=_TYPES, atype=_TYPES, btype=_TYPES, sat="sat", vectors=[_SCALAR_VECTORS[_op]],
+    )(_row)  # fmt: skip
+    instruction(
+        f"{_op}.dtype.atype.btype{{.sat}}.second  d:b32, a:b32, b:b32, c:b32",
+        manual="scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
+        dtype=_TYPES, atype=_TYPES, btype=_TYPES, sat="sat", second=SECONDS,
+        vectors=[_SUM_VECTORS[_op]],
+    )(_row)  # fmt: skip
 
 
 @instruction(
@@ -119,11 +138,12 @@ for _op in _SCALAR_VECTORS:
     vectors=["vset.s32.u32.lt  -1 1 -> 1", "vset.u32.u32.lt  -1 1 -> 0"],
 )
 @instruction(
-    "vset.atype.btype.cmp.add  d:b32, a:b32, b:b32, c:b32",
+    "vset.atype.btype.cmp.second  d:b32, a:b32, b:b32, c:b32",
     manual="scalar-video-instructions-vset",
     atype=_TYPES,
     btype=_TYPES,
     cmp=_TESTS,
+    second=SECONDS,
     vectors=["vset.u32.u32.eq.add  4 4 9 -> 10"],
 )
 def vset(e: Builder, *args: Val, **words: str) -> Val:
@@ -158,7 +178,7 @@ def vmad(e: Builder, *args: Val, **words: str) -> Val:
         value = value.ashr(int(words["scale"].removeprefix("shr") or 0))
         return (_clamped(e, value, 32, "s32") if words.get("sat") else value).trunc("i32")
 
-    return _out_of_line("vmad", e, words, args, body)
+    return out_of_line("vmad", e, words, args, body)
 
 
 # ---- two half-words, four bytes ----------------------------------------------------------------
@@ -187,7 +207,7 @@ def _simd(
             out = out | ((part & ((1 << width) - 1)) << (width * i))
         return out
 
-    return _out_of_line(f"{name}{count}", e, words, args, body)
+    return out_of_line(f"{name}{count}", e, words, args, body)
 
 
 _SIMD_VECTORS = {
