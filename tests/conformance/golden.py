@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from conformance import catalogue
 from conformance.assemble import find_ptxas
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "conformance"
@@ -50,7 +51,8 @@ def write(found: Mapping[str, list[Finding]], folder: Path) -> None:
         kind: [{k: v for k, v in x.items() if k != "sample"} for x in items]
         for kind, items in found.items()
     }
-    text = json.dumps({"machine": machine(), "findings": kept}, separators=(",", ":"))
+    record = {"machine": machine(), "findings": kept, "left_out": catalogue.left_out()}
+    text = json.dumps(record, separators=(",", ":"))
     (folder / FINDINGS).write_bytes(lzma.compress(text.encode(), preset=6))
 
 

@@ -170,11 +170,16 @@ def run_programs(given: tuple[mixes.Opcodes, Sequence[str]]) -> list[Finding]:
     return found
 
 
+def code(program: mixes.Program) -> int:
+    """A checksum of a program's text, whatever its entry is called."""
+    return zlib.crc32(program.text.partition("(")[2].encode())
+
+
 def _program(
     real: Real, simulated: Simulated, entry: str, name: str, program: mixes.Program
 ) -> Finding:
     sides = []
-    finding: Finding = {"name": name, "code": zlib.crc32(program.text.partition("(")[2].encode())}
+    finding: Finding = {"name": name, "code": code(program)}
     for device in (real, simulated):
         arguments = [x.copy() for x in program.arguments]
         try:
