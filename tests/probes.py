@@ -132,10 +132,10 @@ def _words(rng: np.random.Generator, shape: tuple[int, ...], kind: str, mode: st
 
 
 NANS = np.array(
-    [0xFFFF, 0x7FFF, 0xFFFE, 0x7FFE, 0xFE00, 0x7E00, 0xFC01, 0x7C01, 0xFFC0, 0x7FC0, 0xFF80, 0x7F80,
+    [0x7FF7, 0xFFF7, 0xFFFF, 0x7FFF, 0xFE00, 0x7E00, 0xFC01, 0x7C01, 0xFFC0, 0x7FC0, 0xFF80, 0x7F80,
      0xFC00, 0x7C00, 0x8000, 0x0000], np.uint32,
 )  # fmt: skip
-"""NaNs of f16 and bf16, infinities and zeros."""
+"""NaNs of f16 and bf16, first that of `fma.oob`; infinities and zeros."""
 
 
 def _outside(rng: np.random.Generator, shape: tuple[int, ...], kind: str, mode: str) -> np.ndarray:
