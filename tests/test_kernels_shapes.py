@@ -153,3 +153,18 @@ def test_collatz(block: int) -> None:
     want = np.array([_collatz(int(v), 150) for v in start])
     np.testing.assert_array_equal(steps, want[:, 0])
     np.testing.assert_array_equal(kinds, want[:, 1])
+
+
+@pytest.mark.parametrize("back", [1, 5, 31])
+def test_lanes_that_do_not_run_may_lie_before_shared_memory(back: int) -> None:
+    source = r"""
+    __global__ void k(const float* x, float* y) {
+        __shared__ float s[64];
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        y[threadIdx.x] = threadIdx.x >= BACK ? s[threadIdx.x - BACK] : 0;
+    }"""
+    x, y = np.arange(1, 65, dtype=np.float32), np.zeros(64, np.float32)
+    weft.cuda(source, defines={"BACK": back}).k[1, 64](x, y)
+    np.testing.assert_array_equal(y[back:], x[:-back])
+    assert not y[:back].any()

@@ -120,7 +120,11 @@ def _offset32(e: WarpEmitter, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
 
 
 def _window(e: WarpEmitter, space: int, start: Val, v: Val, off: tuple[int, ...] | None) -> Address:
-    """Offsets (32 bits, unsigned) inside a window that starts at host address `start`."""
+    """Offsets (32 bits) inside a window that starts at host address `start`.
+
+    They are widened with their sign: the first lane may lie before the window while it does not
+    run, and the others must not be carried past 2^32 with it. Windows are far smaller than 2^31.
+    """
     b = e.b
     if off is None:
         wide = Wide(start, v, ZERO, 1, False)
@@ -130,8 +134,8 @@ def _window(e: WarpEmitter, space: int, start: Val, v: Val, off: tuple[int, ...]
         p = start + rel
         return Address(space, ZERO, p, p, inside=(rel, rel))
     low, high = min(off), max(off)
-    rel = (v + low if low else v).zext("i64")
-    end = (v + high if high else v).zext("i64") if high != low else rel
+    rel = (v + low if low else v).sext("i64")
+    end = (v + high if high else v).sext("i64") if high != low else rel
     first = start + rel
     last = start + end if high != low else first
     return Address(space, tuple(x - low for x in off), first, last, inside=(rel, end))
@@ -157,7 +161,7 @@ def _local(e: WarpEmitter, mem: Mem) -> Address:
     if off is None:
         lanes = e.b.lanes("i32", [i * step for i in LANES])
         return Address(Space.LOCAL, None, wide=Wide(start, v + lanes, ZERO, 1, False))
-    rel = v.zext("i64")
+    rel = v.sext("i64")
     low_rel, high_rel = (rel + x if x else rel for x in (min(off), max(off)))
     base = start + rel
     moved = [x + i * step for i, x in enumerate(off)]
