@@ -1,6 +1,6 @@
 """How far a right answer may be from the float64 reference.
 
-    allowed = u_out·|e| + 8·u_acc·√n·max(|e|, s) + t
+    allowed = u_out·|e| + 8·u_acc·√n·max(|e|, s) + n·t
 
 e      the reference's value
 u_out  half a unit in the last place of the output's type: the result is rounded once
@@ -8,7 +8,8 @@ u_acc  the same of the type that sums are kept in (f32; f64 for f64 outputs)
 n      how many terms a result sums: how many inputs move it, unless it is said
 s      how much the value moves when inputs move by a part of themselves: the size of what is
        summed, even where the sum itself cancels
-t      the smallest normal number of the accumulator: kernels may flush smaller ones to zero
+t      the smallest normal number of the accumulator: kernels may flush smaller terms to zero,
+       and atomic additions in global memory do
 
 A sum of n roundings errs by about u·√n times what is summed; 8 standard deviations leave room for
 the largest of a billion results and for a few rounded operations around each term. Integers and
@@ -33,7 +34,7 @@ def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms:
     """The largest error for each element; see the head of this file."""
     size = np.abs(np.where(np.isfinite(expected), expected, 0.0))
     sums = DEVIATIONS * accumulate.roundoff * np.sqrt(terms) * np.maximum(size, moved)
-    return np.asarray(out.roundoff * size + sums + accumulate.normal)
+    return np.asarray(out.roundoff * size + sums + terms * accumulate.normal)
 
 
 def sensitivity(
