@@ -22,6 +22,7 @@ from weft.ptx.isa import rows
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 GPU_RECORDS = RECORDS.with_name("against_gpu.jsonl")
+LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
@@ -140,7 +141,28 @@ def gpu_sentence() -> str:
     )
 
 
+def launch_table() -> str:
+    """The newest run of `benchmarks/launch_overhead.py --record`."""
+    run = json.loads(LAUNCH_RECORDS.read_text().splitlines()[-1])
+    times = sorted(run["times"].items(), key=lambda row: row[1]["median"])
+    body = [(name, f"{t['median'] * 1e6:.2f}", f"{t['lowest'] * 1e6:.2f}") for name, t in times]
+    body += [(name, f"absent: {why}", "") for name, why in run["absent"].items()]
+    mine, other = (run["first"][name] for name in ("weft", "torch load_inline"))
+    known = run["versions"]
+    return (
+        f"Host time of one launch of a kernel with two arrays and an int, median of {run['rounds']} "
+        f"turns of {run['launches']} launches, by `benchmarks/launch_overhead.py` on "
+        f"{run['when'][:10]}: {run['gpu']}, driver {run['driver']}, {run['cpu']}, Python "
+        f"{known['python']}, torch {known['torch']}, CuPy {known['cupy-cuda13x']}, cuda.core "
+        f"{known['cuda-core']}, Triton {known['triton']}.\n\n"
+        f"{table(('launch', 'median, µs#', 'lowest, µs#'), body)}\n\n"
+        f"From the source string to the first result, in a new process with nothing cached: weft "
+        f"{mine:.2f} s, torch's `load_inline` {other:.1f} s, {other / mine:.0f} times as long."
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "launch": launch_table,
     "gpu": gpu_sentence,
     "coverage": coverage_table,
     "devices": devices_table,

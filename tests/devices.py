@@ -53,8 +53,9 @@ class Gpu:
         return _Module(module)
 
     def as_simulated(self, text: str) -> str:
-        """A message with the default model's name in the place of this GPU's."""
-        return text.replace(facts(0).name, models.get(models.DEFAULT).name)
+        """A message with the names that it has on the default model."""
+        text = text.replace(facts(0).name, models.get(models.DEFAULT).name)
+        return text.replace("CudaArray", "ndarray")
 
 
 DEVICES = {"sim": Sim, "gpu": Gpu}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import devices
 import weft
 from everyday import load, normal, random
 from weft import cdiv
@@ -21,7 +22,8 @@ def test_every_thread_runs_once(grid: int | tuple[int, ...], block: int | tuple[
     np.testing.assert_array_equal(seen, 1)
     rank = np.tile(np.arange(threads), (blocks, 1))
     np.testing.assert_array_equal(lanes, rank % 32)
-    np.testing.assert_array_equal(warps, rank // 32)
+    if devices.current.name == "sim":  # hardware numbers warps as it places them
+        np.testing.assert_array_equal(warps, rank // 32)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -80,6 +82,7 @@ def test_one_block_more_than_there_can_be() -> None:
         weft.cuda(LAST_BLOCK).last[2**31, 1](np.zeros(1, np.uint32))
 
 
+@pytest.mark.sim  # the struct holds an address of the host
 def test_struct_by_value() -> None:
     table, out = normal(40, 1), np.zeros(40)
     options = np.array((7, 0.5, (1, -2, 3), (0, 11, 0, 0), table.ctypes.data), OPTIONS)[()]
@@ -88,6 +91,7 @@ def test_struct_by_value() -> None:
     np.testing.assert_array_equal(out, 0.5 * offsets + 11 + table + 7 + 200 - 5 + 2**40)
 
 
+@pytest.mark.sim
 def test_pointer_in_a_struct_to_memory_that_was_not_given() -> None:
     table, out = normal(40, 1), np.zeros(40)
     options = np.array((7, 0.5, (1, -2, 3), (0, 11, 0, 0), table.ctypes.data), OPTIONS)[()]

@@ -22,7 +22,7 @@ launched: deque[str] = deque(maxlen=KEPT)
 _KINDS: dict[int, tuple[type[DeviceError], str]] = {
     700: (IllegalAddress, "an access outside of every allocation"),
     716: (MisalignedAddress, "an access whose address is not a multiple of its size"),
-    717: (IllegalAddress, "an address of the wrong memory space"),
+    717: (IllegalAddress, "an access outside of every allocation, in another memory space"),
     710: (AssertFailed, "a device assert was false"),
     702: (TimeLimit, "the kernel ran longer than this system allows"),
     714: (DeviceError, "the hardware reports a corrupted stack"),
