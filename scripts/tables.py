@@ -145,13 +145,15 @@ def launch_table() -> str:
     """The newest run of `benchmarks/launch_overhead.py --record`."""
     run = json.loads(LAUNCH_RECORDS.read_text().splitlines()[-1])
     times = sorted(run["times"].items(), key=lambda row: row[1]["median"])
-    body = [(name, f"{t['median'] * 1e6:.2f}", f"{t['lowest'] * 1e6:.2f}") for name, t in times]
-    body += [(name, f"absent: {why}", "") for name, why in run["absent"].items()]
+    body = [
+        (f"`{name}`", f"{t['median'] * 1e6:.2f}", f"{t['lowest'] * 1e6:.2f}") for name, t in times
+    ]
+    body += [(f"`{name}`", f"absent: {why}", "") for name, why in run["absent"].items()]
     mine, other = (run["first"][name] for name in ("weft", "torch load_inline"))
     known = run["versions"]
     return (
-        f"Host time of one launch of a kernel with two arrays and an int, median of {run['rounds']} "
-        f"turns of {run['launches']} launches, by `benchmarks/launch_overhead.py` on "
+        f"Host time of one launch of a kernel with two arrays and an int, median of "
+        f"{run['rounds']} turns of {run['launches']} launches, by `benchmarks/launch_overhead.py` on "
         f"{run['when'][:10]}: {run['gpu']}, driver {run['driver']}, {run['cpu']}, Python "
         f"{known['python']}, torch {known['torch']}, CuPy {known['cupy-cuda13x']}, cuda.core "
         f"{known['cuda-core']}, Triton {known['triton']}.\n\n"
