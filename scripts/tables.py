@@ -153,8 +153,9 @@ def launch_table() -> str:
     known = run["versions"]
     return (
         f"Host time of one launch of a kernel with two arrays and an int, median of "
-        f"{run['rounds']} turns of {run['launches']} launches, by `benchmarks/launch_overhead.py` on "
-        f"{run['when'][:10]}: {run['gpu']}, driver {run['driver']}, {run['cpu']}, Python "
+        f"{run['rounds']} turns of {run['launches']} launches, by "
+        f"`benchmarks/launch_overhead.py` on {run['when'][:10]}: {run['gpu']}, "
+        f"driver {run['driver']}, {run['cpu']}, Python "
         f"{known['python']}, torch {known['torch']}, CuPy {known['cupy-cuda13x']}, cuda.core "
         f"{known['cuda-core']}, Triton {known['triton']}.\n\n"
         f"{table(('launch', 'median, µs#', 'lowest, µs#'), body)}\n\n"
