@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 GPU_RECORDS = RECORDS.with_name("against_gpu.jsonl")
 LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
+NUMBA_RECORDS = RECORDS.with_name("numba_speed.jsonl")
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
@@ -164,8 +165,35 @@ def launch_table() -> str:
     )
 
 
+def numba_table() -> str:
+    """The newest run of `benchmarks/frontends/numba_speed.py --record`."""
+    lines = NUMBA_RECORDS.read_text().splitlines() if NUMBA_RECORDS.exists() else []
+    if not lines:
+        return "Not measured yet: `python benchmarks/frontends/numba_speed.py --record` does it."
+    run = json.loads(lines[-1])
+    machine = run["machine"]
+    header = ("kernel", "weft, ms#", "Numba's simulator, ms#", "times as fast#", "error#")
+    body = [
+        (
+            case["name"],
+            f"{case['weft']['seconds'] * 1e3:.2f}",
+            f"{case['numba']['seconds'] * 1e3:,.0f}",
+            f"{case['ratio']:,.0f}",
+            f"{case['weft']['error']:.0e}" if case["weft"]["error"] else "0",
+        )
+        for case in run["cases"]
+    ]
+    return (
+        "Processor time of a launch, on one core, of the same script on the same inputs, and the "
+        "largest error of weft's result against float64, relative to the largest number. Made by "
+        f"`benchmarks/frontends/numba_speed.py` on {run['when'][:10]}: {machine['cpu']}, "
+        f"numba-cuda {machine['numba-cuda']}.\n\n{table(header, body)}"
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
+    "numba": numba_table,
     "gpu": gpu_sentence,
     "coverage": coverage_table,
     "devices": devices_table,

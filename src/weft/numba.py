@@ -2,4 +2,4 @@
 
 from weft.frontends.numba import install
 
-install()
+install(force=False)

@@ -36,10 +36,10 @@ def kernel(fn: Any, *, device: str = models.DEFAULT, **options: Any) -> NumbaKer
     return NumbaKernel(fn, models.get(device), options)
 
 
-def install(gpu: str = models.DEFAULT, *, force: bool = False) -> bool:
+def install(gpu: str = models.DEFAULT, *, force: bool = True) -> bool:
     """Numba's own launches and device arrays go to the simulated GPU from now on.
 
-    Where there is a GPU, nothing is changed, unless `force` asks for it. Says whether it was.
+    Without `force` nothing is changed where there is a GPU. Says whether it is simulated.
     """
     from weft.frontends.numba.versions import require
 

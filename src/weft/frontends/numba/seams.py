@@ -30,8 +30,8 @@ def installed() -> bool:
     return bool(_installed)
 
 
-def install(model: GpuModel, *, force: bool = False) -> bool:
-    """Puts the simulated GPU under Numba; leaves Numba alone where it has found a GPU."""
+def install(model: GpuModel, *, force: bool) -> bool:
+    """Puts the simulated GPU under Numba; without `force` only where it has no GPU."""
     if _installed:
         if _installed[0] != model:
             raise LaunchError(
