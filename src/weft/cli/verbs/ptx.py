@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 from weft.cli import show
 from weft.device import models
 from weft.errors import Error
+from weft.frontends.program.device_code import compile_device_code, is_program
 from weft.source import compile_cuda
 from weft.source.from_cuda import Define
 from weft.values import Ptx
@@ -35,16 +36,29 @@ def run(
     ] = None,
     json: show.Json = False,
 ) -> None:
-    """Compile a CUDA C++ file to PTX and print it."""
-    ptx = compile_cuda(
-        file,
-        arch=arch or models.get(device).compile_for,
-        std=std,
-        defines=dict(map(_definition, define or [])),
-        include=include or [],
-        fast_math=fast_math,
-        name_expressions=kernel or [],
-    )
+    """Compile a CUDA C++ file to PTX and print it; a whole program is compiled by nvcc."""
+    target = arch or models.get(device).compile_for
+    if is_program(file):
+        ptx = compile_device_code(
+            file,
+            arch=target,
+            flags=[
+                f"-std={std}",
+                *(f"-D{text}" for text in define or []),
+                *(f"-I{folder}" for folder in include or []),
+                *(["-use_fast_math"] if fast_math else []),
+            ],
+        )
+    else:
+        ptx = compile_cuda(
+            file,
+            arch=target,
+            std=std,
+            defines=dict(map(_definition, define or [])),
+            include=include or [],
+            fast_math=fast_math,
+            name_expressions=kernel or [],
+        )
     if output is not None:
         _write(output, ptx)
     if json:

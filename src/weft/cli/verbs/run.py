@@ -12,7 +12,7 @@ import typer
 from weft.device import models
 from weft.errors import Error
 
-SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+SETTINGS = {"allow_interspersed_args": False}
 """What follows the file belongs to it, options too."""
 
 _RUNNERS = {".py": "weft.frontends.script", ".cu": "weft.frontends.program"}
@@ -33,6 +33,20 @@ def run(
         Device, typer.Option(help="Simulate a GPU, or use the one that is there.")
     ] = Device.sim,
     gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
+    sources: Annotated[
+        list[str] | None, typer.Option("--with", help="CUDA: one more source of the program.")
+    ] = None,
+    include: Annotated[list[str] | None, typer.Option("-I", help="CUDA: headers.")] = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", help="CUDA: NAME or NAME=VALUE.")
+    ] = None,
+    std: Annotated[str | None, typer.Option("-std", help="CUDA: C++ standard.")] = None,
+    optimize: Annotated[str | None, typer.Option("-O", help="CUDA: the host's level.")] = None,
+    library: Annotated[list[str] | None, typer.Option("-l", help="CUDA: a library.")] = None,
+    folder: Annotated[list[str] | None, typer.Option("-L", help="CUDA: libraries.")] = None,
+    nvcc: Annotated[
+        list[str] | None, typer.Option("--nvcc", help="CUDA: any other flag, --nvcc=-rdc=true.")
+    ] = None,
 ) -> None:
     """Run a Python script (Triton, Numba, PyTorch) or a CUDA program on the simulated GPU.
 
@@ -45,5 +59,15 @@ def run(
             got=str(file),
             allowed=f"files that end in {' or '.join(_RUNNERS)}",
         )
-    code = importlib.import_module(runner).run(str(file), args or [], device=device.value, gpu=gpu)
-    raise typer.Exit(code)
+    lettered = {"-I": include, "-D": define, "-L": folder, "-l": library}
+    flags = [
+        *(f"{letter}{value}" for letter, values in lettered.items() for value in values or []),
+        *([f"-std={std}"] if std else []),
+        *([f"-O{optimize}"] if optimize else []),
+        *(nvcc or []),
+    ]
+    compiled = {"sources": sources or [], "flags": flags} if file.suffix == ".cu" else {}
+    if (flags or sources) and not compiled:
+        raise Error("only CUDA programs are compiled", got=str(file), next="leave out its flags")
+    program = importlib.import_module(runner)
+    raise typer.Exit(program.run(str(file), args or [], device=device.value, gpu=gpu, **compiled))

@@ -1,0 +1,37 @@
+"""The PTX of a whole program's file, as nvcc makes it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.errors import Error
+from weft.frontends.program import flags as user_flags
+from weft.frontends.program.build import HEADERS
+from weft.frontends.program.toolkit import find
+from weft.source import read_ptx
+from weft.values import Ptx
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MAIN = re.compile(r"\b(?:int|auto)\s+main\s*\(")
+
+
+def is_program(path: Path) -> bool:
+    """Does the file have a `main`? NVRTC cannot compile such a file."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise Error("cannot read the source", where=str(path), got=error.strerror or "") from None
+    return _MAIN.search(_COMMENT.sub("", text)) is not None
+
+
+def compile_device_code(path: Path, *, arch: str, flags: Sequence[str] = ()) -> Ptx:
+    """The device code of a program's file."""
+    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        out = Path(folder) / "program.ptx"
+        options = [f"-arch={arch.replace('sm_', 'compute_')}", "-lineinfo", *HEADERS]
+        arguments = [*options, *user_flags.wanted(flags), str(path), "-o", str(out)]
+        find().run(["-ptx", *arguments], what=f"compile {path}")
+        return read_ptx(out)

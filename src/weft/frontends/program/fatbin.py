@@ -1,0 +1,35 @@
+"""The PTX in a fat binary, the form in which nvcc puts device code into a program.
+
+A header (magic, version, size of the header, size of what follows), then entries: kind, flags, size
+of the entry's header, size of its data. An entry of kind 1 is PTX, padded with zeros.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from weft.errors import PtxError
+
+_HEADER = struct.Struct("<IHHQ")
+_ENTRY = struct.Struct("<HHIQ")
+_MAGIC, _PTX = 0xBA55ED50, 1
+
+
+def texts(data: bytes) -> list[str]:
+    """Every PTX text in it."""
+    magic, _, at, size = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise PtxError("this is no fat binary", got=f"{magic:#x}", allowed=f"{_MAGIC:#x}")
+    found, end = [], at + size
+    while at + _ENTRY.size <= end:
+        kind, _, header, length = _ENTRY.unpack_from(data, at)
+        if kind == _PTX:
+            found.append(_text(data[at + header : at + header + length]))
+        at += header + length
+    return found
+
+
+def _text(data: bytes) -> str:
+    if b".version" not in data[:4096]:
+        raise PtxError("the PTX in the program is compressed", next="build it with --no-compress")
+    return data.rstrip(b"\0").decode()

@@ -1,0 +1,109 @@
+"""What passes between the runtime library and Python: the twin of `shim/weft.h`."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_int, c_int64, c_uint, c_uint64, c_void_p
+
+from weft.device.models import GpuModel
+
+DIED = 1 << 16
+"""Added to the error of a kernel that began and failed."""
+
+
+class FunctionFacts(ctypes.Structure):
+    """What is known of a kernel."""
+
+    _fields_ = tuple(
+        (name, c_int64)
+        for name in (
+            "static_shared", "constant", "local", "most_threads", "registers", "ptx", "binary",
+        )
+    )  # fmt: skip
+
+
+class BlasCall(ctypes.Structure):
+    """A call of cuBLAS."""
+
+    _fields_ = (
+        ("operation", c_char_p),
+        *((name, c_int) for name in ("type_a", "type_b", "type_c", "type_scale")),
+        *((name, c_int) for name in ("transpose_a", "transpose_b", "by_pointers")),
+        *((name, c_int64) for name in "mnk"),
+        *((name, c_void_p) for name in ("alpha", "beta", "a", "b", "c")),
+        *((name, c_int64) for name in ("lda", "ldb", "ldc")),
+        *((name, c_int64) for name in ("stride_a", "stride_b", "stride_c", "batch")),
+    )
+
+
+class Ops(ctypes.Structure):
+    """What the library asks of Python; the names are methods of `Runtime`."""
+
+    _fields_ = (
+        ("fat_binary", CFUNCTYPE(None, c_uint64, c_void_p, c_uint64, c_int)),
+        ("function", CFUNCTYPE(None, c_uint64, c_void_p, c_char_p)),
+        ("variable", CFUNCTYPE(None, c_uint64, c_void_p, c_char_p)),
+        ("parameters", CFUNCTYPE(c_int, c_void_p, POINTER(c_uint), c_int)),
+        (
+            "launch",
+            CFUNCTYPE(c_int, c_void_p, POINTER(c_uint), c_void_p, c_uint64, c_uint64, c_int),
+        ),
+        ("symbol", CFUNCTYPE(c_uint64, c_void_p, POINTER(c_uint64))),
+        ("variable_at", CFUNCTYPE(c_uint64, c_void_p, POINTER(c_uint64))),
+        ("facts", CFUNCTYPE(c_int, c_void_p, POINTER(FunctionFacts), c_int)),
+        ("blocks_per_sm", CFUNCTYPE(c_int, c_void_p, c_int, c_uint64)),
+        ("blas", CFUNCTYPE(c_int, POINTER(BlasCall))),
+        ("heap", CFUNCTYPE(None, c_uint64)),
+    )
+
+
+class Model(ctypes.Structure):
+    """The GPU, for the program's questions about it."""
+
+    _fields_ = (
+        ("name", c_char * 256),
+        *(
+            (name, c_int64)
+            for name in (
+                "major", "minor", "sms", "memory", "bus_bits", "l2", "shared_per_block",
+                "shared_optin", "shared_per_sm", "reserved_shared", "registers_per_sm",
+                "registers_per_block", "max_threads_per_block", "max_threads_per_sm",
+                "max_blocks_per_sm",
+            )
+        ),
+        ("max_block", c_int64 * 3),
+        ("max_grid", c_int64 * 3),
+        *((name, c_int64) for name in ("warp", "constant", "clock_khz", "memory_khz")),
+    )  # fmt: skip
+
+
+def model_of(gpu: GpuModel) -> Model:
+    """A GPU model as the library wants it.
+
+    Of the memory only the bandwidth is known: width and clock are chosen so that they give it.
+    """
+    bus = 5120 if gpu.memory_gb_per_s > 1500 else 256
+    return Model(
+        name=f"NVIDIA {gpu.name} (weft)".encode(),
+        major=gpu.compute_capability[0],
+        minor=gpu.compute_capability[1],
+        sms=gpu.sms,
+        memory=gpu.memory,
+        bus_bits=bus,
+        l2=gpu.l2,
+        shared_per_block=gpu.static_shared_per_block,
+        shared_optin=gpu.shared_per_block,
+        shared_per_sm=gpu.shared_per_sm,
+        reserved_shared=gpu.reserved_shared,
+        registers_per_sm=gpu.registers_per_sm,
+        registers_per_block=gpu.registers_per_block,
+        max_threads_per_block=gpu.max_threads_per_block,
+        max_threads_per_sm=gpu.max_threads_per_sm,
+        max_blocks_per_sm=gpu.max_blocks_per_sm,
+        max_block=(c_int64 * 3)(*gpu.max_block),
+        max_grid=(c_int64 * 3)(*gpu.max_grid),
+        warp=gpu.warp_size,
+        constant=gpu.constant_memory,
+        clock_khz=gpu.boost_mhz * 1000,
+        memory_khz=round(gpu.memory_gb_per_s * 1e6 / (2 * bus / 8)),
+    )

@@ -1,0 +1,291 @@
+"""The CUDA runtime's other half: what the library asks of the simulated GPU.
+
+Each public method stands in `interface.Ops` under its name. They are called from the program's
+threads; an exception cannot pass through C++, so each ends in a number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from weft.device.occupancy import occupancy
+from weft.device.sim.launch import Allocation, Grid, Plan
+from weft.errors import (
+    AssertFailed,
+    Deadlock,
+    DeviceError,
+    Error,
+    IllegalAddress,
+    LaunchError,
+    MisalignedAddress,
+    TimeLimit,
+)
+from weft.frontends.program import blas, fatbin, linked
+from weft.frontends.program.interface import DIED, Ops
+from weft.frontends.program.unit import Unit
+
+INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
+NOT_SUPPORTED, UNKNOWN = 801, 999
+_DEATHS: tuple[tuple[type[Error], int], ...] = (
+    (MisalignedAddress, 716),
+    (IllegalAddress, 700),
+    (AssertFailed, 710),
+    (Deadlock, 702),
+    (TimeLimit, 702),
+    (DeviceError, 719),
+)
+"""What ends a kernel, and the error that a GPU would report."""
+
+_KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
+
+
+def _answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """For methods that C++ calls: what goes wrong is said, and `otherwise` returned."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def safely(self: Runtime, *args: Any) -> Any:
+            try:
+                return method(self, *args)
+            except Error as error:
+                self.say(str(error))
+            except Exception:  # a mistake of weft's own; the program gets an error
+                self.say(f"internal error\n{traceback.format_exc()}")
+            self.library.weft_unsimulated()
+            return otherwise
+
+        return safely
+
+    return decorate
+
+
+class Runtime:
+    """Kernels, variables and memory of one program."""
+
+    def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit]) -> None:
+        self.library, self._make_unit = library, make_unit
+        library.weft_generation.restype = ctypes.c_uint64
+        library.weft_allocations.restype = ctypes.c_size_t
+        library.weft_say.argtypes = (ctypes.c_char_p,)
+        self._units: dict[int, list[Unit]] = {}
+        self._linked: dict[int, str] = {}
+        self._functions: dict[int, tuple[int, str]] = {}
+        self._variables: dict[int, tuple[int, str]] = {}
+        self._found: dict[int, tuple[Unit, str]] = {}
+        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._memory: tuple[int, list[Allocation]] = (0, [])
+        self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
+
+    def say(self, text: str) -> None:
+        self.library.weft_say(text.encode())
+
+    # ---- what the program is made of --------------------------------------------------------
+    @_answers(0)
+    def fat_binary(self, handle: int, data: int, size: int, relocatable: int) -> None:
+        texts = fatbin.texts(ctypes.string_at(data, size))
+        if relocatable:
+            self._linked[handle] = "".join(texts)
+        else:
+            self._units[handle] = [self._make_unit(text) for text in texts]
+
+    @_answers(0)
+    def function(self, handle: int, host: int, name: bytes) -> None:
+        self._functions[host] = (handle, name.decode())
+
+    @_answers(0)
+    def variable(self, handle: int, host: int, name: bytes) -> None:
+        self._variables[host] = (handle, name.decode())
+
+    def _all_units(self) -> list[Unit]:
+        return list(dict.fromkeys(unit for units in self._units.values() for unit in units))
+
+    def _units_of(self, handle: int) -> list[Unit]:
+        """The units of a file; those of relocatable code become one when they are first needed."""
+        if handle in self._linked:
+            whole = [self._make_unit(linked.link(list(self._linked.values())))]
+            self._units |= dict.fromkeys(self._linked, whole)
+            self._linked.clear()
+        return self._units.get(handle, [])
+
+    def _kernel(self, host: int) -> tuple[Unit, str] | None:
+        if host not in self._found and host in self._functions:
+            handle, name = self._functions[host]
+            for unit in self._units_of(handle):
+                if unit.entry(name) is not None:
+                    self._found[host] = (unit, name)
+        return self._found.get(host)
+
+    # ---- launches ---------------------------------------------------------------------------
+    @_answers(-1)
+    def parameters(self, host: int, pairs: Any, room: int) -> int:
+        found = self._kernel(host)
+        entry = found[0].entry(found[1]) if found else None
+        if entry is None:
+            return -1
+        for i, p in enumerate(entry.params):
+            pairs[2 * i], pairs[2 * i + 1] = p.offset, p.size
+        return len(entry.params)
+
+    @_answers(UNKNOWN)
+    def launch(
+        self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
+    ) -> int:
+        key = (host, *dims[:6], shared)
+        plan = self._plans.get(key)
+        if plan is None or cooperative:
+            unit, name = self._found[host]
+            grid = Grid(tuple(dims[:3]), tuple(dims[3:6]), shared)
+            if refused := self._refused(unit, name, grid, cooperative):
+                return refused
+        try:
+            if plan is None:
+                plan = self._plans[key] = Plan(unit.sim, name, grid)
+            plan.run(ctypes.string_at(params, size), self._reachable(plan), None, None)
+        except DeviceError as error:
+            self.say(str(error))
+            return DIED | next(code for kind, code in _DEATHS if isinstance(error, kind))
+        except LaunchError as error:
+            self.say(str(error))
+            return INVALID_VALUE
+        except Error as error:
+            self.say(f"this kernel cannot be simulated\n{error}")
+            self.library.weft_unsimulated()
+            return NOT_SUPPORTED
+        return 0
+
+    def _refused(self, unit: Unit, name: str, grid: Grid, cooperative: int) -> int:
+        """The error of a launch that the GPU would not take, or 0."""
+        entry, model = unit.entry(name), unit.model
+        assert entry is not None
+        threads = grid.block[0] * grid.block[1] * grid.block[2]
+        most = entry.directives.get("maxntid")
+        if most is not None and threads > _product(most):
+            self.say(f"{name}: {threads} threads a block, compiled for up to {_product(most)}")
+            return OUT_OF_RESOURCES
+        exact = entry.directives.get("reqntid")
+        if exact is not None and (*exact, 1, 1)[:3] != grid.block:
+            return INVALID_VALUE
+        if entry.static_shared + grid.shared_bytes > model.shared_per_block:
+            return INVALID_VALUE
+        if cooperative:
+            room = self._blocks(unit, name, threads, grid.shared_bytes) * model.sms
+            if _product(grid.grid) > room:
+                self.say(f"{name}: {_product(grid.grid)} blocks; at once there is room for {room}")
+                return TOO_LARGE
+        return 0
+
+    def _reachable(self, plan: Plan) -> list[Allocation]:
+        """What a kernel may touch: all that is allocated, and variables of other units."""
+        generation = self.library.weft_generation()
+        if generation != self._memory[0]:
+            self._memory = (generation, self._allocations())
+        others = [unit for unit in self._all_units() if unit.loaded and unit.sim is not plan.sim]
+        if not others:
+            return self._memory[1]
+        return self._memory[1] + [v for unit in others for v in unit.variables()]
+
+    def _allocations(self) -> list[Allocation]:
+        count = self.library.weft_allocations(None, 0)
+        rows = (ctypes.c_uint64 * (3 * count))()
+        count = min(count, self.library.weft_allocations(rows, count))
+        return [
+            Allocation(rows[3 * i], rows[3 * i + 1], True, _KINDS[rows[3 * i + 2]])
+            for i in range(count)
+        ]
+
+    # ---- variables --------------------------------------------------------------------------
+    @_answers(0)
+    def symbol(self, host: int, size: Any) -> int:
+        handle, name = self._variables.get(host, (0, ""))
+        for unit in self._units_of(handle):
+            if found := unit.variable(name):
+                size[0] = found[1]
+                return found[0]
+        return 0
+
+    @_answers(0)
+    def variable_at(self, address: int, size: Any) -> int:
+        for unit in self._all_units():
+            for v in unit.variables():
+                if v.address <= (address or 0) < v.address + v.nbytes:
+                    size[0] = v.nbytes
+                    return v.address
+        return 0
+
+    # ---- questions --------------------------------------------------------------------------
+    @_answers(INVALID_FUNCTION)
+    def facts(self, host: int, out: Any, assembled: int) -> int:
+        found = self._kernel(host)
+        if found is None:
+            return INVALID_FUNCTION
+        unit, name = found
+        entry, facts, major_minor = unit.entry(name), out[0], unit.model.compute_capability
+        assert entry is not None
+        facts.static_shared, facts.constant = entry.static_shared, unit.constant_bytes
+        facts.ptx, facts.binary = unit.version, 10 * major_minor[0] + major_minor[1]
+        most = entry.directives.get("maxntid") or entry.directives.get("reqntid")
+        facts.most_threads = _product(most) if most else unit.model.max_threads_per_block
+        facts.registers = facts.local = 0
+        if assembled:
+            resources = unit.resources(name)
+            facts.registers, facts.local = resources.registers, resources.local_bytes
+        return 0
+
+    @_answers(-1)
+    def blocks_per_sm(self, host: int, threads: int, shared: int) -> int:
+        found = self._kernel(host)
+        return -1 if found is None else self._blocks(*found, threads, shared)
+
+    def _blocks(self, unit: Unit, name: str, threads: int, shared: int) -> int:
+        entry = unit.entry(name)
+        assert entry is not None
+        if threads > unit.model.max_threads_per_block:
+            return 0
+        return occupancy(
+            unit.model,
+            threads=threads,
+            registers=unit.resources(name).registers,
+            shared_bytes=entry.static_shared + shared,
+        ).blocks
+
+    # ---- libraries and limits ---------------------------------------------------------------
+    @_answers(blas.INTERNAL_ERROR)
+    def blas(self, call: Any) -> int:
+        return blas.compute(call[0])
+
+    @_answers(0)
+    def heap(self, size: int) -> None:
+        for unit in self._all_units():
+            unit.set_heap(size)
+
+
+class Output:
+    """Standard output of device code: the program's own stdio, so that lines keep their order."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._print = library.weft_print
+        self._print.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+
+    def write(self, text: str) -> int:
+        data = text.encode()
+        self._print(data, len(data))
+        return len(text)
+
+    def flush(self) -> None:
+        """C's own buffer is flushed when the program says so."""
+
+    @classmethod
+    def install(cls, library: ctypes.CDLL) -> None:
+        sys.stdout = cls(library)
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    out = 1
+    for size in sizes:
+        out *= size
+    return out

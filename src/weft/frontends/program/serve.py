@@ -1,0 +1,50 @@
+"""The process in which a program runs: its `main` is called here, its CUDA calls are served here.
+
+    python -m weft.frontends.program.serve JOB      (a `Job` as JSON)
+
+The program and the library are given as open files without a name, so that nothing can change or
+remove them meanwhile. Signals are what they are in any C program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+
+from weft.device import models
+from weft.frontends.program import toolkit
+from weft.frontends.program.interface import model_of
+from weft.frontends.program.job import Job
+from weft.frontends.program.runtime import Output, Runtime
+from weft.frontends.program.unit import SourceFiles, Unit
+
+_PARENT_DIED = 1  # PR_SET_PDEATHSIG
+
+
+def main(job: Job) -> None:
+    """Loads the program, calls its main, and exits as it does."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PARENT_DIED, signal.SIGKILL)
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    library = ctypes.CDLL(_open(job.library), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    Output.install(library)
+    files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
+    name = os.path.basename(job.arguments[0])
+    runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools))
+    library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
+    program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    arguments = [os.fsencode(a) for a in job.arguments]
+    argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
+    libc.exit(program.main(len(arguments), argv))  # destructors of the program may call CUDA
+
+
+def _open(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+if __name__ == "__main__":
+    main(Job(**json.loads(sys.argv[1])))

@@ -1,0 +1,225 @@
+// The device: its properties and attributes, limits, peers; the profiler's switches.
+#include "weft.h"
+
+using namespace weft;
+
+namespace {
+constexpr size_t TEXTURE_ALIGN = 512;
+constexpr const char *BUS = "0000:01:00.0";
+
+cudaError_t only(int device) { return failed(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+
+struct Attribute {
+    cudaDeviceAttr attribute;
+    int64_t value;
+};
+std::vector<Attribute> attributes() {
+    auto &m = model;
+    return {
+        {cudaDevAttrMaxThreadsPerBlock, m.max_threads_per_block},
+        {cudaDevAttrMaxBlockDimX, m.max_block[0]},
+        {cudaDevAttrMaxBlockDimY, m.max_block[1]},
+        {cudaDevAttrMaxBlockDimZ, m.max_block[2]},
+        {cudaDevAttrMaxGridDimX, m.max_grid[0]},
+        {cudaDevAttrMaxGridDimY, m.max_grid[1]},
+        {cudaDevAttrMaxGridDimZ, m.max_grid[2]},
+        {cudaDevAttrMaxSharedMemoryPerBlock, m.shared_per_block},
+        {cudaDevAttrMaxSharedMemoryPerBlockOptin, m.shared_optin},
+        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, m.shared_per_sm},
+        {cudaDevAttrReservedSharedMemoryPerBlock, m.reserved_shared},
+        {cudaDevAttrTotalConstantMemory, m.constant},
+        {cudaDevAttrWarpSize, m.warp},
+        {cudaDevAttrMaxPitch, INT32_MAX},
+        {cudaDevAttrMaxRegistersPerBlock, m.registers_per_block},
+        {cudaDevAttrMaxRegistersPerMultiprocessor, m.registers_per_sm},
+        {cudaDevAttrClockRate, m.clock_khz},
+        {cudaDevAttrMemoryClockRate, m.memory_khz},
+        {cudaDevAttrGlobalMemoryBusWidth, m.bus_bits},
+        {cudaDevAttrTextureAlignment, TEXTURE_ALIGN},
+        {cudaDevAttrTexturePitchAlignment, 32},
+        {cudaDevAttrMultiProcessorCount, m.sms},
+        {cudaDevAttrL2CacheSize, m.l2},
+        {cudaDevAttrMaxThreadsPerMultiProcessor, m.max_threads_per_sm},
+        {cudaDevAttrMaxBlocksPerMultiprocessor, m.max_blocks_per_sm},
+        {cudaDevAttrComputeCapabilityMajor, m.major},
+        {cudaDevAttrComputeCapabilityMinor, m.minor},
+        {cudaDevAttrPciBusId, 1},
+        {cudaDevAttrAsyncEngineCount, 3},
+        {cudaDevAttrGpuOverlap, 1},
+        {cudaDevAttrCanMapHostMemory, 1},
+        {cudaDevAttrConcurrentKernels, 1},
+        {cudaDevAttrUnifiedAddressing, 1},
+        {cudaDevAttrManagedMemory, 1},
+        {cudaDevAttrConcurrentManagedAccess, 1},
+        {cudaDevAttrPageableMemoryAccess, 0},
+        {cudaDevAttrStreamPrioritiesSupported, 1},
+        {cudaDevAttrGlobalL1CacheSupported, 1},
+        {cudaDevAttrLocalL1CacheSupported, 1},
+        {cudaDevAttrHostNativeAtomicSupported, 1},
+        {cudaDevAttrComputePreemptionSupported, 1},
+        {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
+        {cudaDevAttrCooperativeLaunch, 1},
+        {cudaDevAttrHostRegisterSupported, 1},
+        {cudaDevAttrMemoryPoolsSupported, 1},
+        {cudaDevAttrEccEnabled, 1},
+    };
+}
+
+// As the runtime's own defaults; what a program sets is kept, and only the heap has an effect.
+std::map<cudaLimit, size_t> limits = {
+    {cudaLimitStackSize, 1024},
+    {cudaLimitPrintfFifoSize, 8 << 20},
+    {cudaLimitMallocHeapSize, 8 << 20},
+    {cudaLimitDevRuntimeSyncDepth, 2},
+    {cudaLimitDevRuntimePendingLaunchCount, 2048},
+    {cudaLimitMaxL2FetchGranularity, 64},
+    {cudaLimitPersistingL2CacheSize, 0},
+};
+unsigned device_flags = cudaDeviceScheduleAuto;
+}  // namespace
+
+// ---- which device -------------------------------------------------------------------------------------------
+
+API cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 1;
+    return cudaSuccess;
+}
+API cudaError_t cudaGetDevice(int *device) {
+    *device = 0;
+    return cudaSuccess;
+}
+API cudaError_t cudaSetDevice(int device) { return only(device); }
+API cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return only(device); }
+API cudaError_t cudaSetValidDevices(int *, int) { return cudaSuccess; }
+API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) { return cudaGetDevice(device); }
+API cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
+    snprintf(text, size_t(length), "%s", BUS);
+    return only(device);
+}
+API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *text) {
+    *device = 0;
+    return failed(strcmp(text, BUS) ? cudaErrorInvalidDevice : cudaSuccess);
+}
+API cudaError_t cudaSetDeviceFlags(unsigned flags) {
+    device_flags = flags;
+    return cudaSuccess;
+}
+API cudaError_t cudaGetDeviceFlags(unsigned *flags) {
+    *flags = device_flags;
+    return cudaSuccess;
+}
+API cudaError_t cudaDriverGetVersion(int *version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
+
+// ---- waiting and resetting ----------------------------------------------------------------------------------
+
+API cudaError_t cudaDeviceSynchronize() {
+    WORKING;
+    return cudaSuccess;
+}
+API cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
+API cudaError_t cudaDeviceReset() {
+    revive();
+    release_all();
+    return cudaSuccess;
+}
+
+// ---- what it is ---------------------------------------------------------------------------------------------
+
+API cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
+    if (auto error = only(device)) return error;
+    *value = 0;
+    for (auto &row : attributes())
+        if (row.attribute == attribute) *value = int(row.value);
+    return cudaSuccess;
+}
+API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
+    if (auto error = only(device)) return error;
+    auto &m = model;
+    memset(out, 0, sizeof *out);
+    memcpy(out->name, m.name, sizeof out->name);
+    out->totalGlobalMem = size_t(m.memory);
+    out->sharedMemPerBlock = size_t(m.shared_per_block);
+    out->sharedMemPerBlockOptin = size_t(m.shared_optin);
+    out->sharedMemPerMultiprocessor = size_t(m.shared_per_sm);
+    out->reservedSharedMemPerBlock = size_t(m.reserved_shared);
+    out->regsPerBlock = int(m.registers_per_block);
+    out->regsPerMultiprocessor = int(m.registers_per_sm);
+    out->warpSize = int(m.warp);
+    out->memPitch = INT32_MAX;
+    out->maxThreadsPerBlock = int(m.max_threads_per_block);
+    for (int i = 0; i < 3; i++) {
+        out->maxThreadsDim[i] = int(m.max_block[i]);
+        out->maxGridSize[i] = int(m.max_grid[i]);
+    }
+    out->totalConstMem = size_t(m.constant);
+    out->major = int(m.major);
+    out->minor = int(m.minor);
+    out->multiProcessorCount = int(m.sms);
+    out->maxThreadsPerMultiProcessor = int(m.max_threads_per_sm);
+    out->maxBlocksPerMultiProcessor = int(m.max_blocks_per_sm);
+    out->memoryBusWidth = int(m.bus_bits);
+    out->l2CacheSize = int(m.l2);
+    out->textureAlignment = TEXTURE_ALIGN;
+    out->texturePitchAlignment = 32;
+    out->asyncEngineCount = 3;
+    out->pciBusID = 1;
+    out->ECCEnabled = 1;
+    out->unifiedAddressing = out->managedMemory = out->concurrentManagedAccess = 1;
+    out->concurrentKernels = out->cooperativeLaunch = out->canMapHostMemory = 1;
+    out->streamPrioritiesSupported = out->memoryPoolsSupported = out->hostRegisterSupported = 1;
+    out->globalL1CacheSupported = out->localL1CacheSupported = out->computePreemptionSupported = 1;
+    out->canUseHostPointerForRegisteredMem = out->hostNativeAtomicSupported = 1;
+#if CUDART_VERSION < 13000
+    out->clockRate = int(m.clock_khz);
+    out->memoryClockRate = int(m.memory_khz);
+    out->deviceOverlap = 1;
+#endif
+    return cudaSuccess;
+}
+
+// ---- limits and preferences ---------------------------------------------------------------------------------
+
+API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    WORKING;
+    if (!limits.count(limit)) return failed(cudaErrorUnsupportedLimit);
+    limits[limit] = value;
+    if (limit == cudaLimitMallocHeapSize) ops.heap(value);
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
+    auto found = limits.find(limit);
+    if (found == limits.end()) return failed(cudaErrorUnsupportedLimit);
+    *value = found->second;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+API cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *config) {
+    *config = cudaFuncCachePreferNone;
+    return cudaSuccess;
+}
+API cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
+API cudaError_t cudaProfilerStart() { return cudaSuccess; }
+API cudaError_t cudaProfilerStop() { return cudaSuccess; }
+
+// ---- peers: there is one device -----------------------------------------------------------------------------
+
+API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+    *can = 0;
+    if (auto error = only(device)) return error;
+    return only(peer);
+}
+API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
+API cudaError_t cudaDeviceDisablePeerAccess(int) { return failed(cudaErrorInvalidDevice); }
+API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, int) {
+    *value = 0;
+    return failed(cudaErrorInvalidDevice);
+}
+
+// Returns a structure, so that no generated stub could stand for it; textures themselves are not served.
+API cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+    return {x, y, z, w, kind};
+}

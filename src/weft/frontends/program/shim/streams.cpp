@@ -1,0 +1,235 @@
+// Streams and events. Work is done at once, in the order in which the program asks for it: one of the orders that a
+// GPU may choose. Times are those of the simulation.
+#include "weft.h"
+
+#include <atomic>
+#include <chrono>
+#include <set>
+
+#include "graphs.h"
+
+namespace weft {
+
+struct Stream {
+    unsigned flags;
+    int priority;
+    std::shared_ptr<Capture> capture;
+};
+struct Event {
+    int64_t ns = 0;
+    bool recorded = false, timed = true;
+    std::shared_ptr<Capture> capture;
+};
+
+static std::mutex mutex;
+static std::set<Stream *> streams;
+static std::set<Event *> events;
+static std::atomic<int> captures{0};  // most programs never begin one
+
+int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+static bool is_default(cudaStream_t stream) { return uintptr_t(stream) <= uintptr_t(cudaStreamPerThread); }
+
+static Stream *known(cudaStream_t stream) {
+    std::lock_guard<std::mutex> guard(mutex);
+    auto found = streams.find(reinterpret_cast<Stream *>(stream));
+    return found == streams.end() ? nullptr : *found;
+}
+
+static Event *known(cudaEvent_t event) {
+    std::lock_guard<std::mutex> guard(mutex);
+    auto found = events.find(reinterpret_cast<Event *>(event));
+    return found == events.end() ? nullptr : *found;
+}
+
+static cudaError_t valid(cudaStream_t stream) {
+    return is_default(stream) || known(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+static std::shared_ptr<Capture> capture_of(cudaStream_t stream) {
+    if (captures == 0 || is_default(stream)) return nullptr;
+    auto *found = known(stream);
+    return found ? found->capture : nullptr;
+}
+
+bool capturing(cudaStream_t stream) { return capture_of(stream) != nullptr; }
+
+cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+    if (auto error = valid(stream)) return error;
+    auto capture = capture_of(stream);
+    if (!capture) return work();
+    capture->graph->add(type, std::move(work));
+    return cudaSuccess;
+}
+
+cudaError_t may_wait(cudaStream_t stream) {
+    if (auto error = valid(stream)) return error;
+    return capturing(stream) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
+    WORKING;
+    std::lock_guard<std::mutex> guard(mutex);
+    auto *stream = new Stream{flags, priority, nullptr};
+    streams.insert(stream);
+    *out = reinterpret_cast<cudaStream_t>(stream);
+    return cudaSuccess;
+}
+
+}  // namespace weft
+
+using namespace weft;
+
+// ---- streams ------------------------------------------------------------------------------------------------
+
+constexpr int LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5;
+
+API cudaError_t cudaStreamCreate(cudaStream_t *out) { return create(out, cudaStreamDefault, 0); }
+API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) { return create(out, flags, 0); }
+API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
+    return create(out, flags, std::max(GREATEST_PRIORITY, std::min(LEAST_PRIORITY, priority)));
+}
+API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    if (least) *least = LEAST_PRIORITY;
+    if (greatest) *greatest = GREATEST_PRIORITY;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    std::lock_guard<std::mutex> guard(mutex);
+    auto *found = reinterpret_cast<Stream *>(stream);
+    if (!streams.erase(found)) return failed(cudaErrorInvalidResourceHandle);
+    delete found;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags) {
+    if (auto error = valid(stream)) return failed(error);
+    auto *found = known(stream);
+    *flags = found ? found->flags : cudaStreamDefault;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) {
+    if (auto error = valid(stream)) return failed(error);
+    auto *found = known(stream);
+    *priority = found ? found->priority : LEAST_PRIORITY;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id) {
+    *id = uintptr_t(stream);
+    return failed(valid(stream));
+}
+API cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
+    *device = 0;
+    return failed(valid(stream));
+}
+API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    WORKING;
+    return failed(may_wait(stream));
+}
+API cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    WORKING;
+    return failed(may_wait(stream));
+}
+API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+    WORKING;
+    return failed(submit(stream, cudaGraphNodeTypeHost, [=] {
+        function(data);
+        return cudaSuccess;
+    }));
+}
+API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void *data, unsigned) {
+    WORKING;
+    if (auto error = may_wait(stream)) return failed(error);
+    function(stream, cudaSuccess, data);
+    return cudaSuccess;
+}
+
+// ---- events -------------------------------------------------------------------------------------------------
+
+API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+    WORKING;
+    std::lock_guard<std::mutex> guard(mutex);
+    auto *event = new Event;
+    event->timed = !(flags & cudaEventDisableTiming);
+    events.insert(event);
+    *out = reinterpret_cast<cudaEvent_t>(event);
+    return cudaSuccess;
+}
+API cudaError_t cudaEventCreate(cudaEvent_t *out) { return cudaEventCreateWithFlags(out, cudaEventDefault); }
+API cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    std::lock_guard<std::mutex> guard(mutex);
+    auto *found = reinterpret_cast<Event *>(event);
+    if (!events.erase(found)) return failed(cudaErrorInvalidResourceHandle);
+    delete found;
+    return cudaSuccess;
+}
+API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    WORKING;
+    auto *found = known(event);
+    if (!found || valid(stream)) return failed(cudaErrorInvalidResourceHandle);
+    if ((found->capture = capture_of(stream))) return cudaSuccess;
+    found->ns = now_ns();
+    found->recorded = true;
+    return cudaSuccess;
+}
+API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+    return cudaEventRecord(event, stream);
+}
+API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    WORKING;
+    return failed(known(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+API cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
+    WORKING;
+    auto *from = known(begin), *to = known(end);
+    if (!from || !to || !from->timed || !to->timed || !from->recorded || !to->recorded)
+        return failed(cudaErrorInvalidResourceHandle);
+    static std::once_flag once;
+    std::call_once(once, [] { say("times between events are those of the simulation, not of a GPU"); });
+    *ms = float(to->ns - from->ns) / 1e6f;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    WORKING;
+    auto *found = known(event);
+    if (!found || valid(stream)) return failed(cudaErrorInvalidResourceHandle);
+    auto *waits = known(stream);
+    if (found->capture && found->capture->open && waits && !waits->capture) {  // joins the capture
+        waits->capture = found->capture;
+    }
+    return cudaSuccess;
+}
+
+// ---- capture ------------------------------------------------------------------------------------------------
+
+API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    WORKING;
+    auto *found = known(stream);
+    if (!found) return failed(is_default(stream) ? cudaErrorStreamCaptureUnsupported : cudaErrorInvalidResourceHandle);
+    if (found->capture) return failed(cudaErrorIllegalState);
+    found->capture = std::make_shared<Capture>(stream);
+    captures++;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
+    WORKING;
+    *out = nullptr;
+    auto capture = capture_of(stream);
+    if (!capture) return failed(cudaErrorIllegalState);
+    if (capture->origin != stream) return failed(cudaErrorStreamCaptureUnmatched);
+    std::lock_guard<std::mutex> guard(mutex);
+    for (auto *each : streams)
+        if (each->capture == capture) each->capture = nullptr;
+    capture->open = false;
+    captures--;
+    *out = publish(std::move(capture->graph));
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+    if (auto error = valid(stream)) return failed(error);
+    *status = capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *) { return cudaSuccess; }

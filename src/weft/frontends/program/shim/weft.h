@@ -1,0 +1,114 @@
+// What the parts of the runtime library share: the interface to the simulator, errors, memory, streams.
+//
+// The library is compiled against the headers of the toolkit that compiles the program, so structures are laid
+// out as the program expects them. Bookkeeping is done here; what needs the simulator goes through `Ops`, whose
+// twin is `interface.py`.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#define API extern "C" __attribute__((visibility("default")))
+
+namespace weft {
+
+// ---- the simulator ------------------------------------------------------------------------------------------
+
+struct FunctionFacts {
+    int64_t static_shared, constant, local, most_threads, registers, ptx, binary;
+};
+
+// A call of cuBLAS: matrices are column-major; a vector's increment stands in its leading dimension.
+struct BlasCall {
+    const char *operation;
+    int type_a, type_b, type_c, type_scale;  // cudaDataType_t
+    int transpose_a, transpose_b;            // 0 as it is, 1 transposed, 2 conjugate
+    int by_pointers;                         // a, b, c are arrays of pointers
+    int64_t m, n, k;
+    const void *alpha, *beta, *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
+};
+
+struct Ops {
+    void (*fat_binary)(uint64_t handle, const void *data, uint64_t size, int linked);
+    void (*function)(uint64_t handle, const void *host, const char *name);
+    void (*variable)(uint64_t handle, const void *host, const char *name);
+    // Offset and size of each parameter; their number, or -1 for no such kernel.
+    int (*parameters)(const void *host, uint32_t *pairs, int room);
+    // A cudaError_t; plus DIED when the kernel began and failed.
+    int (*launch)(const void *host, const unsigned *dims, const void *params, uint64_t bytes, uint64_t shared,
+                  int cooperative);
+    // Address and size of a variable: by what the program calls it, and by an address in it; 0 for none.
+    uint64_t (*symbol)(const void *host, uint64_t *size);
+    uint64_t (*variable_at)(const void *address, uint64_t *size);
+    // `assembled`: registers and local memory too, which the assembler must be asked for.
+    int (*facts)(const void *host, FunctionFacts *facts, int assembled);
+    int (*blocks_per_sm)(const void *host, int threads, uint64_t shared);
+    int (*blas)(const BlasCall *call);
+    void (*heap)(uint64_t bytes);
+};
+constexpr int DIED = 1 << 16;
+
+// The GPU that is simulated; sizes in bytes.
+struct Model {
+    char name[256];
+    int64_t major, minor, sms, memory, bus_bits, l2, shared_per_block, shared_optin, shared_per_sm, reserved_shared,
+        registers_per_sm, registers_per_block, max_threads_per_block, max_threads_per_sm, max_blocks_per_sm, max_block[3],
+        max_grid[3], warp, constant, clock_khz, memory_khz;
+};
+
+extern Ops ops;
+extern Model model;
+
+// ---- errors -------------------------------------------------------------------------------------------------
+
+cudaError_t failed(cudaError_t error);          // remembers what a call returns
+cudaError_t broken();                           // the error of a kernel that died earlier, or success
+void die(cudaError_t error);                    // a kernel died: every later call fails
+void revive();                                  // cudaDeviceReset
+void unsimulated();                             // the run must not end with 0
+void say(const char *form, ...) __attribute__((format(printf, 1, 2)));
+
+// ---- memory -------------------------------------------------------------------------------------------------
+
+enum class Kind { device, host, managed };
+struct Allocation {
+    size_t size;
+    Kind kind;
+    bool owned;  // made here; registered host memory is the program's
+    unsigned flags;
+};
+// The allocation that holds an address; its start in `start`.
+bool find(const void *address, uintptr_t *start, Allocation *found);
+// Whether the bytes may be copied from or to: inside one allocation, or the host's own.
+cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
+void release_all();
+char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
+
+// ---- streams and graphs -------------------------------------------------------------------------------------
+
+using Work = std::function<cudaError_t()>;
+// Does the work now, or keeps it when the stream is being captured.
+cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
+// Work that has to be waited for cannot be done while the stream is captured.
+cudaError_t may_wait(cudaStream_t stream);
+bool capturing(cudaStream_t stream);
+int64_t now_ns();
+
+}  // namespace weft
+
+// The head of a call that a dead kernel makes fail.
+#define WORKING \
+    if (cudaError_t dead = weft::broken()) return dead

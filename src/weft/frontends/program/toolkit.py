@@ -1,0 +1,70 @@
+"""The compilers of a program: nvcc, from NVIDIA's wheel or the system, and the host's g++."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.errors import CompileError, MissingDependency
+
+VARIABLE = "WEFT_NVCC"
+_WHEEL = os.path.join("nvidia", "cu13", "bin", "nvcc")
+_USUAL = "/usr/local/cuda/bin/nvcc"
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """Two compilers, and a text that changes when they do."""
+
+    nvcc: str
+    identity: str
+
+    def run(self, arguments: Sequence[str], *, what: str) -> str:
+        """Runs nvcc; what it said, or a `CompileError` with all of it."""
+        done = _run([self.nvcc, *arguments])
+        said = (done.stderr + done.stdout).strip()
+        if done.returncode == 0:
+            return said
+        error = CompileError(f"nvcc could not {what}\n{said}")
+        error.log = said
+        raise error
+
+
+@functools.cache
+def find() -> Toolkit:
+    """The nvcc that `WEFT_NVCC` names, that of this environment, that on PATH, the usual one."""
+    nvcc = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
+    if nvcc is None:
+        raise MissingDependency(
+            "nvcc, which compiles whole CUDA programs, is not there",
+            allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
+            next="pip install 'weft[nvcc]'",
+        )
+    host = shutil.which("g++")
+    if host is None:
+        raise MissingDependency(
+            "g++, which compiles the host's part of a CUDA program, is not there",
+            next="install it with the system's packages, e.g. apt install g++",
+        )
+    versions = [_run([nvcc, "--version"]).stdout, _run([host, "-dumpfullversion"]).stdout]
+    return Toolkit(nvcc, "\n".join([nvcc, host, *versions]))
+
+
+def _candidates() -> Iterator[str]:
+    if chosen := os.environ.get(VARIABLE):
+        yield chosen
+        return
+    for folder in dict.fromkeys(sys.path):
+        yield os.path.join(folder, _WHEEL)
+    if found := shutil.which("nvcc"):
+        yield found
+    yield _USUAL
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace")

@@ -1,0 +1,124 @@
+"""One translation unit's device code, loaded on the simulated GPU when it is first asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from weft import cache
+from weft.device.models import GpuModel
+from weft.device.sim.heap import Heap
+from weft.device.sim.launch import Allocation, SimModule
+from weft.device.sim.outline import Entry
+from weft.frontends.program.toolkit import Toolkit
+from weft.source import read_ptx
+from weft.source.resources import Resources, read
+
+_VERSION = re.compile(r"^\s*\.target\s+(?:sm|compute)_(\d+)", re.MULTILINE)
+
+
+class SourceFiles(Mapping[str, str]):
+    """The user's files by their paths, read when code is parsed: to quote lines in errors."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self._paths = paths
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self._paths:
+            raise KeyError(path)
+        return Path(path).read_text(errors="replace") if os.path.isfile(path) else ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+class Unit:
+    """A PTX module of the program."""
+
+    def __init__(
+        self, text: str, origin: str, files: SourceFiles, model: GpuModel, toolkit: Toolkit
+    ) -> None:
+        self.text, self._origin, self._files = text, origin, files
+        self.model, self._toolkit = model, toolkit
+        self._resources: dict[str, Resources] = {}
+        self._heap_bytes: int | None = None
+
+    @cached_property
+    def sim(self) -> SimModule:
+        ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
+        sim = SimModule(ptx, self.model)
+        sim.place()
+        if self._heap_bytes is not None and sim.root.allocates:
+            sim.services.heap = Heap(self._heap_bytes)
+        return sim
+
+    def set_heap(self, size: int) -> None:
+        """Memory for device malloc; as on a GPU, to be said before the first launch."""
+        self._heap_bytes = size
+        if self.loaded and self.sim.root.allocates and not self.sim.services.heap.live:
+            self.sim.services.heap = Heap(size)
+
+    @property
+    def loaded(self) -> bool:
+        return "sim" in vars(self)
+
+    def entry(self, name: str) -> Entry | None:
+        return self.sim.outline.entries.get(name)
+
+    def variable(self, name: str) -> tuple[int, int] | None:
+        """Address and size of a variable."""
+        self.sim.place()
+        found = self.sim.image.placed.get(name)
+        return (found.address, found.variable.size) if found else None
+
+    def variables(self) -> list[Allocation]:
+        """Its memory, for kernels of other units that are given a pointer to it."""
+        placed = self.sim.image.placed.items() if self.loaded else ()
+        return [
+            Allocation(x.address, x.variable.size, x.variable.space == "global", name)
+            for name, x in placed
+        ]
+
+    @property
+    def constant_bytes(self) -> int:
+        return sum(v.size for v in self.sim.outline.variables if v.space == "const")
+
+    @property
+    def version(self) -> int:
+        """The compute capability that its PTX is for, as 80."""
+        found = _VERSION.search(self.text)
+        return int(found[1]) if found else 0
+
+    def resources(self, name: str) -> Resources:
+        """What the assembler says of a kernel, for the GPU that is simulated."""
+        if name not in self._resources:
+            self._resources[name] = self._assembled(name)
+        return self._resources[name]
+
+    def _assembled(self, name: str) -> Resources:
+        arch = self.model.machine
+        key = cache.key("resources", self._toolkit.identity, arch, name, self.text)
+        report = cache.get("resources", key)
+        if report is None:
+            report = json.dumps(self._report(name, arch)).encode()
+            cache.put("resources", key, report)
+        return read(json.loads(report), arch)[name]
+
+    def _report(self, name: str, arch: str) -> str:
+        with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+            ptx = Path(folder) / "unit.ptx"
+            ptx.write_text(self.text)
+            only = f"-v,--entry,{name}"
+            arguments = ["-cubin", f"-arch={arch}", "-Xptxas", only, str(ptx)]
+            return self._toolkit.run(
+                [*arguments, "-o", str(ptx.with_suffix(".cubin"))], what=f"assemble {name}"
+            )

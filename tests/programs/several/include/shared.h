@@ -1,0 +1,3 @@
+#pragma once
+void launch_twice(int *x, int n);
+const char *name();
