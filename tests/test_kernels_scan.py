@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import weft
 from everyday import close, load, normal, random
 from weft import cdiv
 
@@ -67,3 +68,15 @@ def test_radix_sort(n: int) -> None:
         load("scan").radix_pass[1, 128](keys, other, n, shift)
         keys, other = other, keys
     np.testing.assert_array_equal(keys, want)
+
+
+def test_lanes_that_do_not_run_may_be_in_front_of_shared_memory() -> None:
+    """`s[t - d]`: lane 0 would wrap, lane 1 must not be taken for one 2^32 bytes further on."""
+    k = weft.cuda(
+        "__global__ void k(int* y) { __shared__ int s[64]; int t = threadIdx.x; s[t] = t + 1;"
+        "__syncthreads(); for (int d = 1; d < 64; d *= 2) y[t] += t >= d ? s[t - d] : 0; }"
+    ).k
+    y, t = np.zeros(64, np.int32), np.arange(64)
+    k[1, 64](y)
+    want = sum(np.where(t >= d, t - d + 1, 0) for d in (1, 2, 4, 8, 16, 32))
+    np.testing.assert_array_equal(y, want)

@@ -138,7 +138,8 @@ def _window(e: WarpEmitter, space: int, start: Val, v: Val, off: tuple[int, ...]
     end = (v + high if high else v).sext("i64") if high != low else rel
     first = start + rel
     last = start + end if high != low else first
-    return Address(space, tuple(x - low for x in off), first, last, inside=(rel, end))
+    wide = Wide(start, v, off, 1, False)  # a lane that runs may be 2^32 past one that does not
+    return Address(space, tuple(x - low for x in off), first, last, wide=wide, inside=(rel, end))
 
 
 def _pointer_bits(e: WarpEmitter, p: Val) -> Val:
@@ -167,5 +168,5 @@ def _local(e: WarpEmitter, mem: Mem) -> Address:
     moved = [x + i * step for i, x in enumerate(off)]
     low = min(moved)
     first, last = _plus(base, low), _plus(base, max(moved))
-    spread = tuple(x - low for x in moved)
-    return Address(Space.LOCAL, spread, first, last, inside=(low_rel, high_rel))
+    spread, wide = tuple(x - low for x in moved), Wide(start, v, tuple(moved), 1, False)
+    return Address(Space.LOCAL, spread, first, last, wide=wide, inside=(low_rel, high_rel))

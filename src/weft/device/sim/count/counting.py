@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.count.layout import Launch, PerWorker, Place, Row
+from weft.device.sim.count.layout import WAYS, Launch, PerWorker, Place, Row
 from weft.device.sim.observe import Observation, Watcher
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ class Counting:
 
     def _tags(self, observation: Observation) -> None:
         """Each worker's counters, and behind them the tags of its L1."""
-        slots = 1 << max(0, self.l1_lines - 1).bit_length()
+        sets = 1 << max(0, self.l1_lines // WAYS - 1).bit_length()
         start = PerWorker.HEADER + Row.SIZE * len(observation.notes["rows"])
-        self._workers = observation.for_workers(start + 8 * slots)
+        self._workers = observation.for_workers(start + 8 * WAYS * sets)
         for memory in self._workers:
             head = memory[: PerWorker.HEADER].view(np.int64)
             head[PerWorker.TAGS // 8] = memory.ctypes.data + start
-            head[PerWorker.TAG_MASK // 8] = slots - 1
+            head[PerWorker.TAG_MASK // 8] = sets - 1
 
     def end(self, observation: Observation) -> None:
         count = len(observation.notes["rows"])

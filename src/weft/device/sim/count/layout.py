@@ -46,5 +46,8 @@ class Row:
 LINE, SECTOR, SECTORS_A_LINE = 7, 5, 4
 """log2 of the bytes of a line and of a sector."""
 
+WAYS = 4
+"""Lines of L1 that share a hash."""
+
 TAG_GROUPS = (0x6F7AB5, 0xBAD5DA)
 """A line's two parities over these bits say which of four tag lookups it takes (measured)."""

@@ -1,7 +1,7 @@
 """Code that counts lines and sectors of 32 addresses, and looks them up in an L1.
 
-The L1 is that of one block of threads: empty when the block starts, lines of four sectors, its
-tags direct-mapped by a hash. What it has not goes to L2: the line's sectors and the part of the
+The L1 is that of one block of threads: empty when the block starts, lines of four sectors, tags
+in sets of four by a hash. What it has not goes to L2: the line's sectors and the part of the
 launch are noted, from which `weft.measure` estimates the traffic to memory afterwards. Nothing
 depends on the order in which blocks run.
 """
@@ -14,12 +14,14 @@ from weft.device.sim.count.layout import (
     LINE,
     SECTOR,
     TAG_GROUPS,
+    WAYS,
     Launch,
     PerWorker,
     Place,
     Row,
 )
 from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.warp_ops import reduce_lanes
 from weft.ir import Builder, Val
 
 P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -89,15 +91,18 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     if way != LOAD:
         return sectors
     tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
-    slot = (line ^ (line >> 11)) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
-    place = b.at(tags, slot << 3)
-    held = b.load("i64", 0, place)
+    group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
+    place = b.at(tags, group * (8 * WAYS))
+    held = b.load("i64", WAYS, place, 8)
     tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
     same = ((held ^ tag) >> 4).eq(0)
-    present = b.select(same, held.trunc("i32") & 15, b.integer("i32", 0))
+    present = reduce_lanes(b, "or", same.select(held & 15, 0)).trunc("i32")
     missing = sectors & ~present
     with b.when(missing.ne(0)):
-        b.store(tag | (present | sectors).zext("i64"), place)
+        more = sectors.zext("i64")
+        fresh = b.insert(b.shuffle(held, [-1, *range(WAYS - 1)]), tag | more, 0)  # the oldest goes
+        grown = same.select(held | more, held)
+        b.store(b.select(b.any(same), grown, fresh), place, 8)
         note(launch, worker, line, missing)
     return missing
 

@@ -1,0 +1,1 @@
+"""The parts of `profile_vs_ncu.py`."""
