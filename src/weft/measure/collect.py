@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.device.sim.count.counting import Counts
-from weft.device.sim.count.layout import Row
+from weft.device.sim.count.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, Row
+from weft.device.sim.count.lines import LOAD
 from weft.device.sim.count.text import source_lines
 from weft.device.sim.layout import Space
 from weft.measure.counted import Access, Array, Instruction, Line
@@ -24,12 +26,14 @@ _Numbers = Sequence[int]
 def instructions(counts: Counts) -> tuple[Instruction, ...]:
     """Every instruction that the kernel has, executed or not, in the order of its code."""
     notes = counts.notes
-    rows = [[int(x) for x in row] for row in counts.rows]
+    words = counts.words.tolist()
     blocks: dict[int, tuple[int, int]] = {}
     guards: dict[int, int] = {}
     diverged: Counter[int] = Counter()
     accesses: dict[int, list[tuple[Mapping[str, Any], _Numbers]]] = defaultdict(list)
-    for what, row in zip(notes["rows"], rows, strict=True):
+    for what in notes["rows"]:
+        start = what["at"] // 8
+        row = words[start : start + Row.SIZE // 8 + what["places"]]
         if "block" in what:
             times = row[Row.REQUESTS // 8]
             blocks[what["block"]] = times, 32 * times if what["full"] else row[Row.THREADS // 8]
@@ -67,6 +71,12 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
     width, space = what["width"], SPACES[what["space"]]
     if space == "shared":
         return _shared(what, at, row, times)
+    if what["places"]:
+        at = _with_ranges(what, at, row[Row.PLACES // 8 :])
+    elif what.get("one"):
+        at |= dict.fromkeys(("SECTORS", "TAGS", "WAVEFRONTS", "IDEAL"), at["REQUESTS"])
+    if space == "global" and what["way"] != LOAD:
+        at["MISSES"] = at["SECTORS"]
     repeats = max(1, width // 4) if space == "local" else 1  # a word at a time
     return Access(
         space=space,
@@ -80,6 +90,21 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
         tags=at["TAGS"] * repeats,
         tag_wavefronts=at["WAVEFRONTS"] if space == "global" else 0,
     )
+
+
+def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) -> dict[str, int]:
+    """Adds executions by all lanes without gaps, which were counted by their first byte's place."""
+    span, width, out = what["span"], what["width"], dict(at)
+    for i, times in enumerate(places):
+        last = i * min(width, SECTOR_BYTES) + span - 1
+        sectors = (last >> SECTOR) - (i * min(width, SECTOR_BYTES) >> SECTOR) + 1
+        one = {
+            "REQUESTS": 1, "THREADS": 32, "SECTORS": sectors, "TAGS": (last >> LINE) + 1,
+            "WAVEFRONTS": 1, "IDEAL": min(sectors, width),
+        }  # fmt: skip
+        for name, n in one.items():
+            out[name] += n * times
+    return out
 
 
 _COUNTERS = ("REQUESTS", "THREADS", "SECTORS", "TAGS", "WAVEFRONTS", "IDEAL", "MISSES", "PARTS")
@@ -159,9 +184,20 @@ def arrays(counts: Counts) -> tuple[Array, ...]:
     """The allocations of the launch that were touched, in the order of its arguments."""
     out = []
     for region in counts.regions:
-        flags = counts.flags[region.first : region.first + region.lines]
-        read, written = flags & 15, flags >> 4
-        sizes = [32 * int(np.bitwise_count(x).sum()) for x in (read, written, read | written)]
-        if sizes[2]:
-            out.append(Array(region.name, region.nbytes, *(min(n, region.nbytes) for n in sizes)))
+        part = counts.lines[region.first : region.first + region.lines]
+        read, written, touched = (
+            min(32 * n, region.nbytes)
+            for n in (sectors(part, 15), sectors(part, 15 << WRITTEN_AT), _either(part))
+        )
+        if touched:
+            out.append(Array(region.name, region.nbytes, read, written, touched))
     return tuple(out)
+
+
+def sectors(lines: NDArray[np.uint64], bits: int) -> int:
+    """Sectors of lines that have one of these bits."""
+    return int(np.bitwise_count(lines & np.uint64(bits)).sum())
+
+
+def _either(lines: NDArray[np.uint64]) -> int:
+    return sectors(lines | (lines >> np.uint64(WRITTEN_AT)), 15)

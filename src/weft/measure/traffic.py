@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.device.models import GpuModel
 from weft.device.sim.count.counting import Counts
+from weft.device.sim.count.layout import EPOCHS_AT, WRITTEN_AT
 
 MEASURED_L2 = 60e6
 SURVIVES = ((30e6, 1.0), (32e6, 0.99), (36e6, 0.945), (40e6, 0.78), (44e6, 0.48), (48e6, 0.11),
@@ -24,8 +24,13 @@ SURVIVES = ((30e6, 1.0), (32e6, 0.99), (36e6, 0.945), (40e6, 0.78), (44e6, 0.48)
 DIRTY = 30e6
 """Bytes of written lines that such an L2 keeps at the end of a launch."""
 
-_PAIRS = np.array([64 * (bool(m & 3) + bool(m & 12)) for m in range(16)], np.int64)
-_SECTORS = np.array([32 * m.bit_count() for m in range(16)], np.int64)
+SAMPLE = 1 << 16
+"""Lines that are looked at, evenly spread, where there are more."""
+
+_READ = np.array([64 * (bool(x & 3) + bool(x & 12)) for x in range(256)], np.int64)
+_WRITTEN = np.array([32 * (x >> WRITTEN_AT).bit_count() for x in range(256)], np.int64)
+_TOUCHED = np.array([32 * ((x | x >> WRITTEN_AT) & 15).bit_count() for x in range(256)], np.int64)
+"""Bytes by the low byte of a line's word: fetched from memory, written, either."""
 
 
 @dataclass(frozen=True)
@@ -39,28 +44,26 @@ class Traffic:
 
 def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
     """What a launch moves between L2 and memory, if L2 was empty before."""
-    reads, writes = counts.flags & 15, counts.flags >> 4
-    moved = _PAIRS[reads]
-    passing = _SECTORS[reads | writes]
+    sorts = np.bincount((counts.lines & np.uint64(255)).astype(np.uint8), minlength=256)
+    first, written, touched = (int(sorts @ table) for table in (_READ, _WRITTEN, _TOUCHED))
     scale = gpu.l2 / MEASURED_L2
-    total = int(passing.sum())
-    again = _again(counts, moved, passing, scale) if total > SURVIVES[0][0] * scale else 0.0
-    written = int(_SECTORS[writes].sum())
-    kept = min(1.0, DIRTY * scale / total) if total else 1.0
-    return Traffic(int(moved.sum()), int(again), int(written * (1 - kept)))
+    again = _again(counts, scale) if touched > SURVIVES[0][0] * scale else 0.0
+    kept = min(1.0, DIRTY * scale / touched) if touched else 1.0
+    return Traffic(first, int(again), int(written * (1 - kept)))
 
 
-def _again(
-    counts: Counts, moved: NDArray[np.int64], passing: NDArray[np.int64], scale: float
-) -> float:
+def _again(counts: Counts, scale: float) -> float:
     """Bytes of lines that are used in one epoch, and in a later one find themselves dropped."""
-    used = np.flatnonzero(counts.epochs)
-    epochs, moved, passing = counts.epochs[used], moved[used], passing[used]
+    words = counts.lines[counts.lines != 0]
+    step = -(-len(words) // SAMPLE)
+    words = words[::step]
+    kinds, epochs = words & np.uint64(255), words >> np.uint64(EPOCHS_AT)
+    moved, passing = _READ[kinds], _TOUCHED[kinds]
     bits = [(epochs >> np.uint64(k)) & np.uint64(1) == 1 for k in range(counts.epoch_count)]
-    through = np.array([passing[bit].sum() for bit in bits], np.float64)
+    through = np.array([step * passing[bit].sum() for bit in bits], np.float64)
     before = np.concatenate([[0.0], np.cumsum(through)])
     middle = before[:-1] + through / 2
-    latest = np.full(len(used), -1)
+    latest = np.full(len(words), -1)
     total = 0.0
     sizes, kept = (np.array(x) for x in zip(*SURVIVES, strict=True))
     for k, bit in enumerate(bits):
@@ -68,4 +71,4 @@ def _again(
         passed = middle[k] - middle[latest[back]]
         total += float((moved[back] * (1 - np.interp(passed, sizes * scale, kept))).sum())
         latest[bit] = k
-    return total
+    return step * total

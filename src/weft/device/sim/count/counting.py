@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.count.layout import WAYS, Launch, PerWorker, Place, Row
+from weft.device.sim.count.layout import EPOCHS, WAYS, Launch, PerWorker, Place
 from weft.device.sim.observe import Observation, Watcher
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 SMALL, SMALL_ALIGN, LARGE_ALIGN = 1 << 20, 512, 2 << 20
 """`cudaMalloc` gives out 512-byte pieces of pages of 2 MiB, and whole pages from about 1 MiB."""
-
-EPOCHS = 64
-"""Parts of a launch, in the order of its blocks, that lines are told apart by."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +32,15 @@ class Region:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a launch was seen to do; see `layout` for rows, flags and epochs."""
+    """What a launch was seen to do; see `layout` for rows and lines.
+
+    words  the sums of the workers' memory, in which `notes["rows"]` say what is where
+    """
 
     notes: Mapping[str, Any]
-    rows: NDArray[np.int64]
+    words: NDArray[np.int64]
     regions: tuple[Region, ...]
-    flags: NDArray[np.uint8]
-    epochs: NDArray[np.uint64]
+    lines: NDArray[np.uint64]
     epoch_count: int
 
 
@@ -69,30 +68,28 @@ class Counting:
         blocks = x * y * z
         regions, places = _place(observation.memory)
         lines = max((r.first + r.lines for r in regions), default=0)
-        flags, epochs = np.zeros(lines + 1, np.uint8), np.zeros(lines + 1, np.uint64)
-        waves = -(-blocks // self.resident)
+        seen = np.zeros(lines + 1, np.uint64)
+        parts = min(EPOCHS, -(-blocks // self.resident))
         shared = np.zeros(Launch.SIZE // 8 + places.size, np.int64)
         shared[Launch.SIZE // 8 :] = places.ravel()
         fields = {
             Launch.PLACES: shared.ctypes.data + Launch.SIZE,
             Launch.PLACE_COUNT: len(places),
-            Launch.FLAGS: flags.ctypes.data,
-            Launch.EPOCHS: epochs.ctypes.data,
+            Launch.LINES: seen.ctypes.data,
             Launch.BLOCKS: blocks,
-            Launch.EPOCH_COUNT: min(EPOCHS, waves),
+            Launch.EPOCH_COUNT: parts,
         }
         for at, value in fields.items():
             shared[at // 8] = value
         observation.for_launch(shared.view(np.uint8))
         self._tags(observation)
-        rows = np.empty((0, Row.SIZE // 8), np.int64)
-        epoch_count = min(EPOCHS, waves)
-        self.counts = Counts(observation.notes, rows, regions, flags, epochs, epoch_count)
+        words = np.empty(0, np.int64)
+        self.counts = Counts(observation.notes, words, regions, seen, parts)
 
     def _tags(self, observation: Observation) -> None:
         """Each worker's counters, and behind them the tags of its L1."""
         sets = 1 << max(0, self.l1_lines // WAYS - 1).bit_length()
-        start = PerWorker.HEADER + Row.SIZE * len(observation.notes["rows"])
+        start = observation.notes["nbytes"]
         self._workers = observation.for_workers(start + 8 * WAYS * sets)
         for memory in self._workers:
             head = memory[: PerWorker.HEADER].view(np.int64)
@@ -100,16 +97,13 @@ class Counting:
             head[PerWorker.TAG_MASK // 8] = sets - 1
 
     def end(self, observation: Observation) -> None:
-        count = len(observation.notes["rows"])
-        stop = PerWorker.HEADER + Row.SIZE * count
-        total = np.zeros((count, Row.SIZE // 8), np.int64)
+        total = np.zeros(observation.notes["nbytes"] // 8, np.int64)
         for memory in self._workers:
-            rows = memory[PerWorker.HEADER : stop].view(np.int64)
-            total += rows.reshape(count, Row.SIZE // 8)
+            total += memory[: 8 * len(total)].view(np.int64)
         assert self.counts is not None
         c = self.counts
         self._workers = []
-        self.counts = Counts(c.notes, total, c.regions, c.flags, c.epochs, c.epoch_count)
+        self.counts = Counts(c.notes, total, c.regions, c.lines, c.epoch_count)
 
 
 def _place(memory: Sequence[Allocation]) -> tuple[tuple[Region, ...], NDArray[np.int64]]:

@@ -10,12 +10,16 @@ from __future__ import annotations
 class Launch:
     """What all workers of a launch share.
 
-    FLAGS   a byte for each line: sectors read before they were written, sectors written (<< 4)
-    EPOCHS  a 64-bit word for each line: the parts of the launch in which it went through L2
+    LINES  a 64-bit word for each line: sectors read before they were written (4 bits), sectors
+           written (4), and the parts of the launch in which it went through L2 (56)
     """
 
-    PLACES, PLACE_COUNT, FLAGS, EPOCHS, BLOCKS, EPOCH_COUNT = 0, 8, 16, 24, 32, 40
+    PLACES, PLACE_COUNT, LINES, BLOCKS, EPOCH_COUNT = 0, 8, 16, 24, 32
     SIZE = 64
+
+
+WRITTEN_AT, EPOCHS_AT, EPOCHS = 4, 8, 56
+"""Bits of a line's word, and how many parts of a launch it can tell apart."""
 
 
 class Place:
@@ -40,11 +44,13 @@ class Row:
     """Of an access to global memory: the allocation that it last found itself in."""
     FULL = 96
     """Of an access at constant distances: executions by all 32 lanes, by the first address % 4."""
-    SIZE = 128
+    SIZE = PLACES = 128
+    """Of neighbours in global memory: executions by the first byte's place in its line follow."""
 
 
-LINE, SECTOR, SECTORS_A_LINE = 7, 5, 4
+LINE, SECTOR = 7, 5
 """log2 of the bytes of a line and of a sector."""
+SECTOR_BYTES, SECTORS_A_LINE = 32, 4
 
 WAYS = 4
 """Lines of L1 that share a hash."""

@@ -13,14 +13,16 @@ from collections.abc import Callable
 from weft.device.sim.count.layout import (
     LINE,
     SECTOR,
+    SECTOR_BYTES,
+    SECTORS_A_LINE,
     TAG_GROUPS,
     WAYS,
+    WRITTEN_AT,
     Launch,
     PerWorker,
     Place,
     Row,
 )
-from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.warp_ops import reduce_lanes
 from weft.ir import Builder, Val
 
@@ -33,7 +35,7 @@ LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local
 """Ways of an access: through L1, past it, written through, changed in L2, the lanes' own memory."""
 
 
-def bump(b: Builder, row: Val, at: int, by: Val) -> None:
+def bump(b: Builder, row: Val, at: int | Val, by: Val) -> None:
     """row[at] += by."""
     place = b.at(row, at)
     b.store(b.load("i64", 0, place) + b.resize(by, "i64"), place)
@@ -81,13 +83,9 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     """Sectors (four bits) of a line that go to L2; they are noted there."""
     if way == LOCAL:
         return b.integer("i32", 0)
-    note = b.helper("count_note_read", [P, P, I64, I32], None, _note_read)
-    if way in (BYPASS, CHANGE):
+    note = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: _note(x, a, way))
+    if way != LOAD:
         note(launch, worker, line, sectors)
-    if way in (STORE, CHANGE):
-        b.helper("count_note_write", [P, P, I64, I32], None, _note_write)(
-            launch, worker, line, sectors
-        )
     if way != LOAD:
         return sectors
     tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
@@ -107,179 +105,94 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     return missing
 
 
-def _note_read(b: Builder, args: list[Val]) -> None:
-    """(launch, worker, line, sectors): read from L2, and from memory unless written before."""
+def _note(b: Builder, args: list[Val], way: str) -> None:
+    """(launch, worker, line, sectors): passes through L2; read from memory unless written before.
+
+    Other workers may change the word too; mostly its bits are set already.
+    """
     launch, worker, line, sectors = args
-    place = b.at(b.load("ptr", 0, b.at(launch, Launch.FLAGS)), line)
-    flags = b.load("i8", 0, place).zext("i32")
-    _mark(b, place, flags, sectors & ~(flags >> 4))
-    _mark_epoch(b, launch, worker, line)
+    place = b.at(b.load("ptr", 0, b.at(launch, Launch.LINES)), line << 3)
+    word, bits = b.load("i64", 0, place), b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
+    if way != STORE:
+        bits = bits | (sectors & ~(word.trunc("i32") >> WRITTEN_AT)).zext("i64")
+    if way in (STORE, CHANGE):
+        bits = bits | (sectors << WRITTEN_AT).zext("i64")
+    with b.when((bits & ~word).ne(0)):
+        b.emit(f"{b.name()} = atomicrmw or {place.tref}, {bits.tref} monotonic")
 
 
-def _note_write(b: Builder, args: list[Val]) -> None:
-    """(launch, worker, line, sectors): written to L2."""
-    launch, worker, line, sectors = args
-    place = b.at(b.load("ptr", 0, b.at(launch, Launch.FLAGS)), line)
-    _mark(b, place, b.load("i8", 0, place).zext("i32"), sectors << 4)
-    _mark_epoch(b, launch, worker, line)
+# ---- neighbours -------------------------------------------------------------------------------
+def count_range(b: Builder, way: str, span: int, width: int) -> Callable[..., Val]:
+    """(launch, worker, row, first address): all lanes, `span` bytes without gaps.
+
+    What that costs follows from the place of the first byte in its line, so that is counted.
+    """
+    name = f"count_range_{way}_{span}_{width}"
+    return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, way, span, width))
 
 
-def _mark(b: Builder, place: Val, flags: Val, bits: Val) -> None:
-    """Sets bits of a byte that other workers may change too; mostly they are set already."""
-    with b.when((bits & ~flags).ne(0)):
-        b.emit(f"{b.name()} = atomicrmw or {place.tref}, {bits.trunc('i8').tref} monotonic")
-
-
-def _mark_epoch(b: Builder, launch: Val, worker: Val, line: Val) -> None:
-    place = b.at(b.load("ptr", 0, b.at(launch, Launch.EPOCHS)), line << 3)
-    mine = b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
-    with b.when((b.load("i64", 0, place) & mine).eq(0)):
-        b.emit(f"{b.name()} = atomicrmw or {place.tref}, {mine.tref} monotonic")
-
-
-# ---- a range ----------------------------------------------------------------------------------
-def count_range(b: Builder, way: str) -> Callable[..., Val]:
-    """(launch, worker, row, first address, bytes, lanes' count, bytes asked): neighbours."""
-    return b.helper(
-        f"count_range_{way}",
-        [P, P, P, I64, I64, I32, I32],
-        None,
-        lambda x, args: _range(x, args, way),
-    )
-
-
-def _range(b: Builder, args: list[Val], way: str) -> None:
-    launch, worker, row, address, nbytes, threads, asked = args
+def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None:
+    launch, worker, row, address = args
     first = pretended(b, launch, row, address)
     with b.when(first.ne(NOWHERE)):
-        last = first + nbytes - 1
-        sector, line = first >> SECTOR, first >> LINE
-        sectors = ((last >> SECTOR) - sector + 1).trunc("i32")
-        tags = ((last >> LINE) - line + 1).trunc("i32")
-        misses, groups = b.alloca("i32"), b.alloca("i64")
-        b.store(b.integer("i32", 0), misses)
-        b.store(b.integer("i64", 0), groups)
-        from_bit = (sector & 3).trunc("i32")
-        until = from_bit + sectors
+        inside = first & ((1 << LINE) - 1)
+        unit = (width.bit_length() - 1) if width < SECTOR_BYTES else SECTOR
+        bump(b, b.at(row, Row.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
+        line, sector = first >> LINE, (inside >> SECTOR).trunc("i32")
+        until = ((inside + (span - 1)) >> SECTOR).trunc("i32") + 1
+        tags = (until + 3) >> 2
         with b.loop(tags) as i:
-            at = line + i.zext("i64")
-            high = b.smin(until - (i << 2), 4)
-            low = b.select(i.eq(0), from_bit, b.integer("i32", 0))
+            high = b.smin(until - (i << 2), SECTORS_A_LINE)
+            low = b.select(i.eq(0), sector, b.integer("i32", 0))
             mask = ((b.integer("i32", 1) << high) - 1) & (b.integer("i32", -1) << low)
-            gone = b.intrinsic("ctpop", [look_up(b, way, launch, worker, at, mask)])
-            b.store(b.load("i32", 0, misses) + gone, misses)
-            with b.when(tags.ne(1)):
-                _count_group(b, groups, at)
-        waves = b.umax(_deepest(b, b.load("i64", 0, groups)), 1)
-        _add(b, row, threads, asked, sectors, tags, waves, b.load("i32", 0, misses))
+            missing = look_up(b, way, launch, worker, line + i.zext("i64"), mask)
+            _add_misses(b, way, row, missing)
+        if span > width:
+            near = (line & 3).trunc("i32") + tags  # four lines in a row take four lookups at once
+            with b.when(near.ugt(4), rare=True):
+                extra = b.helper("count_extra_waves", [P, I64, I32], None, _extra_waves)
+                extra(row, line, tags)
 
 
-def _count_group(b: Builder, groups: Val, line: Val) -> None:
+def _extra_waves(b: Builder, args: list[Val]) -> None:
+    """(row, first line, lines): wavefronts beyond the first of lines that follow one another."""
+    row, line, tags = args
+    groups = b.alloca("i64")
+    b.store(b.integer("i64", 0), groups)
+    with b.loop(tags) as i:
+        count_group(b, groups, line + i.zext("i64"))
+    bump(b, row, Row.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
+
+
+def count_one(b: Builder, way: str) -> Callable[..., Val]:
+    """(launch, worker, row, address, lanes): all lanes that run name one address."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        launch, worker, row, address, lanes = args
+        p = pretended(x, launch, row, address)
+        with x.when(p.ne(NOWHERE)):
+            bump(x, row, Row.REQUESTS, x.integer("i64", 1))
+            bump(x, row, Row.THREADS, x.intrinsic("ctpop", [lanes]))
+            bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
+            missing = look_up(x, way, launch, worker, p >> LINE, bit)
+            _add_misses(x, way, row, missing)
+
+    return b.helper(f"count_one_{way}", [P, P, P, I64, I32], None, body)
+
+
+def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:
+    """Of loads that look into L1; other ways miss with all that they touch."""
+    if way == LOAD:
+        with b.when(missing.ne(0)):
+            bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
+
+
+def count_group(b: Builder, groups: Val, line: Val) -> None:
     """Four counters of 16 bits in one word."""
     one = b.integer("i64", 1) << (tag_group(b, line) << 4)
     b.store(b.load("i64", 0, groups) + one, groups)
 
 
-def _deepest(b: Builder, groups: Val) -> Val:
+def deepest(b: Builder, groups: Val) -> Val:
     fields = [((groups >> (16 * i)) & 0xFFFF).trunc("i32") for i in range(4)]
     return b.umax(b.umax(fields[0], fields[1]), b.umax(fields[2], fields[3]))
-
-
-def _add(
-    b: Builder, row: Val, threads: Val, asked: Val, sectors: Val, tags: Val, waves: Val, misses: Val
-) -> None:
-    ideal = b.umin(sectors, (asked + 31) >> 5)
-    bump(b, row, Row.REQUESTS, b.integer("i64", 1))
-    for at, v in (
-        (Row.THREADS, threads), (Row.SECTORS, sectors), (Row.TAGS, tags),
-        (Row.WAVEFRONTS, waves), (Row.IDEAL, ideal), (Row.MISSES, misses),
-    ):  # fmt: skip
-        bump(b, row, at, v)
-
-
-# ---- any 32 addresses -------------------------------------------------------------------------
-SLOTS = 64
-"""Of the table by which lines are told apart: twice as many as there can be."""
-
-
-def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
-    """(launch, worker, row, addresses, lanes): any addresses; some lane must run."""
-    return b.helper(
-        f"count_lanes_{way}_{width}",
-        [P, P, P, P, I32],
-        None,
-        lambda x, args: _lanes(x, args, way, width),
-    )
-
-
-def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
-    launch, worker, row, table, lanes = args
-    lines, masks, seats = b.array("i64", 33), b.array("i32", 33), b.array("i8", SLOTS)
-    count, latest, at_latest = b.alloca("i32"), b.alloca("i64"), b.alloca("i64")
-    zero, none = b.integer("i32", 0), b.integer("i64", -1)
-    b.store(b.splat(b.integer("i8", 0), SLOTS), seats, 64)
-    b.store(zero, count)
-    b.store(none, latest)
-    b.store(b.integer("i64", 0), at_latest)
-
-    def one(lane: Val) -> None:
-        address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
-        p = address if way == LOCAL else pretended(b, launch, row, address)
-        with b.when(p.ne(NOWHERE)):
-            line, bit = p >> LINE, b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
-            with b.when(line.ne(b.load("i64", 0, latest))):
-                b.store(line, latest)
-                b.store(_seat(b, line, lines, masks, seats, count), at_latest)
-            place = b.at(masks, b.load("i64", 0, at_latest) << 2)
-            b.store(b.load("i32", 0, place) | bit, place)
-
-    each_lane(b, lanes, one)
-    found = b.load("i32", 0, count)
-    sectors, misses, groups = b.alloca("i32"), b.alloca("i32"), b.alloca("i64")
-    b.store(zero, sectors)
-    b.store(zero, misses)
-    b.store(b.integer("i64", 0), groups)
-    with b.loop(found) as i:
-        k = (i + 1).zext("i64")
-        line = b.load("i64", 0, b.at(lines, k << 3))
-        mask = b.load("i32", 0, b.at(masks, k << 2))
-        b.store(b.load("i32", 0, sectors) + b.intrinsic("ctpop", [mask]), sectors)
-        gone = b.intrinsic("ctpop", [look_up(b, way, launch, worker, line, mask)])
-        b.store(b.load("i32", 0, misses) + gone, misses)
-        _count_group(b, groups, line)
-    with b.when(found.ne(0)):
-        threads = b.intrinsic("ctpop", [lanes])
-        waves = _deepest(b, b.load("i64", 0, groups))
-        _add(b, row, threads, threads * width, b.load("i32", 0, sectors), found, waves,
-             b.load("i32", 0, misses))  # fmt: skip
-
-
-def _seat(b: Builder, line: Val, lines: Val, masks: Val, seats: Val, count: Val) -> Val:
-    """The number (from 1) of a line among those seen, by open addressing."""
-    start = ((line * HASH) >> 58).trunc("i32")
-    pre, probe, look, new, end = (
-        b.block, *(b.label(x) for x in ("probe", "look", "new", "seated"))
-    )  # fmt: skip
-    b.jump(probe)
-    b.place(probe)
-    slot = b.name()
-    at = len(b.fn.lines)
-    b.fn.lines.append("")
-    here = b.named("i32", 0, slot)
-    place = b.at(seats, here.zext("i64"))
-    seat = b.load("i8", 0, place).zext("i64")
-    b.branch(seat.eq(0), new, look)
-    b.place(look)
-    following = (here + 1) & (SLOTS - 1)
-    b.fn.lines[at] = f"  {slot} = phi i32 [ {start.ref}, %{pre} ], [ {following.ref}, %{b.block} ]"
-    b.branch(b.load("i64", 0, b.at(lines, seat << 3)).eq(line), end, probe)
-    b.place(new)
-    number = b.load("i32", 0, count) + 1
-    b.store(number, count)
-    fresh = number.zext("i64")
-    b.store(fresh.trunc("i8"), place)
-    b.store(line, b.at(lines, fresh << 3))
-    b.store(b.integer("i32", 0), b.at(masks, fresh << 2))
-    b.jump(end)
-    b.place(end)
-    return b.phi("i64", 0, [(seat, look), (fresh, new)])

@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING, Any
 from weft.device.sim.address import Address
 from weft.device.sim.count import rules, shared
 from weft.device.sim.count.atomics import count_at_one_place, count_atomic
-from weft.device.sim.count.layout import Launch, PerWorker, Row
-from weft.device.sim.count.lines import BYPASS, LOAD, LOCAL, STORE, bump, count_lanes, count_range
+from weft.device.sim.count.lanes import count_lanes
+from weft.device.sim.count.layout import EPOCHS_AT, SECTOR_BYTES, Launch, PerWorker, Row
+from weft.device.sim.count.lines import (
+    BYPASS,
+    LOAD,
+    LOCAL,
+    STORE,
+    bump,
+    count_one,
+    count_range,
+)
 from weft.device.sim.count.text import Listing
 from weft.device.sim.layout import Context, Slot, Space, Worker
 from weft.device.sim.observe import Touch, Watcher
@@ -39,12 +48,14 @@ class CountWatcher(Watcher):
     def __init__(self, e: WarpEmitter) -> None:
         super().__init__(e)
         self.rows: list[dict[str, Any]] = []
+        self.nbytes = PerWorker.HEADER
 
     # ---- rows -------------------------------------------------------------------------------
-    def _row(self, **what: Any) -> Val:
-        """A new row of counters, described in the notes."""
-        self.rows.append(what)
-        return self.e.b.at(self._counters(), PerWorker.HEADER + Row.SIZE * (len(self.rows) - 1))
+    def _row(self, places: int = 0, **what: Any) -> Val:
+        """A new row of counters, with some for places in a line behind it; the notes have it."""
+        at, self.nbytes = self.nbytes, self.nbytes + Row.SIZE + 8 * places
+        self.rows.append({"at": at, "places": places, **what})
+        return self.e.b.at(self._counters(), at)
 
     def _counters(self) -> Val:
         return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, Worker.OBSERVER))
@@ -58,7 +69,7 @@ class CountWatcher(Watcher):
         for block in program.graph.blocks:
             for ins in [*block.code, *([block.last] if block.last else [])]:
                 listing.add(ins, block.index)
-        return {"rows": self.rows, **listing.notes()}
+        return {"rows": self.rows, "nbytes": self.nbytes, **listing.notes()}
 
     # ---- executions -------------------------------------------------------------------------
     def block(self, block: Block) -> None:
@@ -98,7 +109,7 @@ class CountWatcher(Watcher):
         blocks = b.load("i64", 0, b.at(launch, Launch.BLOCKS))
         epochs = b.load("i64", 0, b.at(launch, Launch.EPOCH_COUNT))
         epoch = b.binary("udiv", number * epochs, blocks)
-        b.store(b.integer("i64", 1) << (epoch & 63), b.at(mine, PerWorker.EPOCH))
+        b.store(b.integer("i64", 1 << EPOCHS_AT) << epoch, b.at(mine, PerWorker.EPOCH))
 
     # ---- memory -----------------------------------------------------------------------------
     def access(self, touch: Touch) -> None:
@@ -230,10 +241,10 @@ class CountWatcher(Watcher):
         if touch.wanted is not None:
             lanes = lanes & e.bits_of(touch.wanted.ne(0))
         if touch.address.space == Space.GLOBAL:
-            row = self._describe(touch, way=self._way(touch))
+            row = self._global_row(touch)
             self._some_of(lanes, touch, lambda: self._global(touch, row, lanes))
             return
-        row, near = self._describe(touch, way=self._way(touch)), self._near_row(touch)
+        row, near = self._global_row(touch), self._near_row(touch)
         with b.when(lanes.ne(0)):
             table = e.access.addresses(touch.address)
             first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
@@ -256,6 +267,15 @@ class CountWatcher(Watcher):
             return
         with self.e.b.when(lanes.ne(0)):
             then()
+
+    def _global_row(self, touch: Touch) -> Val:
+        a, width = touch.address, touch.nbytes
+        span, way = _span(a, width), self._way(touch)
+        if span is None or touch.kind in ("atomic", "reduction"):
+            return self._describe(touch, way=way)
+        if a.uniform:
+            return self._describe(touch, way=way, one=True)
+        return self._describe(touch, way=way, span=span, places=128 // min(width, SECTOR_BYTES))
 
     def _near_row(self, touch: Touch) -> Val:
         return self._row(
@@ -289,18 +309,19 @@ class CountWatcher(Watcher):
         if span is None:
             general(launch, mine, row, e.access.addresses(a), lanes)
             return
-        of_range = count_range(b, way)
-        threads = b.intrinsic("ctpop", [lanes])
-        given = (launch, mine, row, a.first, b.integer("i64", span), threads, threads * width)
-        if a.uniform or (e.executes_fully and touch.wanted is None and a.wide is None):
-            of_range(*given)
+        if a.uniform:
+            count_one(b, way)(launch, mine, row, a.first, lanes)
+            return
+        of_range = count_range(b, way, span, width)
+        if e.executes_fully and touch.wanted is None and a.wide is None:
+            of_range(launch, mine, row, a.first)
             return
         assert a.first is not None and a.last is not None
         near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
         yes, no, end = b.label("range"), b.label("lanes"), b.label("counted")
         b.branch(near, yes, no)
         b.place(yes)
-        of_range(*given)
+        of_range(launch, mine, row, a.first)
         b.jump(end)
         b.place(no)
         general(launch, mine, row, e.access.addresses(a), lanes)

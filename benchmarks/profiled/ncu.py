@@ -1,0 +1,77 @@
+"""What ncu counts of the cases: it runs this file, which launches them one after another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+METRICS = [
+    *(
+        f"l1tex__t_{stage}_pipe_lsu_mem_global_op_{op}.sum"
+        for op in ("ld", "st", "atom", "red")
+        for stage in ("requests", "sectors", "set_accesses", "output_wavefronts")
+    ),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    *(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st")),
+    *(
+        f"l1tex__data_{what}_mem_shared_op_{op}.sum"
+        for op in ("ld", "st", "atom")
+        for what in ("pipe_lsu_wavefronts", "bank_conflicts_pipe_lsu")
+    ),
+    *(f"lts__t_sectors_srcunit_tex_op_{op}.sum" for op in ("read", "write", "atom", "red")),
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "smsp__inst_executed.sum",
+    "smsp__thread_inst_executed.sum",
+    "smsp__thread_inst_executed_pred_on.sum",
+    "smsp__sass_branch_targets.sum",
+    "smsp__sass_branch_targets_threads_divergent.sum",
+    "launch__registers_per_thread",
+    "launch__occupancy_limit_registers",
+    "launch__occupancy_limit_shared_mem",
+    "launch__occupancy_limit_warps",
+    "launch__occupancy_limit_blocks",
+]
+UNITS = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
+
+
+def measure() -> list[dict[str, float]]:
+    """One row of metrics a case, in their order."""
+    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
+               "--metrics", ",".join(METRICS), sys.executable, str(Path(__file__))]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
+    text = done.stdout[done.stdout.index('"ID"') :]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    units = rows.pop(0)
+    return [
+        {m: _number(row[m], units[m]) for m in METRICS if row.get(m)}
+        | {"name": row["Kernel Name"].split("(")[0]}  # type: ignore[dict-item]
+        for row in rows
+    ]
+
+
+def _number(text: str, unit: str) -> float:
+    return float(text.replace(",", "")) * UNITS.get(unit, 1.0)
+
+
+def launch() -> None:
+    """Every case once, on the GPU."""
+    import cupy
+    from cases import CASES
+
+    import weft
+
+    modules = {file: weft.cuda(file) for file in {c.file for c in CASES}}
+    for case in CASES:
+        arguments = [cupy.asarray(a) if hasattr(a, "shape") else a for a in case.make()]
+        getattr(modules[case.file], case.kernel)[case.grid, case.block](*arguments)
+        weft.synchronize()
+
+
+if __name__ == "__main__":
+    launch()

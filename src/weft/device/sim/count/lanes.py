@@ -1,0 +1,181 @@
+"""Code that counts lines and sectors of any 32 addresses.
+
+Lines are told apart by a small table with open addressing. Where every eight lanes in a row are
+neighbours, as in most tiles, they are taken together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.device.sim.count.layout import LINE, SECTOR, Row
+from weft.device.sim.count.lines import (
+    HASH,
+    I32,
+    LOCAL,
+    NOWHERE,
+    P,
+    bump,
+    count_group,
+    deepest,
+    look_up,
+    pretended,
+)
+from weft.device.sim.lane_sets import each_lane
+from weft.ir import Builder, Val
+
+SLOTS = 64
+"""Of the table by which lines are told apart: twice as many as there can be."""
+RUN = 8
+"""Lanes in a row that are looked at together where they are neighbours."""
+
+
+def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
+    """(launch, worker, row, addresses, lanes): any addresses; some lane must run."""
+    return b.helper(
+        f"count_lanes_{way}_{width}",
+        [P, P, P, P, I32],
+        None,
+        lambda x, args: _lanes(x, args, way, width),
+    )
+
+
+class Seats:
+    """The lines seen so far, numbered from 1, each with a bit for its sectors."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+        self.lines, self.masks = b.array("i64", 33), b.array("i32", 33)
+        self._table, self._count = b.array("i8", SLOTS), b.alloca("i32")
+        b.store(b.zero("i8", SLOTS), self._table, 64)
+        b.store(b.integer("i32", 0), self._count)
+
+    @property
+    def count(self) -> Val:
+        return self.b.load("i32", 0, self._count)
+
+    def mark(self, number: Val, sectors: Val) -> None:
+        place = self.b.at(self.masks, number << 2)
+        self.b.store(self.b.load("i32", 0, place) | sectors, place)
+
+    def find(self, line: Val) -> Val:
+        """The number of a line, which may be new."""
+        b = self.b
+        start = ((line * HASH) >> 58).trunc("i32")
+        before, probe, look, new, end = (
+            b.block, *(b.label(x) for x in ("probe", "look", "new", "seated"))
+        )  # fmt: skip
+        b.jump(probe)
+        b.place(probe)
+        slot, at = b.name(), len(b.fn.lines)
+        b.fn.lines.append("")
+        here = b.named("i32", 0, slot)
+        place = b.at(self._table, here.zext("i64"))
+        number = b.load("i8", 0, place).zext("i64")
+        b.branch(number.eq(0), new, look)
+        b.place(look)
+        following = (here + 1) & (SLOTS - 1)
+        b.fn.lines[at] = (
+            f"  {slot} = phi i32 [ {start.ref}, %{before} ], [ {following.ref}, %{look} ]"
+        )
+        b.branch(b.load("i64", 0, b.at(self.lines, number << 3)).eq(line), end, probe)
+        b.place(new)
+        more = self.count + 1
+        b.store(more, self._count)
+        fresh = more.zext("i64")
+        b.store(fresh.trunc("i8"), place)
+        b.store(line, b.at(self.lines, fresh << 3))
+        b.store(b.integer("i32", 0), b.at(self.masks, fresh << 2))
+        b.jump(end)
+        b.place(end)
+        return b.phi("i64", 0, [(number, look), (fresh, new)])
+
+
+def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
+    launch, _, row, table, lanes = args
+    seats = Seats(b)
+
+    def place_of(address: Val) -> Val:
+        return address if way == LOCAL else pretended(b, launch, row, address)
+
+    if way == LOCAL:
+        _each(b, seats, table, lanes, place_of)
+    else:
+        runs, apart, seen = b.label("runs"), b.label("apart"), b.label("seen")
+        b.branch(lanes.eq(-1) & _are_runs(b, table, width), runs, apart)
+        b.place(runs)
+        _each_run(b, seats, table, width, place_of)
+        b.jump(seen)
+        b.place(apart)
+        _each(b, seats, table, lanes, place_of)
+        b.jump(seen)
+        b.place(seen)
+    with b.when(seats.count.ne(0)):
+        _sum_up(b, seats, way, width, args)
+
+
+def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[Val], Val]) -> None:
+    """Lane by lane; one that is on the line of the lane before needs no search."""
+    latest, number = b.alloca("i64"), b.alloca("i64")
+    b.store(b.integer("i64", NOWHERE), latest)
+    b.store(b.integer("i64", 0), number)
+
+    def one(lane: Val) -> None:
+        p = place_of(b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8))
+        with b.when(p.ne(NOWHERE)):
+            line = p >> LINE
+            with b.when(line.ne(b.load("i64", 0, latest))):
+                b.store(line, latest)
+                b.store(seats.find(line), number)
+            bit = b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
+            seats.mark(b.load("i64", 0, number), bit)
+
+    each_lane(b, lanes, one)
+
+
+def _are_runs(b: Builder, table: Val, width: int) -> Val:
+    """Are the lanes of every run neighbours?"""
+    at = b.load("i64", 32, table, 64).trunc("i32")
+    inner = [i % RUN < RUN - 1 for i in range(32)]
+    ahead = b.shuffle(at, [i + x for i, x in enumerate(inner)])
+    return b.same(ahead, at + b.lanes("i32", [width * x for x in inner]))
+
+
+def _each_run(
+    b: Builder, seats: Seats, table: Val, width: int, place_of: Callable[[Val], Val]
+) -> None:
+    with b.loop(32 // RUN) as i:
+        p = place_of(b.load("i64", 0, b.at(table, i.zext("i64") * (8 * RUN)), 8))
+        with b.when(p.ne(NOWHERE)):
+            start = ((p >> SECTOR) & 3).trunc("i32")
+            until = (((p & 127) + (RUN * width - 1)) >> SECTOR).trunc("i32") + 1
+            sectors = ((b.integer("i32", 1) << until) - 1) & (b.integer("i32", -1) << start)
+            with b.loop((until + 3) >> 2) as j:
+                seats.mark(seats.find((p >> LINE) + j.zext("i64")), (sectors >> (j << 2)) & 15)
+
+
+def _sum_up(b: Builder, seats: Seats, way: str, width: int, args: list[Val]) -> None:
+    """All lines: their sectors, those that L1 has not, and the lookups that they take."""
+    launch, worker, row, _, lanes = args
+    found, threads = seats.count, b.intrinsic("ctpop", [lanes])
+    sectors, misses, groups = b.alloca("i32"), b.alloca("i32"), b.alloca("i64")
+    for x in (sectors, misses):
+        b.store(b.integer("i32", 0), x)
+    b.store(b.integer("i64", 0), groups)
+    with b.loop(found) as i:
+        k = (i + 1).zext("i64")
+        line = b.load("i64", 0, b.at(seats.lines, k << 3))
+        mask = b.load("i32", 0, b.at(seats.masks, k << 2))
+        gone = look_up(b, way, launch, worker, line, mask)
+        for total, bits in ((sectors, mask), (misses, gone)):
+            b.store(b.load("i32", 0, total) + b.intrinsic("ctpop", [bits]), total)
+        count_group(b, groups, line)
+    all_sectors = b.load("i32", 0, sectors)
+    ideal = b.umin(all_sectors, (threads * width + 31) >> 5)
+    waves = deepest(b, b.load("i64", 0, groups))
+    for at, v in (
+        (Row.REQUESTS, b.integer("i64", 1)), (Row.THREADS, threads), (Row.SECTORS, all_sectors),
+        (Row.TAGS, found), (Row.WAVEFRONTS, waves), (Row.IDEAL, ideal),
+        (Row.MISSES, b.load("i32", 0, misses)),
+    ):  # fmt: skip
+        bump(b, row, at, v)
