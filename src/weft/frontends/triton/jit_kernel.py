@@ -7,24 +7,26 @@ from typing import Any
 
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
+from weft.frontends.triton import beside
 from weft.frontends.triton.driver import simulating
-from weft.frontends.triton.launcher import Variant
+from weft.frontends.triton.launcher import capturing
+from weft.kernels import Kernel, Launch
 from weft.source.resources import Resources
 
 Grid = int | Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
 
 
 class TritonKernel:
-    """A Triton kernel; `k[grid](*args, BLOCK=128, num_warps=4)` runs it.
+    """A Triton kernel; `k[grid](*args, BLOCK=128, num_warps=4)` runs it where the tensors are.
 
-    Triton compiles it anew for other types, constants and options: `variants` has them all, and
-    `ptx` and `resources` are those of the latest.
+    Triton compiles it anew for other types, constants and options: `variants` has all that are
+    simulated, and `ptx` and `resources` are those of the latest.
     """
 
     def __init__(self, fn: Any, model: GpuModel) -> None:
         self.fn, self.model = fn, model
         self.name = str(getattr(fn, "__name__", "kernel"))
-        self.variants: list[Variant] = []
+        self.variants: list[Kernel] = []
 
     def __repr__(self) -> str:
         return f"<weft.TritonKernel {self.name} on {self.model.name}>"
@@ -32,16 +34,13 @@ class TritonKernel:
     def __getitem__(self, grid: Grid) -> TritonLaunch:
         return TritonLaunch(self, grid)
 
-    def compile(self, *args: Any, **options: Any) -> Variant:
+    def compile(self, *args: Any, **options: Any) -> Kernel:
         """The code for such arguments, without running it."""
-        with simulating(self.model):
-            compiled = self.fn.warmup(*args, grid=(1,), **options)
-            compiled._init_handles()
-        return self._note(compiled)
+        return self[1].bind(*args, **options)[0].kernel
 
     @property
-    def latest(self) -> Variant:
-        """What was compiled last."""
+    def latest(self) -> Kernel:
+        """What was compiled or launched last."""
         if not self.variants:
             raise LaunchError(
                 f"{self.name} is not compiled yet: its code depends on the arguments",
@@ -51,33 +50,45 @@ class TritonKernel:
 
     @property
     def ptx(self) -> str:
+        """The PTX of the latest variant."""
         return self.latest.ptx
 
     @property
     def resources(self) -> Resources:
+        """What Triton's own `ptxas` says of the latest variant."""
         return self.latest.resources
 
-    def _note(self, compiled: Any) -> Variant:
-        found = compiled.function
-        if not isinstance(found, Variant):
-            raise LaunchError(f"{self.name} was compiled for a real GPU", got=type(found).__name__)
-        if found in self.variants:
-            self.variants.remove(found)
-        self.variants.append(found)
-        return found
+    def note(self, variant: Kernel) -> None:
+        """Makes a variant the latest."""
+        if variant in self.variants:
+            self.variants.remove(variant)
+        self.variants.append(variant)
 
 
 class TritonLaunch:
     """A Triton kernel with its grid; call it with the arguments."""
 
     def __init__(self, kernel: TritonKernel, grid: Grid) -> None:
-        self.kernel, self.grid = kernel, grid
+        self.kernel = kernel
+        self.grid = (grid,) if isinstance(grid, int) else grid
 
     def __call__(self, *args: Any, **options: Any) -> None:
-        """Runs the grid and returns when it is done."""
+        """Runs the grid; on the simulated GPU it returns when all is done."""
         k = self.kernel
+        if not beside.on_host((*args, *options.values())):
+            k.fn[self.grid](*args, **options)
+            return
         with simulating(k.model):
-            k._note(k.fn[self._grid()](*args, **options))
+            k.note(k.fn[self.grid](*args, **options).function)
 
-    def _grid(self) -> Any:
-        return (self.grid,) if isinstance(self.grid, int) else self.grid
+    def bind(self, *args: Any, **options: Any) -> tuple[Launch, tuple[Any, ...]]:
+        """(a launch as CUDA C++ has them, all its arguments): what check and profile take.
+
+        Nothing runs. A kernel that is to be autotuned is launched before, so that it is.
+        """
+        k = self.kernel
+        with simulating(k.model), capturing() as captured:
+            k.fn[self.grid](*args, **options)
+        launch, arguments = captured[-1]
+        k.note(launch.kernel)
+        return launch, arguments

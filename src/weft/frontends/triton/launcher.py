@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,23 @@ from weft.device.sim.launch import SimModule
 from weft.errors import LaunchError
 from weft.frontends.triton import pipeline
 from weft.frontends.triton.packing import TritonPacker
-from weft.kernels import Kernel
+from weft.kernels import Kernel, Launch
 from weft.source.resources import Resources, read
+
+Prepared = tuple[Launch, tuple[Any, ...]]
+
+_captured: ContextVar[list[Prepared] | None] = ContextVar("_captured", default=None)
+
+
+@contextmanager
+def capturing() -> Iterator[list[Prepared]]:
+    """Triton launches inside are not run, but listed: (launch, its arguments)."""
+    found: list[Prepared] = []
+    token = _captured.set(found)
+    try:
+        yield found
+    finally:
+        _captured.reset(token)
 
 
 class Variant(Kernel):
@@ -85,14 +102,20 @@ class Launcher:
         """Runs the grid and returns when it is done."""
         if 0 in (x, y, z):
             return
-        launch, arguments = self.prepare((x, y, z), function, args)
+        launch, arguments = self._prepare((x, y, z), function, args)
+        captured = _captured.get()
+        if captured is not None:
+            captured.append((launch, arguments))
+            return
         if enter is not None:
             enter(launch_metadata)
         launch(*arguments)
         if leave is not None:
             leave(launch_metadata)
 
-    def prepare(self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]) -> Any:
+    def _prepare(
+        self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]
+    ) -> Prepared:
         """(a launch as weft configures it, all that it takes)."""
         m = self.metadata
         if getattr(m, "num_ctas", 1) > 1:

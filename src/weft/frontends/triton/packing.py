@@ -40,6 +40,7 @@ class TritonPacker(Packer):
     def __init__(self, kernel: str, entry: Entry, signature: Mapping[str, Any]) -> None:
         super().__init__(kernel, entry.params, entry.param_bytes, None)
         self._arguments = dict(signature) | dict.fromkeys(SCRATCH, "*i8")
+        self.names = list(self._arguments)
 
     def signature(self) -> str:
         """The arguments with Triton's types; constants are part of the code."""
