@@ -24,6 +24,7 @@ RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 GPU_RECORDS = RECORDS.with_name("against_gpu.jsonl")
 LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
 NUMBA_RECORDS = RECORDS.with_name("numba_speed.jsonl")
+FRONT_END_RECORDS = RECORDS.with_name("frontends_speed.jsonl")
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
@@ -191,6 +192,39 @@ def numba_table() -> str:
     )
 
 
+def triton_table() -> str:
+    """The newest run of Triton's cases by `benchmarks/frontends_speed.py --record`."""
+    return _front_end("triton")
+
+
+def _front_end(name: str) -> str:
+    lines = FRONT_END_RECORDS.read_text().splitlines() if FRONT_END_RECORDS.exists() else []
+    runs = [run for run in map(json.loads, lines) if run["front_end"] == name]
+    if not runs:
+        return f"Not measured yet: `python benchmarks/frontends_speed.py --only {name} --record`."
+    run = runs[-1]
+    machine = run["machine"]
+    header = ("kernel", "size", "weft, ms#", f"{run['rival']}, ms#", "times faster#", "to reach#",
+              "error of weft#", "of the other#")  # fmt: skip
+    return (
+        f"Processor time on one core, {machine['cpu']}, on {run['when'][:10]}; the first launch, "
+        "which compiles, is left out. The error is the largest difference from torch in float64, "
+        f"as a part of the largest value.\n\n{table(header, map(_front_end_case, run['cases']))}"
+    )
+
+
+def _front_end_case(case: dict[str, Any]) -> list[str]:
+    return [
+        case["case"],
+        case["size"],
+        f"{case['weft']['seconds'] * 1e3:.2f}",
+        f"{case['rival']['seconds'] * 1e3:,.0f}",
+        f"{case['times']:,.0f}",
+        f"{case['target']:,.0f}" if case["target"] else "",
+        *(f"{max(case[who]['errors']):.1e}" for who in ("weft", "rival")),
+    ]
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
     "numba": numba_table,
@@ -198,6 +232,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "coverage": coverage_table,
     "devices": devices_table,
     "speed": speed_table,
+    "triton": triton_table,
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -55,3 +57,133 @@ def test_as_plain_python(text: str, tmp_path: Path) -> None:
     assert runs[0].stdout == runs[1].stdout
     assert runs[0].stderr == runs[1].stderr
     assert runs[0].returncode == runs[1].returncode
+
+
+# ---- kernels ---------------------------------------------------------------------------------
+torch_too = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+triton_too = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
+
+CUDA_TENSORS = """
+import torch
+x = torch.randn(4, device="cuda")
+assert x.is_cuda and torch.cuda.is_available() and torch.cuda.device_count() == 1
+y = torch.ones_like(x, device=torch.device("cuda", 0)).to("cuda:0").cuda()
+print((x * 0 + y).cpu().numpy())
+with torch.device("cuda"):
+    print(torch.nn.Linear(2, 3)(torch.zeros(2)).shape)
+torch.set_default_device("cuda")
+generator = torch.Generator(device="cuda").manual_seed(1)
+print(torch.rand(3, generator=generator, device="cuda").shape, torch.arange(2).tolist())
+model = torch.nn.Linear(2, 2).cuda().to("cuda", torch.float64)
+print(next(model.parameters()).dtype)
+print(torch.tensor([1.5], device="cuda", dtype=torch.float16).pin_memory().item())
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+start.record()
+with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
+    torch.cuda.synchronize()
+end.record()
+assert start.elapsed_time(end) > 0
+print(torch.cuda.get_device_name(), torch.cuda.get_device_capability())
+print(torch.cuda.get_device_properties(0).multi_processor_count)
+"""
+SAID = """\
+[1. 1. 1. 1.]
+torch.Size([3])
+torch.Size([3]) [0, 1]
+torch.float64
+1.5
+GeForce RTX 3070, simulated (8, 6)
+46
+"""
+
+TRITON = """
+import sys, torch, triton, triton.language as tl
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) + tl.load(y + i), i < n)
+
+n = int(sys.argv[1])
+x, y = (torch.randn(n, device="cuda") for _ in range(2))
+out = torch.empty_like(x)
+add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n, BLOCK=128)
+torch.cuda.synchronize()
+print(torch.equal(out, x + y), triton.runtime.driver.active.get_current_target().arch)
+"""
+
+
+def weft_run(
+    *arguments: str, folder: Path, text: str, name: str = "script.py"
+) -> subprocess.CompletedProcess[str]:
+    write(folder, text, name)
+    at = next((i for i, a in enumerate(arguments) if a == "FILE"), 0)
+    command = [*arguments[:at], name, *arguments[at + 1 :]]
+    return subprocess.run(
+        [sys.executable, "-m", "weft", "run", *command], cwd=folder, env=ENVIRONMENT, text=True,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+
+
+@torch_too
+def test_cuda_tensors_are_on_the_cpu(tmp_path: Path) -> None:
+    done = weft_run("--gpu", "rtx3070", "FILE", folder=tmp_path, text=CUDA_TENSORS)
+    assert (done.returncode, done.stdout) == (0, SAID), done.stderr
+    assert done.stderr.count("not of a GPU") == 1
+
+
+@torch_too
+def test_graphs_are_refused(tmp_path: Path) -> None:
+    done = weft_run("FILE", folder=tmp_path, text="import torch\ntorch.cuda.CUDAGraph()")
+    assert done.returncode == 1 and "CUDA graphs are not simulated" in done.stderr
+
+
+@triton_too
+def test_triton_script(tmp_path: Path) -> None:
+    done = weft_run("FILE", "1024", folder=tmp_path, text=TRITON)
+    assert (done.returncode, done.stdout) == (0, "True 80\n"), done.stderr
+    wrong = weft_run("FILE", "1000", folder=tmp_path, text=TRITON)
+    assert wrong.returncode == 1
+    assert "weft.errors.IllegalAddress" in wrong.stderr
+    assert "tl.load(y + i)" in wrong.stderr and "'y' (4000 bytes)" in wrong.stderr
+
+
+REFUSED = {
+    "no such file": (["missing.py"], "cannot read the script"),
+    "another suffix": (["notes.txt"], "files that end in .py or .cu"),
+    "no such GPU": (["--gpu", "rtx307", "FILE"], "Did you mean 'rtx3070'?"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(arguments: list[str], said: str, tmp_path: Path) -> None:
+    command = [a.replace("FILE", "script.py") for a in arguments]
+    write(tmp_path, "print('ran')")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "run", *command], cwd=tmp_path, env=ENVIRONMENT, text=True,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1 and said in done.stderr and "ran" not in done.stdout
+
+
+def test_gpu_leaves_everything_alone(tmp_path: Path) -> None:
+    text = "import sys; print([f for f in sys.meta_path if 'weft' in type(f).__module__])"
+    assert weft_run("--device", "gpu", "FILE", folder=tmp_path, text=text).stdout == "[]\n"
+
+
+def test_control_c(tmp_path: Path) -> None:
+    write(tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(60)")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "run", "script.py"], cwd=tmp_path, env=ENVIRONMENT,
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.rstrip().endswith("KeyboardInterrupt") and 'script.py", line' in said

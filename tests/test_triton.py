@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,24 @@ def test_out_of_bounds_names_the_line() -> None:
     text = str(caught.value)
     assert "features.py" in text and "`v = tl.load(x + i)`" in text
     assert "'x' (4000 bytes)" in text
+
+
+def test_lines_are_those_of_a_file_that_has_moved(tmp_path: Path) -> None:
+    """Triton's cache gives the same code for the same text elsewhere."""
+    text = (
+        "import triton, triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x + 100, 1.0)\n"
+    )
+    for folder in ("one", "two"):
+        path = tmp_path / folder / "moved.py"
+        path.parent.mkdir()
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location("moved", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        with pytest.raises(weft.IllegalAddress) as caught:
+            module.k[(1,)](torch.zeros(4))
+        assert caught.value.line.startswith(f"{path}:4  `tl.store(x + 100, 1.0)`")
 
 
 def test_next_launch_after_an_error_is_fine() -> None:

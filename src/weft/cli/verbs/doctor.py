@@ -32,7 +32,7 @@ _SIMULATED = "nothing to mend: kernels run on the simulated GPU"
 _OPTIONAL_HEADERS = ("curand_kernel.h",)
 _FRIENDS = {
     "torch": ("kernels take its tensors", "pip install 'weft[torch]'"),
-    "triton": ("not used by this version", ""),
+    "triton": ("its kernels take CPU tensors", "pip install 'weft[triton]'"),
     "numba": ("not used by this version", ""),
 }
 

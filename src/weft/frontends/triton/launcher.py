@@ -48,13 +48,14 @@ class Variant(Kernel):
     """
 
     def __init__(self, text: str, name: str, model: GpuModel) -> None:
-        ptx = pipeline.load(text, name, name)
+        ptx = pipeline.load(text, name)
         sim = SimModule(ptx, model)
         super().__init__(sim, name, name, functools.partial(assemble, text, model.machine))
 
-    def takes(self, signature: Mapping[str, Any]) -> None:
-        """Says what the arguments are; Triton knows it apart from the code."""
+    def takes(self, signature: Mapping[str, Any], file: str) -> None:
+        """Says what the arguments are and whose code it is; Triton knows both apart from it."""
         if self._packer is None:
+            self._sim.ptx = pipeline.at_home(self._sim.ptx, file)
             self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
 
 
@@ -84,6 +85,7 @@ class Launcher:
 
     def __init__(self, src: Any, metadata: Any) -> None:
         self.signature = dict(src.signature)
+        self.file = str(src.fn.fn.__code__.co_filename) if hasattr(src, "fn") else ""
         self.metadata = metadata
 
     def __call__(
@@ -124,7 +126,7 @@ class Launcher:
                 got=f"num_ctas={m.num_ctas}",
                 allowed="num_ctas=1",
             )
-        function.takes(self.signature)
+        function.takes(self.signature, self.file)
         launch = function[grid, m.num_warps * 32, m.shared]
         blocks = grid[0] * grid[1] * grid[2]
         scratch = (

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,21 +66,32 @@ def installed() -> Iterator[None]:
         yield
 
 
-def load(text: str, name: str, title: str) -> Ptx:
+def load(text: str, name: str) -> Ptx:
     """The PTX of a kernel as a value that knows the lines of the user's files."""
     text = _ASSEMBLY.sub(lambda block: _LOC.sub("", block[0]), text)
-    sources = {}
-    for file in _FILE.findall(text):
-        if not file.startswith(_OWN) and os.path.isfile(file):
-            sources[file] = Path(file).read_text(encoding="utf-8", errors="replace")
     arch = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
     return Ptx(
         text=text,
         arch=arch[1] if arch else "",
-        origin=title,
-        entries={title: name},
-        sources=sources,
+        origin=name,
+        entries={name: name},
+        sources=_sources(text),
     )
+
+
+def at_home(ptx: Ptx, file: str) -> Ptx:
+    """The same PTX for a file that has moved: Triton's cache knows kernels by their text."""
+    for named in _FILE.findall(ptx.text):
+        if os.path.basename(named) == os.path.basename(file) != named != file:
+            text = ptx.text.replace(f'"{named}"', f'"{file}"')
+            return replace(ptx, text=text, sources=_sources(text))
+    return ptx
+
+
+def _sources(text: str) -> dict[str, str]:
+    """The files that the PTX names, but for Triton's own."""
+    named = [f for f in _FILE.findall(text) if not f.startswith(_OWN) and os.path.isfile(f)]
+    return {file: Path(file).read_text(encoding="utf-8", errors="replace") for file in named}
 
 
 def _stages(*arguments: Any) -> tuple[str, str] | None:
