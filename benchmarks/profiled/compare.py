@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from profiled.cases import Case
 from rich.table import Table
 
 import weft
+from profiled.cases import Case
 from weft.device import models
 from weft.measure.profile import fit
 
