@@ -13,6 +13,7 @@ Array = np.ndarray[Any, Any]
 N = 1 << 20
 HERE = Path(__file__).parent
 OWN, SPEED = HERE / "kernels.cu", HERE.parent / "kernels"
+EXAMPLES = HERE.parents[1] / "src" / "weft" / "examples"
 
 
 @dataclass(frozen=True)
@@ -108,5 +109,10 @@ CASES = [
     _speed("hgemm", (8, 8), (128,),
            lambda: [_f(512, 512).astype(np.float16), _f(512, 512).astype(np.float16),
                     _zeros(512, 512), 512, 512, 512]),
+    _speed("attention", (16,), (64,),
+           lambda: [_f(1024, 64), _f(1024, 64), _f(1024, 64), _zeros(1024, 64), 1024, 0.125]),
+    Case("matmul_wmma", (16, 16), (32,),
+         lambda: [_f(256, 256).astype(np.float16), _f(256, 256).astype(np.float16),
+                  _zeros(256, 256), 256], EXAMPLES / "matmul_wmma.cu"),
     _speed("collatz", (512,), (256,), lambda: [_zeros(131072, dtype=np.int32), 131072]),
 ]  # fmt: skip

@@ -22,6 +22,9 @@ METRICS = [
         for what in ("pipe_lsu_wavefronts", "bank_conflicts_pipe_lsu")
     ),
     *(f"lts__t_sectors_srcunit_tex_op_{op}.sum" for op in ("read", "write", "atom", "red")),
+    "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
+    "l1tex__m_xbar2l1tex_read_sectors.sum",
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     "smsp__inst_executed.sum",

@@ -68,7 +68,7 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
 
 def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
     at = {name: row[getattr(Row, name) // 8] for name in _COUNTERS}
-    width, space = what["width"], SPACES[what["space"]]
+    width, space = what.get("piece", what["width"]), SPACES[what["space"]]
     if space == "shared":
         return _shared(what, at, row, times)
     if what["places"]:

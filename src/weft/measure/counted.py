@@ -26,6 +26,7 @@ class Access:
 
     space             global, shared or local
     kind              load, store, atomic, reduction, copy (cp.async), matrix load, matrix store
+                      (ldmatrix, stmatrix), fragment load, fragment store (wmma)
     requests          executions by a warp of which at least one lane took part
     threads           lanes that took part
     bytes             that these asked for

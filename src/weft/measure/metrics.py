@@ -13,8 +13,10 @@ from weft.measure.collect import is_branch
 from weft.measure.counted import Access, Instruction
 from weft.measure.traffic import Traffic
 
-_GLOBAL_OPS = {"ld": ("load", "copy"), "st": ("store",), "atom": ("atomic",), "red": ("reduction",)}
-_SHARED_OPS = {"ld": ("load", "matrix load"), "st": ("store", "matrix store"),
+_GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
+               "atom": ("atomic",), "red": ("reduction",)}  # fmt: skip
+_SHARED_OPS = {"ld": ("load", "matrix load", "fragment load"),
+               "st": ("store", "matrix store", "fragment store"),
                "atom": ("atomic", "reduction")}  # fmt: skip
 _STAGES: Mapping[str, Callable[[Access], int]] = {
     "requests": lambda a: a.requests,
@@ -27,7 +29,8 @@ MODELLED = frozenset(
     for name in (
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum",
-        "lts__t_sectors_srcunit_tex_op_read.sum",
+        "l1tex__m_xbar2l1tex_read_sectors.sum",
+        "lts__t_sectors_srcunit_tex_op_write.sum",
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
     )
@@ -81,12 +84,12 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
             out[name] = sum(_STAGES[stage](a) for a in mine)
     every = [a for a in accesses if a.space == "global"]
     out["smsp__sass_data_bytes_mem_global.sum"] = sum(a.bytes for a in every)
-    out["memory_l2_theoretical_sectors_global_ideal"] = sum(a.sectors_ideal for a in every)
-    out["memory_l1_tag_requests_global"] = sum(a.tags for a in every)
-    out["lts__t_sectors_srcunit_tex_op_read.sum"] = missed
-    for op, kinds in (("write", ("store",)), ("atom", ("atomic",)), ("red", ("reduction",))):
+    out["l1tex__m_xbar2l1tex_read_sectors.sum"] = missed
+    for op, kinds in (("write", _GLOBAL_OPS["st"]), ("atom", ("atomic",)), ("red", ("reduction",))):
         mine = _of(accesses, "global", kinds)
         out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in mine)
+    own = sum(a.sectors for a in _of(accesses, "local", ["store"]))
+    out["lts__t_sectors_srcunit_tex_op_write.sum"] += own  # L1 writes local memory through, too
 
 
 def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:

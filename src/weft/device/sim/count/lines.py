@@ -8,7 +8,7 @@ depends on the order in which blocks run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.device.sim.count.layout import (
     LINE,
@@ -33,6 +33,17 @@ NOWHERE = -1
 
 LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local"
 """Ways of an access: through L1, past it, written through, changed in L2, the lanes' own memory."""
+
+
+PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
+"""Loads that do not look into L1."""
+
+
+def way_of(parts: Sequence[str], *, writes: bool) -> str:
+    """Which way an instruction's access to global memory goes."""
+    if writes:
+        return STORE
+    return BYPASS if any(p in PAST_L1 for p in parts) else LOAD
 
 
 def bump(b: Builder, row: Val, at: int | Val, by: Val) -> None:

@@ -10,8 +10,9 @@ from weft.device.sim.lane_sets import each_lane, lanes_of
 from weft.device.sim.warp_ops import reduce_lanes
 from weft.ir import Builder, Val
 
-SPIN, CAS, NATIVE = "spin", "cas", "native"
-"""How a shared atomic is made: a loop of compare-and-swap, one of them, or by the memory itself."""
+SPIN, CAS, NATIVE, TALLY = "spin", "cas", "native", "tally"
+"""How a shared atomic is made: a loop of compare-and-swap, one of them, by the memory itself, or,
+to add 1 without a result, by counting lanes: equal addresses merge then, and only then."""
 
 
 def count_shared(b: Builder, width: int, *, reads: bool) -> Callable[..., Val]:
@@ -58,8 +59,23 @@ def count_matrix(b: Builder) -> Callable[..., Val]:
     return b.helper("count_matrix", [P, P, I32], None, body)
 
 
+def count_copy(b: Builder, width: int) -> Callable[..., Val]:
+    """(row, offsets, lanes): the shared side of a copy through L1; equal places do not merge."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        row, table, lanes = args
+        parts = x.integer("i32", width // 4)
+        waves, filled = _over_parts(x, table, lanes, parts, width, merge=False)
+        bump(x, row, Row.REQUESTS, x.integer("i64", 1))
+        bump(x, row, Row.THREADS, x.intrinsic("ctpop", [lanes]))
+        for at, v in ((Row.WAVEFRONTS, waves), (Row.PARTS, filled), (Row.IDEAL, filled)):
+            bump(x, row, at, v)
+
+    return b.helper(f"count_copy_{width}", [P, P, I32], None, body)
+
+
 def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
-    """(row, offsets, lanes): equal addresses do not merge."""
+    """(row, offsets, lanes): an atomic of `width` bytes, made `how`."""
 
     def body(x: Builder, args: list[Val]) -> None:
         row, table, lanes = args
@@ -72,7 +88,8 @@ def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
             bump(x, row, Row.PARTS, waves)  # the counter calls none of these conflicts
             bump(x, row, Row.IDEAL, x.integer("i64", 2 * parts))
             return
-        waves, filled = _over_parts(x, table, lanes, x.integer("i32", parts), 4, merge=False)
+        merge = how == TALLY
+        waves, filled = _over_parts(x, table, lanes, x.integer("i32", parts), 4, merge=merge)
         twice = 2 if how == CAS else 1
         bump(x, row, Row.WAVEFRONTS, waves * twice)
         bump(x, row, Row.PARTS, filled + waves if how == CAS else filled)

@@ -13,18 +13,16 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from weft.device.sim.address import Address
-from weft.device.sim.count import rules, shared
+from weft.device.sim.count import fragments, rules, shared
 from weft.device.sim.count.atomics import count_at_one_place, count_atomic
 from weft.device.sim.count.lanes import count_lanes
 from weft.device.sim.count.layout import EPOCHS_AT, SECTOR_BYTES, Launch, PerWorker, Row
 from weft.device.sim.count.lines import (
-    BYPASS,
-    LOAD,
     LOCAL,
-    STORE,
     bump,
     count_one,
     count_range,
+    way_of,
 )
 from weft.device.sim.count.text import Listing
 from weft.device.sim.layout import Context, Slot, Space, Worker
@@ -35,9 +33,6 @@ from weft.ptx.model import Instruction
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
-
-PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
-"""Loads that do not look into L1."""
 
 NATIVE_ATOMICS = ("add", "inc", "dec", "min", "max", "exch", "and", "or", "xor")
 
@@ -55,12 +50,14 @@ class CountWatcher(Watcher):
         """A new row of counters, with some for places in a line behind it; the notes have it."""
         at, self.nbytes = self.nbytes, self.nbytes + Row.SIZE + 8 * places
         self.rows.append({"at": at, "places": places, **what})
-        return self.e.b.at(self._counters(), at)
+        return self.e.b.at(self.counters(), at)
 
-    def _counters(self) -> Val:
+    def counters(self) -> Val:
+        """The worker's own memory."""
         return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, Worker.OBSERVER))
 
-    def _launch(self) -> Val:
+    def launch(self) -> Val:
+        """The memory that all workers share."""
         return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, Context.OBSERVER))
 
     def notes(self) -> Mapping[str, Any]:
@@ -115,8 +112,8 @@ class CountWatcher(Watcher):
     def access(self, touch: Touch) -> None:
         space = touch.address.space
         if touch.kind == "fragment":
-            return
-        if touch.kind == "matrix":
+            fragments.count(self, touch)
+        elif touch.kind == "matrix":
             self._matrix(touch)
         elif space == Space.SHARED and touch.kind != "mbarrier":
             self._shared(touch)
@@ -125,8 +122,10 @@ class CountWatcher(Watcher):
         elif space == Space.LOCAL:
             self._local(touch)
 
-    def _describe(self, touch: Touch, **more: Any) -> Val:
-        way = f" {'store' if touch.writes else 'load'}" if touch.kind == "matrix" else ""
+    def describe(self, touch: Touch, **more: Any) -> Val:
+        """A row for an access."""
+        two_ways = touch.kind in ("matrix", "fragment")
+        way = f" {'store' if touch.writes else 'load'}" if two_ways else ""
         return self._row(
             access=self.e.ins.index,
             kind=touch.kind + way,
@@ -148,13 +147,13 @@ class CountWatcher(Watcher):
         e, a = self.e, touch.address
         lanes = e.executing()
         if touch.kind not in ("load", "store"):
-            row = self._describe(touch)
+            row = self.describe(touch)
             fn = shared.count_shared_atomic(e.b, touch.nbytes, self._atomic_kind(touch))
             self._some(lanes, lambda: _drop(fn(row, self._offsets(a), lanes)))
             return
         general = shared.count_shared(e.b, touch.nbytes, reads=touch.kind == "load")
         if a.off is None:
-            row = self._describe(touch)
+            row = self.describe(touch)
             self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes)))
             return
         off, width, reads = a.off, touch.nbytes, touch.kind == "load"
@@ -177,7 +176,7 @@ class CountWatcher(Watcher):
         always = same and e.executes_fully and e.ins.guard is None
         many = 32 if rows is None else (int(rows.ref) & 0xFFFFFFFF).bit_count()
         known = [astuple(c) for c in costs]
-        row = self._describe(touch, costs=known, always=always, lanes=many)
+        row = self.describe(touch, costs=known, always=always, lanes=many)
         if always:
             return
         assert a.inside is not None
@@ -210,7 +209,7 @@ class CountWatcher(Watcher):
             cost = rules.matrix_cost(a.off, count)
             self._constant(touch, [cost] * 4, general, lanes, row_lanes)
             return
-        row = self._describe(touch)
+        row = self.describe(touch)
         self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes & row_lanes)))
 
     def _offsets(self, a: Address) -> Val:
@@ -230,21 +229,27 @@ class CountWatcher(Watcher):
         parts = self.e.ins.parts
         if "cas" in parts:
             return shared.CAS
-        plain = touch.nbytes == 4 and parts[-1][0] in "usb" and not parts[-1].startswith("bf")
-        return shared.NATIVE if plain and any(p in NATIVE_ATOMICS for p in parts) else shared.SPIN
+        plain = touch.nbytes == 4 and parts[-1] in ("u32", "s32", "b32")
+        if not plain or not any(p in NATIVE_ATOMICS for p in parts):
+            return shared.SPIN
+        one = self.e.program.form_of(self.e.ins.operands[-1])
+        tally = touch.kind == "reduction" and "add" in parts and one is not None and one.const == 1
+        return shared.TALLY if tally else shared.NATIVE
 
     # ---- global memory ----------------------------------------------------------------------
     def _far(self, touch: Touch) -> None:
         """Global memory, or what a generic address turns out to name."""
         e, b = self.e, self.e.b
         lanes = e.executing()
+        if touch.target is not None and "ca" in e.ins.parts:
+            self._copied(touch, touch.target, lanes)
         if touch.wanted is not None:
             lanes = lanes & e.bits_of(touch.wanted.ne(0))
         if touch.address.space == Space.GLOBAL:
             row = self._global_row(touch)
             self._some_of(lanes, touch, lambda: self._global(touch, row, lanes))
             return
-        row, near = self._global_row(touch), self._near_row(touch)
+        row, near = self._global_row(touch), self.near_row(touch)
         with b.when(lanes.ne(0)):
             table = e.access.addresses(touch.address)
             first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
@@ -261,6 +266,11 @@ class CountWatcher(Watcher):
             b.jump(end)
             b.place(end)
 
+    def _copied(self, touch: Touch, target: Address, lanes: Val) -> None:
+        """The shared side of a copy that goes through L1; past it there is none to be counted."""
+        row, fn = self.near_row(touch), shared.count_copy(self.e.b, touch.nbytes)
+        self._some(lanes, lambda: _drop(fn(row, self._offsets(target), lanes)))
+
     def _some_of(self, lanes: Val, touch: Touch, then: Callable[[], None]) -> None:
         if touch.wanted is None:
             self._some(lanes, then)
@@ -270,14 +280,15 @@ class CountWatcher(Watcher):
 
     def _global_row(self, touch: Touch) -> Val:
         a, width = touch.address, touch.nbytes
-        span, way = _span(a, width), self._way(touch)
+        span, way = _span(a, width), way_of(self.e.ins.parts, writes=touch.writes)
         if span is None or touch.kind in ("atomic", "reduction"):
-            return self._describe(touch, way=way)
+            return self.describe(touch, way=way)
         if a.uniform:
-            return self._describe(touch, way=way, one=True)
-        return self._describe(touch, way=way, span=span, places=128 // min(width, SECTOR_BYTES))
+            return self.describe(touch, way=way, one=True)
+        return self.describe(touch, way=way, span=span, places=128 // min(width, SECTOR_BYTES))
 
-    def _near_row(self, touch: Touch) -> Val:
+    def near_row(self, touch: Touch) -> Val:
+        """A row for what an access does in shared memory."""
         return self._row(
             access=self.e.ins.index, kind=touch.kind, space=Space.SHARED, width=touch.nbytes
         )
@@ -288,14 +299,13 @@ class CountWatcher(Watcher):
             return shared.count_shared(b, touch.nbytes, reads=touch.kind == "load")
         return shared.count_shared_atomic(b, touch.nbytes, self._atomic_kind(touch))
 
-    def _way(self, touch: Touch) -> str:
-        if touch.kind in ("load", "copy"):
-            return BYPASS if any(p in PAST_L1 for p in self.e.ins.parts) else LOAD
-        return STORE
-
     def _global(self, touch: Touch, row: Val, lanes: Val) -> None:
         e, b, a = self.e, self.e.b, touch.address
-        launch, mine, way = self._launch(), self._counters(), self._way(touch)
+        launch, mine, way = (
+            self.launch(),
+            self.counters(),
+            way_of(self.e.ins.parts, writes=touch.writes),
+        )
         if touch.kind in ("atomic", "reduction"):
             if a.uniform:
                 count_at_one_place(b)(launch, mine, row, a.first, lanes)
@@ -332,7 +342,7 @@ class CountWatcher(Watcher):
     def _local(self, touch: Touch) -> None:
         """Word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
         e, b = self.e, self.e.b
-        row, lanes = self._describe(touch), e.executing()
+        row, lanes = self.describe(touch), e.executing()
 
         def count() -> None:
             table, step = e.access.addresses(touch.address), e.program.local_bytes
@@ -341,7 +351,7 @@ class CountWatcher(Watcher):
             inside = b.load("i64", 32, table, 64) - start - lane * step
             b.store((((inside >> 2) << 5) + lane) << 2, table, 64)
             fn = count_lanes(b, LOCAL, touch.nbytes)
-            fn(self._launch(), self._counters(), row, table, lanes)
+            fn(self.launch(), self.counters(), row, table, lanes)
 
         self._some(lanes, count)
 
