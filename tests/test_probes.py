@@ -44,3 +44,12 @@ def test_recorded_checksums(probe: Probe) -> None:
     for n, words in enumerate(batches(probe, len(sums))):
         found = checksum(simulated(probe, words))
         assert found == sums[n], f"{probe.name}: a result of batch {n} of {BATCH} differs"
+
+
+def test_the_document_says_how_many() -> None:
+    text = (GOLDEN.parents[2] / "docs" / "instructions.md").read_text()
+    reductions = len(scalar_forms.reductions())
+    rest = len(SCALAR) - reductions
+    assert f"{len(SPARSE)} of `mma.sp`, {reductions} of `cp.reduce`, {rest} scalar ones" in text
+    assert all(len(SUMS[p.name]) * BATCH == 131_072 for p in (*SPARSE, *SCALAR))
+    assert "131,072 warps of each form" in text
