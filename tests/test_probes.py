@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -18,11 +20,15 @@ QUICK = [p for p in SPARSE if p.operands[-1] != "raw"][::4]
 """One in four of the sparse forms: each is half a second of compiling."""
 
 
+@cache
+def kernel(probe: Probe) -> weft.Kernel:
+    return weft.load_ptx(module([probe])).kernel("p0")
+
+
 def simulated(probe: Probe, words: np.ndarray) -> np.ndarray:
     """Results of a probe on the simulated GPU."""
     out = np.zeros((len(words), probe.results, 32), np.uint32)
-    kernel = weft.load_ptx(module([probe])).kernel("p0")
-    kernel[-(-len(words) // WARPS_PER_BLOCK), 32 * WARPS_PER_BLOCK](words, out, len(words))
+    kernel(probe)[-(-len(words) // WARPS_PER_BLOCK), 32 * WARPS_PER_BLOCK](words, out, len(words))
     return out
 
 
