@@ -85,6 +85,27 @@ def test_arrays(module: weft.Module, kind: str) -> None:
     assert np.array_equal(read(y), 2 * np.arange(100))
 
 
+def test_machine_code_packs_as_python_does() -> None:
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("this torch has no C exchange interface")
+    kinds = ("signed char", "unsigned short", "int", "unsigned", "long long", "float", "double")
+    takes = ", ".join(f"{kind} a{i}" for i, kind in enumerate(kinds))
+    puts = "".join(f"y[{i}] = a{i};" for i in range(len(kinds)))
+    kernel = weft.cuda(f"__global__ void k({takes}, double* y) {{ {puts} }}").k
+    rows = [
+        (-128, 65535, -(2**31), 2**32 - 1, -(2**52), 0.1, 0.1),
+        (127, 0, 2**31 - 1, 0, 2**52, -1e300, -1e300),
+        (np.int8(-1), 1, np.int32(-1), 1, -1, 1, np.float32(0.5)),
+    ]
+    y = torch.zeros(7, dtype=torch.float64, device="cuda")
+    for row in [rows[0], *rows]:
+        kernel[1, 1](*row, y)
+        single = -np.inf if row[5] == -1e300 else float(np.float32(row[5]))
+        assert y.tolist() == [*map(float, row[:5]), single, float(row[6])]
+    assert kernel[1, 1]._shortest is not None
+
+
 def test_dtypes_of_torch() -> None:
     torch = pytest.importorskip("torch")
     m = weft.cuda("#include <cuda_bf16.h>\n__global__ void k(__nv_bfloat16* x) { x[0] = 3.0f; }")

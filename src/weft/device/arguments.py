@@ -64,6 +64,11 @@ class Packer:
         """The arguments as the kernel takes them."""
         return self._pack_plain(args) or self._pack_any(args)
 
+    def limits(self, i: int) -> tuple[int, int]:
+        """The least and the most that an integer parameter takes."""
+        want = self.types[i]
+        return _INTEGERS[want.format if want is not None else _UNSIGNED[self.params[i].size]]
+
     def _pack_plain(self, args: Sequence[Any]) -> Packed | None:
         """What most launches are given, in a hurry: NumPy arrays like earlier ones, int, float.
 

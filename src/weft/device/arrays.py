@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,31 @@ class _Tensor(ctypes.Structure):
 
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+class Exchange(NamedTuple):
+    """Two functions of DLPack's C exchange interface: what an array is, and the current stream."""
+
+    describe: int
+    work_stream: int
+
+    def dtype(self, value: object) -> int:
+        """The dtype of an array as DLPack's 32 bits."""
+        tensor = _Tensor()
+        ask = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(self.describe)
+        if ask(value, ctypes.addressof(tensor)):
+            raise BufferError("the array does not describe itself")
+        return int(tensor.code | tensor.bits << 8 | tensor.lanes << 16)
+
+
+NO_EXCHANGE = Exchange(0, 0)
+
+
+def exchange(capsule: object) -> Exchange:
+    """The interface that a type of arrays offers as a capsule."""
+    table = _get_pointer(capsule, b"dlpack_exchange_api")
+    words = (ctypes.c_uint64 * 7).from_address(table)
+    return Exchange(words[5], words[6])  # behind the header and three other functions
 
 
 def is_array(value: object) -> bool:

@@ -12,6 +12,7 @@ from weft.device.sim.launch import Allocation, Grid, Plan
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from weft.device.gpu.native import Native
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.quick import Quick
     from weft.device.sim.observe import Observer
@@ -28,15 +29,19 @@ class Launch:
     _plan: Plan | None = field(default=None, repr=False)
     _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
     _quick: Quick | None = field(default=None, repr=False)
+    _native: Native | None = field(default=None, repr=False)
+    _shortest: Callable[..., int] | None = field(default=None, repr=False)
 
     def __call__(self, *args: Any, time_limit: float | None = None) -> None:
         """Runs the grid where the arrays are.
 
         On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
         """
-        quick = self._quick
-        if quick is None or time_limit is not None or not quick(args):
-            self._run(args, time_limit)
+        shortest = self._shortest
+        if shortest is None or time_limit is not None or shortest(*args):
+            quick = self._quick
+            if quick is None or time_limit is not None or not quick(args):
+                self._run(args, time_limit)
 
     def bind(self, *args: Any) -> Callable[[], None]:
         """A function that launches with these arguments, which are checked once."""
@@ -45,7 +50,7 @@ class Launch:
             return functools.partial(self._simulate, params, memory, keep, None)
         if 0 in self.shape.grid:
             return lambda: None
-        return self._gpu_plan(place).bind(params, place, keep)
+        return self._gpu_plan(place).bind(params, place, args)
 
     def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         params, memory, keep, place = self.kernel.packer.pack(args)
@@ -55,7 +60,14 @@ class Launch:
         plan = self._gpu_plan(place)
         if 0 not in self.shape.grid:
             plan.run(params, place, time_limit)
-            self._quick = plan.quick(args, place.library) if place is not None else None
+            if place is not None:
+                self._learn(plan, args, place.library)
+
+    def _learn(self, plan: GpuPlan, args: tuple[Any, ...], library: str) -> None:
+        """Takes shorter ways from now on to launches like this one."""
+        self._quick = plan.quick(args, library)
+        if self._native is None and (found := plan.native(args)) is not None:
+            self._native, self._shortest = found, found.launch
 
     def _simulate(
         self, params: bytes, memory: list[Allocation], keep: object, time_limit: float | None

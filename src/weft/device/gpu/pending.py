@@ -19,6 +19,16 @@ KEPT = 32
 launched: deque[str] = deque(maxlen=KEPT)
 """Kernels that may still run; an append a launch is all it costs."""
 
+ring = (ctypes.c_uint64 * (KEPT + 1))()
+"""The same for launches by machine code: how many there were, then their numbers in turn."""
+_numbers: dict[str, int] = {}
+
+
+def number(name: str) -> int:
+    """The number of a kernel in the ring."""
+    return _numbers.setdefault(name, len(_numbers))
+
+
 _KINDS: dict[int, tuple[type[DeviceError], str]] = {
     700: (IllegalAddress, "an access outside of every allocation"),
     716: (MisalignedAddress, "an access whose address is not a multiple of its size"),
@@ -48,6 +58,7 @@ def synchronize(device: int | None = None) -> None:
             raise failure(code)
     if device is None or driver.count() == 1:
         launched.clear()
+        ring[0] = 0
 
 
 def failure(code: int, kernel: str = "") -> DeviceError:
@@ -58,7 +69,7 @@ def failure(code: int, kernel: str = "") -> DeviceError:
             got=driver.describe(code),
         )
     kind, what = _KINDS[code]
-    names = list(dict.fromkeys(launched))
+    names = _names()
     error = kind(
         f"{what}, in {_or(names)}" if names else what,
         got=driver.describe(code),
@@ -67,6 +78,13 @@ def failure(code: int, kernel: str = "") -> DeviceError:
     )
     error.kernel = names[0] if len(names) == 1 else ""
     return error
+
+
+def _names() -> list[str]:
+    """The kernels that may still run, each once."""
+    by_number = list(_numbers)
+    noted = [by_number[ring[1 + i]] for i in range(min(ring[0], KEPT))]
+    return list(dict.fromkeys([*launched, *noted]))
 
 
 def _or(names: list[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from weft.device.arguments import Packer, Place
 from weft.device.gpu import driver, pending, streams
 from weft.device.gpu.call import Call
+from weft.device.gpu.native import Native, native
 from weft.device.gpu.quick import Quick, Shortcut, shortcut
 from weft.errors import TimeLimit
 
@@ -42,9 +43,22 @@ class GpuPlan:
         found.learn(self._packer, args)
         return found.run
 
-    def bind(self, params: bytes, place: Place | None, keep: object) -> Callable[[], None]:
+    def native(self, args: Sequence[Any]) -> Native | None:
+        """The shortest way for arguments like these, where there is one."""
+        return native(self._packer, self.call, self._stream, args)
+
+    def bind(self, params: bytes, place: Place | None, args: Sequence[Any]) -> Callable[[], None]:
         """A launch with these parameters, on what is then the current stream."""
-        return self.call.bound(params, self._current(place), keep)
+        current = self._current(place)
+        found = native(self._packer, self.call, self._stream, args, params)
+        if found is None:
+            return self.call.bound(params, current, args)
+
+        def launch() -> None:
+            if found.launch():  # the longer way mends it, or says what is wrong
+                self.call.run(params, current())
+
+        return launch
 
     def _current(self, place: Place | None) -> Callable[[], int]:
         given = self._stream
