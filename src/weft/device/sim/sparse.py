@@ -1,13 +1,14 @@
 """Loads and stores at addresses known only at run time, one element a lane.
 
 Most such accesses still have structure (rows of a tile, quotients and remainders of an index):
-when every sixteen or four lanes in a row touch neighbours, short vectors do it; otherwise it goes
-lane by lane. Either way each address is checked first.
+when every sixteen or four lanes in a row touch neighbours, short vectors do it; when every sixteen
+load the same element (a row of a matrix in a 16-wide block), it is loaded once for them; otherwise
+it goes lane by lane. Either way each address is checked first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.device.sim import checks
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _HEAD = [_P, _P, _P, _P, _P, _I64, _I64, _I32, _I64]
 """context, worker, slot, local, window, base, scale, lanes, instruction"""
-GROUPS = (16, 4)
+NEIGHBOURS = ((16, 1), (4, 1))
 """Lanes in a row that are neighbours: half a warp as in a 16-wide tile, or a few."""
+LOADED = ((16, 1), (16, 0), (4, 1))
+"""The same for loads, where lanes may also share an element; (lanes, elements between two)."""
 
 
 def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
@@ -33,15 +36,18 @@ def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
     kind = _kind(w)
 
     def body(b: Builder, args: list[Val]) -> Val:
-        def grouped(pointers: list[Val]) -> Val:
-            return b.concat([b.load(ty, 32 // len(pointers), p, size) for p in pointers])
+        def grouped(pointers: list[Val], apart: int) -> Val:
+            width = 32 // len(pointers)
+            if apart:
+                return b.concat([b.load(ty, width, p, size) for p in pointers])
+            return b.concat([b.splat(b.load(ty, 0, p, size), width) for p in pointers])
 
         def single() -> Val:
             data = b.array("i64", 64)
             _lane_by_lane(b, e, a, w, args, size, data, store=False)
             return b.load(ty, 32, data, 8)
 
-        return _either(b, a, e, w, args, size, grouped, single)
+        return _either(b, a, e, w, args, size, LOADED, grouped, single)
 
     fn = e.b.helper(
         f"sparse_load_{a.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
@@ -60,7 +66,7 @@ def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None
     def body(b: Builder, args: list[Val]) -> None:
         v = args[-1]
 
-        def grouped(pointers: list[Val]) -> Val:
+        def grouped(pointers: list[Val], apart: int) -> Val:
             width = 32 // len(pointers)
             for i, p in enumerate(pointers):
                 b.store(b.shuffle(v, range(width * i, width * (i + 1))), p, size)
@@ -72,7 +78,7 @@ def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None
             _lane_by_lane(b, e, a, w, args, size, data, store=True)
             return b.integer("i1", 1)
 
-        _either(b, a, e, w, args, size, grouped, single)
+        _either(b, a, e, w, args, size, NEIGHBOURS, grouped, single)
 
     kinds = [*_HEAD, (w.index.ty, 32), (value.ty, 32)]
     fn = e.b.helper(f"sparse_store_{a.space}_{value.ty}_{kind}", kinds, None, body)
@@ -118,10 +124,11 @@ def _either(
     w: Wide,
     args: list[Val],
     size: int,
-    grouped: Callable[[list[Val]], Val],
+    groups: Sequence[tuple[int, int]],
+    grouped: Callable[[list[Val], int], Val],
     single: Callable[[], Val],
 ) -> Val:
-    """By fours where the index vector allows it, else lane by lane."""
+    """By groups where the index vector allows it, else lane by lane."""
     base, scale, lanes = args[5], args[6], args[7]
     index = args[9]
     if w.scale <= 0 or size % w.scale:
@@ -132,16 +139,17 @@ def _either(
     b.branch(lanes.eq(-1), full, slow)
     b.place(full)
     results = []
-    for group in GROUPS:
+    for group, apart in groups:
         regular, fits, other = (b.label(x) for x in ("regular", "fits", "other"))
         leaders = b.shuffle(index, [i // group * group for i in range(32)])
-        expected = leaders + b.lanes(index.ty, [i % group * step for i in range(32)])
+        within = b.lanes(index.ty, [i % group * step for i in range(32)])
+        expected = leaders + within if apart else leaders
         b.branch(b.same(index, expected), regular, other)
         b.place(regular)
         ok: Val | None = None
         pointers = []
         for i in range(0, 32, group):
-            for j in (i, i + group - 1):
+            for j in (i, i + group - 1) if apart else (i,):
                 address = _widen(b.extract(index, j), w) * scale + base
                 good = inside(address, b.integer("i32", j)) & (address & (size - 1)).eq(0)
                 ok = good if ok is None else ok & good
@@ -150,7 +158,7 @@ def _either(
         assert ok is not None
         b.branch(ok, fits, slow)
         b.place(fits)
-        results.append((grouped(pointers), b.block))
+        results.append((grouped(pointers, apart), b.block))
         b.jump(end)
         b.place(other)
     b.jump(slow)
