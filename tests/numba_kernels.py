@@ -164,6 +164,17 @@ def tiled_matmul(a, b, c):
         c[row, col] = total
 
 
+@row(((3, 3), (16, 16)), lambda: [rand(37, 40), rand(40, 39), zeros(37, 39)],
+     lambda a, b, c: a.astype(np.float64) @ b, 1e-4)  # fmt: skip
+def naive_matmul(a, b, c):
+    col, row = cuda.grid(2)
+    if row < c.shape[0] and col < c.shape[1]:
+        total = float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, col]  # sixteen lanes read the same element of a
+        c[row, col] = total
+
+
 @row((4, 64, 64 * 8), lambda: [rand(256, dtype=np.float64)],
      lambda x: x.reshape(4, 64)[:, ::-1].ravel())  # fmt: skip
 def dynamic_shared(x):
