@@ -10,16 +10,19 @@ from weft.errors import (
     DeviceError,
     Error,
     IllegalAddress,
+    InvalidFree,
     LaunchError,
     MisalignedAddress,
     MissingDependency,
     PtxError,
+    SanitizerError,
     TimeLimit,
     Trapped,
     UnsupportedInstruction,
 )
 from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
+from weft.kernels.sanitize import empty, filled, sanitize
 from weft.measure import Case, Op, Profile, check, profile
 
 __version__ = "0.1.0"
@@ -35,6 +38,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "IllegalAddress",
+    "InvalidFree",
     "Kernel",
     "Launch",
     "LaunchError",
@@ -44,14 +48,18 @@ __all__ = [
     "Op",
     "Profile",
     "PtxError",
+    "SanitizerError",
     "TimeLimit",
     "Trapped",
     "UnsupportedInstruction",
     "cdiv",
     "check",
     "cuda",
+    "empty",
+    "filled",
     "kernel",
     "load_ptx",
     "profile",
+    "sanitize",
     "synchronize",
 ]

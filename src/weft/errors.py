@@ -9,11 +9,13 @@
     ├── DeviceError             something went wrong while a kernel ran
     │   ├── IllegalAddress
     │   │   └── MisalignedAddress
+    │   ├── InvalidFree         device memory is freed that is not allocated
     │   ├── AssertFailed
     │   ├── Trapped
     │   ├── Deadlock
     │   └── TimeLimit
     ├── CheckFailed             a kernel is not right
+    ├── SanitizerError          the sanitizer has findings
     ├── MissingDependency       an optional package or library is not there
     └── CacheError
 
@@ -21,6 +23,8 @@ An error says what, where, got, allowed, next; each part is also a field.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class Error(Exception):
@@ -89,6 +93,10 @@ class MisalignedAddress(IllegalAddress):
     """An access whose address is not a multiple of its size."""
 
 
+class InvalidFree(DeviceError):
+    """A free of what is not allocated, or not any more."""
+
+
 class AssertFailed(DeviceError):
     """A device `assert` was false."""
 
@@ -119,6 +127,13 @@ class CheckFailed(Error):
     writer: str = ""
     cause: str = ""
     evidence: str = ""
+
+
+class SanitizerError(Error):
+    """What the sanitizer found; `findings` has them all, `summary` counts what was checked."""
+
+    findings: tuple[Any, ...] = ()
+    summary: str = ""
 
 
 class MissingDependency(Error):

@@ -146,9 +146,10 @@ class Kernel:
         shared_mem: int = 0,
         stream: object = None,
         time_limit: float | None = None,
+        sanitize: bool = False,
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
-        self[grid, block, shared_mem, stream](*args, time_limit=time_limit)
+        self[grid, block, shared_mem, stream](*args, time_limit=time_limit, sanitize=sanitize)
 
     def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
         return Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))

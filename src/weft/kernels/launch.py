@@ -32,11 +32,15 @@ class Launch:
     _native: Native | None = field(default=None, repr=False)
     _shortest: Callable[..., int] | None = field(default=None, repr=False)
 
-    def __call__(self, *args: Any, time_limit: float | None = None) -> None:
+    def __call__(self, *args: Any, time_limit: float | None = None, sanitize: bool = False) -> None:
         """Runs the grid where the arrays are.
 
         On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
+        With `sanitize` every access is checked, and SanitizerError raised when something is found.
         """
+        if sanitize:
+            self._sanitize(args, time_limit)
+            return
         shortest = self._shortest
         if shortest is None or time_limit is not None or shortest(*args):
             quick = self._quick
@@ -91,6 +95,21 @@ class Launch:
         self.kernel.check(self.shape)
         if 0 not in self.shape.grid:
             self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
+
+    def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
+        from weft.device.sim.sanitizer.session import Strict  # nobody else needs its code
+
+        params, memory, keep, place = self.kernel.packer.pack(args)
+        if not self._is_simulated(memory, place):
+            raise ArgumentError(
+                f"{self.kernel.name} can be sanitized on the simulated GPU only",
+                got="arrays on a real GPU",
+                next="pass copies on the CPU: x.cpu()",
+            )
+        self.kernel.check(self.shape)
+        if 0 not in self.shape.grid:
+            plan = self._plan or self.kernel.plan(self.shape)
+            Strict().run(plan, params, memory, keep, time_limit)
 
     def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
         home = self.kernel.home

@@ -1,7 +1,8 @@
-"""`weft check FILE`: are the kernels of a file right?"""
+"""`weft check FILE`: are the kernels of a file right? `--sanitize`: does a program race?"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,13 +10,22 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+import weft
 from weft.cli import show
+from weft.cli.verbs.run import runner
 from weft.errors import CheckFailed
 from weft.measure import check, found
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="A Python file with weft.Op and @op.solution.")],
+    args: Annotated[
+        list[str] | None, typer.Argument(help="With --sanitize: the program's, after `--`.")
+    ] = None,
+    sanitize: Annotated[
+        bool,
+        typer.Option("--sanitize", help="Run a script or program under the sanitizer instead."),
+    ] = False,
     only: Annotated[str, typer.Option(help="One operation or one solution.")] = "",
     seed: Annotated[int | None, typer.Option(help="Repeat an earlier run.")] = None,
     device: Annotated[str, typer.Option(help="sim, or gpu.")] = "sim",
@@ -23,8 +33,11 @@ def run(
 ) -> None:
     """Judge every solution in a file against its operation's float64 reference.
 
-    Exit code 1 when one is wrong.
+    Exit code 1 when one is wrong. With --sanitize any Python script or CUDA program is run as
+    `weft run` does, and every memory access of its kernels is checked.
     """
+    if sanitize:
+        raise typer.Exit(_sanitized(file, args or [], json))
     facts: list[dict[str, Any]] = []
     for op, name, solution in found.solutions(file, only):
         with _progress(quiet=json) as progress:
@@ -47,6 +60,19 @@ def run(
         show.data(facts)
     if not all(fact["ok"] for fact in facts):
         raise typer.Exit(1)
+
+
+def _sanitized(file: Path, args: list[str], json: bool) -> int:
+    """Runs a program under the sanitizer and says what was found; the exit code."""
+    said = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
+    with weft.sanitize(raises=False) as report, said:  # JSON is all that goes to standard output
+        code = runner(file).run(str(file), args)
+    if json:
+        show.data({"exit_code": code, **report.to_dict()})
+    else:
+        style = "red" if report.findings else "green" if report.launches else "yellow"
+        show.line(str(report), style)
+    return 1 if report.findings else code
 
 
 def _progress(*, quiet: bool) -> Progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,13 +52,7 @@ def run(
 
     Options of weft stand before the file; all that follows is the program's.
     """
-    runner = _RUNNERS.get(file.suffix)
-    if runner is None:
-        raise Error(
-            "weft run does not know what to do with this file",
-            got=str(file),
-            allowed=f"files that end in {' or '.join(_RUNNERS)}",
-        )
+    module = runner(file)
     lettered = {"-I": include, "-D": define, "-L": folder, "-l": library}
     flags = [
         *(f"{letter}{value}" for letter, values in lettered.items() for value in values or []),
@@ -69,5 +63,16 @@ def run(
     compiled = {"sources": sources or [], "flags": flags} if file.suffix == ".cu" else {}
     if (flags or sources) and not compiled:
         raise Error("only CUDA programs are compiled", got=str(file), next="leave out its flags")
-    program = importlib.import_module(runner)
-    raise typer.Exit(program.run(str(file), args or [], device=device.value, gpu=gpu, **compiled))
+    raise typer.Exit(module.run(str(file), args or [], device=device.value, gpu=gpu, **compiled))
+
+
+def runner(file: Path) -> Any:
+    """The module that runs files of this kind."""
+    name = _RUNNERS.get(file.suffix)
+    if name is None:
+        raise Error(
+            "weft does not know how to run this file",
+            got=str(file),
+            allowed=f"files that end in {' or '.join(_RUNNERS)}",
+        )
+    return importlib.import_module(name)

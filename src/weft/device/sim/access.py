@@ -154,7 +154,7 @@ class Access:
         e, b = self.e, self.e.b
         a = resolve(e, mem, space)
         ty, count = values[0].ty, len(values)
-        e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count))
+        e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count, values=values))
         lanes = e.executing()
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         if not a.scalar or not self.moves.can_store(a, ty, count):

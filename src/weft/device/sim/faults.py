@@ -159,7 +159,7 @@ class _Story:
     ) -> IllegalAddress:
         address &= 2**64 - 1
         writes = ins is not None and ins.parts[0] in _WRITES
-        nbytes = _width(ins)
+        nbytes = width_of(ins)
         space = space_of(ins.parts) if ins is not None else Space.GENERIC
         verb = "write" if writes else "read"
         kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
@@ -238,7 +238,7 @@ class _Story:
         return error
 
 
-def _width(ins: Instruction | None) -> int:
+def width_of(ins: Instruction | None) -> int:
     """Bytes one lane accesses."""
     if ins is None:
         return 1

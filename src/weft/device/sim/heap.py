@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import NamedTuple
 
 import numpy as np
 
-from weft.errors import DeviceError
+from weft.device.sim import fresh
+from weft.errors import InvalidFree
 
 ALIGN = 16
 GAP = 16
 """Bytes between allocations that belong to none, so that running past an end is noticed."""
+
+
+class Block(NamedTuple):
+    """Allocations of one size: where the first is, who made it, and by which instruction."""
+
+    address: int
+    nbytes: int
+    site: int
+    place: str
+    times: int = 1
 
 
 class Heap:
@@ -19,6 +31,7 @@ class Heap:
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.live: dict[int, int] = {}
+        self.made: dict[int, Block] = {}
         self._block = np.empty(0, np.uint8)
         self._free: list[tuple[int, int]] = []
 
@@ -27,26 +40,34 @@ class Heap:
         """As many allocations as can ever be live at once."""
         return self.nbytes // (ALIGN + GAP)
 
-    def malloc(self, size: int) -> int:
-        """An address, or 0 when there is no room."""
-        need = -(-size // ALIGN) * ALIGN + GAP
-        if size <= 0 or need > self.nbytes:
-            return 0
+    @property
+    def start(self) -> int:
+        """Where its memory begins, which is made when it is first asked for."""
         if not self._block.size:
             self._block = np.empty(self.nbytes + ALIGN, np.uint8)
             self._free = [(-(-self._block.ctypes.data // ALIGN) * ALIGN, self.nbytes)]
+        return -(-self._block.ctypes.data // ALIGN) * ALIGN
+
+    def malloc(self, size: int, site: int = -1, place: str = "") -> int:
+        """An address, or 0 when there is no room; `site` and `place` say who asks."""
+        need = -(-size // ALIGN) * ALIGN + GAP
+        if size <= 0 or need > self.nbytes or not self.start:
+            return 0
         for i, (start, room) in enumerate(self._free):
             if room >= need:
                 self._free[i : i + 1] = [(start + need, room - need)] if room > need else []
                 self.live[start] = size
+                self.made[start] = Block(start, size, site, place)
+                fresh.emptied(start, size)
                 return start
         return 0
 
     def free(self, address: int) -> None:
         """Gives an allocation back; a pointer that is none is an error."""
         size = self.live.pop(address, None)
+        self.made.pop(address, None)
         if size is None:
-            raise DeviceError(
+            raise InvalidFree(
                 "free of a pointer that is not a live allocation",
                 got=f"{address:#x}",
                 allowed="what the device's malloc or new returned, once",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from weft.device.models import GpuModel
+from weft.device.sim import switch
 from weft.device.sim.arena import Arena
 from weft.device.sim.compile import Compiled, compile_kernel
 from weft.device.sim.crew import Crew
@@ -198,11 +199,25 @@ class Plan:
             self._slots = min(1 << (self.total - 1).bit_length(), resident)
         self._symbols = int(sim.place().ctypes.data)
         self._idle_one = self._idle(1)
+        self._under: dict[str, Plan] = {}
+
+    def under(self, observer: Observer) -> Plan:
+        """The same launches under an observer."""
+        with self.sim._lock:
+            if observer.key not in self._under:
+                self._under[observer.key] = Plan(self.sim, self.entry, self.shape, observer)
+        found = self._under[observer.key]
+        found.observer = observer
+        return found
 
     def run(
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
         """Runs the grid to its end; raises what went wrong. `keep` owns the memory."""
+        report = switch.active() if self.observer is None else None
+        if report is not None:
+            report.run(self, params, memory, keep, time_limit)
+            return
         quick = self._small and time_limit is None
         idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
         sim = self.sim
@@ -252,6 +267,8 @@ class Plan:
         assert self.observer is not None
         every = [*memory, *self.sim.owned()]
         seen = Observation(self.compiled.facts, self.shape, every, arena)
+        if self.sim.root.allocates:
+            seen.heap = self.sim.services.heap
         self.observer.begin(seen)
         return seen
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weft.device.sim.arena import Arena
     from weft.device.sim.compile import Facts
     from weft.device.sim.emit import WarpEmitter
+    from weft.device.sim.heap import Heap
     from weft.device.sim.launch import Allocation, Grid
     from weft.ir import Builder, Val
     from weft.ptx.cfg import Block
@@ -62,6 +63,7 @@ class Touch:
     lanes    the lanes that touch memory, where they may be fewer than execute the instruction
     target   where in shared memory a copy goes, when it is waited for
     wanted   bytes that each lane's copy reads, where that may be less; zeros are the rest
+    values   what a store writes, where it is known
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Touch:
     target: Address | None = None
     wanted: Val | None = None
     rows: Rows | None = None
+    values: list[Val] | None = None
 
 
 class Watcher:
@@ -113,7 +116,7 @@ class Watcher:
 
 
 class Observation:
-    """One launch under observation."""
+    """One launch under observation; `heap` is there when kernels of the module allocate."""
 
     def __init__(
         self, facts: Facts, shape: Grid, memory: Sequence[Allocation], arena: Arena
@@ -121,6 +124,7 @@ class Observation:
         self.facts, self.shape, self.memory = facts, shape, memory
         self.workers, self.slots = len(arena.workers), arena.slots
         self.error: BaseException | None = None
+        self.heap: Heap | None = None
         self._arena = arena
         self._kept: list[Bytes] = []
 
@@ -128,6 +132,11 @@ class Observation:
     def notes(self) -> Mapping[str, Any]:
         """What the watcher has left with the code."""
         return self.facts.notes
+
+    def parameter(self, offset: int) -> int:
+        """The 64 bits of the parameter block at a byte offset: a pointer, mostly."""
+        start = int(self._arena.context[Context.PARAMS // 8])
+        return ctypes.c_uint64.from_address(start + offset).value
 
     def for_launch(self, memory: Bytes) -> None:
         """Memory that all workers share: its address is in `Context.OBSERVER`."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.heap import Heap
-from weft.device.sim.layout import Context, Fault, Slot
+from weft.device.sim.layout import Context, Fault, Slot, Worker
 from weft.device.sim.printf import Arguments, render
 from weft.errors import AssertFailed, DeviceError, IllegalAddress
 from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
@@ -76,7 +76,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One lane that asks for a service; `windows` is memory that its warp may touch, as found."""
+    """One lane that asks for a service; `windows` is memory that its warp may touch, as found.
+
+    `site` is the instruction that asks, where an observer has noted it.
+    """
 
     launch: Running
     slot: int
@@ -84,6 +87,7 @@ class Caller:
     local: tuple[int, int]
     values: list[int]
     windows: list[tuple[int, int]]
+    site: int
 
     def window(self, address: int) -> int:
         """How many bytes from `address` on belong to the kernel; 0 for none."""
@@ -182,10 +186,11 @@ class Services:
         data = (ctypes.c_int64 * 256).from_address(values)
         handler = self._handlers[_NAMES[number]]
         windows = launch.windows(slot)
+        site = ctypes.c_int64.from_address(worker + Worker.ERROR_SITE).value
         for lane in (i for i in range(32) if lanes >> i & 1):
             own = ((local or 0) + lane * local_bytes, local_bytes)
             given = [data[32 * i + lane] for i in range(5)]
-            caller = Caller(launch, slot, 32 * warp + lane, own, given, windows)
+            caller = Caller(launch, slot, 32 * warp + lane, own, given, windows, site)
             try:
                 with self._lock:
                     data[lane] = handler(caller)
@@ -212,7 +217,7 @@ class Services:
 
     def _malloc(self, caller: Caller) -> int:
         size = caller.values[0]
-        address = self.heap.malloc(size)
+        address = self.heap.malloc(size, caller.site, caller.place)
         if address:
             for launch in self._launches.values():
                 launch.add(address, size)

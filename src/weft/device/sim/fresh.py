@@ -1,0 +1,82 @@
+"""Memory that was allocated and not written yet: which words a kernel or the host has filled.
+
+`weft.empty` and the allocators of programs register what they give out; the sanitizer reports
+kernels that read a word before anybody has written it. Writes by the host are announced by
+`filled`. Memory is forgotten when it is freed.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from bisect import bisect_right, insort
+
+import numpy as np
+from numpy.typing import NDArray
+
+_lock = threading.Lock()
+_starts: list[int] = []
+_fresh: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+"""First address -> (bytes, for every four bytes whether they are filled)."""
+
+
+def register(address: int, nbytes: int) -> None:
+    """From now on nothing of this memory has been written."""
+    with _lock:
+        if address not in _fresh:
+            insort(_starts, address)
+        _fresh[address] = nbytes, np.zeros(nbytes // 4 + 2, np.uint8)
+
+
+def forget(address: int) -> None:
+    """The memory is given back."""
+    with _lock:
+        if _fresh.pop(address, None) is not None:
+            _starts.remove(address)
+
+
+def filled(address: int, nbytes: int) -> None:
+    """The host has written these bytes."""
+    _mark(address, nbytes, 1)
+
+
+def emptied(address: int, nbytes: int) -> None:
+    """These bytes, of memory that is registered, are given out anew."""
+    _mark(address, nbytes, 0)
+
+
+def known(address: int) -> bool:
+    """Is it the start of registered memory?"""
+    return address in _fresh
+
+
+def _mark(address: int, nbytes: int, value: int) -> None:
+    with _lock:
+        start = _before(address)
+        if start is not None:
+            _, words = _fresh[start]
+            first = address - start
+            words[first // 4 : -(-(first + nbytes) // 4)] = value
+
+
+def bytes_at(low: int, high: int) -> int:
+    """Where the marks of the words from `low` on are; 0 when the memory is not fresh."""
+    with _lock:
+        start = _before(low)
+        if start is None or high > start + _fresh[start][0] + 4:
+            return 0
+        return int(_fresh[start][1].ctypes.data) + (low - start) // 4
+
+
+def _before(address: int) -> int | None:
+    at = bisect_right(_starts, address) - 1
+    if at < 0 or address >= _starts[at] + _fresh[_starts[at]][0]:
+        return None
+    return _starts[at]
+
+
+def watch(array: NDArray[np.generic]) -> None:
+    """Registers an array's memory until the array is gone."""
+    address = int(array.ctypes.data)
+    register(address, array.nbytes)
+    weakref.finalize(array, forget, address)

@@ -1,0 +1,102 @@
+"""cp.async: a copy that is not waited for yet is somebody else's write for every thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.address import Address
+from weft.device.sim.async_ops import Ring
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.sanitizer.clocks import put, word
+from weft.device.sim.sanitizer.layout import Record, Slot
+from weft.ir import Builder, Val
+from weft.ptx.model import Imm, Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.sanitizer.watcher import Sanitizing
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+SITE = 16
+"""Where an entry of the ring of copies keeps the record of the instruction that issued it."""
+
+
+class Copies:
+    """Records of copies: pending when issued, written when they are waited for."""
+
+    def __init__(self, w: Sanitizing) -> None:
+        self.w = w
+
+    def issued(self, target: Address, nbytes: int, lanes: Val) -> None:
+        """The target belongs to the copy from now on."""
+        w, e, b = self.w, self.w.e, self.w.e.b
+        ring = b.at(e.frame, e.copies.at)
+        number = b.load("i32", 0, b.at(ring, Ring.TAIL)) - 1
+        entry = _entry(b, ring, number, e.copies.count)
+        put(b, w.site(), entry, SITE)
+        w._touch(target, True, nbytes, lanes, None)
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, warp, site, entry, lanes = args
+            who = site | (warp.zext("i64") << Record.WARP)
+            who = who | ((Record.PENDING << Record.CLOCK) | Record.ALL_BYTES)
+            _mark(x, w.layout, slot, entry, lanes, nbytes, who)
+
+        fn = b.helper(f"sanitizer_issue_{nbytes}", [_P, _I32, _I64, _P, _I32], None, body)
+        fn(e.slot, e.warp, w.site(), entry, lanes)
+
+    def instruction(self, ins: Instruction) -> None:
+        """A wait: what lands was written by the waiting lanes, now."""
+        parts = ins.parts
+        if parts[:2] != ("cp", "async") or not self.w.e.copies.used:
+            return
+        if "wait_all" in parts:
+            self._land(-1)
+        elif "wait_group" in parts and isinstance(ins.operands[0], Imm):
+            self._land(ins.operands[0].value)
+
+    def _land(self, pending: int) -> None:
+        w, e, b = self.w, self.w.e, self.w.e.b
+        count = e.copies.count
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, warp, ring, lanes, pending = args
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            tag = word(x, w.clocks.row(x, p, warp), Slot.SHARED_TAG) | Record.ALL_BYTES
+            head, tail = (x.load("i32", 0, x.at(ring, at)) for at in (Ring.HEAD, Ring.TAIL))
+            limit = x.load("i32", 0, x.at(ring, Ring.GROUP)) - pending
+            with x.loop(tail - head) as i:
+                entry = _entry(x, ring, head + i, count)
+                group = x.load("i32", 0, x.at(entry, Ring.OF_GROUP))
+                with x.when((group - limit).slt(0)):
+                    mine = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
+                    size = x.load("i32", 0, x.at(entry, Ring.SIZE))
+                    who = tag | word(x, entry, SITE)
+                    for nbytes in (16, 8, 4):
+                        with x.when(size.eq(nbytes)):
+                            _mark(x, w.layout, slot, entry, mine, nbytes, who)
+
+        fn = b.helper(f"sanitizer_land_{count}", [_P, _I32, _P, _I32, _I32], None, body)
+        fn(e.slot, e.warp, b.at(e.frame, e.copies.at), e.executing(), b.integer("i32", pending))
+
+
+def _entry(b: Builder, ring: Val, number: Val, count: int) -> Val:
+    return b.at(b.at(ring, Ring.HEADER), (number & (count - 1)).zext("i64") * Ring.ENTRY)
+
+
+def _mark(
+    x: Builder, layout: Slot, slot: Val, entry: Val, lanes: Val, nbytes: int, who: Val
+) -> None:
+    """Records of the words that the copies of some lanes go to."""
+    p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+
+    def one(lane: Val) -> None:
+        target = word(x, x.at(entry, Ring.TARGETS), 0)
+        target = word(x, x.at(x.at(entry, Ring.TARGETS), lane.zext("i64") << 3))
+        rel = target - word(x, slot, Block.SHARED)
+        with x.when(rel.ult(word(x, slot, Block.SHARED_BYTES))):
+            at = x.at(x.at(p, layout.writers), rel << 1)
+            for i in range(nbytes // 4):
+                put(x, who | (lane.zext("i64") << Record.LANE), at, 8 * i)
+
+    each_lane(x, lanes, one)

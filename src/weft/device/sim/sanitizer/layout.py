@@ -1,0 +1,94 @@
+"""What the sanitizer keeps in memory beside a launch: records, clocks, findings; byte offsets.
+
+A *record* says who touched four bytes last: 64 bits, from the lowest
+
+    site   14  which instruction, its top bit set when it is atomic, volatile or ordered
+    lane    5
+    many    1  more than one lane of the warp
+    warp    5
+    bytes   4  which of the four bytes
+    clock  18  of that warp in a block's life (global memory), or 35 of a slot's (shared memory)
+    block  17  (global memory only)
+
+Zero is nobody. Records compare as numbers: within a block, what is smaller happened earlier.
+"""
+
+from __future__ import annotations
+
+
+class Record:
+    """Where the fields of a record begin, and their masks."""
+
+    LANE, MANY, WARP, BYTES, CLOCK, BLOCK = 14, 19, 20, 25, 29, 47
+    SITES = (1 << 13) - 1
+    STRONG = 1 << 13
+    SITE = (1 << 14) - 1
+    ALL_BYTES = 15 << BYTES
+    CLOCKS = (1 << BLOCK - CLOCK) - 1
+    BLOCKS = (1 << 64 - BLOCK) - 1
+    PENDING = (1 << 34) - 1
+    """The clock of a copy to shared memory that nobody has waited for."""
+
+
+class Launch:
+    """What all workers of a launch share."""
+
+    REGIONS, COUNT, TIME, PUBLISHED = 0, 8, 16, 24
+    SIZE = 64
+    ROW = 64
+    LOW, BYTES, WRITERS, READERS, FILLED = 0, 8, 16, 24, 32
+    """A region of global memory, and where its records are; FILLED: a byte for every four."""
+    PUBLICATION = 16
+    """For each block and warp: the clock up to which its writes are published, and since when."""
+
+
+class Worker:
+    """What each thread of the host counts and finds."""
+
+    ACCESSES, BARRIERS, SYNCS, ATOMICS, LOST = 0, 8, 16, 24, 32
+    FINDINGS = 64
+    ENTRIES, ENTRY = 256, 64
+    KEY, TIMES, ADDRESS, MINE, OTHER, BLOCK = 0, 8, 16, 24, 32, 40
+    CACHE = FINDINGS + ENTRIES * ENTRY
+    """Behind the findings: for each site, the region that it last found itself in."""
+
+
+class Slot:
+    """What is kept of a resident block."""
+
+    START, LATEST, BLOCK, BASE, READERS, LAUNCH, WORKER = 0, 8, 16, 24, 32, 40, 48
+    """Clock at its start, latest clock, its number, its bits in a record, where the readers'
+    records of shared memory are, and what else is kept of the launch and by the worker."""
+    ARRIVED, SITES = 64, 128
+    """Per barrier: warps that have arrived, and at which instruction the first one did."""
+    WARPS = 192
+    WARP = 64
+    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED = 0, 8, 16, 24, 32
+    """Per warp: what is earlier than the limit is ordered before it; its own record's bits."""
+
+    def __init__(self, warps: int, local_bytes: int) -> None:
+        """Vectors with a clock for each warp; tables have one such vector for each warp.
+
+        clocks  what each warp knows of each
+        fences  the same at its last fence, and `far` at its last fence beyond the block
+        shared  one vector: what was released inside the block by atomics and mbarriers
+        early   a vector for each barrier: what those knew that arrived and did not wait
+        """
+        table = 8 * warps * warps
+        self.clocks = self.WARPS + warps * self.WARP
+        self.fences, self.far = self.clocks + table, self.clocks + 2 * table
+        self.shared = self.clocks + 3 * table
+        self.early = self.shared + 8 * warps
+        self.local = self.early + 16 * 8 * warps
+        self.writers = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
+
+    def size(self, shared_bytes: int) -> int:
+        return self.writers + 16 * (shared_bytes // 4 + 1)
+
+
+class Kind:
+    """What was found."""
+
+    READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE, UNINITIALISED = 1, 2, 3, 4
+    BARRIER_SPLIT, BARRIER_COUNT, BARRIER_PLACES = 5, 6, 7
+    MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN = 8, 9, 10, 11

@@ -1,0 +1,136 @@
+"""Launches under the sanitizer: one by one, or all of a stretch of a program.
+
+`switch.current` is what every launch on a simulated GPU looks at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from weft.device.sim import switch
+from weft.device.sim.sanitizer.findings import Decoder, Finding, summary
+from weft.device.sim.sanitizer.observer import Counts, Sanitizer
+from weft.errors import DeviceError, SanitizerError
+
+if TYPE_CHECKING:
+    from weft.device.sim.launch import Allocation, Plan
+
+SHOWN = 5
+"""Findings that an error's text has; all are in `findings`."""
+
+
+class Report:
+    """What the sanitizer found, and what it looked at."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.launches = 0
+        self.counts = Counts()
+        self._failed: DeviceError | None = None
+        self._lock = threading.Lock()
+        self._sanitizer = Sanitizer()
+
+    @property
+    def summary(self) -> str:
+        c = self.counts
+        return summary(self.launches, c.accesses, c.barriers, c.syncs, c.arrays)
+
+    def to_dict(self) -> dict[str, Any]:
+        c = self.counts
+        return {
+            "launches": self.launches,
+            "accesses": c.accesses,
+            "barriers": c.barriers,
+            "warp_synchronisations": c.syncs,
+            "arrays": c.arrays,
+            "findings": [f.to_dict() for f in self.findings],
+        }
+
+    def __str__(self) -> str:
+        found = f"{len(self.findings)} found" if self.findings else "nothing found"
+        return "\n".join([*map(str, self.findings), f"sanitizer: {found} in {self.summary}"])
+
+    def raise_findings(self) -> None:
+        """SanitizerError when there are any."""
+        if not self.findings:
+            return
+        rest = len(self.findings) - SHOWN
+        more = [f"… and {rest} more, in `findings`"] if rest > 0 else []
+        shown = [str(f) for f in self.findings[:SHOWN]]
+        error = SanitizerError("\n".join([*shown, *more, f"checked: {self.summary}"]))
+        error.findings, error.summary = tuple(self.findings), self.summary
+        raise error from self._failed
+
+    def fail(self, error: DeviceError) -> None:
+        """What ended a launch is among the findings already; it becomes their cause."""
+        self._failed = error
+
+    def run(
+        self,
+        plan: Plan,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+    ) -> None:
+        """One launch under the sanitizer; what it finds is added."""
+        error: DeviceError | None = None
+        observed = plan.under(self._sanitizer)
+        try:
+            observed.run(params, memory, keep, time_limit)
+        except DeviceError as failed:
+            error = failed
+        seen = self._sanitizer.seen
+        seen.error = error
+        found = Decoder(plan.sim, plan.entry, plan.shape, seen).findings()
+        with self._lock:
+            self.launches += 1
+            for name in ("accesses", "barriers", "syncs", "lost"):
+                total = getattr(self.counts, name) + getattr(seen.counts, name)
+                setattr(self.counts, name, total)
+            self.counts.arrays = max(self.counts.arrays, seen.counts.arrays)
+            self.findings += found
+        if error is not None:
+            raise error
+
+
+class Strict(Report):
+    """Every launch by itself: what it finds is raised at once."""
+
+    def run(
+        self,
+        plan: Plan,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+    ) -> None:
+        one = Report()
+        try:
+            one.run(plan, params, memory, keep, time_limit)
+        except DeviceError as error:
+            one.fail(error)
+        one.raise_findings()
+
+
+@contextmanager
+def sanitize(*, raises: bool = True) -> Iterator[Report]:
+    """All launches on simulated GPUs run under the sanitizer, in this process, until the end.
+
+    raises  whether the end raises SanitizerError when there are findings; the report has them too
+    """
+    before, report = switch.current, Report()
+    switch.current = report
+    try:
+        yield report
+    except DeviceError as error:
+        if not raises:
+            raise
+        report.fail(error)
+    finally:
+        switch.current = before
+    if raises:
+        report.raise_findings()

@@ -1,0 +1,24 @@
+"""Whether launches run under the sanitizer: the process-wide switch that each launch looks at."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.device.sim.sanitizer.session import Report
+
+current: Report | None = None
+"""The report that launches of this process add to; None: they run plainly."""
+
+_wanted = os.environ.get("WEFT_SANITIZE", "0") not in ("", "0")
+
+
+def active() -> Report | None:
+    """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
+    global current
+    if current is None and _wanted:
+        from weft.device.sim.sanitizer.session import Strict  # it imports what asks here
+
+        current = Strict()
+    return current

@@ -1,0 +1,263 @@
+// Barriers, warp-wide calls, asynchronous copies, waiting, local memory, indices, the heap.
+
+// case: barrier_in_half_a_warp   kind: barrier divergence   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (t % 32 < 16) __syncthreads();  //!  //-
+    //+ __syncthreads();
+    s[t] = s[t] + 1;
+    __syncthreads();
+    y[t] = s[t];
+}
+
+// case: barriers_on_both_sides   kind: barrier divergence   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    if (t < 32) {
+        s[t] = x[t];
+        __syncthreads();  //-
+    } else {
+        s[t] = 2 * x[t];
+        __syncthreads();  //!  //-
+    }
+    //+ __syncthreads();
+    y[t] = s[63 - t];
+}
+
+// case: barrier_in_a_loop_of_some   kind: barrier divergence   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = 0;
+    __syncthreads();
+    for (int i = 0; i < 2 + t / 48; i++) {  //-
+    //+ for (int i = 0; i < 2; i++) {
+        s[t] += x[t];
+        __syncthreads();  //!
+    }
+    y[t] = s[t];
+    __syncthreads();
+    y[t] += s[63 - t];
+}
+
+// case: counts_differ   kind: barrier misuse   grid: 1   block: 96   args: f32[96] f32[96]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[96];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (t < 64) asm volatile("bar.sync 1, 96;" ::: "memory");
+    else asm volatile("bar.sync 1, 64;" ::: "memory");  //!  //-
+    //+ else asm volatile("bar.sync 1, 96;" ::: "memory");
+    y[t] = s[95 - t];
+}
+
+// case: never_arrives   kind: barrier divergence   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    int t = threadIdx.x;
+    if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");  //!
+    else asm volatile("bar.sync 2, 64;" ::: "memory");  //-
+    //+ else asm volatile("bar.sync 1, 64;" ::: "memory");
+    y[t] = x[t];
+}
+
+// case: shuffle_in_a_branch   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    int t = threadIdx.x, v = x[t], w = 0;
+    if (t < 16) w = __shfl_sync(0xffffffffu, v, 20);  //!  //-
+    //+ w = __shfl_sync(0xffffffffu, v, 20);
+    y[t] = v + w;
+}
+
+// case: vote_in_a_branch   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    int t = threadIdx.x, n = 0;
+    if (x[t] & 1) n = __popc(__ballot_sync(0xffffffffu, x[t] > 10));  //!  //-
+    //+ n = __popc(__ballot_sync(0xffffffffu, x[t] > 10));
+    y[t] = n;
+}
+
+// case: reduce_in_a_branch   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    unsigned n = 0;
+    if (threadIdx.x != 5) n = __reduce_add_sync(0xffffffffu, x[threadIdx.x] & 7);  //!  //-
+    //+ n = __reduce_add_sync(0xffffffffu, x[threadIdx.x] & 7);
+    y[threadIdx.x] = n;
+}
+
+// case: syncwarp_of_all_by_some   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncwarp();
+    if (t < 8) {
+        __syncwarp();  //!  //-
+        s[t] += 1;
+    }
+    __syncwarp();
+    y[t] = s[31 - t];
+}
+
+// case: own_lane_not_in_mask   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    int v = x[threadIdx.x];
+    y[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, v, 1);  //!  //-
+    //+ y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, v, 1);
+}
+
+// case: match_in_a_branch   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    unsigned m = 0;
+    if (threadIdx.x >= 4) m = __match_any_sync(0xffffffffu, x[threadIdx.x] & 3);  //!  //-
+    //+ m = __match_any_sync(0xffffffffu, x[threadIdx.x] & 3);
+    y[threadIdx.x] = m;
+}
+
+// case: mma_by_half_a_warp   kind: missing lanes   grid: 1   block: 32   args: u32[128] f32[128]
+__global__ void k(const unsigned* x, float* y) {
+    int t = threadIdx.x;
+    float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
+    if (t < 16)  //-
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"  //!
+                 : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(x[t] & 0x3c003c00), "r"(0), "r"(0x3c003c00));  //!
+    y[4 * t] = d0 + d1 + d2 + d3;
+}
+
+// case: copy_not_waited_for   kind: missing wait   grid: 1   block: 32   args: f32[128] f32[32]
+#include <cuda_pipeline.h>
+__global__ void k(const float4* x, float* y) {
+    __shared__ float4 s[32];
+    __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 16);
+    __pipeline_commit();
+    //+ __pipeline_wait_prior(0);
+    y[threadIdx.x] = s[threadIdx.x].x;  //!
+}
+
+// case: copy_waited_for_too_few   kind: missing wait   grid: 1   block: 32   args: f32[256] f32[32]
+#include <cuda_pipeline.h>
+__global__ void k(const float4* x, float* y) {
+    __shared__ float4 s[2][32];
+    int t = threadIdx.x;
+    for (int i = 0; i < 2; i++) {
+        __pipeline_memcpy_async(&s[i][t], &x[32 * i + t], 16);
+        __pipeline_commit();
+    }
+    __pipeline_wait_prior(1);
+    float a = s[0][t].x;
+    //+ __pipeline_wait_prior(0);
+    y[t] = a + s[1][t].y;  //!
+}
+
+// case: copy_of_another_thread   kind: data race   grid: 1   block: 64   args: f32[256] f32[64]
+#include <cuda_pipeline.h>
+__global__ void k(const float4* x, float* y) {
+    __shared__ float4 s[64];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&s[t], &x[t], 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    //+ __syncthreads();
+    y[t] = s[63 - t].x;  //!
+}
+
+// case: copy_target_overwritten   kind: missing wait   grid: 1   block: 32   args: f32[128] f32[32]
+#include <cuda_pipeline.h>
+__global__ void k(const float4* x, float* y) {
+    __shared__ float4 s[32];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&s[t], &x[t], 16);
+    __pipeline_commit();
+    //+ __pipeline_wait_prior(0);
+    s[t].x = 1;  //!
+    __pipeline_wait_prior(0);
+    y[t] = s[t].x + s[t].y;
+}
+
+// case: spin_on_a_plain_flag   kind: spin   grid: 2   block: 1   limit: 3   args: i32[1]=0 i32[2]
+__global__ void k(int* flag, int* y) {
+    if (blockIdx.x == 0) {
+        while (*flag == 0) {}  //!  //-
+        //+ while (*(volatile int*)flag == 0) {}
+        y[0] = 1;
+    } else {
+        atomicExch(flag, 1);
+        y[1] = 2;
+    }
+}
+
+// case: local_array_not_filled   kind: uninitialised   grid: 1   block: 32   args: i32[32] f32[32]
+__global__ void k(const int* x, float* y) {
+    float a[8];
+    for (int i = 0; i < 8; i++) if (x[i] != 12345678) a[(x[i] & 3)] = i;  //-
+    //+ for (int i = 0; i < 8; i++) a[i] = x[i];
+    y[threadIdx.x] = a[4 + (x[threadIdx.x] & 3)];  //!
+}
+
+// case: local_past_the_end   kind: out of bounds   grid: 1   block: 32   args: i32[32] f32[32]
+__global__ void k(const int* x, float* y) {
+    float a[4];
+    for (int i = 0; i < 4; i++) a[i] = x[i];
+    a[(x[threadIdx.x] & 3) + 1000] = 1;  //!  //-
+    //+ a[(x[threadIdx.x] & 3)] = 1;
+    y[threadIdx.x] = a[x[threadIdx.x] & 3];
+}
+
+// case: product_wraps   kind: index overflow   grid: 1   block: 32   args: f32[64] f32[32] 65536 65536
+__global__ void k(const float* x, float* y, int rows, int pitch) {
+    int i = threadIdx.x;
+    y[i] = x[rows * pitch + i];  //!  //-
+    //+ y[i] = x[(size_t)rows * pitch % 64 + i];
+}
+
+// case: row_index_wraps   kind: index overflow   grid: 2   block: 32   args: f32[64] f32[64] 1073741824
+__global__ void k(const float* x, float* y, int pitch) {
+    int i = blockIdx.x * 32 + threadIdx.x;
+    y[i] = x[(blockIdx.x * 4 * pitch) + threadIdx.x];  //!  //-
+    //+ y[i] = x[((long long)blockIdx.x * 4 * pitch) % 64 + threadIdx.x];
+}
+
+// case: byte_offset_wraps   kind: index overflow   grid: 1   block: 32   args: u8[64] u8[32] 268435456
+__global__ void k(const unsigned char* x, unsigned char* y, int n) {
+    int i = threadIdx.x;
+    int at = n * 16 + i;  //!  //-
+    //+ int at = (int)((long long)n * 16 % 64) + i;
+    y[i] = x[at];  //!
+}
+
+// case: leaked   kind: leak   grid: 1   block: 4   args: i32[4]
+__global__ void k(int* y) {
+    int* p = (int*)malloc(64);  //!
+    p[0] = threadIdx.x;
+    y[threadIdx.x] = p[0];
+    //+ free(p);
+}
+
+// case: freed_twice   kind: double free   grid: 1   block: 1   args: i32[4]
+__global__ void k(int* y) {
+    int* p = (int*)malloc(64);
+    p[0] = 5;
+    y[0] = p[0];
+    free(p);
+    free(p);  //!  //-
+}
+
+// case: used_after_free   kind: out of bounds   grid: 1   block: 1   args: i32[4]
+__global__ void k(int* y) {
+    volatile int* p = (volatile int*)malloc(64);
+    p[0] = 5;
+    free((void*)p);  //-
+    y[0] = p[0];  //!
+    //+ free((void*)p);
+}
+
+// case: heap_not_written   kind: uninitialised   grid: 1   block: 4   args: i32[4]
+__global__ void k(int* y) {
+    volatile int* p = (volatile int*)malloc(64);
+    p[0] = 1;
+    //+ p[1] = 2;
+    y[threadIdx.x] = p[1];  //!
+    free((void*)p);
+}

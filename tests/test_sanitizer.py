@@ -1,0 +1,152 @@
+"""The sanitizer as a user meets it: the flag, the stretch, the switch, reports, what is counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from weft.device.sim.sanitizer.shadow import pattern_of
+
+RACE = r"""
+__global__ void reversed(const float* x, float* y) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    BARRIER
+    y[threadIdx.x] = s[63 - threadIdx.x];
+}
+"""
+
+
+def kernel(barrier: str) -> weft.Kernel:
+    return weft.cuda(RACE, defines={"BARRIER": barrier}, name="race.cu").reversed
+
+
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+
+
+def test_a_race_names_both_lines_and_what_would_help() -> None:
+    with pytest.raises(weft.SanitizerError) as caught:
+        kernel("")[1, 64](*arrays(), sanitize=True)
+    (found,) = caught.value.findings
+    assert found.kind == "data race"
+    assert {a.number for a in found.accesses} == {4, 6}
+    assert {a.verb for a in found.accesses} == {"read", "write"}
+    assert all(a.block == (0, 0, 0) and a.thread is not None for a in found.accesses)
+    text = str(caught.value)
+    assert "race.cu:4" in text and "s[threadIdx.x] = x[threadIdx.x];" in text
+    assert "next: __syncthreads() between the two" in text
+    assert "checked: 1 launches, 256 accesses" in text
+    json.dumps(found.to_dict())
+
+
+def test_a_clean_launch_computes_what_it_computes() -> None:
+    x, y = arrays()
+    kernel("__syncthreads();")[1, 64](x, y, sanitize=True)
+    assert (y == x[::-1]).all()
+
+
+def test_a_stretch_collects_and_counts() -> None:
+    fine = kernel("__syncthreads();")
+    with weft.sanitize() as report:
+        for _ in range(3):
+            fine[1, 64](*arrays())
+    assert report.launches == 3
+    assert report.counts.accesses == 3 * 4 * 64
+    assert report.counts.barriers == 3
+    assert "nothing found in 3 launches, 768 accesses, 3 barriers" in str(report)
+    with pytest.raises(weft.SanitizerError, match="data race"), weft.sanitize():
+        kernel("")[1, 64](*arrays())
+    kernel("")[1, 64](*arrays())  # the stretch is over
+
+
+def test_what_ends_a_launch_is_a_finding_and_the_cause() -> None:
+    x, y = arrays()
+    with pytest.raises(weft.SanitizerError, match="out of bounds") as caught:
+        kernel("__syncthreads();")[1, 64](x[:40], y, sanitize=True)
+    assert isinstance(caught.value.__cause__, weft.IllegalAddress)
+    with weft.sanitize(raises=False) as report, pytest.raises(weft.IllegalAddress):
+        kernel("__syncthreads();")[1, 64](x[:40], y)
+    assert [f.kind for f in report.findings] == ["out of bounds"]
+
+
+def test_fresh_memory_is_filled_by_the_host_or_a_kernel() -> None:
+    twice = weft.cuda("__global__ void k(const float* x, float* y) { y[0] = 2 * x[0]; }").k
+    x, y = weft.empty(1), np.zeros(1, np.float32)
+    with pytest.raises(weft.SanitizerError, match=r"uninitialised[^$]*x\[0\]"):
+        twice[1, 1](x, y, sanitize=True)
+    twice[1, 1](y, x, sanitize=True)
+    twice[1, 1](x, y, sanitize=True)
+    z = weft.empty((1,), np.float32)
+    z[:] = 1
+    weft.filled(z)
+    twice[1, 1](z, y, sanitize=True)
+
+
+def test_writing_what_is_there_is_no_hazard() -> None:
+    found = weft.cuda(
+        "__global__ void k(const int* x, int* any) { if (x[threadIdx.x] > 5) *any = 1; }"
+    ).k
+    x, any_ = np.arange(96, dtype=np.int32), np.zeros(1, np.int32)
+    found[4, 96](x, any_, sanitize=True)
+    assert any_[0] == 1
+
+
+def test_launch_order_is_an_order() -> None:
+    step = weft.cuda(
+        "__global__ void k(const float* x, float* y) {"
+        " y[blockIdx.x * 32 + threadIdx.x] = x[(blockIdx.x * 32 + threadIdx.x + 32) % 128]; }"
+    ).k
+    a, b = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    with weft.sanitize() as report:
+        step[4, 32](a, b)
+        step[4, 32](b, a)
+    assert report.launches == 2 and (a == np.roll(np.arange(128), -64)).all()
+
+
+def test_the_switch_of_the_environment(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import numpy as np, weft\nk = weft.cuda({RACE!r}, defines={{'BARRIER': ''}}).reversed\n"
+        "k[1, 64](np.arange(64, dtype=np.float32), np.zeros(64, np.float32))\n"
+    )
+    environment = {**os.environ, "WEFT_SANITIZE": "1"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "SanitizerError" in done.stderr and "data race" in done.stderr
+
+
+def test_shared_offsets_wrap_lane_by_lane() -> None:
+    shift = weft.cuda(
+        "__global__ void k(const int* x, int* y) { __shared__ int s[64]; int t = threadIdx.x;"
+        " s[t] = x[t]; __syncthreads(); y[t] = t >= 1 ? s[t - 1] : 7; }"
+    ).k
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    shift[1, 64](x, y)
+    assert y.tolist() == [7, *range(63)]
+
+
+PATTERNS = {
+    "consecutive floats": (tuple(range(0, 128, 4)), 4, True, 32),
+    "halves in words": (tuple(range(0, 64, 2)), 2, True, 16),
+    "two rows that are one": (tuple(4 * (i % 16) for i in range(32)), 4, False, 16),
+    "every other word": (tuple(range(0, 256, 8)), 4, True, 64),
+}
+
+
+@pytest.mark.parametrize(("off", "nbytes", "writes", "count"), PATTERNS.values(), ids=PATTERNS)
+def test_patterns(off: tuple[int, ...], nbytes: int, writes: bool, count: int) -> None:
+    pattern = pattern_of(off, nbytes, writes)
+    assert pattern is not None and len(pattern) == count
+    touched = {x // 4 for x in off}
+    assert {i for i, r in enumerate(pattern) if r >= 0} == touched
+
+
+def test_lanes_that_write_one_word_have_no_pattern() -> None:
+    assert pattern_of(tuple(4 * (i % 16) for i in range(32)), 4, True) is None
