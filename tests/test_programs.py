@@ -17,7 +17,6 @@ from weft.frontends import program
 from weft.frontends.program import toolkit
 
 PROGRAMS = Path(__file__).parent / "programs"
-COURSE = PROGRAMS / "course"
 
 
 def _missing() -> str:
@@ -113,18 +112,40 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+COURSE_ROWS = (  # as courses hand them out
+    Row("course/matmul.cu", "PASSED\n", err=("GFLOP/s",)),
+    Row("course/linked_list.cu", "device: 45150, first is now 600\nallocated on the device: 240\n"),
+    Row("course/pipeline.cu", "0 wrong\n"),
+)
+SLOW_ROWS = (
+    Row("course/histogram.cu", "0 bins differ; the first holds 26171\n"),
+    Row("course/nbody.cu", "energy is kept: yes\n"),
+    Row(
+        "course/life.cu",
+        " 4 ....#...........................\n"
+        " 5 .....#..........................\n"
+        " 6 ...###..........................\n",
+    ),
+    Row("course/reduce.cu", "interleaved ok\nsequential  ok\nshuffled    ok\n"),
+    Row("course/pi.cu", "pi is about 3.1\n"),
+    Row("course/heat.cu", "642 steps, centre 21.55\n"),
+    Row("course/sort.cu", "sorted: yes\nscanned and turned: yes\n"),
+    Row("library.cu", "sum 332833500\n"),
+)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *(pytest.param(row, id=str(row)) for row in (*ROWS, *COURSE_ROWS)),
+        *(pytest.param(row, id=str(row), marks=pytest.mark.slow) for row in SLOW_ROWS),
+    ],
+)
 def test_program(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
     code = program.run(str(PROGRAMS / row.file), row.args, gpu=row.gpu)
     out, err = capfd.readouterr()
     assert (out, code) == (row.out, row.code), err
     assert [part for part in row.err if part not in err] == [], err
-
-
-@pytest.mark.slow  # nvcc takes its time over Thrust
-def test_thrust(capfd: pytest.CaptureFixture[str]) -> None:
-    assert program.run(str(PROGRAMS / "library.cu"), []) == 0
-    assert capfd.readouterr().out == "sum 332833500\n"
 
 
 def weft(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
@@ -136,6 +157,14 @@ def test_arguments_and_standard_input_are_the_programs_own() -> None:
     done = weft(str(PROGRAMS / "arguments.cu"), "--gpu", "b c", input="1 2 3\n")
     assert done.stdout == "[--gpu][b c] sum of squares 14\ndestroyed\n"
     assert (done.stderr, done.returncode) == ("to standard error\n", 3)
+
+
+@pytest.mark.slow
+def test_mandelbrot_reads_its_window() -> None:
+    file = str(PROGRAMS / "course" / "mandelbrot.cu")
+    done = weft(file, input="9 5 -2 0.6 -1.2 1.2")
+    assert done.stdout == "    ..   \n  ..+**. \n.********\n  ..+**. \n    ..   \n"
+    assert weft(file, input="9 5").returncode == 2
 
 
 # ---- building -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -72,6 +73,7 @@ class Runtime:
         library.weft_generation.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t
         library.weft_say.argtypes = (ctypes.c_char_p,)
+        library.weft_prepared.argtypes = (ctypes.c_int64,)
         self._units: dict[int, list[Unit]] = {}
         self._linked: dict[int, str] = {}
         self._functions: dict[int, tuple[int, str]] = {}
@@ -144,7 +146,7 @@ class Runtime:
                 return refused
         try:
             if plan is None:
-                plan = self._plans[key] = Plan(unit.sim, name, grid)
+                plan = self._plans[key] = self._plan(unit, name, grid)
             plan.run(ctypes.string_at(params, size), self._reachable(plan), None, None)
         except DeviceError as error:
             self.say(str(error))
@@ -157,6 +159,14 @@ class Runtime:
             self.library.weft_unsimulated()
             return NOT_SUPPORTED
         return 0
+
+    def _plan(self, unit: Unit, name: str, grid: Grid) -> Plan:
+        """Compiles the kernel; events do not count the time."""
+        begin = time.perf_counter_ns()
+        try:
+            return Plan(unit.sim, name, grid)
+        finally:
+            self.library.weft_prepared(time.perf_counter_ns() - begin)
 
     def _refused(self, unit: Unit, name: str, grid: Grid, cooperative: int) -> int:
         """The error of a launch that the GPU would not take, or 0."""

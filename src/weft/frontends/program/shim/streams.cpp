@@ -25,9 +25,11 @@ static std::mutex mutex;
 static std::set<Stream *> streams;
 static std::set<Event *> events;
 static std::atomic<int> captures{0};  // most programs never begin one
+static std::atomic<int64_t> preparing{0};
 
 int64_t now_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count() - preparing;
 }
 
 static bool is_default(cudaStream_t stream) { return uintptr_t(stream) <= uintptr_t(cudaStreamPerThread); }
@@ -81,6 +83,9 @@ static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
 }  // namespace weft
 
 using namespace weft;
+
+// The time in which a kernel was made ready for its first launch is no time of the program's.
+API void weft_prepared(int64_t ns) { preparing += ns; }
 
 // ---- streams ------------------------------------------------------------------------------------------------
 

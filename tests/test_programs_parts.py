@@ -1,0 +1,174 @@
+"""The parts of whole programs that need no compiler: flags, fat binaries, linking, cuBLAS."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.errors import PtxError
+from weft.frontends.program import blas, fatbin, linked
+from weft.frontends.program.device_code import is_program
+from weft.frontends.program.flags import for_linking, wanted
+from weft.frontends.program.interface import BlasCall
+from weft.ptx.parse import parse
+
+
+# ---- flags --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("-Ifoo -DN=4 -std=c++20 -O3", "-Ifoo -DN=4 -std=c++20 -O3"),
+        ("-arch=sm_70 -gencode arch=compute_80,code=sm_80 -O2", "-O2"),
+        ("-o out -c -lineinfo -lcublas -lcudart -lcurand_static -lm", "-lm"),
+        ("-Xcompiler -fopenmp -lgomp", "-Xcompiler -fopenmp -lgomp"),
+        ("-arch", ""),  # its value is missing
+    ],
+)
+def test_flags_that_weft_decides_are_left_out(given: str, kept: str) -> None:
+    assert wanted(given.split()) == kept.split()
+
+
+def test_the_linker_does_not_see_relocatable_device_code() -> None:
+    assert for_linking(["-rdc=true", "-dc", "-lm"]) == ["-lm"]
+
+
+def test_a_program_is_a_file_with_a_main(tmp_path: Path) -> None:
+    for text, answer in (("int main() {}", True), ("// int main()\n__global__ void k() {}", False)):
+        (tmp_path / "x.cu").write_text(text)
+        assert is_program(tmp_path / "x.cu") is answer
+
+
+# ---- fat binaries -------------------------------------------------------------------------------
+def fat(*entries: tuple[int, bytes]) -> bytes:
+    body = b"".join(struct.pack("<HHIQ", k, 0, 24, len(d)) + bytes(8) + d for k, d in entries)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+def test_ptx_is_found_in_a_fat_binary() -> None:
+    data = fat((2, b"\x7fELF machine code"), (1, b".version 8.0\n\0\0"), (1, b".version 8.1\n"))
+    assert fatbin.texts(data) == [".version 8.0\n", ".version 8.1\n"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(bytes(32), "no fat binary"), (fat((1, b"\x28\xb5\x2f\xfd packed")), "compressed")],
+)
+def test_what_is_no_ptx_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(PtxError, match=message):
+        fatbin.texts(data)
+
+
+# ---- linking ------------------------------------------------------------------------------------
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+CALLER = (
+    HEAD
+    + """
+.extern .func (.param .b32 r) helper(.param .b32 a);
+.extern .global .align 4 .u32 shared_value;
+.global .align 1 .b8 $str[3] = {104, 105, 0};
+.weak .func common() { ret; }
+.visible .entry k(.param .u64 x) {
+    .reg .u64 %p;
+    .loc 1 5 0
+    mov.u64 %p, $str;
+    ret;
+}
+.file 1 "caller.cu"
+"""
+)
+HELPER = (
+    HEAD
+    + """
+.visible .global .align 4 .u32 shared_value = 7;
+.global .align 1 .b8 $str[2] = {33, 0};
+.weak .func common() { ret; }
+.visible .func (.param .b32 r) helper(.param .b32 a) {
+    .reg .b32 %a;
+    .loc 1 9 0
+    ld.param.b32 %a, [a];
+    st.param.b32 [r], %a;
+    ret;
+}
+.file 1 "helper.cu"
+"""
+)
+
+
+def test_modules_become_one() -> None:
+    module = parse(linked.link([CALLER, HELPER]))
+    assert set(module.functions) == {"k", "helper", "common"}
+    assert {v: module.variables[v].init for v in module.variables} == {
+        "$str__0": b"hi\0", "$str__1": b"!\0", "shared_value": b"\7\0\0\0",
+    }  # fmt: skip
+    lines = {
+        name: [str(i.loc) for i in f.body if getattr(i, "loc", None)]
+        for name, f in module.functions.items()
+    }
+    assert lines["k"][0] == "caller.cu:5" and lines["helper"][0] == "helper.cu:9"
+
+
+def test_one_module_stays_as_it_is() -> None:
+    assert linked.link([CALLER]) == CALLER
+
+
+def test_two_definitions_are_refused() -> None:
+    with pytest.raises(PtxError, match="two files of the program define 'shared_value'"):
+        linked.link([HELPER, HELPER])
+
+
+# ---- cuBLAS -------------------------------------------------------------------------------------
+KINDS = {"float32": 0, "float64": 1, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14}
+
+
+def call(operation: str, kind: str, **fields: Any) -> int:
+    code = KINDS[kind]
+    values: dict[str, Any] = {"type_a": code, "type_b": code, "type_c": code, "type_scale": code}
+    keep = []
+    for name, value in fields.items():
+        if isinstance(value, np.ndarray):
+            keep.append(value)
+            value = value.ctypes.data
+        values[name] = value
+    return blas.compute(BlasCall(operation=operation.encode(), **{"batch": 1, **values}))
+
+
+def test_int8_products_are_summed_in_int32() -> None:
+    a = np.full((3, 200), 100, np.int8, order="F")
+    b = np.full((200, 2), 100, np.int8, order="F")
+    c = np.zeros((3, 2), np.int32, order="F")
+    one, zero = np.array([1], np.int32), np.array([0], np.int32)
+    sizes = {"m": 3, "n": 2, "k": 200, "lda": 3, "ldb": 200, "ldc": 3}
+    kinds = {"type_c": KINDS["int32"], "type_scale": KINDS["int32"]}
+    assert call("gemm", "int8", a=a, b=b, c=c, alpha=one, beta=zero, **sizes, **kinds) == 0
+    assert (c == 2_000_000).all()
+
+
+def test_beta_zero_does_not_read_c() -> None:
+    one, zero = np.array([1], np.float32), np.array([0], np.float32)
+    a, c = np.eye(2, dtype=np.float32), np.full((2, 2), np.nan, np.float32)
+    sizes = {"m": 2, "n": 2, "k": 2, "lda": 2, "ldb": 2, "ldc": 2}
+    assert call("gemm", "float32", a=a, b=a, c=c, alpha=one, beta=zero, **sizes) == 0
+    assert (c == a).all()
+
+
+def test_bfloat16_rounds_to_nearest_even() -> None:
+    bits = np.array([0x3F80, 0x3F81, 0x7FC0], np.uint16)  # 1, the next one, NaN
+    out = np.zeros(3, np.uint16)
+    one, zero = np.array([1], np.float32), np.array([0], np.float32)
+    unit = np.array([0x3F80], np.uint16)
+    sizes = {"m": 3, "n": 1, "k": 1, "lda": 3, "ldb": 1, "ldc": 3, "type_scale": KINDS["float32"]}
+    assert call("gemm", "bfloat16", a=bits, b=unit, c=out, alpha=one, beta=zero, **sizes) == 0
+    assert list(out) == [0x3F80, 0x3F81, 0x7FC0]
+
+
+def test_an_unknown_type_is_not_supported() -> None:
+    assert call("gemm", "float32", type_a=99) == blas.NOT_SUPPORTED
+
+
+def test_structures_are_as_large_as_in_cpp() -> None:
+    assert ctypes.sizeof(BlasCall) == 8 + 7 * 4 + 4 + 3 * 8 + 5 * 8 + 7 * 8
