@@ -197,6 +197,7 @@ __global__ void k(const float* x, float* y) {
 
 // case: null_pointer   kind: out of bounds   grid: 1   block: 32   args: null f32[32]
 __global__ void k(const float* x, float* y) {
+    y[threadIdx.x] = 0;
     //+ if (x)
     y[threadIdx.x] = x[threadIdx.x];  //!
 }

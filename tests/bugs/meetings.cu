@@ -57,6 +57,7 @@ __global__ void k(const float* x, float* y) {
 // case: never_arrives   kind: barrier divergence   grid: 1   block: 64   args: f32[64] f32[64]
 __global__ void k(const float* x, float* y) {
     int t = threadIdx.x;
+    y[t] = 0;
     if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");  //!
     else asm volatile("bar.sync 2, 64;" ::: "memory");  //-
     //+ else asm volatile("bar.sync 1, 64;" ::: "memory");

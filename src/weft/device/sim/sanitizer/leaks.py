@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ def span(heap: Heap) -> Allocation:
     start = heap.start
     if not fresh.known(start):
         fresh.register(start, heap.nbytes)
+        weakref.finalize(heap, fresh.forget, start)
         for address, size in heap.live.items():  # of launches that nobody looked at
             fresh.filled(address, size)
     return Allocation(start, heap.nbytes, True, HEAP)

@@ -1,0 +1,96 @@
+"""What each tool says of a planted bug: found, and with which lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import planted
+from planted import Case
+
+HERE = Path(__file__).parent
+TESTS = HERE.parents[1] / "tests"
+CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SECONDS = 25
+AT_ONCE = 8
+
+
+def weft_row(case: Case) -> dict[str, Any]:
+    """The bug and its twin under weft's sanitizer."""
+    with tempfile.TemporaryDirectory() as folder:
+        bug = planted.sanitized(case, True, Path(folder))
+        twin = planted.sanitized(case, False, Path(folder))
+    return {
+        "found": bool(bug.findings),
+        "line": planted.named(case, bug.findings),
+        "alarm": bool(twin.findings),
+    }
+
+
+def python_row(case: Case) -> dict[str, Any]:
+    """The bug under the simulator that comes with Triton or Numba: does it say anything?"""
+    switch = {"Triton": "TRITON_INTERPRET", "Numba": "NUMBA_ENABLE_CUDASIM"}[case.language]
+    done = _run([sys.executable, HERE / "alone.py", case.id], {switch: "1"})
+    lines = {int(n) for n in re.findall(r'bug\.py", line (\d+)', done[1])}
+    raised = done[0] == 1
+    return {"found": raised, "line": raised and bool(lines & case.lines()), "how": _how(done[0])}
+
+
+def gpu_row(case: Case) -> dict[str, Any]:
+    """The bug and its twin on a GPU under every tool of compute-sanitizer."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = [
+            (check, bug, pool.submit(_sanitizer, case, check, bug))
+            for bug in (True, False)
+            for check in CHECKS
+        ]
+        said = {(check, bug): run.result() for check, bug, run in runs}
+    found = {c: _errors(said[c, True][1]) for c in CHECKS}
+    alarms = {c: _errors(said[c, False][1]) for c in CHECKS}
+    text = "".join(said[c, True][1] for c in CHECKS if found[c])
+    lines = {int(n) for n in re.findall(rf"{case.name}\.cu:(\d+)", text)}
+    return {
+        "found": any(found.values()),
+        "line": bool(lines & case.lines()),
+        "alarm": any(alarms.values()),
+        "by": [c for c in CHECKS if found[c]],
+        "how": _how(said[CHECKS[0], True][0]),
+    }
+
+
+def _sanitizer(case: Case, check: str, bug: bool) -> tuple[int, str]:
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    command: list[Any] = [tool, "--tool", check, "--show-backtrace", "no"]
+    return _run([*command, sys.executable, HERE / "alone.py", case.id, *([] if bug else ["twin"])])
+
+
+def _errors(text: str) -> bool:
+    """Does it report errors or hazards, other than that the program asked for none?"""
+    counts = re.findall(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", text)
+    return any(int(a or b) for a, b in counts)
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return "crash"
+    return {0: "nothing", 1: "error", 124: "hangs"}.get(code, "error")
+
+
+def _run(command: list[Any], more: dict[str, str] | None = None) -> tuple[int, str]:
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
+    environment = {**os.environ, "PYTHONPATH": path, **(more or {})}
+    try:
+        done = subprocess.run(
+            [str(c) for c in command], env=environment, capture_output=True, text=True,
+            timeout=SECONDS, errors="replace",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        return 124, (late.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout + done.stderr

@@ -1,0 +1,73 @@
+"""Every planted bug of tests/bugs under weft's sanitizer and under the tools there are.
+
+    python benchmarks/sanitizer_table.py [--record] [--only NAME] TOOLS...
+
+TOOLS: weft (all languages), python (Triton's interpreter, Numba's simulator), gpu (the four tools
+of compute-sanitizer, where there is a GPU). A record has what each said; the document's table is
+made from the newest record of each.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import planted
+from sanitized.tools import gpu_row, python_row, weft_row
+from simspeed.machine import describe
+
+RECORDS = Path(__file__).with_name("records") / "sanitizer_table.jsonl"
+AT_ONCE = 3
+"""Cases under compute-sanitizer at a time; each has a process for each of its tools."""
+TOOLS = {
+    "weft": (weft_row, ("CUDA C++", "Triton", "Numba")),
+    "python": (python_row, ("Triton", "Numba")),
+    "gpu": (gpu_row, ("CUDA C++",)),
+}
+
+
+def main(
+    tools: Annotated[list[str], typer.Argument(help=" ".join(TOOLS))],
+    only: Annotated[str, typer.Option(help="Cases with this in their name.")] = "",
+    record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
+    output: Annotated[Path, typer.Option(help="Where records are appended.")] = RECORDS,
+) -> None:
+    """Runs the cases and says how many were found."""
+    for tool in tools:
+        row, languages = TOOLS[tool]
+        rows: dict[str, Any] = {}
+        cases = [c for c in planted.cases() if only in c.id and c.language in languages]
+        with (
+            Console(stderr=True).status("") as status,
+            ThreadPoolExecutor(AT_ONCE if tool == "gpu" else 1) as pool,
+        ):
+            for case, said in zip(cases, pool.map(row, cases), strict=True):
+                status.update(f"{tool}: {case.id}")
+                rows[case.id] = {"kind": case.kind, "language": case.language, **said}
+        done = {
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tool": tool,
+            "machine": describe(),
+            "cases": rows,
+        }
+        if record:
+            with output.open("a") as file:
+                file.write(json.dumps(done) + "\n")
+        found = sum(r["found"] for r in rows.values())
+        lines = sum(r["line"] for r in rows.values())
+        alarms = [k for k, r in rows.items() if r.get("alarm")]
+        print(f"{tool}: {found} of {len(rows)} found, {lines} with the line; false alarms {alarms}")
+        print("not found:", [k for k, r in rows.items() if not r["line"]])
+
+
+if __name__ == "__main__":
+    typer.run(main)
