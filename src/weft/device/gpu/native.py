@@ -298,13 +298,9 @@ def _function(record: bytes) -> Callable[..., int]:
     return made
 
 
-def usable() -> bool:
+def is_known_python() -> bool:
     """Only CPython with its lock lays objects out as the function expects."""
-    return (
-        sys.implementation.name == "cpython"
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
-        and driver.count() == 1
-    )
+    return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 def native(
@@ -318,7 +314,9 @@ def native(
 
     None where it cannot be.
     """
-    if not usable() or packer.whole is None or call.param_bytes > _ROOM:
+    if driver.count() > 1 or not is_known_python():
+        return None
+    if packer.whole is None or call.param_bytes > _ROOM:
         return None
     kinds = {type(a) for a in args if hasattr(type(a), _EXCHANGE)}
     apis = {arrays.exchange(getattr(kind, _EXCHANGE)) for kind in kinds}

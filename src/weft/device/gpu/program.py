@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from weft.device.gpu.facts import facts
 from weft.device.gpu.module import GpuModule, load
+from weft.errors import CompileError
 from weft.values import Ptx
 
 Assemble = Callable[[str], bytes]
@@ -32,5 +33,14 @@ class Program:
 
     def _load(self, device: int) -> GpuModule:
         text, origin = self.ptx.text, self.ptx.origin
-        image = self._assemble(facts(device).machine) if self._assemble else text
-        return load(image, device, origin=origin, ptx=text)
+        return load(self._image(facts(device).machine), device, origin=origin, ptx=text)
+
+    def _image(self, machine: str) -> str | bytes:
+        if self._assemble is None:
+            return self.ptx.text
+        try:
+            return self._assemble(machine)
+        except CompileError as error:
+            if "gpu-architecture" not in f"{error} {error.log}":
+                raise
+            return self.ptx.text  # a GPU newer than the compiler: its driver knows how

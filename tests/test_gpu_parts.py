@@ -1,0 +1,159 @@
+"""Parts of the real GPU's side that need none: versions, streams, settings, and what is said."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.device import arrays
+from weft.device.gpu import driver, native, streams, system
+from weft.device.gpu.module import waits_for_grid
+
+needs_no_gpu = pytest.mark.skipif(driver.count() > 0, reason="there is a GPU here")
+
+
+# CUDA version of a driver, the newest PTX it takes
+LIMITS = [(12000, (8, 0)), (12050, (8, 5)), (12060, (8, 5)), (12080, (8, 7)), (12090, (8, 8)),
+          (13000, (9, 0)), (13040, (9, 4))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cuda", "ptx"), LIMITS)
+def test_the_newest_ptx_of_a_driver(cuda: int, ptx: tuple[int, int]) -> None:
+    assert driver._ptx_of(cuda) == ptx
+
+
+STREAMS: dict[str, Any] = {
+    "a handle": 7,
+    "cuda.core": SimpleNamespace(__cuda_stream__=lambda: (0, 7)),
+    "torch": SimpleNamespace(cuda_stream=7),
+    "CuPy": SimpleNamespace(ptr=7),
+    "Numba": SimpleNamespace(handle=SimpleNamespace(value=7)),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_streams(kind: str) -> None:
+    assert streams.handle(STREAMS[kind]) == 7
+
+
+@pytest.mark.parametrize("bad", ["main", True, 1.5, object()], ids=repr)
+def test_what_is_no_stream(bad: object) -> None:
+    with pytest.raises(weft.LaunchError, match="not a CUDA stream"):
+        streams.handle(bad)
+
+
+def test_grid_barriers_are_seen_kernel_by_kernel() -> None:
+    ptx = weft.cuda(r"""
+    #include <cooperative_groups.h>
+    extern "C" __global__ void alone(int* y) { y[0] = 1; }
+    extern "C" __global__ void meets(int* y) { cooperative_groups::this_grid().sync(); y[0] = 1; }
+    extern "C" __global__ void alone_too(int* y) { y[0] = 2; }
+    """).ptx.text
+    found = [waits_for_grid(ptx, name) for name in ("alone", "meets", "alone_too")]
+    assert found == [False, True, False]
+
+
+SETTINGS = [
+    ("RmProfilingAdminOnly: 0\n", True, "to every user"),
+    ("Other: 1\n", False, "unknown"),
+    ("", False, "unknown"),
+]
+
+
+@pytest.mark.parametrize(("text", "allowed", "why"), SETTINGS)
+def test_who_may_read_counters(tmp_path: Path, text: str, allowed: bool, why: str) -> None:
+    (tmp_path / "params").write_text(text)
+    found = system.counters(tmp_path)
+    assert found.allowed == allowed and why in found.why
+
+
+def test_counters_of_administrators(tmp_path: Path) -> None:
+    (tmp_path / "params").write_text("RmProfilingAdminOnly: 1\n")
+    found = system.counters(tmp_path)
+    assert found.allowed == system._is_admin()
+    assert found.allowed or "administrator can load the driver with" in found.mend
+
+
+def test_the_version_of_the_driver(tmp_path: Path) -> None:
+    assert system.driver_version(tmp_path) == ""
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module  580.159.04\n")
+    assert system.driver_version(tmp_path) == "580.159.04"
+
+
+@needs_no_gpu
+def test_a_gpu_that_is_not_there() -> None:
+    for device in ("gpu", "gpu:1", "cuda:0"):
+        with pytest.raises(weft.MissingDependency, match="no NVIDIA GPU can be used here"):
+            weft.cuda("__global__ void k() {}", device=device)
+    weft.synchronize()  # nothing to wait for
+    assert driver.absence()
+
+
+@needs_no_gpu
+def test_cuda_arrays_without_a_gpu() -> None:
+    class Stray:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {"shape": (4,), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+    kernel = weft.cuda("__global__ void k(float* y) { y[0] = 1; }").k
+    with pytest.raises(weft.MissingDependency, match="no NVIDIA GPU"):
+        kernel[1, 1](Stray())
+
+
+def test_places_that_nobody_can_launch_on() -> None:
+    class Elsewhere:
+        def __dlpack__(self) -> None:
+            raise AssertionError("never asked")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 10, 0  # ROCm
+
+    kernel = weft.cuda("__global__ void k(float* y) { y[0] = 1; }").k
+    with pytest.raises(weft.ArgumentError, match="neither in host memory nor on a CUDA GPU"):
+        kernel[1, 1](Elsewhere())
+
+
+@pytest.mark.skipif(not native.is_known_python(), reason="not for this Python")
+def test_machine_code_refuses_what_it_does_not_know() -> None:
+    """The checks of the compiled launch; the driver's function is never reached."""
+    torch = pytest.importorskip("torch")
+    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        pytest.skip("this torch has no C exchange interface")
+    api, python = arrays.exchange(capsule), native.ctypes.pythonapi
+    x = torch.ones(4, 4)
+    assert api.dtype(x) == 2 | 32 << 8 | 1 << 16
+    template = native.ctypes.create_string_buffer(64)
+    head = dict.fromkeys(native._HEAD, 0) | {
+        "count": 2,
+        "from_long": native._address(python.PyLong_FromLong),
+        "as_long": native._address(python.PyLong_AsLongLongAndOverflow),
+        "clear": native._address(python.PyErr_Clear),
+        "describe": api.describe,
+        "place": 1,  # the host's memory
+        "param_bytes": 16,
+        "template": native.ctypes.addressof(template),
+    }
+    words = [
+        (native._ARRAY, id(torch.Tensor), api.dtype(x), 0, 8, 0),
+        (native._WHOLE, id(int), -8, 7, 4, 8),
+    ]
+    numbers = [*head.values(), *words[0], *words[1]]
+    launch = native._function(struct.pack(f"<{len(numbers)}q", *numbers))
+    bad: list[tuple[Any, ...]] = [
+        (), (x,), (x, 1, 2), (x, 8), (x, -9), (x, 10**30), (x, 1.0), (x, "1"), (x, None), (1, 1),
+        (x.double(), 1), (x.t(), 1), (x[:, ::2], 1), (x.numpy(), 1), (x.to("meta"), 1),
+        (torch.nn.Parameter(x), 1), (x, np.int32(1)),
+    ]  # fmt: skip
+    before = sys.getrefcount(x)
+    for args in bad * 20:
+        assert launch(*args) == native.REFUSED
+    assert sys.getrefcount(x) == before
