@@ -60,8 +60,13 @@ def affine(
 
 
 def vector(top: int | None = None) -> Form:
+    """Lanes of their own, also where all are known to be 0: others may be blended in."""
+    return Form(VECTOR, top=top)
+
+
+def computed(top: int | None = None) -> Form:
     """Anything within 0 .. top; the sign of what cannot be negative (`x >> 63`) is a constant."""
-    return constant(0) if top == 0 else Form(VECTOR, top=top)
+    return constant(0) if top == 0 else vector(top)
 
 
 def trailing_zeros(value: int) -> int:

@@ -40,7 +40,8 @@ def find(program: Program) -> None:
 
 
 def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
-    if ins.parts[0] == "mov" and isinstance(ins.operands[0], Reg):
+    copies = ins.parts[0] == "mov" or ins.parts == ("cvt", "f32", "f32")
+    if copies and isinstance(ins.operands[0], Reg):
         return _raw_operand(ins.operands[1], raw)
     if ins.parts[0] == "shfl":
         return _raw_operand(ins.operands[1], raw)

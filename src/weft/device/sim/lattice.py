@@ -17,9 +17,9 @@ from weft.device.sim.form import (
     ZERO,
     Form,
     affine,
+    computed,
     constant,
     trailing_zeros,
-    vector,
 )
 
 Transfer = Callable[[Sequence[Form], int, bool], Form]
@@ -54,7 +54,7 @@ def _add(fs: Sequence[Form], bits: int, signed: bool, sign: int = 1) -> Form:
     wide, other = (a, b) if a.kind in (INDEXED, SPARSE) else (b, a)
     if wide.kind in (INDEXED, SPARSE) and other.kind == UNIFORM and (sign == 1 or wide is a):
         return Form(wide.kind, wide.off, scale=wide.scale, signed=wide.signed)
-    return vector(top)
+    return computed(top)
 
 
 def _sub(fs: Sequence[Form], bits: int, signed: bool) -> Form:
@@ -72,7 +72,7 @@ def _scaled(a: Form, c: int, bits: int) -> Form:
         return affine(tuple(x * c for x in a.off), a.align + trailing_zeros(c), top)
     if a.kind in (INDEXED, SPARSE):
         return Form(a.kind, a.off, scale=a.scale * c, signed=a.signed)
-    return vector(top)
+    return computed(top)
 
 
 def _mul(fs: Sequence[Form], bits: int, signed: bool) -> Form:
@@ -85,7 +85,7 @@ def _mul(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     top = _cap(tops[0] * tops[1], bits) if tops else None
     if a.kind == b.kind == UNIFORM:
         return affine(ZERO, a.align + b.align, top)
-    return vector(top)
+    return computed(top)
 
 
 def _mad(fs: Sequence[Form], bits: int, signed: bool) -> Form:
@@ -96,7 +96,7 @@ def _shl(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     a, n = fs
     if n.const is not None and 0 <= n.const < bits:
         return _scaled(a, 1 << n.const, bits)
-    return affine(ZERO) if a.kind == n.kind == UNIFORM else vector()
+    return affine(ZERO) if a.kind == n.kind == UNIFORM else computed()
 
 
 def _shr(fs: Sequence[Form], bits: int, signed: bool) -> Form:
@@ -109,8 +109,8 @@ def _shr(fs: Sequence[Form], bits: int, signed: bool) -> Form:
         exact = a.low_bits_free and (not signed or a.top is not None)
         if exact or a.kind == UNIFORM:
             return affine(tuple(x >> k for x in a.off), max(0, a.align - k), top)
-        return vector(top)
-    return affine(ZERO) if a.kind == n.kind == UNIFORM else vector()
+        return computed(top)
+    return affine(ZERO) if a.kind == n.kind == UNIFORM else computed()
 
 
 def _and(fs: Sequence[Form], bits: int, signed: bool) -> Form:
@@ -124,7 +124,7 @@ def _and(fs: Sequence[Form], bits: int, signed: bool) -> Form:
         return affine(tuple(x & c for x in a.off), max(a.align, trailing_zeros(c)), top)
     if a.kind == b.kind == UNIFORM:
         return affine(ZERO, max(a.align, b.align), top)
-    return vector(top)
+    return computed(top)
 
 
 def _multiple(f: Form) -> int:
@@ -157,7 +157,7 @@ def _or_xor(fs: Sequence[Form], bits: int, xor: bool) -> Form:
     if adds_bits(fs):
         off = tuple(x + y for x, y in zip(a.off, b.off, strict=True))
         return affine(off, min(a.align, b.align), top)
-    return vector(top)
+    return computed(top)
 
 
 def _or(fs: Sequence[Form], bits: int, signed: bool) -> Form:
@@ -175,7 +175,7 @@ def _copy(fs: Sequence[Form], bits: int, signed: bool) -> Form:
 def _bounded(limit: Callable[[Sequence[Form]], int | None]) -> Transfer:
     def rule(fs: Sequence[Form], bits: int, signed: bool) -> Form:
         top = limit(fs)
-        return affine(ZERO, 0, top) if all(f.kind == UNIFORM for f in fs) else vector(top)
+        return affine(ZERO, 0, top) if all(f.kind == UNIFORM for f in fs) else computed(top)
 
     return rule
 
@@ -238,4 +238,4 @@ def widen(a: Form, scale: int, signed: bool) -> Form:
             off = tuple(d * scale for d in delta)
             return affine(off, 0, a.top * scale if scale > 0 else None)
         return Form(INDEXED, a.off, scale=scale, signed=signed)
-    return Form(SPARSE, scale=scale, signed=signed) if a.kind == VECTOR else vector()
+    return Form(SPARSE, scale=scale, signed=signed) if a.kind == VECTOR else computed()

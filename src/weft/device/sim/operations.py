@@ -155,7 +155,7 @@ def test_space(e: WarpEmitter, ins: Instruction, space: str) -> None:
     if name in tests:
         e.write(dest, tests[name]())
         return
-    inside = tests["shared"]() | tests["local"]()
+    inside = tests["shared"]() | tests["local"]() | tests["const"]()
     e.write(dest, inside ^ 1)
 
 

@@ -211,6 +211,15 @@ def set_packed(
 
 
 # ---- selection and class -----------------------------------------------------------------------
+def _either(e: Builder, first: Val, a: Val, b: Val) -> Val:
+    """a or b. Beside bits that must stay as they are, a NaN of the host is made canonical first."""
+    bits = b if a.raw_nan else a
+    number = bits.is_const and "0x7FF" not in bits.ref and "0xFFF" not in bits.ref
+    if a.raw_nan != b.raw_nan and not number:
+        a, b = e.canonical(a), e.canonical(b)
+    return first.select(a, b)
+
+
 @instruction(
     "selp.type  d, a, b, c:pred",
     manual="comparison-and-selection-instructions-selp",
@@ -219,7 +228,7 @@ def set_packed(
     vectors=["selp.b32  5 7 1 -> 5", "selp.f32  1.5 -2.0 0 -> -2.0"],
 )
 def selp(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
-    return c.select(a, b)
+    return _either(e, c, a, b)
 
 
 @instruction(
@@ -230,7 +239,7 @@ def selp(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
     vectors=["slct.u32.s32  5 7 0 -> 5", "slct.f32.s32  1.0 2.0 -1 -> 2.0"],
 )
 def slct(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
-    return c.sge(0).select(a, b)
+    return _either(e, c.sge(0), a, b)
 
 
 @instruction(
@@ -248,7 +257,7 @@ def slct(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 )
 def slct_float(e: Builder, a: Val, b: Val, c: Val, *, type: str, ftz: str) -> Val:
     sign = flushed(e, c) if ftz else c
-    return e.fcmp("oge", sign, e.const("float", 0.0)).select(a, b)
+    return _either(e, e.fcmp("oge", sign, e.const("float", 0.0)), a, b)
 
 
 @instruction(

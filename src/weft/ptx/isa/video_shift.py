@@ -43,7 +43,8 @@ def vshl(e: Builder, *args: Val, **words: str) -> Val:
 @instruction(
     "vshr.dtype.atype.u32{.sat}.mode.second  d:b32, a:b32, b:b32, c:b32",
     manual=_MANUAL, dtype=_TYPES, atype=_TYPES, sat="sat", mode="clamp wrap", second=SECONDS,
-    vectors=["vshr.u32.u32.u32.clamp.max  4 1 3 -> 3"],
+    vectors=["vshr.u32.u32.u32.clamp.max  4 1 3 -> 3",
+             "vshr.u32.u32.u32.sat.clamp.max  0xffff8000 0 0xfffffffb -> 0xffff8000"],
 )  # fmt: skip
 def vshr(e: Builder, *args: Val, **words: str) -> Val:
     def body(e: Builder, a: Val, b: Val, *c: Val) -> Val:
@@ -51,7 +52,7 @@ def vshr(e: Builder, *args: Val, **words: str) -> Val:
         value = wide.ashr(amount)
         if words["sat"]:
             low, high = _RANGE[words["dtype"]]
-            value = e.smin(e.smax(value, low), high)
+            value = e.smin(e.smax(value, low), high).trunc("i32").sext("i64")
         return second(e, words, value, *c)
 
     return out_of_line(f"vshr{len(args)}", e, words, args, body)
