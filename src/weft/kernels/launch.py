@@ -58,6 +58,9 @@ class Launch:
 
     def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         params, memory, keep, place = self.kernel.packer.pack(args)
+        if self._plan is not None and place is None:  # simulated before
+            self._plan.run(params, memory, keep, time_limit)
+            return
         if self._is_simulated(memory, place):
             self._simulate(params, memory, keep, time_limit)
             return
