@@ -33,6 +33,50 @@ def test_copies_land_at_the_wait(opcode: str, size: int, end: str) -> None:
     assert (after == data[k - 1 :: k]).all()
 
 
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_lanes_that_wait_apart(size: int) -> None:
+    """The whole warp copies as one, twice so that its place is known; then half of it waits."""
+    n, k = 32, size // 4
+    data = words(n * k)
+    text = f"""{NEXT.format(n=size)} {SOURCE.format(n=size)}
+        cp.async.ca.shared.global [%r90], [%l91], {size};
+        cp.async.wait_all;
+        st.shared.u32 [%r90+{size - 4}], 7;
+        mov.u32 %r97, 0;
+    AGAIN:
+        cp.async.ca.shared.global [%r90], [%l91], {size};
+        add.u32 %r97, %r97, 1;
+        setp.lt.u32 %p8, %r97, 2;
+        @%p8 bra AGAIN;
+        setp.lt.u32 %p9, %i, 16;
+        @%p9 bra LOOK;
+        cp.async.wait_all;
+    LOOK:
+        ld.shared.u32 %d0, [%r90+{size - 4}];
+        cp.async.wait_all;
+        ld.shared.u32 %d1, [%r90+{size - 4}];"""
+    before, after = run(text, [words(n)], [np.uint32] * 2, memory=data, shared=n * size)
+    mine = data[k - 1 :: k]
+    assert (before == np.where(np.arange(n) < 16, 7, mine)).all()
+    assert (after == mine).all()
+
+
+@pytest.mark.parametrize("wanted", [4, 2, 0], ids=["all", "a part", "nothing"])
+def test_the_whole_warp_wants_the_same(wanted: int) -> None:
+    data = words(32)
+    text = f"""{NEXT.format(n=4)} {SOURCE.format(n=4)} mov.u32 %r96, {wanted}; mov.u32 %r97, 0;
+    AGAIN:
+        st.shared.u32 [%r90], 7;
+        cp.async.ca.shared.global [%r90], [%l91], 4, %r96;
+        cp.async.wait_all;
+        add.u32 %r97, %r97, 1;
+        setp.lt.u32 %p8, %r97, 3;
+        @%p8 bra AGAIN;
+        ld.shared.u32 %d0, [%r90];"""
+    (got,) = run(text, [words(32)], [np.uint32], memory=data, shared=128)
+    assert (got == data & ((1 << 8 * wanted) - 1)).all()
+
+
 def test_groups_land_in_order() -> None:
     data = words(32 * 4)
     issue = "".join(

@@ -67,10 +67,10 @@ def vector_add() -> tuple[Run, Errors]:
 
 
 def softmax() -> tuple[Run, Errors]:
-    rows, n = 1024, 1000
+    rows, n, programs = 1024, 1000, 128
     x, out = normal(rows, n, seed=0), torch.zeros(rows, n)
     return (
-        lambda: nets.softmax[(rows,)](x, out, n, rows, n, BLOCK=1024, num_stages=2),
+        lambda: nets.softmax[(programs,)](x, out, n, rows, n, BLOCK=1024, num_stages=2),
         lambda: [error(out, torch.softmax(x.double(), 1))],
     )
 
@@ -160,7 +160,7 @@ def attention() -> tuple[Run, Errors]:
 
 CASES = {
     "vector add": Case(vector_add, "2^20 elements, 256 a program"),
-    "softmax": Case(softmax, "1024 x 1000"),
+    "softmax": Case(softmax, "1024 x 1000, 8 rows a program"),
     "dropout": Case(dropout, "2^18 elements, 256 a program"),
     "layer norm, forward and backward": Case(layer_norm, "512 x 1000"),
     "matmul f16": Case(matmul, "256 cubed, tiles of 32"),

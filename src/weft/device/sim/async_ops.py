@@ -3,7 +3,7 @@
 Each warp has a ring of pending copies in its frame, so a kernel that forgets to wait reads what
 shared memory held before. A wait writes the copies of the lanes that execute it; where lanes
 commit apart from each other, a group may land earlier than it must, never later. A ring that is
-full lets its oldest copy land.
+full lets its oldest copy land. Where the lanes copy neighbours to neighbours, it is one copy.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
+SIZES = (16, 8, 4)
+"""Bytes that a lane copies."""
 
 
 class Ring:
@@ -68,23 +70,64 @@ class AsyncCopies:
         if not (isinstance(target, Mem) and isinstance(source, Mem) and isinstance(amount, Imm)):
             raise PtxError("cp.async takes two addresses and a size", got=ins.text)
         size, lanes = amount.value, e.executing()
-        begin = b.helper(
+        to = resolve(e, target, Space.SHARED)
+        wanted = self._bytes_wanted(more[0], size) if more else None
+        a = resolve(e, source, Space.GLOBAL)
+        e.watch.access(Touch("copy", False, a, size, target=to, wanted=wanted))
+        if a.off == to.off == tuple(range(0, 32 * size, size)):
+            row, apart, end = b.label("row"), b.label("apart"), b.label("issued")
+            whole = e.windows.inside(a, size)
+            nothing = b.integer("i1", 0)
+            if wanted is not None:
+                whole = whole & e.bits_of(wanted.eq(size)).eq(-1)
+                nothing = e.bits_of(wanted.ne(0)).eq(0)
+            together = lanes.eq(-1) & e.windows.inside(to, size)
+            b.branch(together & (whole | nothing), row, apart)
+            b.place(row)
+            self._copy_row(to, a, lanes, size, nothing)
+            b.jump(end)
+            b.place(apart)
+            self._copy_lanes(to, a, lanes, size, wanted)
+            b.jump(end)
+            b.place(end)
+        else:
+            self._copy_lanes(to, a, lanes, size, wanted)
+        e.forget_mask()
+
+    def _begin(self, lanes: Val, size: int) -> Val:
+        """A new entry of the ring."""
+        b = self.e.b
+        fn = b.helper(
             f"async_begin_{self.count}",
             [_P, _I32, _I32],
             _P,
             lambda x, args: _begin(x, args, self.count),
         )
-        entry = begin(self._ring(), lanes, b.integer("i32", size))
-        to = resolve(e, target, Space.SHARED)
+        return fn(self._ring(), lanes, b.integer("i32", size))
+
+    def _copy_row(self, to: Address, a: Address, lanes: Val, size: int, nothing: Val) -> None:
+        """One copy for the whole warp, its size noted as negative; zeros where it wants nothing."""
+        b = self.e.b
+        entry = self._begin(lanes, -size)
+        assert to.first is not None and a.first is not None
+        b.store(to.first, b.at(entry, Ring.TARGETS), 8)
+        data = b.at(entry, Ring.DATA)
+        with b.when(nothing):
+            b.store(b.zero("i32", 8 * size), data, 16)
+        with b.when(nothing ^ 1):
+            source = b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
+            b.store(b.load("i32", 8 * size, source, size), data, 16)
+
+    def _copy_lanes(
+        self, to: Address, a: Address, lanes: Val, size: int, wanted: Val | None
+    ) -> None:
+        """Each lane's copy by itself."""
+        entry = self._begin(lanes, size)
         self._note_targets(to, lanes, size, entry)
-        wanted = self._bytes_wanted(more[0], size) if more else None
-        a = resolve(e, source, Space.GLOBAL)
-        e.watch.access(Touch("copy", False, a, size, target=to, wanted=wanted))
         if wanted is None:
             self._read(a, lanes, size, entry)
         else:
             self._read_partly(a, lanes, size, entry, wanted)
-        e.forget_mask()
 
     def _note_targets(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
         e = self.e
@@ -204,9 +247,15 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
     def body(x: Builder, inner: list[Val]) -> None:
         entry, lanes = inner
         pending = _field(x, entry, Ring.LANES)
-        size = _field(x, entry, Ring.SIZE)
         x.store(pending & ~lanes, x.at(entry, Ring.LANES))
-        for nbytes in (16, 8, 4):
+        with x.when(_field(x, entry, Ring.SIZE).slt(0)):
+            with x.when((pending & lanes).eq(-1)):
+                _land_row(x, entry)
+                x.emit("ret void")
+                x.place(x.label("never"))
+            _take_apart(x, entry)
+        size = _field(x, entry, Ring.SIZE)
+        for nbytes in SIZES:
             with x.when(size.eq(nbytes)):
                 each_lane(x, pending & lanes, partial(one, x, entry, nbytes))
 
@@ -217,6 +266,32 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
         x.store(data, target, nbytes)
 
     b.helper("async_land", [_P, _I32], None, body)(entry, lanes)
+
+
+def _land_row(x: Builder, entry: Val) -> None:
+    """The data of a copy that the whole warp made as one."""
+    size = _field(x, entry, Ring.SIZE)
+    target = x.load("ptr", 0, x.at(entry, Ring.TARGETS), 8)
+    for nbytes in SIZES:
+        with x.when(size.eq(-nbytes)):
+            data = x.load("i32", 8 * nbytes, x.at(entry, Ring.DATA), 16)
+            x.store(data, target, nbytes)
+
+
+def _take_apart(x: Builder, entry: Val) -> None:
+    """A copy of the whole warp as one of each lane: they do not wait for it together.
+
+    From the last lane down, since a lane's place is at or behind its data in the row.
+    """
+    size = _field(x, entry, Ring.SIZE)
+    first = x.load("i64", 0, x.at(entry, Ring.TARGETS), 8)
+    for nbytes in SIZES:
+        with x.when(size.eq(-nbytes)), x.loop(x.integer("i32", 32)) as i:
+            lane = (x.integer("i32", 31) - i).zext("i64")
+            row, own = (x.at(x.at(entry, Ring.DATA), lane * n) for n in (nbytes, 16))
+            x.store(x.load(f"i{8 * nbytes}", 0, row, nbytes), own, 16)
+            x.store(first + lane * nbytes, x.at(x.at(entry, Ring.TARGETS), lane << 3), 8)
+    x.store(x.integer("i32", 0) - size, x.at(entry, Ring.SIZE))
 
 
 def _wait(b: Builder, args: list[Val], count: int) -> None:
