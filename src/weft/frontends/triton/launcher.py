@@ -55,7 +55,9 @@ class Variant(Kernel):
     def takes(self, signature: Mapping[str, Any], file: str) -> None:
         """Says what the arguments are and whose code it is; Triton knows both apart from it."""
         if self._packer is None:
-            self._sim.ptx = pipeline.at_home(self._sim.ptx, file)
+            ptx = pipeline.at_home(self._sim.ptx, file)
+            if ptx is not self._sim.ptx:
+                self._sim = SimModule(ptx, self.model)
             self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
 
 
