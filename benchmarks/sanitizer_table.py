@@ -21,9 +21,10 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import planted
 from sanitized.tools import gpu_row, python_row, weft_row
 from simspeed.machine import describe
+
+import planted
 
 RECORDS = Path(__file__).with_name("records") / "sanitizer_table.jsonl"
 AT_ONCE = 3
