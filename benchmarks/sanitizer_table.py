@@ -27,7 +27,7 @@ from simspeed.machine import describe
 import planted
 
 RECORDS = Path(__file__).with_name("records") / "sanitizer_table.jsonl"
-AT_ONCE = 3
+AT_ONCE = 6
 """Cases under compute-sanitizer at a time; each has a process for each of its tools."""
 TOOLS = {
     "weft": (weft_row, ("CUDA C++", "Triton", "Numba")),
