@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from planted import Case
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1] / "tests"
 CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
-SECONDS = 15
+SECONDS = 10
 
 
 def weft_row(case: Case) -> dict[str, Any]:
@@ -72,11 +73,14 @@ def _how(code: int) -> str:
 def _run(command: list[Any], more: dict[str, str] | None = None) -> tuple[int, str]:
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
     environment = {**os.environ, "PYTHONPATH": path, **(more or {})}
+    process = subprocess.Popen(
+        [str(c) for c in command], env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
     try:
-        done = subprocess.run(
-            [str(c) for c in command], env=environment, capture_output=True, text=True,
-            timeout=SECONDS, errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        return 124, (late.stdout or b"").decode(errors="replace")
-    return done.returncode, done.stdout + done.stderr
+        said, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # what it has started holds on to its output
+        said, _ = process.communicate()
+        return 124, said
+    return process.returncode, said
