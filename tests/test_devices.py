@@ -163,6 +163,22 @@ def test_variables(device: Device) -> None:
             module.variable(asked, np.float64, device.gpu)
 
 
+def test_instances_see_what_the_host_writes(device: Device) -> None:
+    module = weft.cuda(r"""
+    __constant__ int factor[4];
+    __global__ void plain(int* y) { y[threadIdx.x] = factor[threadIdx.x]; }
+    template <int R> __global__ void times(int* y) { y[threadIdx.x] = factor[threadIdx.x] * R; }
+    """)
+    y = device.array(np.zeros(4, np.int32))
+    module.plain[1, 4](y)
+    module.variable("factor", np.int32, device.gpu)[:] = [1, 2, 3, 4]
+    module.kernel("times<2>")[1, 4](y)  # loaded after it was written
+    assert device.read(y).tolist() == [2, 4, 6, 8]
+    module.variable("factor", np.int32, device.gpu)[0] = 5  # and before
+    module.kernel("times<2>")[1, 4](y)
+    assert device.read(y).tolist() == [10, 4, 6, 8]
+
+
 def test_ptx_without_its_source(module: weft.Module, device: Device) -> None:
     y = device.array(np.zeros(8, np.int32))
     old = module.ptx.text.replace(".version 9.4", ".version 9.0")  # what older drivers take

@@ -179,7 +179,7 @@ def gpu_variable(
     """The variable that a C++ name means, on a real GPU."""
     from weft.device.gpu.variable import GpuVariable
 
-    return GpuVariable(program.on(device), sim.symbol(name), np.dtype(dtype))
+    return GpuVariable(program, sim.symbol(name), np.dtype(dtype), device)
 
 
 def _from_ptx(sim: SimModule) -> Program:

@@ -199,11 +199,19 @@ class CudaModule(Module):
         arch = self.model.machine if self._home is None else _machine(self._home)
         return read(self._assemble(names, arch).report, arch)
 
-    def _for_gpus(self, ptx: Ptx, names: Sequence[str]) -> Program:
+    def _for_gpus(
+        self, ptx: Ptx, names: Sequence[str], instance: SimModule | None = None
+    ) -> Program:
         """The code for real GPUs: machine code straight from the source."""
         from weft.device.gpu.program import Program  # only launches on a real GPU need it
 
-        return Program(ptx, lambda arch: self._assemble(names, arch).cubin)
+        def assemble(arch: str) -> bytes:
+            return self._assemble(names, arch).cubin
+
+        if instance is None:
+            return Program(ptx, assemble)
+        plain = [v.name for v in instance.outline.variables if not v.relocations]
+        return Program(ptx, assemble, self._program(), lambda: plain)
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
@@ -211,7 +219,7 @@ class CudaModule(Module):
             ptx = self._build([name])
             sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
             measured = functools.partial(self._measure, [name])
-            program = functools.cache(functools.partial(self._for_gpus, ptx, [name]))
+            program = functools.cache(functools.partial(self._for_gpus, ptx, [name], sim))
             self._kernels[name] = Kernel(
                 sim, ptx.entries[name], name, measured, program, self._home
             )
@@ -222,8 +230,8 @@ class CudaModule(Module):
     ) -> np.ndarray[Any, Any] | GpuVariable:
         """A `__device__` or `__constant__` variable; `ns::x` and `x<float>` are taken too.
 
-        On the simulated GPU all instances of templates share it and it is an array; on a real one,
-        whose number is `device`, every instance has its own, reached through the kernel.
+        On the simulated GPU all instances of templates share it and it is an array. On a real one,
+        whose number is `device`, each has its own; what is written here is written to them all.
         """
         if len(self._sim.find(name)) != 1:
             with contextlib.suppress(CompileError):  # it is no name that the source knows

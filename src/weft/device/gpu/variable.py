@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.gpu import memory
-from weft.device.gpu.module import GpuModule
+from weft.device.gpu.program import Program
 from weft.errors import LaunchError
 
 
@@ -18,24 +18,24 @@ class GpuVariable:
     `torch.as_tensor(v)` and `cupy.asarray(v)` see its memory itself.
     """
 
-    def __init__(self, module: GpuModule, name: str, dtype: np.dtype[Any]) -> None:
-        found = module.symbol(name)
-        if found is None:
+    def __init__(self, program: Program, name: str, dtype: np.dtype[Any], device: int) -> None:
+        places = program.holders(name, device)
+        if not places:
             raise LaunchError(
-                f"no variable '{name}' in the code on gpu:{module.device}",
+                f"no variable '{name}' in the code on gpu:{device}",
                 got=name,
                 next="the compiler leaves out variables that no kernel uses; those of a template's "
                 "instance belong to it: module.kernel('k<float>').variable(...)",
             )
-        self.name, self.dtype, self.device = name, dtype, module.device
-        self.address, self.nbytes = found
+        self.name, self.dtype, self.device = name, dtype, device
+        self.address, self.nbytes = places[0]
         if self.nbytes % dtype.itemsize:
             raise LaunchError(
                 f"'{name}' is no array of {dtype}",
                 got=f"{self.nbytes} bytes",
                 next="pass its dtype",
             )
-        self._module = module  # the memory is the module's
+        self._program = program  # the memory is the program's
 
     def get(self) -> NDArray[Any]:
         """Its value now."""
@@ -46,7 +46,9 @@ class GpuVariable:
         """Gives it a value: an array of its length, or one number for all."""
         whole = np.empty(len(self), self.dtype)
         whole[:] = value
-        memory.write(self.address, whole.tobytes(), self.device)
+        for address, nbytes in self._program.holders(self.name, self.device):
+            if nbytes == self.nbytes:
+                memory.write(address, whole.tobytes(), self.device)
 
     def __len__(self) -> int:
         return self.nbytes // self.dtype.itemsize
