@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from weft import sanitize as weft_sanitize
 from weft.errors import CompileError, Error, LaunchError, MissingDependency
 from weft.frontends import program
 from weft.frontends.program import toolkit
@@ -55,7 +56,7 @@ ROWS = (
     ),
     Row("symbols.cu", "110 130 160 160 110 130 160 160 counter 8\n"),
     Row("pitched.cu", "rows and planes are in place\n"),
-    Row("cooperative.cu", "499967 of 499967\n", err=("at once there is room for",)),
+    Row("cooperative.cu", "499967 of 499967\n", err=("sum: 1585 blocks, room for 1584 at once",)),
     Row("graph.cu", "captured: 6 nodes, 3 runs\nbuilt: 10\n"),
     Row("blas.cu", "cuBLAS agrees\n"),
     Row("random.cu", "random enough\n"),
@@ -98,7 +99,7 @@ ROWS = (
         "device.cu",
         "NVIDIA GeForce RTX 3070 (weft), 8.6, 46 SMs, 8192 MiB\n",
         gpu="rtx3070",
-        err=("512 threads a block, compiled for up to 256", "cudaFuncSetAttribute"),
+        err=("bounded: 512 threads a block, compiled for 256", "cudaFuncSetAttribute"),
     ),
     Row(
         "unserved.cu",
@@ -165,6 +166,22 @@ def test_mandelbrot_reads_its_window() -> None:
     done = weft(file, input="9 5 -2 0.6 -1.2 1.2")
     assert done.stdout == "    ..   \n  ..+**. \n.********\n  ..+**. \n    ..   \n"
     assert weft(file, input="9 5").returncode == 2
+
+
+def test_the_sanitizer_sees_into_a_program() -> None:
+    with weft_sanitize(raises=False) as report:
+        assert program.run(str(PROGRAMS / "races.cu"), []) == 0
+    assert report.launches == 2 and report.findings
+    assert "races.cu:7" in str(report.findings[0])
+
+
+def test_the_sanitizer_by_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEFT_SANITIZE", "1")
+    assert program.run(str(PROGRAMS / "races.cu"), []) == 70
+    err = capfd.readouterr().err
+    assert "races.cu:7" in err and "the sanitizer has findings: exit code 70" in err
 
 
 # ---- building -----------------------------------------------------------------------------------

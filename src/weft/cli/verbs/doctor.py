@@ -20,6 +20,7 @@ from weft.device.gpu import driver, system
 from weft.device.gpu.facts import facts
 from weft.device.sim import host
 from weft.errors import Error
+from weft.frontends.program import toolkit
 from weft.source import headers, nvrtc
 
 _SELF_TEST_SECONDS = 60
@@ -105,6 +106,14 @@ def _headers() -> Iterator[Finding]:
         yield Finding(f"<{header}>", folder is not None, what, mend, needed)
 
 
+def _nvcc() -> Iterator[Finding]:
+    try:
+        found, ok, mend = f"{toolkit.find().nvcc}: whole CUDA programs run", True, ""
+    except Error as error:
+        found, ok, mend = f"{error.what} (optional)", False, error.next
+    yield Finding("nvcc and g++", ok, found, mend, needed=False)
+
+
 def _cache() -> Iterator[Finding]:
     state = cache.status()
     held = f"{state.path}: {state.entries} entries, {show.size(state.bytes)}"
@@ -167,5 +176,5 @@ def _self_test() -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _python, _llvm, _nvrtc, _headers, _gpu, _cache, _friends, _self_test,
+    _python, _llvm, _nvrtc, _headers, _nvcc, _gpu, _cache, _friends, _self_test,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from weft.device import models
+from weft.device.sim import switch
 from weft.errors import LaunchError
 from weft.frontends.program import toolkit
 from weft.frontends.program.build import Program, build
@@ -53,11 +54,19 @@ def run(
 
 
 def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
-    with _file("program", program.code) as code, _file("library", program.library) as library:
-        job = Job(code, library, program.files, gpu, arguments)
+    sanitizing = switch.current
+    with (
+        _file("program", program.code) as code,
+        _file("library", program.library) as library,
+        _file("report", b"") as report,
+    ):
+        job = Job(code, library, program.files, gpu, arguments, report if sanitizing else None)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
-        process = subprocess.Popen(command, pass_fds=(code, library))
-        status = _wait(process)
+        status = _wait(subprocess.Popen(command, pass_fds=(code, library, report)))
+        if sanitizing is not None:
+            from weft.frontends.program.sanitized import collect  # plain runs do without its code
+
+            collect(sanitizing, report)
     if status >= 0:
         return status
     name = signal.Signals(-status).name

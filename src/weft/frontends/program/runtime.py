@@ -24,6 +24,7 @@ from weft.errors import (
     IllegalAddress,
     LaunchError,
     MisalignedAddress,
+    SanitizerError,
     TimeLimit,
 )
 from weft.frontends.program import blas, fatbin, linked
@@ -42,6 +43,8 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
 )
 """What ends a kernel, and the error that a GPU would report."""
 
+_UNSIMULATED = b"a kernel could not be simulated"
+_FOUND = b"the sanitizer has findings"
 _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
 
 
@@ -57,7 +60,7 @@ def _answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                 self.say(str(error))
             except Exception:  # a mistake of weft's own; the program gets an error
                 self.say(f"internal error\n{traceback.format_exc()}")
-            self.library.weft_unsimulated()
+            self.library.weft_condemn(_UNSIMULATED)
             return otherwise
 
         return safely
@@ -148,15 +151,19 @@ class Runtime:
             if plan is None:
                 plan = self._plans[key] = self._plan(unit, name, grid)
             plan.run(ctypes.string_at(params, size), self._reachable(plan), None, None)
+        except SanitizerError as error:
+            self.say(str(error))
+            self.library.weft_condemn(_FOUND)
+            return _died(error.__cause__)
         except DeviceError as error:
             self.say(str(error))
-            return DIED | next(code for kind, code in _DEATHS if isinstance(error, kind))
+            return _died(error)
         except LaunchError as error:
             self.say(str(error))
             return INVALID_VALUE
         except Error as error:
             self.say(f"this kernel cannot be simulated\n{error}")
-            self.library.weft_unsimulated()
+            self.library.weft_condemn(_UNSIMULATED)
             return NOT_SUPPORTED
         return 0
 
@@ -175,7 +182,9 @@ class Runtime:
         threads = grid.block[0] * grid.block[1] * grid.block[2]
         most = entry.directives.get("maxntid")
         if most is not None and threads > _product(most):
-            self.say(f"{name}: {threads} threads a block, compiled for up to {_product(most)}")
+            self.say(
+                f"{unit.spelled(name)}: {threads} threads a block, compiled for {_product(most)}"
+            )
             return OUT_OF_RESOURCES
         exact = entry.directives.get("reqntid")
         if exact is not None and (*exact, 1, 1)[:3] != grid.block:
@@ -185,7 +194,8 @@ class Runtime:
         if cooperative:
             room = self._blocks(unit, name, threads, grid.shared_bytes) * model.sms
             if _product(grid.grid) > room:
-                self.say(f"{name}: {_product(grid.grid)} blocks; at once there is room for {room}")
+                blocks = _product(grid.grid)
+                self.say(f"{unit.spelled(name)}: {blocks} blocks, room for {room} at once")
                 return TOO_LARGE
         return 0
 
@@ -292,6 +302,13 @@ class Output:
     @classmethod
     def install(cls, library: ctypes.CDLL) -> None:
         sys.stdout = cls(library)
+
+
+def _died(error: BaseException | None) -> int:
+    """What a launch that ended in this returns; 0 for None."""
+    if not isinstance(error, DeviceError):
+        return 0
+    return DIED | next(code for kind, code in _DEATHS if isinstance(error, kind))
 
 
 def _product(sizes: tuple[int, ...]) -> int:

@@ -15,6 +15,7 @@ import signal
 import sys
 
 from weft.device import models
+from weft.device.sim import switch
 from weft.frontends.program import toolkit
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
@@ -30,6 +31,10 @@ def main(job: Job) -> None:
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
+    if job.report is not None:
+        from weft.frontends.program.sanitized import Sent  # plain runs do without its code
+
+        switch.current = Sent(job.report)
     library = ctypes.CDLL(_open(job.library), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     Output.install(library)
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()

@@ -74,6 +74,10 @@ class Unit:
     def entry(self, name: str) -> Entry | None:
         return self.sim.outline.entries.get(name)
 
+    def spelled(self, name: str) -> str:
+        """A kernel as C++ spells it."""
+        return next((cpp for cpp, entry in self.sim.ptx.entries.items() if entry == name), name)
+
     def variable(self, name: str) -> tuple[int, int] | None:
         """Address and size of a variable."""
         self.sim.place()

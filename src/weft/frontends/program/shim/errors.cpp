@@ -11,7 +11,8 @@ Model model;
 
 static thread_local cudaError_t last = cudaSuccess;
 static std::atomic<int> death{cudaSuccess};
-static std::atomic<bool> seen{true}, incomplete{false};
+static std::atomic<bool> seen{true};
+static std::atomic<const char *> verdict{nullptr};  // why the run must not end with 0
 constexpr int FAILED = 70;  // the exit code of a program that has not noticed
 
 cudaError_t failed(cudaError_t error) {
@@ -35,8 +36,6 @@ void revive() {
     last = cudaSuccess;
 }
 
-void unsimulated() { incomplete = true; }
-
 void say(const char *form, ...) {
     va_list list;
     va_start(list, form);
@@ -49,10 +48,10 @@ void say(const char *form, ...) {
 
 // Runs after the program's own destructors, since it was registered before the program was loaded.
 static void finish(int status, void *) {
-    if (status != 0 || (seen && !incomplete)) return;
-    say(incomplete ? "a kernel could not be simulated: exit code %d instead of 0"
-                   : "a kernel failed and the program never asked: exit code %d instead of 0",
-        FAILED);
+    const char *why = verdict;
+    if (!seen && !why) why = "a kernel failed and the program never asked";
+    if (status != 0 || !why) return;
+    say("%s: exit code %d instead of 0", why, FAILED);
     fflush(nullptr);
     _exit(FAILED);
 }
@@ -123,7 +122,8 @@ API void weft_print(const char *text, size_t bytes) { fwrite(text, 1, bytes, std
 
 API void weft_say(const char *text) { say("%s", text); }
 
-API void weft_unsimulated() { unsimulated(); }
+// The run must not end with 0; the text is the caller's to keep.
+API void weft_condemn(const char *why) { verdict = why; }
 
 // What stands for a function that weft does not serve calls this, and returns its library's "not supported".
 API int weft_unserved(const char *name, int status) {

@@ -78,7 +78,6 @@ cudaError_t failed(cudaError_t error);          // remembers what a call returns
 cudaError_t broken();                           // the error of a kernel that died earlier, or success
 void die(cudaError_t error);                    // a kernel died: every later call fails
 void revive();                                  // cudaDeviceReset
-void unsimulated();                             // the run must not end with 0
 void say(const char *form, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- memory -------------------------------------------------------------------------------------------------

@@ -1,0 +1,56 @@
+"""The sanitizer across processes: what it finds in a program is added to the report of weft's own.
+
+The program's process appends to an open file without a name after each launch, so that a program
+that ends badly has told all until then.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from weft.device.sim.launch import Allocation, Plan
+from weft.device.sim.sanitizer.session import Report
+
+
+class Sent(Report):
+    """A report that is kept elsewhere."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._file = open(descriptor, "ab", closefd=False)  # noqa: SIM115 - open until the end
+
+    def run(
+        self,
+        plan: Plan,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+    ) -> None:
+        one = Report()
+        try:
+            one.run(plan, params, memory, keep, time_limit)
+        finally:
+            pickle.dump((one.findings, asdict(one.counts)), self._file)
+            self._file.flush()
+
+
+def collect(report: Report, descriptor: int) -> None:
+    """Adds what a program's process has sent."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "rb", closefd=False) as file:
+        while file.peek(1):
+            try:
+                findings, counts = pickle.load(file)
+            except (EOFError, pickle.UnpicklingError):  # it was ended while it wrote
+                return
+            report.findings += findings
+            report.launches += 1
+            for name, count in counts.items():
+                before = getattr(report.counts, name)
+                setattr(
+                    report.counts, name, max(before, count) if name == "arrays" else before + count
+                )
