@@ -8,6 +8,7 @@ A table stands between `<!-- table:NAME -->` and `<!-- /table -->`; NAME is a ke
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -15,13 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import conformance_tables
+
 from weft.cli import coverage
 from weft.device import models
 from weft.ptx.isa import rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
-GPU_RECORDS = RECORDS.with_name("against_gpu.jsonl")
 LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
 NUMBA_RECORDS = RECORDS.with_name("numba_speed.jsonl")
 FRONT_END_RECORDS = RECORDS.with_name("frontends_speed.jsonl")
@@ -131,18 +133,6 @@ def _readable(name: str, value: float) -> str:
     return f"{value:,.0f} x" if value >= 100 else f"{value:.2f} x"
 
 
-def gpu_sentence() -> str:
-    """The newest run of `benchmarks/against_gpu.py --record`."""
-    run = json.loads(GPU_RECORDS.read_text().splitlines()[-1])
-    differ = "none differs" if not run["differ"] else f"{run['differ']:,} differ"
-    return (
-        f"The same PTX on an {run['gpu']} (driver {run['driver']}) and on the simulated one: "
-        f"{run['kernels']} kernels of math functions and expressions in f16, bf16, f32 and f64, "
-        f"{run['values']:,} results compared bit by bit: {differ} "
-        "([record](benchmarks/records/against_gpu.jsonl), made by `benchmarks/against_gpu.py`)."
-    )
-
-
 def launch_table() -> str:
     """The newest run of `benchmarks/launch_overhead.py --record`."""
     run = json.loads(LAUNCH_RECORDS.read_text().splitlines()[-1])
@@ -228,7 +218,7 @@ def _front_end_case(case: dict[str, Any]) -> list[str]:
 TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
     "numba": numba_table,
-    "gpu": gpu_sentence,
+    **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     "coverage": coverage_table,
     "devices": devices_table,
     "speed": speed_table,

@@ -52,6 +52,11 @@ def write(found: Mapping[str, list[Finding]], folder: Path) -> None:
         for kind, items in found.items()
     }
     record = {"machine": machine(), "findings": kept, "left_out": catalogue.left_out()}
+    save(record, folder)
+
+
+def save(record: Mapping[str, Any], folder: Path) -> None:
+    """The findings alone."""
     text = json.dumps(record, separators=(",", ":"))
     (folder / FINDINGS).write_bytes(lzma.compress(text.encode(), preset=6))
 
@@ -86,3 +91,12 @@ def answers() -> dict[str, tuple[int, bytes]]:
         blob = archive["samples"].tobytes()
         rows = zip(archive["names"], archive["sums"], archive["lengths"], ends, strict=True)
         return {str(n): (int(s), blob[int(e) - int(k) : int(e)]) for n, s, k, e in rows}
+
+
+def whole() -> dict[str, list[Finding]]:
+    """The findings with their samples, to be added to."""
+    found: dict[str, list[Finding]] = read()["findings"]
+    for x in found["forms"]:
+        if "lanewise" in x:
+            x["sample"] = answers()[x["name"]][1].hex()
+    return found

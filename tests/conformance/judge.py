@@ -4,6 +4,7 @@
     python tests/conformance/judge.py --part 0.05          a twentieth of everything
     python tests/conformance/judge.py --only forms tiles   some of it
     python tests/conformance/judge.py --record FOLDER      and write the recording there
+    python tests/conformance/judge.py --record FOLDER --add   to what is recorded already
 
 Needs an NVIDIA GPU of compute capability 9.0 and ptxas. The findings of every form, function,
 tile, program and kernel are written as JSON lines; the recording is what `golden.py` reads.
@@ -44,27 +45,32 @@ def batches(kind: str, items: Sequence[Any]) -> Iterator[str]:
 
 
 def work(kind: str, part: float, found: Findings) -> Iterator[str]:
-    """The tasks of a kind; programs use the opcodes that came through as forms."""
-    step = max(1, round(1 / part))
+    """The tasks of a kind that have no finding; programs use opcodes that came through as forms."""
+    step, known = max(1, round(1 / part)), {x["name"] for x in found[kind]}
     if kind == "forms":
-        yield from batches(kind, [f.name for f in catalogue.forms()][::step])
+        names = [f.name for f in catalogue.forms()][::step]
+        yield from batches(kind, [name for name in names if name not in known])
     elif kind == "functions":
         pieces = range(functions.LAUNCHES)
-        yield from batches(kind, [(o, p) for o in functions.opcodes() for p in pieces][::step])
+        yield from batches(
+            kind, [(o, p) for o in functions.opcodes() if o not in known for p in pieces][::step]
+        )
     elif kind == "tiles":
-        yield from batches(kind, list(tiles.opcodes())[::step])
+        yield from batches(kind, [x for x in tiles.opcodes() if x not in known][::step])
     elif kind == "programs":
         opcodes = golden.opcodes(found["forms"])
         names = [f"{k} {SEED} {i}" for k, n in mixes.KINDS.items() for i in range(int(n * part))]
-        for task in batches(kind, names):
+        for task in batches(kind, [name for name in names if name not in known]):
             yield json.dumps([kind, [opcodes, json.loads(task)[1]]])
-    else:
+    elif not known:
         yield from (json.dumps([kind, piece]) for piece in whole.pieces())
 
 
-def judge(kinds: Sequence[str], part: float, workers: int, seconds: float) -> Iterator[Findings]:
+def judge(
+    kinds: Sequence[str], part: float, workers: int, seconds: float, before: Findings
+) -> Iterator[Findings]:
     """Everything asked for in two phases; what is left when time is up stays undone."""
-    found: Findings = collections.defaultdict(list)
+    found: Findings = collections.defaultdict(list, before)
     until = time.time() + seconds
     for phase in PHASES:
         chosen = [kind for kind in phase if kind in kinds]
@@ -99,9 +105,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=540, help="begin nothing after these")
     parser.add_argument("--record", type=Path, help="write findings and recording to this folder")
+    parser.add_argument("--add", action="store_true", help="only what is not recorded yet")
     given = parser.parse_args()
     found: Findings = {}
-    for found in judge(given.only, given.part, given.workers, given.seconds):
+    before = golden.whole() if given.add else {}
+    for found in judge(given.only, given.part, given.workers, given.seconds, before):
         if given.record:  # after each phase: a run that is cut off leaves what it has
             golden.write(found, given.record)
     wrong = [(k, x) for k, items in found.items() for x in items if x.get("differing")]

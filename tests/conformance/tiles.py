@@ -76,9 +76,9 @@ def count(opcode: str) -> int:
 
 
 def opcodes() -> Iterator[str]:
-    """Every mma and wmma.mma."""
+    """Every mma and wmma.mma but the sparse ones, which have tiles of their own."""
     for row in rows():
-        if row.base == "mma" or row.syntax.startswith("wmma.mma"):
+        if row.syntax.startswith(("mma.sync", "wmma.mma")):
             yield from spell(row)
 
 
