@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.errors import Error
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program.build import HEADERS
 from weft.frontends.program.toolkit import find
@@ -20,10 +19,7 @@ _MAIN = re.compile(r"\b(?:int|auto)\s+main\s*\(")
 
 def is_program(path: Path) -> bool:
     """Does the file have a `main`? NVRTC cannot compile such a file."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise Error("cannot read the source", where=str(path), got=error.strerror or "") from None
+    text = path.read_text(errors="replace") if path.is_file() else ""
     return _MAIN.search(_COMMENT.sub("", text)) is not None
 
 
