@@ -13,12 +13,7 @@ from profiled.cases import Case
 from weft.device import models
 from weft.measure.profile import fit
 
-ABOUT = {
-    "dram": ("dram__bytes_read.sum",),
-    "l2 reads": ("lts__t_sectors_srcunit_tex_op_read.sum",),
-    "hits": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),
-}
-"""Modelled counters, which are compared by their ratio."""
+MISSES = "l1tex__m_xbar2l1tex_read_sectors.sum"
 SAME_AS_PTX = {
     "smsp__inst_executed.sum": "sim:ptx__inst_executed.sum",
     "smsp__thread_inst_executed.sum": "sim:ptx__thread_inst_executed.sum",
@@ -28,7 +23,7 @@ SAME_AS_PTX = {
         "sim:ptx__branch_targets_threads_divergent.sum",
 }  # fmt: skip
 EXACT = ("l1tex__t_requests_", "l1tex__t_sectors_", "l1tex__t_set_", "l1tex__t_output_",
-         "l1tex__data_", "lts__t_sectors_srcunit_tex_op_write", "lts__t_sectors_srcunit_tex_op_red",
+         "l1tex__data_", "memory_l1_", "lts__t_sectors_srcunit_tex_op_red",
          "lts__t_sectors_srcunit_tex_op_atom")  # fmt: skip
 
 
@@ -63,28 +58,32 @@ def is_exact(name: str) -> bool:
 
 def show(rows: list[dict[str, Any]]) -> Table:
     """What is exact and differs, and how far the models are off."""
-    table = Table("kernel", "exact counters", "that differ", "DRAM bytes", "L2 reads", "L1 hits")
+    table = Table("kernel", "equal", "differ: simulated, ncu", "DRAM bytes", "L1 misses", "lanes")
     for row in rows:
-        both = row["both"]
-        exact = [n for n in both if is_exact(n)]
-        differ = "\n".join(
-            f"{n.removesuffix('.sum')}: {both[n][0]:.0f}, ncu {both[n][1]:.0f}"
-            for n in row["differ"]
+        both, differ = row["both"], row["differ"]
+        equal = sum(is_exact(n) for n in both) - len(differ)
+        told = "\n".join(
+            f"{n.removesuffix('.sum')}: {both[n][0]:.0f}, {both[n][1]:.0f}" for n in differ
         )
-        table.add_row(row["name"], str(len(exact)), differ, _dram(both),
-                      *(_ratio(both, ABOUT[k][0]) for k in ("l2 reads", "hits")))  # fmt: skip
+        table.add_row(
+            row["name"], str(equal), told, _shown(dram(both)), _shown(both[MISSES]), lanes(both)
+        )
     return table
 
 
-def _dram(both: dict[str, Any]) -> str:
-    mine, theirs = (
-        sum(both[f"dram__bytes_{op}.sum"][i] for op in ("read", "write")) for i in (0, 1)
-    )
-    parts = [both[f"dram__bytes_{op}.sum"] for op in ("read", "write")]
-    detail = " ".join(f"{a / 1e6:.2f}/{b / 1e6:.2f}" for a, b in parts)
-    return f"{mine / theirs:.2f} ({detail} MB)" if theirs else "none"
+def dram(both: dict[str, Any]) -> tuple[float, float]:
+    """Bytes to and from memory: the model's and ncu's."""
+    pairs = [both[f"dram__bytes_{op}.sum"] for op in ("read", "write")]
+    return sum(a for a, _ in pairs), sum(b for _, b in pairs)
 
 
-def _ratio(both: dict[str, Any], name: str) -> str:
-    mine, theirs = both.get(name, (0, 0))
-    return f"{mine / theirs:.2f}" if theirs else ("1.00" if not mine else f"{mine:.0f}, not 0")
+def lanes(both: dict[str, Any]) -> str:
+    """Active lanes of an instruction, on average."""
+    threads, times = both["smsp__thread_inst_executed.sum"], both["smsp__inst_executed.sum"]
+    return ", ".join(f"{t / n:.1f}" for t, n in zip(threads, times, strict=True))
+
+
+def _shown(pair: tuple[float, float]) -> str:
+    mine, theirs = pair
+    ratio = f" = {mine / theirs:.2f}" if theirs else ""
+    return f"{mine:.0f} / {theirs:.0f}{ratio}"

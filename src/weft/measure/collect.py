@@ -124,7 +124,7 @@ def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times
         kind=what["kind"],
         requests=at["REQUESTS"] + sum(full),
         threads=threads,
-        bytes=threads * what["width"],
+        bytes=threads * what.get("piece", what["width"]),
         wavefronts=waves,
         wavefronts_ideal=ideal,
         conflicts=waves - parts,

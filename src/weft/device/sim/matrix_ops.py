@@ -211,7 +211,7 @@ class Matrices:
             given = e.read(stride[0], "u32")
             elements = b.extract(given, leader) if given.n else given
         step = (elements.zext("i64") * lines.width) >> 3
-        rows = Rows(first, step, lines.count, lines.nbytes)
+        rows = Rows(first, step, lines.count, lines.nbytes, lines.unit, lines.parts)
         e.watch.access(Touch("fragment", writes, a, lines.nbytes, rows=rows))
         self._check_lines(a, first, step, lines, writes)
         return first, step

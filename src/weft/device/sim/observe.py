@@ -44,12 +44,17 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The memory of a matrix fragment: `count` rows of `nbytes`, `step` bytes apart."""
+    """The memory of a matrix fragment: `count` rows of `nbytes`, `step` bytes apart.
+
+    parts  for each register, and in it for each lane: (row, byte in the row) of its `unit` bytes
+    """
 
     first: Val
     step: Val
     count: int
     nbytes: int
+    unit: int
+    parts: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,11 +287,11 @@ class CountWatcher(Watcher):
             return self.describe(touch, way=way, one=True)
         return self.describe(touch, way=way, span=span, places=128 // min(width, SECTOR_BYTES))
 
-    def near_row(self, touch: Touch) -> Val:
+    def near_row(self, touch: Touch, **more: Any) -> Val:
         """A row for what an access does in shared memory."""
-        return self._row(
-            access=self.e.ins.index, kind=touch.kind, space=Space.SHARED, width=touch.nbytes
-        )
+        row = self.describe(touch, **more)
+        self.rows[-1]["space"] = Space.SHARED
+        return row
 
     def _near(self, touch: Touch) -> Callable[..., Val]:
         b = self.e.b
