@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import conformance_tables
+import profile_tables
 
 from weft.cli import coverage
 from weft.device import models
@@ -215,6 +216,22 @@ def _front_end_case(case: dict[str, Any]) -> list[str]:
     ]
 
 
+def ncu_table() -> str:
+    """The newest run of `benchmarks/profile_vs_ncu.py --record`."""
+    near, some = profile_tables.within()
+    header = ("kernel", "equal#", "differ", "DRAM bytes#", "L1 misses#", "lanes#")
+    return (
+        f"{table(header, profile_tables.ncu_rows())}\n\n"
+        f"DRAM bytes of {near} of the {some} kernels that move any to speak of are within 25 %."
+    )
+
+
+def profile_cost_table() -> str:
+    """The newest run of `benchmarks/profile_cost.py --record`."""
+    header = ("kernel", "plain, ms#", "profiled, ms#", "times#")
+    return table(header, profile_tables.cost_rows())
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
     "numba": numba_table,
@@ -223,6 +240,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "devices": devices_table,
     "speed": speed_table,
     "triton": triton_table,
+    "ncu": ncu_table,
+    "profile_cost": profile_cost_table,
 }
 
 

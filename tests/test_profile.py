@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weft
 from weft.measure.work import work
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import profile_tables
+from profiled.cases import CASES, Case
 
 TRANSPOSE = r"""
 template <int PAD>
@@ -156,3 +164,33 @@ def test_what_cannot_be_profiled_says_so(module: weft.Module) -> None:
 )
 def test_work_of_an_instruction(opcode: str, unit: str, operations: int) -> None:
     assert work(opcode.split(".")) == (unit, operations)
+
+
+def test_records_hold_what_the_documents_claim() -> None:
+    cases = profile_tables.newest("profile_vs_ncu.jsonl")["cases"]
+    assert len(cases) >= 30
+    unexplained = [
+        (case["name"], name)
+        for case in cases
+        for name, (mine, theirs) in case["both"].items()
+        if profile_tables.is_exact(name)
+        and mine != theirs
+        and profile_tables.reason(name, case["both"]) == "?"
+    ]
+    assert unexplained == []
+    near, some = profile_tables.within()
+    assert near >= 0.75 * some
+    assert profile_tables.newest("profile_cost.jsonl")["mean"] <= 3
+    limits = [n for case in cases for n in case["both"] if n.startswith("launch__occupancy_limit")]
+    assert limits, "occupancy is compared too"
+
+
+@pytest.mark.parametrize("row", [c for c in CASES if c.kernel in ("histogram_shared", "heat")],
+                         ids=lambda c: c.kernel)  # fmt: skip
+def test_a_recorded_launch_counts_as_ncu_did(row: Case) -> None:
+    launch = getattr(weft.cuda(row.file), row.kernel)[row.grid, row.block]
+    p = weft.profile(launch, *row.make())
+    cases = profile_tables.newest("profile_vs_ncu.jsonl")["cases"]
+    both = next(c["both"] for c in cases if c["name"] == row.kernel)
+    exact = {n: theirs for n, (_, theirs) in both.items() if profile_tables.is_exact(n)}
+    assert {n: p.totals[f"sim:{n}"] for n in exact} == exact

@@ -60,7 +60,7 @@ def count_matrix(b: Builder) -> Callable[..., Val]:
 
 
 def count_copy(b: Builder, width: int) -> Callable[..., Val]:
-    """(row, offsets, lanes): the shared side of a copy through L1; equal places do not merge."""
+    """(row, offsets, lanes): the shared side of `cp.async`; equal places do not merge."""
 
     def body(x: Builder, args: list[Val]) -> None:
         row, table, lanes = args

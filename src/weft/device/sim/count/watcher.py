@@ -241,7 +241,7 @@ class CountWatcher(Watcher):
         """Global memory, or what a generic address turns out to name."""
         e, b = self.e, self.e.b
         lanes = e.executing()
-        if touch.target is not None and "ca" in e.ins.parts:
+        if touch.target is not None:
             self._copied(touch, touch.target, lanes)
         if touch.wanted is not None:
             lanes = lanes & e.bits_of(touch.wanted.ne(0))
@@ -267,7 +267,7 @@ class CountWatcher(Watcher):
             b.place(end)
 
     def _copied(self, touch: Touch, target: Address, lanes: Val) -> None:
-        """The shared side of a copy that goes through L1; past it there is none to be counted."""
+        """The shared side of a copy."""
         row, fn = self.near_row(touch), shared.count_copy(self.e.b, touch.nbytes)
         self._some(lanes, lambda: _drop(fn(row, self._offsets(target), lanes)))
 

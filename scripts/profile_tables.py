@@ -1,0 +1,94 @@
+"""The tables of docs/profile.md, from the records of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+EXACT = ("l1tex__t_", "l1tex__data_", "memory_l1_", "lts__t_sectors_srcunit_tex_op_atom",
+         "lts__t_sectors_srcunit_tex_op_red")  # fmt: skip
+MISSES = "l1tex__m_xbar2l1tex_read_sectors.sum"
+SMALL = 100_000
+"""Bytes: with less traffic, what a launch itself needs outweighs what its kernel does."""
+
+
+def newest(name: str) -> dict[str, Any]:
+    """The last run in a record."""
+    run: dict[str, Any] = json.loads((RECORDS / name).read_text().splitlines()[-1])
+    return run
+
+
+def is_exact(name: str) -> bool:
+    return name.startswith(EXACT) and "lookup" not in name
+
+
+def reason(name: str, both: dict[str, list[float]]) -> str:
+    """Why an exact counter differs; see docs/profile.md."""
+    if "output_wavefronts" in name:
+        return "a"
+    shared = both["memory_l1_wavefronts_shared"]
+    if name.startswith(("l1tex__data_", "memory_l1_")):
+        return "b" if shared[0] == shared[1] else "c"
+    return "?"
+
+
+def dram(both: dict[str, list[float]]) -> tuple[float, float]:
+    """Bytes to and from memory: the model's and ncu's."""
+    pairs = [both[f"dram__bytes_{op}.sum"] for op in ("read", "write")]
+    return sum(a for a, _ in pairs), sum(b for _, b in pairs)
+
+
+def ncu_rows() -> list[tuple[str, str, str, str, str, str]]:
+    """One row a kernel."""
+    return [_row(case) for case in newest("profile_vs_ncu.jsonl")["cases"]]
+
+
+def _row(case: dict[str, Any]) -> tuple[str, str, str, str, str, str]:
+    both = case["both"]
+    exact = [n for n in both if is_exact(n)]
+    differ = [n for n in exact if both[n][0] != both[n][1]]
+    told = ", ".join(
+        f"{_short(n)} {_ratio(both[n])} ({reason(n, both)})" for n in differ if "bank" not in n
+    )
+    threads, times = both["smsp__thread_inst_executed.sum"], both["smsp__inst_executed.sum"]
+    lanes = " / ".join(f"{t / n:.1f}" for t, n in zip(threads, times, strict=True))
+    equal = f"{len(exact) - len(differ)} of {len(exact)}"
+    return f"`{case['name']}`", equal, told, _ratio(dram(both)), _ratio(both[MISSES]), lanes
+
+
+def _short(name: str) -> str:
+    """The end of a counter's name, which says what it is."""
+    for long, short in (
+        ("l1tex__t_output_wavefronts_pipe_lsu_mem_", "tag wavefronts "),
+        ("l1tex__data_pipe_lsu_wavefronts_mem_", "wavefronts "),
+        ("memory_l1_wavefronts_", "ncu's own wavefronts "),
+    ):
+        if name.startswith(long):
+            return short + name.removeprefix(long).removesuffix(".sum").replace("_op_", " ")
+    return name
+
+
+def _ratio(pair: tuple[float, float] | list[float]) -> str:
+    mine, theirs = pair
+    if theirs:
+        return f"{mine / theirs:.2f}"
+    return "none" if not mine else f"{mine:.0f} / 0"
+
+
+def within() -> tuple[int, int]:
+    """Kernels whose DRAM bytes are within a quarter of ncu's, of those that move enough."""
+    pairs = [dram(case["both"]) for case in newest("profile_vs_ncu.jsonl")["cases"]]
+    some = [(a, b) for a, b in pairs if max(a, b) > SMALL]
+    return sum(abs(a / b - 1) <= 0.25 for a, b in some), len(some)
+
+
+def cost_rows() -> list[tuple[str, str, str, str]]:
+    """One row a case, and their mean."""
+    run = newest("profile_cost.jsonl")
+    rows = [
+        (c["name"], f"{c['plain'] * 1e3:.0f}", f"{c['profiled'] * 1e3:.0f}", f"{c['times']:.2f}")
+        for c in run["cases"]
+    ]
+    return [*rows, ("geometric mean", "", "", f"{run['mean']:.2f}")]
