@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from weft.frontends import clock  # noqa: E402
 from weft.frontends.triton import pipeline  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+weft.triton.install(alone=True)  # also where there is a GPU
 
 
 def uniform(*shape: int, seed: int = 0) -> Any:
@@ -363,6 +367,38 @@ def test_models_differ_in_shared_memory() -> None:
     large.compile(*arguments, **tile, num_stages=3)
     with pytest.raises(triton.runtime.errors.OutOfResources, match="shared memory"):
         small.compile(*arguments, **tile, num_stages=3)
+
+
+# ---- beside a real GPU -----------------------------------------------------------------------
+BOTH = """
+import torch, triton, weft, weft.triton
+from triton_kernels import nets
+for device in ("cuda", "cpu", "cuda"):
+    x, y, out = torch.rand(3, 1000, device=device)
+    compiled = nets.add[(4,)](x, y, out, 1000, BLOCK=256)
+    assert torch.equal(out, x + y), device
+    kernel = weft.kernel(nets.add)
+    kernel[(4,)](x, y, out.zero_(), 1000, BLOCK=256)
+    assert torch.equal(out, x + y), device
+    assert bool(kernel.variants) == (device == "cpu")
+try:
+    nets.add[(5,)](x.cpu(), y.cpu(), out[:900].cpu(), 1000, BLOCK=256)
+except weft.IllegalAddress:
+    print("caught")
+"""
+
+
+@pytest.mark.gpu
+def test_cuda_tensors_go_to_the_gpu() -> None:
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(Path(weft.__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-c", BOTH],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "caught\n"), done.stderr
 
 
 def test_cache_without_a_part_is_a_miss(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

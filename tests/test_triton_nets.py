@@ -10,10 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-import weft.triton  # noqa: E402, F401
+import weft.triton  # noqa: E402
 from triton_kernels import nets  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+weft.triton.install(alone=True)  # also where there is a GPU
 
 
 def normal(*shape: int, seed: int = 0) -> Any:
