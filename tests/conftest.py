@@ -9,6 +9,7 @@ import secrets
 import pytest
 
 import devices
+from weft.pytest_plugin import no_gpu
 
 os.environ.setdefault("WEFT_SEED", str(secrets.randbelow(2**31)))  # workers of xdist inherit it
 
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if devices.current.name == "gpu" and item.get_closest_marker("sim"):
             item.add_marker(pytest.mark.skip(reason="a matter of the simulated GPU"))
         needs = devices.current.name == "gpu" or item.get_closest_marker("gpu")
-        if needs and (why := _no_gpu()):
+        if needs and (why := no_gpu()):
             item.add_marker(pytest.mark.skip(reason=why))
 
 
@@ -43,14 +44,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def device() -> devices.Sim | devices.Gpu:
     """The device of this run, which makes arrays of its own kind."""
     return devices.current
-
-
-def _no_gpu() -> str:
-    """Why there is no GPU to test on; nothing where there is one."""
-    from weft.device.gpu import driver
-
-    try:
-        driver.library()
-    except driver.MissingDependency as error:
-        return f"{error.what}: {error.got}"
-    return "" if driver.count() else "the driver finds no GPU"

@@ -1,0 +1,135 @@
+"""The pytest plugin: a kernel's test runs on the simulated GPU in any CI, and unchanged on a GPU.
+
+    def test_scale(weft_array, weft_check):
+        x, y = weft_array(np.ones(100, np.float32)), weft_array(np.zeros(100, np.float32))
+        weft_check(scale[1, 128], x, y, 100, out=y, reference=lambda x: 3 * x)
+
+    @pytest.mark.weft(sanitize=True)
+    def test_no_race(): ...
+
+`pytest --weft-device=sim,gpu` runs such tests on both; where there is no GPU they are skipped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from weft.measure import Report
+
+DEVICES = ("sim", "gpu")
+_MARK = (
+    "weft(device=None, sanitize=False): a test of kernels; it runs on the devices of --weft-device,"
+    " or on the one it names, and under the sanitizer if it says so (on the simulated GPU)"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("weft").addoption(
+        "--weft-device",
+        default="sim",
+        metavar="sim,gpu",
+        help="where tests of kernels run: sim (default), gpu, or both, with a comma between",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARK)
+    for name in _wanted(config):
+        if name not in DEVICES:
+            raise pytest.UsageError(f"--weft-device={name}: allowed are {', '.join(DEVICES)}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark = metafunc.definition.get_closest_marker("weft")
+    if mark is not None and "weft_device" not in metafunc.fixturenames:
+        metafunc.fixturenames.append("weft_device")
+    if "weft_device" in metafunc.fixturenames:
+        only = mark.kwargs.get("device") if mark is not None else None
+        names = [only] if only else _wanted(metafunc.config)
+        metafunc.parametrize("weft_device", names, indirect=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A marked test runs under the sanitizer; its findings fail it."""
+    with _sanitizer(item):
+        return (yield)
+
+
+@pytest.fixture
+def weft_device(request: pytest.FixtureRequest) -> str:
+    """Where the test runs: "sim" or "gpu"; skipped where there is no GPU."""
+    name: str = getattr(request, "param", "sim")
+    if name == "gpu" and (why := no_gpu()):
+        pytest.skip(why)
+    return name
+
+
+@pytest.fixture
+def weft_array(weft_device: str) -> Callable[[np.ndarray[Any, Any]], Any]:
+    """Puts a NumPy array where the test runs: itself, or PyTorch's or CuPy's on the GPU."""
+    if weft_device == "sim":
+        return lambda array: array
+    if importlib.util.find_spec("torch") is not None:
+        torch = importlib.import_module("torch")
+        return lambda array: torch.from_numpy(array).cuda()
+    cupy = pytest.importorskip("cupy", reason="arrays on a GPU need PyTorch or CuPy")
+    return lambda array: cupy.asarray(array)
+
+
+@pytest.fixture
+def weft_check(
+    weft_device: str, record_property: Callable[[str, object], None]
+) -> Callable[..., Report]:
+    """`weft.check` on the test's device; what it found goes into the test's report."""
+    import weft
+
+    def check(subject: Any, *args: Any, **how: Any) -> Report:
+        report = weft.check(subject, *args, **{"device": weft_device, **how})
+        record_property("weft", str(report))
+        return report
+
+    return check
+
+
+@pytest.fixture
+def weft_sanitize() -> Callable[..., AbstractContextManager[Any]]:
+    """`weft.sanitize`: launches in its `with` run under the sanitizer."""
+    import weft
+
+    return weft.sanitize
+
+
+def no_gpu() -> str:
+    """Why there is no GPU; nothing where there is one."""
+    from weft.device.gpu import driver
+    from weft.errors import MissingDependency
+
+    try:
+        driver.library()
+    except MissingDependency as error:
+        return f"{error.what}: {error.got}"
+    return "" if driver.count() else "the driver finds no GPU"
+
+
+def _wanted(config: pytest.Config) -> list[str]:
+    text: str = config.getoption("--weft-device")
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _sanitizer(item: pytest.Item) -> AbstractContextManager[Any]:
+    mark = item.get_closest_marker("weft")
+    if mark is None or not mark.kwargs.get("sanitize"):
+        return nullcontext()
+    import weft
+
+    return weft.sanitize()
