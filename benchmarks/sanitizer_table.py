@@ -54,8 +54,7 @@ def main(
             ThreadPoolExecutor(AT_ONCE if tool == "gpu" else 1) as pool,
         ):
             end = time.monotonic() + seconds
-            asked = [pool.submit(lambda c: row(c) if time.monotonic() < end else None, c)
-                     for c in cases]  # fmt: skip
+            asked = [pool.submit(_before, end, row, case) for case in cases]
             for case, answer in zip(cases, asked, strict=True):
                 status.update(f"{tool}: {case.id}")
                 if said := answer.result():
@@ -74,6 +73,11 @@ def main(
         alarms = [k for k, r in rows.items() if r.get("alarm")]
         print(f"{tool}: {found} of {len(rows)} found, {lines} with the line; false alarms {alarms}")
         print("not found:", [k for k, r in rows.items() if not r["line"]])
+
+
+def _before(end: float, row: Any, case: Any) -> Any:
+    """What a tool says of a case, unless its time is over."""
+    return row(case) if time.monotonic() < end else None
 
 
 if __name__ == "__main__":
