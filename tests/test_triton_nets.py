@@ -85,6 +85,21 @@ def test_matmul(inputs: Any, output: Any, precision: str, tolerance: float) -> N
     close(c, (a.double() @ b.double()).relu(), tolerance)
 
 
+def test_fast_tensor_cores() -> None:
+    """The same code, other sums: near, and not the same bits."""
+    n = 64
+    a, b = normal(n, n).half(), normal(n, n, seed=1).half()
+    exact, fast = torch.zeros(2, n, n)
+    tile: dict[str, Any] = dict(BM=32, BN=32, BK=32, GROUP=2, PRECISION="ieee", ACTIVATION="")
+    for math_mode, c in (("exact", exact), ("fast", fast)):
+        kernel = weft.kernel(nets.matmul, math=math_mode)
+        kernel[(4,)](a, b, c, n, n, n, n, 1, n, 1, n, 1, **tile, num_stages=2)
+        close(c, a.double() @ b.double(), 1e-4)
+    assert not torch.equal(exact, fast)
+    with pytest.raises(weft.LaunchError, match="unknown math mode"):
+        weft.kernel(nets.matmul, math="quick")
+
+
 @pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_attention(causal: bool) -> None:
     heads, T, D = 2, 64, 32

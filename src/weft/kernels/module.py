@@ -60,7 +60,7 @@ def cuda(
     def assemble(names: Sequence[str], machine: str) -> Machine:
         return compile_machine(source_or_path, arch=machine, name_expressions=names, **how)
 
-    return CudaModule(build([]), model, _math(math), build, assemble, home)
+    return CudaModule(build([]), model, is_fast(math), build, assemble, home)
 
 
 def load_ptx(
@@ -68,7 +68,7 @@ def load_ptx(
 ) -> Module:
     """PTX from a string or a file."""
     model, home = _placed(device)
-    return Module(read_ptx(text_or_path), model, _math(math), home)
+    return Module(read_ptx(text_or_path), model, is_fast(math), home)
 
 
 def synchronize(device: int | None = None) -> None:
@@ -95,7 +95,8 @@ def _machine(device: int) -> str:
     return facts(device).machine
 
 
-def _math(mode: str) -> bool:
+def is_fast(mode: str) -> bool:
+    """Is this the mode in which tensor cores sum by plain FMA?"""
     if mode not in ("exact", "fast"):
         raise LaunchError("unknown math mode", got=repr(mode), allowed="'exact' or 'fast'")
     return mode == "fast"

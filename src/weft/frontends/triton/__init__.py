@@ -16,23 +16,27 @@ from __future__ import annotations
 from typing import Any
 
 from weft.device import models
+from weft.kernels.module import is_fast
 
 TAKES = ("triton",)
 AFTER = "triton"
 
 
-def kernel(fn: Any, *, device: str = models.DEFAULT) -> Any:
-    """A `@triton.jit` function, autotuned or not, as a kernel: `k[grid](*args, BLOCK=128)`."""
+def kernel(fn: Any, *, device: str = models.DEFAULT, math: str = "exact") -> Any:
+    """A `@triton.jit` function, autotuned or not, as a kernel: `k[grid](*args, BLOCK=128)`.
+
+    math  "exact": every bit as the hardware; "fast": tensor cores by plain FMA
+    """
     from weft.frontends.triton.jit_kernel import TritonKernel
 
-    return TritonKernel(fn, models.get(device))
+    return TritonKernel(fn, models.get(device), fast=is_fast(math))
 
 
-def install(gpu: str = models.DEFAULT, *, alone: bool = True) -> None:
+def install(gpu: str = models.DEFAULT, *, math: str = "exact", alone: bool = True) -> None:
     """Makes the simulated GPU the one that Triton launches on.
 
     alone  even where there is a real GPU; otherwise CUDA tensors go to that one
     """
     from weft.frontends.triton.driver import activate
 
-    activate(models.get(gpu), alone=alone)
+    activate(models.get(gpu), fast=is_fast(math), alone=alone)

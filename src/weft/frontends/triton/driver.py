@@ -34,8 +34,8 @@ class SimUtils:
         self, name: str, binary: bytes, shared: int, device: int
     ) -> tuple[Variant, Variant, int, int, int]:
         """(module, function, registers, spills, most threads)."""
-        model = self._driver.model(device)
-        kernel = Variant(binary.decode(), name, model)
+        model, fast = self._driver.simulated(device)
+        kernel = Variant(binary.decode(), name, model, fast=fast)
         need = kernel.resources
         spilled = need.spill_stores or 0
         return kernel, kernel, need.registers, spilled, model.max_threads_per_block
@@ -44,7 +44,7 @@ class SimUtils:
         """Python frees it."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        m = self._driver.model(device)
+        m, _ = self._driver.simulated(device)
         clock_khz = m.boost_mhz * 1000
         bus_bits = 512
         return {
@@ -84,27 +84,27 @@ class DeviceInterface:
 
 
 class SimDriver(DriverBase):  # type: ignore[misc]
-    """Simulated GPUs, one device number for each model that is used."""
+    """Simulated GPUs, one device number for each that is used."""
 
     launcher_cls = Launcher
 
-    def __init__(self, model: GpuModel, first: int) -> None:
+    def __init__(self, model: GpuModel, fast: bool, first: int) -> None:
         """`first` is the number of the first device."""
         self.first = self.current = first
-        self._models = [model]
+        self._devices = [(model, fast)]
         self.utils = SimUtils(self)
 
-    def model(self, device: int) -> GpuModel:
-        """The model of a device number; scripts ask for number 0 whatever they were told."""
+    def simulated(self, device: int) -> tuple[GpuModel, bool]:
+        """(model, fast tensor cores?) of a number; scripts ask for 0 whatever they were told."""
         number = device - self.first
-        return self._models[number if 0 <= number < len(self._models) else 0]
+        return self._devices[number if 0 <= number < len(self._devices) else 0]
 
     @contextmanager
-    def simulating(self, model: GpuModel) -> Iterator[None]:
-        """Launches inside go to this model; Triton keeps compiled kernels apart by its number."""
-        if model not in self._models:
-            self._models.append(model)
-        before, self.current = self.current, self.first + self._models.index(model)
+    def simulating(self, model: GpuModel, fast: bool) -> Iterator[None]:
+        """Launches inside go to this GPU; Triton keeps compiled kernels apart by its number."""
+        if (model, fast) not in self._devices:
+            self._devices.append((model, fast))
+        before, self.current = self.current, self.first + self._devices.index((model, fast))
         try:
             yield
         finally:
@@ -116,7 +116,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return False
 
     def get_current_target(self) -> GPUTarget:
-        return pipeline.target(self.model(self.current))
+        return pipeline.target(self.simulated(self.current)[0])
 
     def get_current_device(self) -> int:
         return self.current
@@ -160,12 +160,12 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return args
 
 
-def activate(model: GpuModel, *, alone: bool) -> None:
+def activate(model: GpuModel, *, fast: bool, alone: bool) -> None:
     """Puts a simulated GPU in charge, or beside the real one."""
     global _simulator
     pipeline.check_version()
     real = None if alone else beside.real_driver()
-    _simulator = SimDriver(model, 0 if real is None else BESIDE)
+    _simulator = SimDriver(model, fast, 0 if real is None else BESIDE)
     if real is None:
         pipeline.install()
         active_driver.set_active(_simulator)
@@ -174,12 +174,12 @@ def activate(model: GpuModel, *, alone: bool) -> None:
 
 
 @contextmanager
-def simulating(model: GpuModel) -> Iterator[None]:
+def simulating(model: GpuModel, fast: bool) -> Iterator[None]:
     """Triton launches inside go to this model; activates a simulated GPU if nobody has."""
     if _simulator is None:
-        activate(model, alone=False)
+        activate(model, fast=fast, alone=False)
     assert _simulator is not None
-    with _simulator.simulating(model):
+    with _simulator.simulating(model, fast):
         if _simulator.first == BESIDE:
             with beside.in_charge(_simulator):
                 yield

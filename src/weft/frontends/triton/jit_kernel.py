@@ -23,8 +23,9 @@ class TritonKernel:
     simulated, and `ptx` and `resources` are those of the latest.
     """
 
-    def __init__(self, fn: Any, model: GpuModel) -> None:
-        self.fn, self.model = fn, model
+    def __init__(self, fn: Any, model: GpuModel, *, fast: bool = False) -> None:
+        """`fast`: tensor cores by plain FMA."""
+        self.fn, self.model, self.fast = fn, model, fast
         self.name = str(getattr(fn, "__name__", "kernel"))
         self.variants: list[Kernel] = []
 
@@ -78,7 +79,7 @@ class TritonLaunch:
         if not beside.on_host((*args, *options.values())):
             k.fn[self.grid](*args, **options)
             return
-        with simulating(k.model):
+        with simulating(k.model, k.fast):
             k.note(k.fn[self.grid](*args, **options).function)
 
     def bind(self, *args: Any, **options: Any) -> tuple[Launch, tuple[Any, ...]]:
@@ -87,7 +88,7 @@ class TritonLaunch:
         Nothing runs. A kernel that is to be autotuned is launched before, so that it is.
         """
         k = self.kernel
-        with simulating(k.model), capturing() as captured:
+        with simulating(k.model, k.fast), capturing() as captured:
             k.fn[self.grid](*args, **options)
         launch, arguments = captured[-1]
         k.note(launch.kernel)

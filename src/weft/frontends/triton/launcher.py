@@ -47,9 +47,10 @@ class Variant(Kernel):
     Its launches take all arguments of the function, constants too, and two scratch buffers.
     """
 
-    def __init__(self, text: str, name: str, model: GpuModel) -> None:
+    def __init__(self, text: str, name: str, model: GpuModel, *, fast: bool = False) -> None:
+        """`fast`: tensor cores by plain FMA."""
         ptx = pipeline.load(text, name)
-        sim = SimModule(ptx, model)
+        sim = SimModule(ptx, model, fast=fast)
         super().__init__(sim, name, name, functools.partial(assemble, text, model.machine))
 
     def takes(self, signature: Mapping[str, Any], file: str) -> None:
@@ -57,7 +58,7 @@ class Variant(Kernel):
         if self._packer is None:
             ptx = pipeline.at_home(self._sim.ptx, file)
             if ptx is not self._sim.ptx:
-                self._sim = SimModule(ptx, self.model)
+                self._sim = SimModule(ptx, self.model, fast=self._sim.fast)
             self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
 
 
