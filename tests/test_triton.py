@@ -331,6 +331,16 @@ def test_other_releases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.got == "2.1.0" and "3.9" in caught.value.next
 
 
+def test_without_triton_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "triton" else found(name)
+    )
+    with pytest.raises(weft.MissingDependency, match="needs triton") as caught:
+        weft.triton.install()
+    assert caught.value.next == "pip install 'weft[triton]'"
+
+
 # ---- weft.kernel -----------------------------------------------------------------------------
 def test_kernel_has_code_and_resources() -> None:
     k = weft.kernel(nets.add, device="sim:rtx3070")

@@ -13,9 +13,11 @@ for compiler stages and the class of the cache. No module of Triton is changed.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 from weft.device import models
+from weft.errors import LaunchError, MissingDependency
 from weft.kernels.module import is_fast
 
 TAKES = ("triton",)
@@ -27,6 +29,12 @@ def kernel(fn: Any, *, device: str = models.DEFAULT, math: str = "exact") -> Any
 
     math  "exact": every bit as the hardware; "fast": tensor cores by plain FMA
     """
+    if type(fn).__name__ == "InterpretedFunction":
+        raise LaunchError(
+            "Triton's interpreter is switched on, so that there is no code to run",
+            got="TRITON_INTERPRET=1",
+            next="leave it out of the environment: the simulated GPU does without",
+        )
     from weft.frontends.triton.jit_kernel import TritonKernel
 
     return TritonKernel(fn, models.get(device), fast=is_fast(math))
@@ -37,6 +45,11 @@ def install(gpu: str = models.DEFAULT, *, math: str = "exact", alone: bool = Tru
 
     alone  even where there is a real GPU; otherwise CUDA tensors go to that one
     """
+    for name in ("triton", "torch"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingDependency(
+                f"weft.triton needs {name}", got="not installed", next="pip install 'weft[triton]'"
+            )
     from weft.frontends.triton.driver import activate
 
     activate(models.get(gpu), fast=is_fast(math), alone=alone)
