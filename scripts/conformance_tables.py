@@ -47,6 +47,20 @@ def summary(table: Table) -> str:
         f"One {m['gpu']} (driver {m['driver']}, ptxas {m['ptxas']}) and the simulated H200, the "
         "same PTX, compared bit by bit:\n\n"
         + table(("what", "how many#", "compared#", "that differ#"), body)
+        + f"\n\n{_explained(programs + kernels)}"
+    )
+
+
+def _explained(found: Sequence[Finding]) -> str:
+    """How much of what differs is understood."""
+    wrong = [x for x in found if x["differing"]]
+    kinds = ["kernels" if "where" in x else "programs" for x in wrong]
+    unknown = sum(
+        causes.cause(kind, x) == causes.UNKNOWN for kind, x in zip(kinds, wrong, strict=True)
+    )
+    return (
+        f"Of the {len(wrong)} programs and launches that differ, {len(wrong) - unknown} do so for a "
+        "reason that is known: the assembler's own arithmetic and mistakes, the order of atomics."
     )
 
 

@@ -72,6 +72,8 @@ def _from(text: str, line: str, pattern: str, first: int = 0) -> bool:
 CHAINS: dict[str, Callable[[str, str], bool]] = {
     "ptxas computes what depends on constants alone, approximate functions more precisely than the "
     "GPU, and NaNs with other bits": _constant,
+    "ptxas computes the reciprocal of a constant divisor, more precisely than the GPU":
+        lambda text, line: re.match(r"div\.(full|approx).*, 0f\w+;", line) is not None,
     "ptxas converts a shift amount or a bit position that an f32 instruction computed to an "
     "integer first: a bug of ptxas": lambda text, line: (
         line.startswith(("shl", "shr", "bfe")) and _from(text, line, r"\S+\.f32[. ]", 1)
