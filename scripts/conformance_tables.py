@@ -59,8 +59,8 @@ def _explained(found: Sequence[Finding]) -> str:
         causes.cause(kind, x) == causes.UNKNOWN for kind, x in zip(kinds, wrong, strict=True)
     )
     return (
-        f"Of the {len(wrong)} programs and launches that differ, {len(wrong) - unknown} do so for a "
-        "reason that is known: the assembler's own arithmetic and mistakes, the order of atomics."
+        f"Of the {len(wrong)} programs and launches that differ, {len(wrong) - unknown} do so for "
+        "a reason that is known: the assembler's own arithmetic and mistakes, the order of atomics."
     )
 
 
