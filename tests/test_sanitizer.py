@@ -122,6 +122,50 @@ def test_the_switch_of_the_environment(tmp_path: Path) -> None:
     assert done.returncode == 1 and "SanitizerError" in done.stderr and "data race" in done.stderr
 
 
+def verb(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "weft", "check", "--sanitize", *arguments],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_verb_runs_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys, numpy as np, weft\nprint('said', sys.argv[1:])\n"
+        f"k = weft.cuda({RACE!r}, defines={{'BARRIER': sys.argv[1]}}).reversed\n"
+        "k[1, 64](np.arange(64, dtype=np.float32), np.zeros(64, np.float32))\n"
+    )
+    done = verb(script, "__syncthreads();")
+    assert done.returncode == 0 and "nothing found in 1 launches" in done.stdout
+    done = verb("--json", script, " ")
+    facts = json.loads(done.stdout)
+    assert done.returncode == 1 and "said" in done.stderr
+    assert [f["kind"] for f in facts["findings"]] == ["data race"]
+    assert facts["counts"]["accesses"] == 256
+
+
+PROGRAM = r"""
+__global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
+int main() {
+    float *x, *y;
+    cudaMalloc(&x, 128);
+    cudaMalloc(&y, 128);
+    twice<<<1, 32>>>(x, y);
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_verb_runs_a_program(tmp_path: Path) -> None:
+    (tmp_path / "p.cu").write_text(PROGRAM)
+    done = verb(tmp_path / "p.cu")
+    assert done.returncode == 1, done.stderr
+    assert "uninitialised: a read of memory that nobody has written in twice" in done.stdout
+
+
 def test_shared_offsets_wrap_lane_by_lane() -> None:
     shift = weft.cuda(
         "__global__ void k(const int* x, int* y) { __shared__ int s[64]; int t = threadIdx.x;"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import tempfile
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,8 +68,12 @@ def run(
 def _sanitized(file: Path, args: list[str], json: bool) -> int:
     """Runs a program under the sanitizer and says what was found; the exit code."""
     said = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
-    with weft.sanitize(raises=False) as report, said:  # JSON is all that goes to standard output
+    with tempfile.TemporaryDirectory() as folder, weft.sanitize(raises=False) as report, said:
+        elsewhere = Path(folder, "report.json")  # of a program, which is a process of its own
+        os.environ["WEFT_SANITIZE"] = f"report:{elsewhere}"
         code = runner(file).run(str(file), args)
+        if elsewhere.exists():
+            report.add(loads(elsewhere.read_text()))
     if json:
         show.data({"exit_code": code, **report.to_dict()})
     else:

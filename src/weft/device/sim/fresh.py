@@ -1,12 +1,13 @@
 """Memory that was allocated and not written yet: which words a kernel or the host has filled.
 
-`weft.empty` and the allocators of programs register what they give out; the sanitizer reports
+`weft.empty` and the allocator of programs register what they give out; the sanitizer reports
 kernels that read a word before anybody has written it. Writes by the host are announced by
 `filled`. Memory is forgotten when it is freed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import weakref
 from bisect import bisect_right, insort
@@ -38,6 +39,17 @@ def forget(address: int) -> None:
 def filled(address: int, nbytes: int) -> None:
     """The host has written these bytes."""
     _mark(address, nbytes, 1)
+
+
+def unless_changed(address: int, nbytes: int, byte: int) -> None:
+    """Memory that its allocator has filled with one byte: what holds it still is not written."""
+    with _lock:
+        known = _fresh.get(address)
+    if known is None or known[0] != nbytes:
+        register(address, nbytes)
+    words = np.ctypeslib.as_array((ctypes.c_uint32 * (nbytes // 4)).from_address(address))
+    with _lock:
+        _fresh[address][1][: len(words)] |= words != byte * 0x01010101
 
 
 def emptied(address: int, nbytes: int) -> None:

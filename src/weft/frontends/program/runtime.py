@@ -11,10 +11,11 @@ import functools
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.device.occupancy import occupancy
+from weft.device.sim import fresh, switch
 from weft.device.sim.launch import Allocation, Grid, Plan
 from weft.errors import (
     AssertFailed,
@@ -45,7 +46,16 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
 
 _UNSIMULATED = b"a kernel could not be simulated"
 _FOUND = b"the sanitizer has findings"
+PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
+"""What the library fills new device memory with, up to so many bytes."""
 _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
+
+
+def _note_fresh(memory: Sequence[Allocation]) -> None:
+    """For the sanitizer: which words nobody has written since they were allocated."""
+    for a in memory:
+        if a.name == _KINDS[0] and a.nbytes <= PATTERN_LIMIT:
+            fresh.unless_changed(a.address, a.nbytes, PATTERN)
 
 
 def _answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -150,7 +160,10 @@ class Runtime:
         try:
             if plan is None:
                 plan = self._plans[key] = self._plan(unit, name, grid)
-            plan.run(ctypes.string_at(params, size), self._reachable(plan), None, None)
+            memory = self._reachable(plan)
+            if switch.active() is not None:
+                _note_fresh(memory)
+            plan.run(ctypes.string_at(params, size), memory, None, None)
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_FOUND)

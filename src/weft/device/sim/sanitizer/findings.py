@@ -35,6 +35,11 @@ class Access:
     block: Dims | None
     thread: Dims | None
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Access:
+        places = {name: tuple(facts[name]) if facts[name] else None for name in ("block", "thread")}
+        return cls(**{**facts, **places})
+
     def __str__(self) -> str:
         who = "" if self.block is None else f"  (block {self.block}, thread {self.thread})"
         return f"{self.verb}: {self.line}{who}"

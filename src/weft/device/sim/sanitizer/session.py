@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.device.sim import switch
-from weft.device.sim.sanitizer.findings import Decoder, Finding, summary
+from weft.device.sim.sanitizer.findings import Access, Decoder, Finding, summary
 from weft.device.sim.sanitizer.observer import Counts, Sanitizer
 from weft.errors import DeviceError, SanitizerError
 
@@ -39,15 +42,20 @@ class Report:
         return summary(self.launches, c.accesses, c.barriers, c.syncs, c.arrays)
 
     def to_dict(self) -> dict[str, Any]:
-        c = self.counts
         return {
             "launches": self.launches,
-            "accesses": c.accesses,
-            "barriers": c.barriers,
-            "warp_synchronisations": c.syncs,
-            "arrays": c.arrays,
+            "counts": asdict(self.counts),
             "findings": [f.to_dict() for f in self.findings],
         }
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """What another process has found, as its `to_dict` gave it."""
+        self.launches += facts["launches"]
+        for name, value in facts["counts"].items():
+            setattr(self.counts, name, getattr(self.counts, name) + value)
+        for found in facts["findings"]:
+            accesses = tuple(Access.from_dict(a) for a in found["accesses"])
+            self.findings.append(Finding(**{**found, "accesses": accesses}))
 
     def __str__(self) -> str:
         found = f"{len(self.findings)} found" if self.findings else "nothing found"
@@ -114,6 +122,27 @@ class Strict(Report):
         except DeviceError as error:
             one.fail(error)
         one.raise_findings()
+
+
+class Written(Report):
+    """For processes that others have started: the report is in a file after every launch."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = Path(path)
+
+    def run(
+        self,
+        plan: Plan,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+    ) -> None:
+        try:
+            super().run(plan, params, memory, keep, time_limit)
+        finally:
+            self.path.write_text(json.dumps(self.to_dict()))
 
 
 @contextmanager
