@@ -1,11 +1,17 @@
-"""The judge on kernels: a configured launch with its arguments, and callables."""
+"""The judge on kernels, on either device: a launch with its arguments, and callables."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
+from devices import Gpu, Sim
+
+Put = Callable[[np.ndarray], Any]
 
 SOURCE = r"""
 __global__ void axpy(float a, const float* x, float* y, int n) {
@@ -31,29 +37,38 @@ __global__ void rowsum(const float* x, float* y, int n) {
 """
 
 
+@pytest.fixture
+def put(device: Sim | Gpu) -> Callable[[np.ndarray], Any]:
+    """Puts an array where the tests run; the judge makes its copies in the same library."""
+    if device.name == "sim":
+        return lambda a: a
+    torch = pytest.importorskip("torch")
+    return lambda a: torch.from_numpy(a).cuda()
+
+
 @pytest.fixture(scope="module")
 def module() -> weft.Module:
     return weft.cuda(SOURCE)
 
 
-def test_a_launch_is_right(module: weft.Module) -> None:
-    x = np.random.default_rng(1).standard_normal((5, 1000)).astype(np.float32)
-    y = np.zeros(5, np.float32)
+def test_a_launch_is_right(module: weft.Module, put: Put) -> None:
+    x = put(np.random.default_rng(1).standard_normal((5, 1000)).astype(np.float32))
+    y = put(np.zeros(5, np.float32))
     report = weft.check(module.rowsum[5, 128], x, y, 1000, out=y, reference=lambda x: x.sum(axis=1))
     assert report.worst < 0.5 and report.deterministic and len(report.trials) == 9
     assert not y.any(), "the caller's own arrays are left alone"
 
 
-def test_an_output_that_is_read_starts_with_its_data(module: weft.Module) -> None:
-    x, y = np.ones(300, np.float32), np.ones(300, np.float32)
+def test_an_output_that_is_read_starts_with_its_data(module: weft.Module, put: Put) -> None:
+    x, y = put(np.ones(300, np.float32)), put(np.ones(300, np.float32))
     launch = module.axpy[3, 128]
     weft.check(launch, 2.0, x, y, 300, out="y", reference=lambda a, x, y: a * x + y)
     with pytest.raises(weft.CheckFailed):
         weft.check(launch, 2.0, x, y, 300, out="y", reference=lambda a, x, y: a * x - y)
 
 
-def test_the_tail_is_named(module: weft.Module) -> None:
-    x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
+def test_the_tail_is_named(module: weft.Module, put: Put) -> None:
+    x, y = put(np.ones(1000, np.float32)), put(np.zeros(1000, np.float32))
     with pytest.raises(weft.CheckFailed) as raised:
         weft.check(module.no_tail[8, 128], x, y, 1000, out=y, reference=lambda x: 2 * x)
     assert raised.value.cause == "tail block"
@@ -61,29 +76,29 @@ def test_the_tail_is_named(module: weft.Module) -> None:
     assert raised.value.writer == "no thread"
 
 
-def test_who_wrote_it_is_named(module: weft.Module) -> None:
-    x, y = np.ones((4, 100), np.float32), np.zeros(4, np.float32)
+def test_who_wrote_it_is_named(module: weft.Module, put: Put) -> None:
+    x, y = put(np.ones((4, 100), np.float32)), put(np.zeros(4, np.float32))
     with pytest.raises(weft.CheckFailed) as raised:
         weft.check(
             module.rowsum[4, 128], x, y, 100, out=y,
-            reference=lambda x: x.sum(axis=1) * [1, 1, 2, 1],
+            reference=lambda x: np.asarray(x).sum(axis=1) * [1, 1, 2, 1],
         )  # fmt: skip
     assert raised.value.index == (2,)
     assert raised.value.writer.startswith("kernel.cu:19  `y[blockIdx.x] = sum;`")
     assert raised.value.writer.endswith("block (2, 0, 0), thread (0, 0, 0)")
 
 
-def test_overlapping_writes_are_named() -> None:
+def test_overlapping_writes_are_named(put: Put) -> None:
     one = weft.cuda("__global__ void one(float* y) { y[0] = threadIdx.x; }").one
-    y = np.zeros(1, np.float32)
+    y = put(np.zeros(1, np.float32))
     with pytest.raises(weft.CheckFailed) as raised:
         weft.check(one[1, 40], y, out=y, reference=lambda: np.full(1, 7.0))
     assert raised.value.cause == "overlapping writes"
     assert "40 threads wrote element (0,)" in raised.value.evidence
 
 
-def test_a_callable_that_returns(module: weft.Module) -> None:
-    x = np.ones(100, np.float32)
+def test_a_callable_that_returns(put: Put) -> None:
+    x = put(np.ones(100, np.float32))
     weft.check(lambda x: x * 2, x, reference=lambda x: x * 2)
     with pytest.raises(weft.CheckFailed, match="result"):
         weft.check(lambda x: x * 3, x, reference=lambda x: x * 2)
@@ -101,7 +116,28 @@ def test_torch_tensors() -> None:
     ("out", "says"),
     [(None, "say which argument it fills"), ("z", "names no array"), ([1], "names no array")],
 )
-def test_bad_outputs(module: weft.Module, out: object, says: str) -> None:
-    x, y = np.ones(128, np.float32), np.zeros(128, np.float32)
+def test_bad_outputs(module: weft.Module, put: Put, out: object, says: str) -> None:
+    x, y = put(np.ones(128, np.float32)), put(np.zeros(128, np.float32))
     with pytest.raises(weft.ArgumentError, match=says):
         weft.check(module.no_tail[1, 128], x, y, 128, out=out, reference=lambda x: x)
+
+
+@pytest.mark.gpu
+def test_a_result_on_another_stream_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    side = torch.cuda.Stream()
+    x = torch.ones(1 << 20, device="cuda")
+
+    def sneaky(x: Any, y: Any) -> None:
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(50_000_000)
+            y.copy_(3 * x)
+
+    def honest(x: Any, y: Any) -> None:
+        sneaky(x, y)
+        torch.cuda.current_stream().wait_stream(side)
+
+    y = torch.zeros_like(x)
+    weft.check(honest, x, y, out=y, reference=lambda x: 3 * x, specials=())
+    with pytest.raises(weft.CheckFailed, match="another stream"):
+        weft.check(sneaky, x, y, out=y, reference=lambda x: 3 * x, specials=())
