@@ -106,7 +106,7 @@ ROWS = (
         "cufft gives 16\n",
         err=("cudaMallocArray is not served by weft", "cufftPlan1d is not served by weft"),
     ),
-    Row("unsimulated.cu", "went on\n", code=70, err=("unsimulated.cu:4", "exit code 70")),
+    Row("unsimulated.cu", "went on\n", code=70, err=("unsimulated.cu:5", "exit code 70")),
     Row("crash.cu", "ready\n", code=139, args=("segv",), err=("ended by SIGSEGV",)),
     Row("crash.cu", "ready\n", code=134, args=("abort",), err=("ended by SIGABRT",)),
     Row("crash.cu", "ready\n", code=9, args=("quick",)),
@@ -207,6 +207,9 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
         program.run(str(source), [])
     source.write_text("void gone(); int main() { gone(); }\n")
     with pytest.raises(CompileError, match="undefined reference to `gone"):
+        program.run(str(source), [])
+    source.write_text("__global__ void k() {}\n")
+    with pytest.raises(CompileError, match="the program has no main"):
         program.run(str(source), [])
     with pytest.raises(Error, match="no such file"):
         program.run(str(tmp_path / "nothing.cu"), [])

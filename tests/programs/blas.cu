@@ -22,7 +22,9 @@ T *managed(size_t n) {
 }
 
 static float value(int i) { return float((i * 37 + 11) % 19 - 9); }
-static bool near(double a, double b, double tolerance = 1e-4) { return fabs(a - b) <= tolerance * (1 + fabs(b)); }
+static bool near(double a, double b, double tolerance = 1e-4) {
+    return fabs(a - b) <= tolerance * (1 + fabs(b));
+}
 
 int main() {
     const int n = 48, m = 5, k = 7, columns = 4;
@@ -34,53 +36,63 @@ int main() {
     matmul<<<dim3(3, 3), dim3(16, 16)>>>(a, b, mine, n);
     CALL(cudaDeviceSynchronize());
     float one = 1, zero = 0, two = 2, minus = -1;
-    BLAS(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, n, a, n, &zero, theirs, n));
+    BLAS(
+        cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, n, a, n, &zero, theirs, n));
     for (int i = 0; i < n * n; i++) HOLDS(mine[i] == theirs[i]);
 
     // op(A) is m x k, op(B) k x columns; every combination of transposes, with alpha and beta
     for (int ta = 0; ta < 2; ta++)
         for (int tb = 0; tb < 2; tb++) {
-            double *da = managed<double>(100), *db = managed<double>(100), *dc = managed<double>(100);
-            for (int i = 0; i < 100; i++) da[i] = value(i), db[i] = value(i + 3), dc[i] = value(i + 7);
+            double *da = managed<double>(100), *db = managed<double>(100),
+                   *dc = managed<double>(100);
+            for (int i = 0; i < 100; i++)
+                da[i] = value(i), db[i] = value(i + 3), dc[i] = value(i + 7);
             int lda = 8, ldb = 9, ldc = 6;
             double alpha = 2, beta = -1;
-            BLAS(cublasDgemm(handle, ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb ? CUBLAS_OP_T : CUBLAS_OP_N, m, columns, k,
-                             &alpha, da, lda, db, ldb, &beta, dc, ldc));
+            BLAS(cublasDgemm(handle, ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb ? CUBLAS_OP_T : CUBLAS_OP_N,
+                             m, columns, k, &alpha, da, lda, db, ldb, &beta, dc, ldc));
             for (int r = 0; r < m; r++)
                 for (int c = 0; c < columns; c++) {
                     double sum = 0;
                     for (int i = 0; i < k; i++)
-                        sum += (ta ? da[r * lda + i] : da[i * lda + r]) * (tb ? db[i * ldb + c] : db[c * ldb + i]);
+                        sum += (ta ? da[r * lda + i] : da[i * lda + r]) *
+                               (tb ? db[i * ldb + c] : db[c * ldb + i]);
                     HOLDS(near(dc[c * ldc + r], 2 * sum - value(c * ldc + r + 7)));
                 }
         }
 
     // half and bfloat16, strided and by pointers
     const int s = 16, batch = 3;
-    __half *ha = managed<__half>(batch * s * s), *hb = managed<__half>(s * s), *hc = managed<__half>(batch * s * s);
+    __half *ha = managed<__half>(batch * s * s), *hb = managed<__half>(s * s),
+           *hc = managed<__half>(batch * s * s);
     __nv_bfloat16 *fa = managed<__nv_bfloat16>(s * s), *fb = managed<__nv_bfloat16>(s * s);
     float *fc = managed<float>(batch * s * s);
     for (int i = 0; i < batch * s * s; i++) ha[i] = __float2half(value(i));
-    for (int i = 0; i < s * s; i++) hb[i] = __float2half(value(i + 2)), fa[i] = value(i), fb[i] = value(i + 2);
+    for (int i = 0; i < s * s; i++)
+        hb[i] = __float2half(value(i + 2)), fa[i] = value(i), fb[i] = value(i + 2);
     __half h1 = __float2half(1), h0 = __float2half(0);
-    BLAS(cublasHgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, s, s, s, &h1, ha, s, s * s, hb, s, 0, &h0, hc, s,
-                                   s * s, batch));
-    BLAS(cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, s, s, s, &one, fa, CUDA_R_16BF, s, fb, CUDA_R_16BF, s, &zero, fc,
-                      CUDA_R_32F, s, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    BLAS(cublasHgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, s, s, s, &h1, ha, s, s * s, hb,
+                                   s, 0, &h0, hc, s, s * s, batch));
+    BLAS(cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, s, s, s, &one, fa, CUDA_R_16BF, s, fb,
+                      CUDA_R_16BF, s, &zero, fc, CUDA_R_32F, s, CUBLAS_COMPUTE_32F,
+                      CUBLAS_GEMM_DEFAULT));
     for (int c = 0; c < s; c++)
         for (int r = 0; r < s; r++) {
             double sum[batch] = {}, third = 0;
             for (int i = 0; i < s; i++) {
-                for (int g = 0; g < batch; g++) sum[g] += value(g * s * s + i * s + r) * value(c * s + i + 2);
+                for (int g = 0; g < batch; g++)
+                    sum[g] += value(g * s * s + i * s + r) * value(c * s + i + 2);
                 third += value(i * s + r) * value(c * s + i + 2);
             }
-            for (int g = 0; g < batch; g++) HOLDS(near(__half2float(hc[g * s * s + c * s + r]), sum[g], 1e-3));
+            for (int g = 0; g < batch; g++)
+                HOLDS(near(__half2float(hc[g * s * s + c * s + r]), sum[g], 1e-3));
             HOLDS(near(fc[c * s + r], third));
         }
     float **lists = managed<float *>(3 * 2);
-    for (int i = 0; i < 2; i++) lists[i] = a + i * s * s, lists[2 + i] = b, lists[4 + i] = fc + i * s * s;
-    BLAS(cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_T, s, s, s, &one, lists, s, lists + 2, s, &zero, lists + 4, s,
-                            2));
+    for (int i = 0; i < 2; i++)
+        lists[i] = a + i * s * s, lists[2 + i] = b, lists[4 + i] = fc + i * s * s;
+    BLAS(cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_T, s, s, s, &one, lists, s, lists + 2, s,
+                            &zero, lists + 4, s, 2));
     double corner = 0;
     for (int i = 0; i < s; i++) corner += a[s * s + i * s] * b[i * s];
     HOLDS(near(fc[s * s], corner));

@@ -23,8 +23,8 @@ int main() {
     GIVES(cudaSetDevice(1), cudaErrorInvalidDevice);
     cudaDeviceProp about;
     CALL(cudaGetDeviceProperties(&about, 0));
-    printf("%s, %d.%d, %d SMs, %zu MiB\n", about.name, about.major, about.minor, about.multiProcessorCount,
-           about.totalGlobalMem >> 20);
+    printf("%s, %d.%d, %d SMs, %zu MiB\n", about.name, about.major, about.minor,
+           about.multiProcessorCount, about.totalGlobalMem >> 20);
     CALL(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
     HOLDS(size_t(value) == about.sharedMemPerBlockOptin && about.warpSize == 32);
     CALL(cudaDriverGetVersion(&version));
@@ -43,7 +43,8 @@ int main() {
     CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, bounded, 256, 0));
     HOLDS(blocks == about.maxThreadsPerMultiProcessor / 256);
     CALL(cudaOccupancyMaxPotentialBlockSize(&grid, &block, dynamic, 0, 0));
-    HOLDS(block >= 128 && grid == about.multiProcessorCount * (about.maxThreadsPerMultiProcessor / block));
+    HOLDS(block >= 128 &&
+          grid == about.multiProcessorCount * (about.maxThreadsPerMultiProcessor / block));
 
     float *x;
     int *flag;
@@ -63,6 +64,7 @@ int main() {
     CALL(cudaGetLastError());
     CALL(cudaDeviceSynchronize());
     HOLDS(*flag == 1);
-    GIVES(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20), cudaErrorInvalidValue);
+    GIVES(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20),
+          cudaErrorInvalidValue);
     HOLDS(!strcmp(cudaGetErrorName(cudaErrorNoDevice), "cudaErrorNoDevice"));
 }

@@ -72,7 +72,8 @@ int main() {
 #else
     CALL(cudaGraphAddDependencies(built, &added, &multiplied, 1));
 #endif
-    CALL(cudaGraphAddMemcpyNode1D(&copied, built, &multiplied, 1, host, x, sizeof host, cudaMemcpyDeviceToHost));
+    CALL(cudaGraphAddMemcpyNode1D(&copied, built, &multiplied, 1, host, x, sizeof host,
+                                  cudaMemcpyDeviceToHost));
     five = 1000;  // arguments were copied when the node was made
     cudaGraphExec_t again;
     CALL(cudaGraphInstantiate(&again, built, 0));

@@ -2,8 +2,8 @@
 #include "check.h"
 
 __global__ void hello(const char *who) {
-    printf("device: block %d of %d, thread %2u, %s, %.3f %lld %#x %c\n", blockIdx.x, gridDim.x, threadIdx.x, who, 0.5f * blockIdx.x,
-           1LL << 40, 255, 'x');
+    printf("device: block %d of %d, thread %2u, %s, %.3f %lld %#x %c\n", blockIdx.x, gridDim.x,
+           threadIdx.x, who, 0.5f * blockIdx.x, 1LL << 40, 255, 'x');
 }
 
 int main() {

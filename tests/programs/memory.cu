@@ -18,9 +18,12 @@ int main() {
     HOLDS(before - after == bytes && total > before - 1);
     std::vector<int> host(n, 3), registered(n, 0);
 
-    GIVES(cudaMemcpy(host.data(), device, bytes, cudaMemcpyHostToDevice), cudaErrorInvalidValue);   // wrong way round
-    GIVES(cudaMemcpy(device, host.data(), bytes + 4, cudaMemcpyHostToDevice), cudaErrorInvalidValue);  // too long
-    GIVES(cudaMemcpy(device, host.data(), bytes, (cudaMemcpyKind)7), cudaErrorInvalidMemcpyDirection);
+    GIVES(cudaMemcpy(host.data(), device, bytes, cudaMemcpyHostToDevice),
+          cudaErrorInvalidValue);  // wrong way round
+    GIVES(cudaMemcpy(device, host.data(), bytes + 4, cudaMemcpyHostToDevice),
+          cudaErrorInvalidValue);  // too long
+    GIVES(cudaMemcpy(device, host.data(), bytes, (cudaMemcpyKind)7),
+          cudaErrorInvalidMemcpyDirection);
     GIVES(cudaMemset(device + 1, 0, bytes), cudaErrorInvalidValue);
     GIVES(cudaFree(device + 1), cudaErrorInvalidValue);
     GIVES(cudaMalloc(&gone, size_t(1) << 50), cudaErrorMemoryAllocation);
@@ -28,7 +31,8 @@ int main() {
     CALL(cudaMemcpy(device, host.data(), bytes, cudaMemcpyDefault));
     CALL(cudaMemcpy(host.data(), device, bytes, cudaMemcpyDefault));
 
-    CALL(cudaHostAlloc(&mapped, bytes, cudaHostAllocMapped));  // the device writes to memory of the host
+    CALL(cudaHostAlloc(&mapped, bytes,
+                       cudaHostAllocMapped));  // the device writes to memory of the host
     CALL(cudaHostGetDevicePointer(&view, mapped, 0));
     fill<<<1, n>>>(view, n, 4);
     CALL(cudaDeviceSynchronize());

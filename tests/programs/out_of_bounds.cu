@@ -1,4 +1,4 @@
-// A kernel that forgets the bound: reported with its line; the error stays until the device is reset.
+// A kernel that forgets the bound: reported with its line; the error stays until a reset.
 #include "check.h"
 
 __global__ void increment(int *x, int n) {

@@ -4,7 +4,8 @@
 
 __global__ void add_row_and_column(float *x, size_t pitch, int width, int height) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;
-    if (c < width && r < height) reinterpret_cast<float *>(reinterpret_cast<char *>(x) + r * pitch)[c] += 100.0f * r + c;
+    if (c < width && r < height)
+        reinterpret_cast<float *>(reinterpret_cast<char *>(x) + r * pitch)[c] += 100.0f * r + c;
 }
 
 int main() {
@@ -15,14 +16,15 @@ int main() {
     CALL(cudaMallocPitch(&device, &pitch, width * sizeof(float), height));
     HOLDS(pitch >= width * sizeof(float) && pitch % 256 == 0);
     CALL(cudaMemset2D(device, pitch, 0, width * sizeof(float), height));
-    CALL(cudaMemcpy2D(device, pitch, host.data(), width * sizeof(float), width * sizeof(float), height,
-                      cudaMemcpyHostToDevice));
+    CALL(cudaMemcpy2D(device, pitch, host.data(), width * sizeof(float), width * sizeof(float),
+                      height, cudaMemcpyHostToDevice));
     add_row_and_column<<<dim3(2, 3), dim3(32, 8)>>>(device, pitch, width, height);
-    CALL(cudaMemcpy2D(back.data(), width * sizeof(float), device, pitch, width * sizeof(float), height,
-                      cudaMemcpyDeviceToHost));
+    CALL(cudaMemcpy2D(back.data(), width * sizeof(float), device, pitch, width * sizeof(float),
+                      height, cudaMemcpyDeviceToHost));
     for (int r = 0; r < height; r++)
         for (int c = 0; c < width; c++) HOLDS(back[r * width + c] == 100.0f * r + c + 0.5f);
-    GIVES(cudaMemcpy2D(back.data(), 4, device, pitch, width * sizeof(float), height, cudaMemcpyDeviceToHost),
+    GIVES(cudaMemcpy2D(back.data(), 4, device, pitch, width * sizeof(float), height,
+                       cudaMemcpyDeviceToHost),
           cudaErrorInvalidPitchValue);
 
     std::vector<int> cube(width * height * depth), out(width * height * depth, -1);

@@ -1,4 +1,5 @@
-// Work in chunks over several streams, with pinned memory, events between streams, and host functions.
+// Work in chunks over several streams, with pinned memory, events between streams, and host
+// functions.
 #include "check.h"
 #include <vector>
 
@@ -9,7 +10,9 @@ __global__ void scale(float *x, int n, float by) {
 
 static int calls = 0;
 static void CUDART_CB count(void *by) { calls += *static_cast<int *>(by); }
-static void CUDART_CB called(cudaStream_t, cudaError_t status, void *) { calls += status == cudaSuccess ? 100 : 0; }
+static void CUDART_CB called(cudaStream_t, cudaError_t status, void *) {
+    calls += status == cudaSuccess ? 100 : 0;
+}
 
 int main() {
     const int chunks = 4, chunk = 5000, n = chunks * chunk;
@@ -21,7 +24,8 @@ int main() {
     CALL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     HOLDS(least == 0 && greatest < 0);
     std::vector<cudaStream_t> streams(chunks);
-    for (auto &stream : streams) CALL(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
+    for (auto &stream : streams)
+        CALL(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
     int priority;
     CALL(cudaStreamGetPriority(streams[0], &priority));
     HOLDS(priority == greatest);

@@ -1,4 +1,4 @@
-// Kernels that end badly, each in a context of its own: a trap, an assertion, a misaligned access, a deadlock.
+// Kernels that end badly: a trap, an assertion, a misaligned access, a deadlock.
 #include "check.h"
 #include <cassert>
 #include <cstring>

@@ -4,7 +4,8 @@
 __managed__ int launches = 1;
 
 __global__ void add(const float *x, float *y, int n) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] += x[i];
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        y[i] += x[i];
     if (blockIdx.x == 0 && threadIdx.x == 0) launches++;
 }
 
@@ -24,7 +25,8 @@ int main() {
     for (int i = 0; i < n; i++) worst = fmaxf(worst, fabsf(y[i] - 3.0f));
     cudaPointerAttributes about;
     CALL(cudaPointerGetAttributes(&about, y + 5));
-    HOLDS(about.type == cudaMemoryTypeManaged && about.devicePointer == y + 5 && about.hostPointer == y + 5);
+    HOLDS(about.type == cudaMemoryTypeManaged && about.devicePointer == y + 5 &&
+          about.hostPointer == y + 5);
     launches += 10;
     int copy = 0;
     CALL(cudaMemcpyFromSymbol(&copy, launches, sizeof copy));

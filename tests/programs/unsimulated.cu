@@ -1,7 +1,9 @@
-// A kernel with an instruction that is not simulated: the program ignores it, the run must not pass.
+// An instruction that is not simulated: the program ignores it, the run must not pass.
 #include "check.h"
 
-__global__ void reads_texture(cudaTextureObject_t texture, float *out) { *out = tex1D<float>(texture, 0.5f); }
+__global__ void reads_texture(cudaTextureObject_t texture, float *out) {
+    *out = tex1D<float>(texture, 0.5f);
+}
 
 int main() {
     float *out;

@@ -7,7 +7,8 @@ __global__ void histogram(const unsigned char *data, unsigned *bins, size_t n) {
     __shared__ unsigned mine[256];
     for (int b = threadIdx.x; b < 256; b += blockDim.x) mine[b] = 0;
     __syncthreads();
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&mine[data[i]], 1u);
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        atomicAdd(&mine[data[i]], 1u);
     __syncthreads();
     for (int b = threadIdx.x; b < 256; b += blockDim.x) atomicAdd(&bins[b], mine[b]);
 }

@@ -1,4 +1,5 @@
-// A linked list in unified memory: the host makes it, the device walks it and adds nodes of its own.
+// A linked list in unified memory: the host makes it, the device walks it and adds nodes of its
+// own.
 #include <cstdio>
 #include <cuda_runtime.h>
 

@@ -24,7 +24,8 @@ int main() {
     }
     char *out;
     cudaMalloc(&out, w * h);
-    iterate<double><<<dim3((w + 15) / 16, (h + 15) / 16), dim3(16, 16)>>>(out, w, h, x0, x1, y0, y1);
+    iterate<double>
+        <<<dim3((w + 15) / 16, (h + 15) / 16), dim3(16, 16)>>>(out, w, h, x0, x1, y0, y1);
     std::vector<char> text(w * h);
     if (cudaMemcpy(text.data(), out, w * h, cudaMemcpyDeviceToHost)) return 1;
     for (int j = 0; j < h; j++) std::cout << std::string(&text[j * w], w) << '\n';

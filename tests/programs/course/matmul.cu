@@ -6,10 +6,10 @@
 #include <vector>
 
 #define TILE 16
-#define CHECK(call)                                                                  \
-    if (cudaError_t e = (call)) {                                                    \
-        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(e));   \
-        exit(EXIT_FAILURE);                                                          \
+#define CHECK(call)                                                                \
+    if (cudaError_t e = (call)) {                                                  \
+        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(e)); \
+        exit(EXIT_FAILURE);                                                        \
     }
 
 __global__ void multiply(const float *A, const float *B, float *C, int M, int N, int K) {

@@ -44,7 +44,8 @@ static double energy(const std::vector<float4> &p, const std::vector<float3> &v)
 int main() {
     std::vector<float4> p(N);
     std::vector<float3> v(N, make_float3(0, 0, 0));
-    for (int i = 0; i < N; i++) p[i] = make_float4(cosf(i), sinf(2.0f * i), cosf(3.0f * i + 1), 1.0f / N);
+    for (int i = 0; i < N; i++)
+        p[i] = make_float4(cosf(i), sinf(2.0f * i), cosf(3.0f * i + 1), 1.0f / N);
     float4 *a, *b;
     float3 *velocity;
     cudaMalloc(&a, N * sizeof(float4));

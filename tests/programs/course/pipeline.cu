@@ -29,7 +29,8 @@ int main() {
             for (int i = 0; i < n; i++) x[i] = i, y[i] = w;
             cudaMemcpyAsync(dx, x, n * 4, cudaMemcpyHostToDevice, stream);
             cudaMemcpyAsync(dy, y, n * 4, cudaMemcpyHostToDevice, stream);
-            for (int r = 0; r < rounds; r++) saxpy<<<(n + 255) / 256, 256, 0, stream>>>(n, 2.0f, dx, dy);
+            for (int r = 0; r < rounds; r++)
+                saxpy<<<(n + 255) / 256, 256, 0, stream>>>(n, 2.0f, dx, dy);
             cudaMemcpyAsync(y, dy, n * 4, cudaMemcpyDeviceToHost, stream);
             cudaStreamSynchronize(stream);
             for (int i = 0; i < n; i++) wrong += y[i] != w + 2.0f * rounds * i;

@@ -27,7 +27,8 @@ __global__ void sequential(const int *in, int *out, int n) {
 }
 __global__ void shuffled(const int *in, int *out, int n) {
     int sum = 0;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += in[i];
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        sum += in[i];
     for (int k = 16; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffff, sum, k);
     if (threadIdx.x % 32 == 0) atomicAdd(out, sum);
 }

@@ -44,6 +44,8 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
 )
 """What ends a kernel, and the error that a GPU would report."""
 
+REMEMBERED = 4096
+"""Launch shapes that are kept ready."""
 _UNSIMULATED = b"a kernel could not be simulated"
 _FOUND = b"the sanitizer has findings"
 PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
@@ -183,6 +185,8 @@ class Runtime:
     def _plan(self, unit: Unit, name: str, grid: Grid) -> Plan:
         """Compiles the kernel; events do not count the time."""
         begin = time.perf_counter_ns()
+        if len(self._plans) >= REMEMBERED:
+            self._plans.clear()
         try:
             return Plan(unit.sim, name, grid)
         finally:

@@ -46,6 +46,11 @@ extern "C" void {name}(void (*registers)(void **), void *wrapper, void *, void (
 def source(objects: Sequence[Path], library: Path) -> str:
     """C++ that defines what the objects need of CUDA and neither they nor the library have."""
     has = _symbols(["--defined-only", *map(str, objects)])
+    if "main" not in has:
+        raise CompileError(
+            "the program has no main",
+            next="name its other files with --with; single kernels are run by weft.cuda in Python",
+        )
     has |= _symbols(["--dynamic", "--defined-only", str(library)])
     needed = _symbols(["--undefined-only", *map(str, objects)]) - has
     return _HEAD + "".join(filter(None, map(_definition, sorted(needed))))

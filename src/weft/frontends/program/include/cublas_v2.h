@@ -1,4 +1,5 @@
-// The part of cuBLAS's interface that weft serves; used where the toolkit has no cublas_v2.h of its own.
+// The part of cuBLAS's interface that weft serves; used where the toolkit has no cublas_v2.h of its
+// own.
 #pragma once
 
 #include <cuComplex.h>
@@ -26,7 +27,11 @@ typedef enum {
     CUBLAS_STATUS_NOT_SUPPORTED = 15,
     CUBLAS_STATUS_LICENSE_ERROR = 16
 } cublasStatus_t;
-typedef enum { CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1, CUBLAS_FILL_MODE_FULL = 2 } cublasFillMode_t;
+typedef enum {
+    CUBLAS_FILL_MODE_LOWER = 0,
+    CUBLAS_FILL_MODE_UPPER = 1,
+    CUBLAS_FILL_MODE_FULL = 2
+} cublasFillMode_t;
 typedef enum { CUBLAS_DIAG_NON_UNIT = 0, CUBLAS_DIAG_UNIT = 1 } cublasDiagType_t;
 typedef enum { CUBLAS_SIDE_LEFT = 0, CUBLAS_SIDE_RIGHT = 1 } cublasSideMode_t;
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperation_t;
@@ -112,38 +117,44 @@ const char *cublasGetStatusName(cublasStatus_t status);
 const char *cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy);
 cublasStatus_t cublasGetVector(int n, int size, const void *x, int incx, void *y, int incy);
-cublasStatus_t cublasSetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb);
-cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb);
+cublasStatus_t cublasSetMatrix(int rows, int columns, int size, const void *a, int lda, void *b,
+                               int ldb);
+cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b,
+                               int ldb);
 
-#define WEFT_BLAS_OF(S, s, T)                                                                                           \
-    cublasStatus_t cublas##S##axpy_v2(cublasHandle_t, int n, const T *alpha, const T *x, int incx, T *y, int incy);     \
-    cublasStatus_t cublas##S##dot_v2(cublasHandle_t, int n, const T *x, int incx, const T *y, int incy, T *result);     \
-    cublasStatus_t cublas##S##nrm2_v2(cublasHandle_t, int n, const T *x, int incx, T *result);                          \
-    cublasStatus_t cublas##S##asum_v2(cublasHandle_t, int n, const T *x, int incx, T *result);                          \
-    cublasStatus_t cublas##S##scal_v2(cublasHandle_t, int n, const T *alpha, T *x, int incx);                           \
-    cublasStatus_t cublas##S##copy_v2(cublasHandle_t, int n, const T *x, int incx, T *y, int incy);                     \
-    cublasStatus_t cublas##S##swap_v2(cublasHandle_t, int n, T *x, int incx, T *y, int incy);                           \
-    cublasStatus_t cublasI##s##amax_v2(cublasHandle_t, int n, const T *x, int incx, int *result);                       \
-    cublasStatus_t cublasI##s##amin_v2(cublasHandle_t, int n, const T *x, int incx, int *result);                       \
-    cublasStatus_t cublas##S##gemv_v2(cublasHandle_t, cublasOperation_t trans, int m, int n, const T *alpha,            \
-                                      const T *a, int lda, const T *x, int incx, const T *beta, T *y, int incy);        \
-    cublasStatus_t cublas##S##ger_v2(cublasHandle_t, int m, int n, const T *alpha, const T *x, int incx, const T *y,    \
-                                     int incy, T *a, int lda);                                                          \
-    cublasStatus_t cublas##S##geam(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n,    \
-                                   const T *alpha, const T *a, int lda, const T *beta, const T *b, int ldb, T *c,       \
-                                   int ldc);
-#define WEFT_GEMMS_OF(S, V, T)                                                                                          \
-    cublasStatus_t cublas##S##gemm##V(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, \
-                                      int k, const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta,   \
-                                      T *c, int ldc);                                                                   \
-    cublasStatus_t cublas##S##gemmBatched(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m,    \
-                                          int n, int k, const T *alpha, const T *const a[], int lda,                    \
-                                          const T *const b[], int ldb, const T *beta, T *const c[], int ldc,            \
-                                          int batch);                                                                   \
-    cublasStatus_t cublas##S##gemmStridedBatched(                                                                       \
-        cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, const T *alpha,        \
-        const T *a, int lda, long long int stridea, const T *b, int ldb, long long int strideb, const T *beta, T *c,    \
-        int ldc, long long int stridec, int batch);
+#define WEFT_BLAS_OF(S, s, T)                                                                      \
+    cublasStatus_t cublas##S##axpy_v2(cublasHandle_t, int n, const T *alpha, const T *x, int incx, \
+                                      T *y, int incy);                                             \
+    cublasStatus_t cublas##S##dot_v2(cublasHandle_t, int n, const T *x, int incx, const T *y,      \
+                                     int incy, T *result);                                         \
+    cublasStatus_t cublas##S##nrm2_v2(cublasHandle_t, int n, const T *x, int incx, T *result);     \
+    cublasStatus_t cublas##S##asum_v2(cublasHandle_t, int n, const T *x, int incx, T *result);     \
+    cublasStatus_t cublas##S##scal_v2(cublasHandle_t, int n, const T *alpha, T *x, int incx);      \
+    cublasStatus_t cublas##S##copy_v2(cublasHandle_t, int n, const T *x, int incx, T *y,           \
+                                      int incy);                                                   \
+    cublasStatus_t cublas##S##swap_v2(cublasHandle_t, int n, T *x, int incx, T *y, int incy);      \
+    cublasStatus_t cublasI##s##amax_v2(cublasHandle_t, int n, const T *x, int incx, int *result);  \
+    cublasStatus_t cublasI##s##amin_v2(cublasHandle_t, int n, const T *x, int incx, int *result);  \
+    cublasStatus_t cublas##S##gemv_v2(cublasHandle_t, cublasOperation_t trans, int m, int n,       \
+                                      const T *alpha, const T *a, int lda, const T *x, int incx,   \
+                                      const T *beta, T *y, int incy);                              \
+    cublasStatus_t cublas##S##ger_v2(cublasHandle_t, int m, int n, const T *alpha, const T *x,     \
+                                     int incx, const T *y, int incy, T *a, int lda);               \
+    cublasStatus_t cublas##S##geam(                                                                \
+        cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n,          \
+        const T *alpha, const T *a, int lda, const T *beta, const T *b, int ldb, T *c, int ldc);
+#define WEFT_GEMMS_OF(S, V, T)                                                                   \
+    cublasStatus_t cublas##S##gemm##V(                                                           \
+        cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, \
+        const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc); \
+    cublasStatus_t cublas##S##gemmBatched(                                                       \
+        cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, \
+        const T *alpha, const T *const a[], int lda, const T *const b[], int ldb, const T *beta, \
+        T *const c[], int ldc, int batch);                                                       \
+    cublasStatus_t cublas##S##gemmStridedBatched(                                                \
+        cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, \
+        const T *alpha, const T *a, int lda, long long int stridea, const T *b, int ldb,         \
+        long long int strideb, const T *beta, T *c, int ldc, long long int stridec, int batch);
 WEFT_BLAS_OF(S, s, float)
 WEFT_BLAS_OF(D, d, double)
 WEFT_GEMMS_OF(S, _v2, float)
@@ -152,34 +163,41 @@ WEFT_GEMMS_OF(H, , __half)
 #undef WEFT_BLAS_OF
 #undef WEFT_GEMMS_OF
 
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-                            const void *alpha, const void *a, cudaDataType atype, int lda, const void *b,
-                            cudaDataType btype, int ldb, const void *beta, void *c, cudaDataType ctype, int ldc,
+cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb,
+                            int m, int n, int k, const void *alpha, const void *a,
+                            cudaDataType atype, int lda, const void *b, cudaDataType btype, int ldb,
+                            const void *beta, void *c, cudaDataType ctype, int ldc,
                             cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
-cublasStatus_t cublasGemmBatchedEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-                                   const void *alpha, const void *const a[], cudaDataType atype, int lda,
-                                   const void *const b[], cudaDataType btype, int ldb, const void *beta, void *const c[],
-                                   cudaDataType ctype, int ldc, int batch, cublasComputeType_t compute,
+cublasStatus_t cublasGemmBatchedEx(cublasHandle_t, cublasOperation_t transa,
+                                   cublasOperation_t transb, int m, int n, int k, const void *alpha,
+                                   const void *const a[], cudaDataType atype, int lda,
+                                   const void *const b[], cudaDataType btype, int ldb,
+                                   const void *beta, void *const c[], cudaDataType ctype, int ldc,
+                                   int batch, cublasComputeType_t compute,
                                    cublasGemmAlgo_t algorithm);
-cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
-                                          int k, const void *alpha, const void *a, cudaDataType atype, int lda,
-                                          long long int stridea, const void *b, cudaDataType btype, int ldb,
-                                          long long int strideb, const void *beta, void *c, cudaDataType ctype, int ldc,
-                                          long long int stridec, int batch, cublasComputeType_t compute,
-                                          cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t transa,
+                                          cublasOperation_t transb, int m, int n, int k,
+                                          const void *alpha, const void *a, cudaDataType atype,
+                                          int lda, long long int stridea, const void *b,
+                                          cudaDataType btype, int ldb, long long int strideb,
+                                          const void *beta, void *c, cudaDataType ctype, int ldc,
+                                          long long int stridec, int batch,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
 #ifdef __cplusplus
 }
 
 // C++ callers may name the old type of computation.
-inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
-                                   int k, const void *alpha, const void *a, cudaDataType atype, int lda, const void *b,
-                                   cudaDataType btype, int ldb, const void *beta, void *c, cudaDataType ctype, int ldc,
-                                   cudaDataType compute, cublasGemmAlgo_t algorithm) {
+inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
+                                   cublasOperation_t transb, int m, int n, int k, const void *alpha,
+                                   const void *a, cudaDataType atype, int lda, const void *b,
+                                   cudaDataType btype, int ldb, const void *beta, void *c,
+                                   cudaDataType ctype, int ldc, cudaDataType compute,
+                                   cublasGemmAlgo_t algorithm) {
     cublasComputeType_t type = compute == CUDA_R_64F   ? CUBLAS_COMPUTE_64F
                                : compute == CUDA_R_16F ? CUBLAS_COMPUTE_16F
                                : compute == CUDA_R_32I ? CUBLAS_COMPUTE_32I
                                                        : CUBLAS_COMPUTE_32F;
-    return cublasGemmEx(handle, transa, transb, m, n, k, alpha, a, atype, lda, b, btype, ldb, beta, c, ctype, ldc, type,
-                        algorithm);
+    return cublasGemmEx(handle, transa, transb, m, n, k, alpha, a, atype, lda, b, btype, ldb, beta,
+                        c, ctype, ldc, type, algorithm);
 }
 #endif

@@ -1,4 +1,5 @@
-// The part of cuRAND's host interface that weft serves; used where the toolkit has no curand.h of its own.
+// The part of cuRAND's host interface that weft serves; used where the toolkit has no curand.h of
+// its own.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -49,22 +50,26 @@ curandStatus_t curandCreateGeneratorHost(curandGenerator_t *out, curandRngType_t
 curandStatus_t curandDestroyGenerator(curandGenerator_t generator);
 curandStatus_t curandGetVersion(int *version);
 curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream);
-curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long long seed);
+curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
+                                                  unsigned long long seed);
 curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigned long long offset);
 curandStatus_t curandSetGeneratorOrdering(curandGenerator_t generator, curandOrdering_t order);
 curandStatus_t curandGenerateSeeds(curandGenerator_t generator);
 curandStatus_t curandGenerate(curandGenerator_t generator, unsigned int *out, size_t count);
-curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out, size_t count);
+curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out,
+                                      size_t count);
 curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, size_t count);
 curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count);
-curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count, float mean, float deviation);
-curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count, double mean,
-                                          double deviation);
-curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count, float mean,
-                                       float deviation);
-curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out, size_t count, double mean,
-                                             double deviation);
-curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned int *out, size_t count, double lambda);
+curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count,
+                                    float mean, float deviation);
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count,
+                                          double mean, double deviation);
+curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count,
+                                       float mean, float deviation);
+curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out, size_t count,
+                                             double mean, double deviation);
+curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned int *out, size_t count,
+                                     double lambda);
 #ifdef __cplusplus
 }
 #endif

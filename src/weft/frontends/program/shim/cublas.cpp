@@ -16,11 +16,17 @@ Context *of(cublasHandle_t handle) { return reinterpret_cast<Context *>(handle);
 template <class T>
 struct TypeOf;
 template <>
-struct TypeOf<float> { static constexpr int value = CUDA_R_32F; };
+struct TypeOf<float> {
+    static constexpr int value = CUDA_R_32F;
+};
 template <>
-struct TypeOf<double> { static constexpr int value = CUDA_R_64F; };
+struct TypeOf<double> {
+    static constexpr int value = CUDA_R_64F;
+};
 template <>
-struct TypeOf<__half> { static constexpr int value = CUDA_R_16F; };
+struct TypeOf<__half> {
+    static constexpr int value = CUDA_R_16F;
+};
 
 size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16F ? 2 : 4; }
 
@@ -36,35 +42,46 @@ BlasCall call_of(const char *operation) {
 cublasStatus_t compute(cublasHandle_t handle, BlasCall call) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (call.m < 0 || call.n < 0 || call.k < 0 || call.batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
-    bool recorded = capturing(of(handle)->stream) && of(handle)->pointers == CUBLAS_POINTER_MODE_HOST;
-    auto kept = std::make_shared<std::pair<double, double>>();  // scalars of the host are read when the call is made
-    if (recorded && call.alpha) call.alpha = memcpy(&kept->first, call.alpha, size_of(call.type_scale));
-    if (recorded && call.beta) call.beta = memcpy(&kept->second, call.beta, size_of(call.type_scale));
+    if (call.m < 0 || call.n < 0 || call.k < 0 || call.batch < 0)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    bool recorded =
+        capturing(of(handle)->stream) && of(handle)->pointers == CUBLAS_POINTER_MODE_HOST;
+    auto kept = std::make_shared<std::pair<double, double>>();  // scalars of the host are read when
+                                                                // the call is made
+    if (recorded && call.alpha)
+        call.alpha = memcpy(&kept->first, call.alpha, size_of(call.type_scale));
+    if (recorded && call.beta)
+        call.beta = memcpy(&kept->second, call.beta, size_of(call.type_scale));
     int status = CUBLAS_STATUS_SUCCESS;
-    auto error = submit(of(handle)->stream, cudaGraphNodeTypeKernel, [call, kept, &status, recorded] {
-        int outcome = ops.blas(&call);
-        if (!recorded) status = outcome;
-        return cudaSuccess;
-    });
+    auto error =
+        submit(of(handle)->stream, cudaGraphNodeTypeKernel, [call, kept, &status, recorded] {
+            int outcome = ops.blas(&call);
+            if (!recorded) status = outcome;
+            return cudaSuccess;
+        });
     return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(status);
 }
 
 int scale_type(cublasComputeType_t type) {
     switch (type) {
         case CUBLAS_COMPUTE_16F:
-        case CUBLAS_COMPUTE_16F_PEDANTIC: return CUDA_R_16F;
+        case CUBLAS_COMPUTE_16F_PEDANTIC:
+            return CUDA_R_16F;
         case CUBLAS_COMPUTE_64F:
-        case CUBLAS_COMPUTE_64F_PEDANTIC: return CUDA_R_64F;
+        case CUBLAS_COMPUTE_64F_PEDANTIC:
+            return CUDA_R_64F;
         case CUBLAS_COMPUTE_32I:
-        case CUBLAS_COMPUTE_32I_PEDANTIC: return CUDA_R_32I;
-        default: return CUDA_R_32F;
+        case CUBLAS_COMPUTE_32I_PEDANTIC:
+            return CUDA_R_32I;
+        default:
+            return CUDA_R_32F;
     }
 }
 
 // What all matrix products have in common.
-BlasCall product(BlasCall call, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const void *alpha,
-                 const void *a, int lda, const void *b, int ldb, const void *beta, void *c, int ldc) {
+BlasCall product(BlasCall call, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                 const void *alpha, const void *a, int lda, const void *b, int ldb,
+                 const void *beta, void *c, int ldc) {
     call.operation = "gemm";
     call.transpose_a = ta, call.transpose_b = tb;
     call.m = m, call.n = n, call.k = k;
@@ -88,15 +105,16 @@ BlasCall typed(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType
 }
 // A vector or two: increments stand in the leading dimensions.
 template <class T>
-BlasCall vectors(const char *operation, int n, const void *alpha, const void *x, int incx, const void *y, int incy,
-                 void *result) {
+BlasCall vectors(const char *operation, int n, const void *alpha, const void *x, int incx,
+                 const void *y, int incy, void *result) {
     auto call = call_of<T>(operation);
-    call.n = n, call.alpha = alpha, call.a = x, call.lda = incx, call.b = y, call.ldb = incy, call.c = result;
+    call.n = n, call.alpha = alpha, call.a = x, call.lda = incx, call.b = y, call.ldb = incy,
+    call.c = result;
     return call;
 }
 }  // namespace
 
-// ---- the handle ---------------------------------------------------------------------------------------------
+// ---- the handle ---------------------------------------------------------------------------------
 
 API cublasStatus_t cublasCreate(cublasHandle_t *out) {
     *out = reinterpret_cast<cublasHandle_t>(new Context);
@@ -119,7 +137,9 @@ API cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream) 
     *stream = of(handle)->stream;
     return CUBLAS_STATUS_SUCCESS;
 }
-API cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) {
+    return CUBLAS_STATUS_SUCCESS;
+}
 API cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode) {
     of(handle)->pointers = mode;
     return CUBLAS_STATUS_SUCCESS;
@@ -136,31 +156,41 @@ API cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t *mode) 
     *mode = of(handle)->math;
     return CUBLAS_STATUS_SUCCESS;
 }
-API cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) { return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
+    return CUBLAS_STATUS_SUCCESS;
+}
 
 API const char *cublasGetStatusName(cublasStatus_t status) {
     switch (status) {
-#define ROW(name) case name: return #name;
-        ROW(CUBLAS_STATUS_SUCCESS) ROW(CUBLAS_STATUS_NOT_INITIALIZED) ROW(CUBLAS_STATUS_ALLOC_FAILED)
-        ROW(CUBLAS_STATUS_INVALID_VALUE) ROW(CUBLAS_STATUS_ARCH_MISMATCH) ROW(CUBLAS_STATUS_MAPPING_ERROR)
-        ROW(CUBLAS_STATUS_EXECUTION_FAILED) ROW(CUBLAS_STATUS_INTERNAL_ERROR) ROW(CUBLAS_STATUS_NOT_SUPPORTED)
-        default: return "unknown status";
+#define ROW(name) \
+    case name:    \
+        return #name;
+        ROW(CUBLAS_STATUS_SUCCESS)
+        ROW(CUBLAS_STATUS_NOT_INITIALIZED) ROW(CUBLAS_STATUS_ALLOC_FAILED)
+            ROW(CUBLAS_STATUS_INVALID_VALUE) ROW(CUBLAS_STATUS_ARCH_MISMATCH)
+                ROW(CUBLAS_STATUS_MAPPING_ERROR) ROW(CUBLAS_STATUS_EXECUTION_FAILED)
+                    ROW(CUBLAS_STATUS_INTERNAL_ERROR) ROW(CUBLAS_STATUS_NOT_SUPPORTED) default
+            : return "unknown status";
 #undef ROW
     }
 }
 API const char *cublasGetStatusString(cublasStatus_t status) { return cublasGetStatusName(status); }
 
-// ---- copies between host and device -------------------------------------------------------------------------
+// ---- copies between host and device -------------------------------------------------------------
 
-static cublasStatus_t copied(cudaError_t error) { return error ? CUBLAS_STATUS_MAPPING_ERROR : CUBLAS_STATUS_SUCCESS; }
-
-API cublasStatus_t cublasSetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb) {
-    return copied(cudaMemcpy2D(b, size_t(ldb) * size, a, size_t(lda) * size, size_t(rows) * size, columns,
-                               cudaMemcpyHostToDevice));
+static cublasStatus_t copied(cudaError_t error) {
+    return error ? CUBLAS_STATUS_MAPPING_ERROR : CUBLAS_STATUS_SUCCESS;
 }
-API cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b, int ldb) {
-    return copied(cudaMemcpy2D(b, size_t(ldb) * size, a, size_t(lda) * size, size_t(rows) * size, columns,
-                               cudaMemcpyDeviceToHost));
+
+API cublasStatus_t cublasSetMatrix(int rows, int columns, int size, const void *a, int lda, void *b,
+                                   int ldb) {
+    return copied(cudaMemcpy2D(b, size_t(ldb) * size, a, size_t(lda) * size, size_t(rows) * size,
+                               columns, cudaMemcpyHostToDevice));
+}
+API cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b,
+                                   int ldb) {
+    return copied(cudaMemcpy2D(b, size_t(ldb) * size, a, size_t(lda) * size, size_t(rows) * size,
+                               columns, cudaMemcpyDeviceToHost));
 }
 API cublasStatus_t cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy) {
     return cublasSetMatrix(1, n, size, x, incx, y, incy);
@@ -169,77 +199,90 @@ API cublasStatus_t cublasGetVector(int n, int size, const void *x, int incx, voi
     return cublasGetMatrix(1, n, size, x, incx, y, incy);
 }
 
-// ---- vectors and matrices, single and double ----------------------------------------------------------------
+// ---- vectors and matrices, single and double ----------------------------------------------------
 
-#define BLAS_OF(S, s, T)                                                                                               \
-    API cublasStatus_t cublas##S##axpy_v2(cublasHandle_t h, int n, const T *alpha, const T *x, int incx, T *y, int incy) { \
-        return compute(h, vectors<T>("axpy", n, alpha, x, incx, y, incy, y));                                           \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##dot_v2(cublasHandle_t h, int n, const T *x, int incx, const T *y, int incy, T *out) { \
-        return compute(h, vectors<T>("dot", n, nullptr, x, incx, y, incy, out));                                        \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##nrm2_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) {                      \
-        return compute(h, vectors<T>("nrm2", n, nullptr, x, incx, x, incx, out));                                       \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##asum_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) {                      \
-        return compute(h, vectors<T>("asum", n, nullptr, x, incx, x, incx, out));                                       \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##scal_v2(cublasHandle_t h, int n, const T *alpha, T *x, int incx) {                    \
-        return compute(h, vectors<T>("scal", n, alpha, x, incx, x, incx, x));                                           \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##copy_v2(cublasHandle_t h, int n, const T *x, int incx, T *y, int incy) {              \
-        return compute(h, vectors<T>("copy", n, nullptr, x, incx, y, incy, y));                                         \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##swap_v2(cublasHandle_t h, int n, T *x, int incx, T *y, int incy) {                    \
-        return compute(h, vectors<T>("swap", n, nullptr, x, incx, y, incy, y));                                         \
-    }                                                                                                                   \
-    API cublasStatus_t cublasI##s##amax_v2(cublasHandle_t h, int n, const T *x, int incx, int *out) {                   \
-        return compute(h, vectors<T>("amax", n, nullptr, x, incx, x, incx, out));                                       \
-    }                                                                                                                   \
-    API cublasStatus_t cublasI##s##amin_v2(cublasHandle_t h, int n, const T *x, int incx, int *out) {                   \
-        return compute(h, vectors<T>("amin", n, nullptr, x, incx, x, incx, out));                                       \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##gemv_v2(cublasHandle_t h, cublasOperation_t t, int m, int n, const T *alpha,          \
-                                          const T *a, int lda, const T *x, int incx, const T *beta, T *y, int incy) {   \
-        auto call = call_of<T>("gemv");                                                                                 \
-        call.transpose_a = t, call.m = m, call.n = n, call.alpha = alpha, call.beta = beta;                             \
-        call.a = a, call.lda = lda, call.b = x, call.ldb = incx, call.c = y, call.ldc = incy;                           \
-        return compute(h, call);                                                                                        \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##ger_v2(cublasHandle_t h, int m, int n, const T *alpha, const T *x, int incx,          \
-                                         const T *y, int incy, T *a, int lda) {                                         \
-        auto call = call_of<T>("ger");                                                                                  \
-        call.m = m, call.n = n, call.alpha = alpha;                                                                     \
-        call.a = x, call.lda = incx, call.b = y, call.ldb = incy, call.c = a, call.ldc = lda;                           \
-        return compute(h, call);                                                                                        \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##geam(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,      \
-                                       const T *alpha, const T *a, int lda, const T *beta, const T *b, int ldb, T *c,   \
-                                       int ldc) {                                                                       \
-        auto call = product(call_of<T>("geam"), ta, tb, m, n, 0, alpha, a, lda, b, ldb, beta, c, ldc);                  \
-        call.operation = "geam";                                                                                        \
-        return compute(h, call);                                                                                        \
+#define BLAS_OF(S, s, T)                                                                           \
+    API cublasStatus_t cublas##S##axpy_v2(cublasHandle_t h, int n, const T *alpha, const T *x,     \
+                                          int incx, T *y, int incy) {                              \
+        return compute(h, vectors<T>("axpy", n, alpha, x, incx, y, incy, y));                      \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##dot_v2(cublasHandle_t h, int n, const T *x, int incx,            \
+                                         const T *y, int incy, T *out) {                           \
+        return compute(h, vectors<T>("dot", n, nullptr, x, incx, y, incy, out));                   \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##nrm2_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) { \
+        return compute(h, vectors<T>("nrm2", n, nullptr, x, incx, x, incx, out));                  \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##asum_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) { \
+        return compute(h, vectors<T>("asum", n, nullptr, x, incx, x, incx, out));                  \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##scal_v2(cublasHandle_t h, int n, const T *alpha, T *x,           \
+                                          int incx) {                                              \
+        return compute(h, vectors<T>("scal", n, alpha, x, incx, x, incx, x));                      \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##copy_v2(cublasHandle_t h, int n, const T *x, int incx, T *y,     \
+                                          int incy) {                                              \
+        return compute(h, vectors<T>("copy", n, nullptr, x, incx, y, incy, y));                    \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##swap_v2(cublasHandle_t h, int n, T *x, int incx, T *y,           \
+                                          int incy) {                                              \
+        return compute(h, vectors<T>("swap", n, nullptr, x, incx, y, incy, y));                    \
+    }                                                                                              \
+    API cublasStatus_t cublasI##s##amax_v2(cublasHandle_t h, int n, const T *x, int incx,          \
+                                           int *out) {                                             \
+        return compute(h, vectors<T>("amax", n, nullptr, x, incx, x, incx, out));                  \
+    }                                                                                              \
+    API cublasStatus_t cublasI##s##amin_v2(cublasHandle_t h, int n, const T *x, int incx,          \
+                                           int *out) {                                             \
+        return compute(h, vectors<T>("amin", n, nullptr, x, incx, x, incx, out));                  \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##gemv_v2(cublasHandle_t h, cublasOperation_t t, int m, int n,     \
+                                          const T *alpha, const T *a, int lda, const T *x,         \
+                                          int incx, const T *beta, T *y, int incy) {               \
+        auto call = call_of<T>("gemv");                                                            \
+        call.transpose_a = t, call.m = m, call.n = n, call.alpha = alpha, call.beta = beta;        \
+        call.a = a, call.lda = lda, call.b = x, call.ldb = incx, call.c = y, call.ldc = incy;      \
+        return compute(h, call);                                                                   \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##ger_v2(cublasHandle_t h, int m, int n, const T *alpha,           \
+                                         const T *x, int incx, const T *y, int incy, T *a,         \
+                                         int lda) {                                                \
+        auto call = call_of<T>("ger");                                                             \
+        call.m = m, call.n = n, call.alpha = alpha;                                                \
+        call.a = x, call.lda = incx, call.b = y, call.ldb = incy, call.c = a, call.ldc = lda;      \
+        return compute(h, call);                                                                   \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##geam(                                                            \
+        cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,                \
+        const T *alpha, const T *a, int lda, const T *beta, const T *b, int ldb, T *c, int ldc) {  \
+        auto call =                                                                                \
+            product(call_of<T>("geam"), ta, tb, m, n, 0, alpha, a, lda, b, ldb, beta, c, ldc);     \
+        call.operation = "geam";                                                                   \
+        return compute(h, call);                                                                   \
     }
 
-#define GEMMS_OF(S, V, T)                                                                                               \
-    API cublasStatus_t cublas##S##gemm##V(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,   \
-                                          int k, const T *alpha, const T *a, int lda, const T *b, int ldb,              \
-                                          const T *beta, T *c, int ldc) {                                               \
-        return compute(h, product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));           \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##gemmBatched(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,      \
-                                              int n, int k, const T *alpha, const T *const a[], int lda,                \
-                                              const T *const b[], int ldb, const T *beta, T *const c[], int ldc,        \
-                                              int batch) {                                                              \
-        auto call = product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, (void *)c, ldc);          \
-        return compute(h, batched(call, batch));                                                                        \
-    }                                                                                                                   \
-    API cublasStatus_t cublas##S##gemmStridedBatched(                                                                   \
-        cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const T *alpha, const T *a,  \
-        int lda, long long int sa, const T *b, int ldb, long long int sb, const T *beta, T *c, int ldc,                 \
-        long long int sc, int batch) {                                                                                  \
-        auto call = product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                  \
-        return compute(h, strided(call, sa, sb, sc, batch));                                                            \
+#define GEMMS_OF(S, V, T)                                                                          \
+    API cublasStatus_t cublas##S##gemm##V(                                                         \
+        cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
+        const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {  \
+        return compute(                                                                            \
+            h, product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)); \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##gemmBatched(                                                     \
+        cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
+        const T *alpha, const T *const a[], int lda, const T *const b[], int ldb, const T *beta,   \
+        T *const c[], int ldc, int batch) {                                                        \
+        auto call = product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta,      \
+                            (void *)c, ldc);                                                       \
+        return compute(h, batched(call, batch));                                                   \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##gemmStridedBatched(                                              \
+        cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
+        const T *alpha, const T *a, int lda, long long int sa, const T *b, int ldb,                \
+        long long int sb, const T *beta, T *c, int ldc, long long int sc, int batch) {             \
+        auto call =                                                                                \
+            product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);     \
+        return compute(h, strided(call, sa, sb, sc, batch));                                       \
     }
 
 BLAS_OF(S, s, float)
@@ -248,26 +291,32 @@ GEMMS_OF(S, _v2, float)
 GEMMS_OF(D, _v2, double)
 GEMMS_OF(H, , __half)
 
-// ---- products of mixed types --------------------------------------------------------------------------------
+// ---- products of mixed types --------------------------------------------------------------------
 
-API cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                                const void *alpha, const void *a, cudaDataType at, int lda, const void *b, cudaDataType bt,
-                                int ldb, const void *beta, void *c, cudaDataType ct, int ldc, cublasComputeType_t type,
+API cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,
+                                int n, int k, const void *alpha, const void *a, cudaDataType at,
+                                int lda, const void *b, cudaDataType bt, int ldb, const void *beta,
+                                void *c, cudaDataType ct, int ldc, cublasComputeType_t type,
                                 cublasGemmAlgo_t) {
-    return compute(h, product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+    return compute(
+        h, product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
 }
-API cublasStatus_t cublasGemmBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                                       const void *alpha, const void *const a[], cudaDataType at, int lda,
-                                       const void *const b[], cudaDataType bt, int ldb, const void *beta, void *const c[],
-                                       cudaDataType ct, int ldc, int batch, cublasComputeType_t type, cublasGemmAlgo_t) {
-    auto call = product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, (void *)c, ldc);
+API cublasStatus_t cublasGemmBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
+                                       int m, int n, int k, const void *alpha,
+                                       const void *const a[], cudaDataType at, int lda,
+                                       const void *const b[], cudaDataType bt, int ldb,
+                                       const void *beta, void *const c[], cudaDataType ct, int ldc,
+                                       int batch, cublasComputeType_t type, cublasGemmAlgo_t) {
+    auto call = product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta,
+                        (void *)c, ldc);
     return compute(h, batched(call, batch));
 }
-API cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,
-                                              int k, const void *alpha, const void *a, cudaDataType at, int lda,
-                                              long long int sa, const void *b, cudaDataType bt, int ldb, long long int sb,
-                                              const void *beta, void *c, cudaDataType ct, int ldc, long long int sc,
-                                              int batch, cublasComputeType_t type, cublasGemmAlgo_t) {
-    auto call = product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+API cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+    const void *alpha, const void *a, cudaDataType at, int lda, long long int sa, const void *b,
+    cudaDataType bt, int ldb, long long int sb, const void *beta, void *c, cudaDataType ct, int ldc,
+    long long int sc, int batch, cublasComputeType_t type, cublasGemmAlgo_t) {
+    auto call =
+        product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return compute(h, strided(call, sa, sb, sc, batch));
 }

@@ -1,4 +1,5 @@
-// cuRAND's host generators: the same distributions from the host's generator, not NVIDIA's own sequences.
+// cuRAND's host generators: the same distributions from the host's generator, not NVIDIA's own
+// sequences.
 #include "weft.h"
 
 #include <cmath>
@@ -32,7 +33,8 @@ T unit(std::mt19937_64 &engine) {  // in (0, 1]: zero is left out, one is not
 }
 
 template <class T>
-curandStatus_t normal(curandGenerator_t generator, T *out, size_t count, T mean, T deviation, bool logarithm) {
+curandStatus_t normal(curandGenerator_t generator, T *out, size_t count, T mean, T deviation,
+                      bool logarithm) {
     if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
     std::normal_distribution<T> distribution(mean, deviation);
     return fill(generator, out, count, [&](std::mt19937_64 &engine) {
@@ -58,18 +60,24 @@ API curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
     delete of(generator);
     return CURAND_STATUS_SUCCESS;
 }
-API curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long long seed) {
+API curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
+                                                      unsigned long long seed) {
     of(generator)->seed = seed;
     of(generator)->engine.seed(seed);
     return CURAND_STATUS_SUCCESS;
 }
-API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigned long long offset) {
+API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator,
+                                            unsigned long long offset) {
     of(generator)->engine.seed(of(generator)->seed);
     of(generator)->engine.discard(offset);
     return CURAND_STATUS_SUCCESS;
 }
-API curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) { return CURAND_STATUS_SUCCESS; }
-API curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) { return CURAND_STATUS_SUCCESS; }
+API curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) {
+    return CURAND_STATUS_SUCCESS;
+}
+API curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) {
+    return CURAND_STATUS_SUCCESS;
+}
 API curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
 API curandStatus_t curandGetVersion(int *version) {
     *version = CURAND_VERSION;
@@ -77,34 +85,39 @@ API curandStatus_t curandGetVersion(int *version) {
 }
 
 API curandStatus_t curandGenerate(curandGenerator_t generator, unsigned *out, size_t count) {
-    return fill(generator, out, count, [](std::mt19937_64 &engine) { return unsigned(engine() >> 32); });
+    return fill(generator, out, count,
+                [](std::mt19937_64 &engine) { return unsigned(engine() >> 32); });
 }
-API curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out, size_t count) {
+API curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out,
+                                          size_t count) {
     return fill(generator, out, count, [](std::mt19937_64 &engine) { return engine(); });
 }
 API curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, size_t count) {
     return fill(generator, out, count, unit<float>);
 }
-API curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count) {
+API curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out,
+                                               size_t count) {
     return fill(generator, out, count, unit<double>);
 }
-API curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count, float mean,
-                                        float deviation) {
+API curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count,
+                                        float mean, float deviation) {
     return normal(generator, out, count, mean, deviation, false);
 }
-API curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count, double mean,
-                                              double deviation) {
+API curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out,
+                                              size_t count, double mean, double deviation) {
     return normal(generator, out, count, mean, deviation, false);
 }
-API curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count, float mean,
-                                           float deviation) {
+API curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count,
+                                           float mean, float deviation) {
     return normal(generator, out, count, mean, deviation, true);
 }
-API curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out, size_t count, double mean,
-                                                 double deviation) {
+API curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out,
+                                                 size_t count, double mean, double deviation) {
     return normal(generator, out, count, mean, deviation, true);
 }
-API curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned *out, size_t count, double lambda) {
+API curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned *out, size_t count,
+                                         double lambda) {
     std::poisson_distribution<unsigned> distribution(lambda);
-    return fill(generator, out, count, [&](std::mt19937_64 &engine) { return distribution(engine); });
+    return fill(generator, out, count,
+                [&](std::mt19937_64 &engine) { return distribution(engine); });
 }

@@ -78,7 +78,7 @@ std::map<cudaLimit, size_t> limits = {
 unsigned device_flags = cudaDeviceScheduleAuto;
 }  // namespace
 
-// ---- which device -------------------------------------------------------------------------------------------
+// ---- which device -------------------------------------------------------------------------------
 
 API cudaError_t cudaGetDeviceCount(int *count) {
     *count = 1;
@@ -91,7 +91,9 @@ API cudaError_t cudaGetDevice(int *device) {
 API cudaError_t cudaSetDevice(int device) { return only(device); }
 API cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return only(device); }
 API cudaError_t cudaSetValidDevices(int *, int) { return cudaSuccess; }
-API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) { return cudaGetDevice(device); }
+API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
+    return cudaGetDevice(device);
+}
 API cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
     snprintf(text, size_t(length), "%s", BUS);
     return only(device);
@@ -114,7 +116,7 @@ API cudaError_t cudaDriverGetVersion(int *version) {
 }
 API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
 
-// ---- waiting and resetting ----------------------------------------------------------------------------------
+// ---- waiting and resetting ----------------------------------------------------------------------
 
 API cudaError_t cudaDeviceSynchronize() {
     WORKING;
@@ -127,7 +129,7 @@ API cudaError_t cudaDeviceReset() {
     return cudaSuccess;
 }
 
-// ---- what it is ---------------------------------------------------------------------------------------------
+// ---- what it is ---------------------------------------------------------------------------------
 
 API cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
     if (auto error = only(device)) return error;
@@ -181,7 +183,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
     return cudaSuccess;
 }
 
-// ---- limits and preferences ---------------------------------------------------------------------------------
+// ---- limits and preferences ---------------------------------------------------------------------
 
 API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     WORKING;
@@ -205,7 +207,7 @@ API cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
 API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 API cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
-// ---- peers: there is one device -----------------------------------------------------------------------------
+// ---- peers: there is one device -----------------------------------------------------------------
 
 API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     *can = 0;
@@ -219,7 +221,9 @@ API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, in
     return failed(cudaErrorInvalidDevice);
 }
 
-// Returns a structure, so that no generated stub could stand for it; textures themselves are not served.
-API cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+// Returns a structure, so that no generated stub could stand for it; textures themselves are not
+// served.
+API cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                cudaChannelFormatKind kind) {
     return {x, y, z, w, kind};
 }

@@ -82,7 +82,8 @@ static const Text texts[] = {
     {cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled"},
     {cudaErrorPeerAccessNotEnabled, "peer access has not been enabled"},
     {cudaErrorAssert, "device-side assert triggered"},
-    {cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped"},
+    {cudaErrorHostMemoryAlreadyRegistered,
+     "part or all of the requested memory range is already mapped"},
     {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"},
     {cudaErrorIllegalInstruction, "an illegal instruction was encountered"},
     {cudaErrorMisalignedAddress, "misaligned address"},
@@ -94,7 +95,8 @@ static const Text texts[] = {
     {cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture"},
     {cudaErrorStreamCaptureUnmatched, "capture was not ended in the same stream as it began"},
     {cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work"},
-    {cudaErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream"},
+    {cudaErrorStreamCaptureImplicit,
+     "operation would make the legacy stream depend on a capturing blocking stream"},
     {cudaErrorIllegalState, "the operation cannot be performed in the present state"},
     {cudaErrorUnknown, "unknown error"},
 };
@@ -117,7 +119,8 @@ API void weft_begin(const Ops *given, const Model *simulated) {
     on_exit(finish, nullptr);
 }
 
-// Device printf goes through the program's own standard output: lines of host and device keep their order.
+// Device printf goes through the program's own standard output: lines of host and device keep their
+// order.
 API void weft_print(const char *text, size_t bytes) { fwrite(text, 1, bytes, stdout); }
 
 API void weft_say(const char *text) { say("%s", text); }
@@ -125,12 +128,14 @@ API void weft_say(const char *text) { say("%s", text); }
 // The run must not end with 0; the text is the caller's to keep.
 API void weft_condemn(const char *why) { verdict = why; }
 
-// What stands for a function that weft does not serve calls this, and returns its library's "not supported".
+// What stands for a function that weft does not serve calls this, and returns its library's "not
+// supported".
 API int weft_unserved(const char *name, int status) {
     static std::mutex mutex;
     static std::map<std::string, int> told;
     std::lock_guard<std::mutex> guard(mutex);
-    if (told[name]++ == 0) say("%s is not served by weft: it returns \"not supported\" (%d)", name, status);
+    if (told[name]++ == 0)
+        say("%s is not served by weft: it returns \"not supported\" (%d)", name, status);
     if (strncmp(name, "cuda", 4) == 0) failed(static_cast<cudaError_t>(status));
     return status;
 }

@@ -43,8 +43,8 @@ static std::vector<Work> ordered(const Graph &graph) {
     return out;
 }
 
-static cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
-                       cudaGraphNodeType type, Work work) {
+static cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                       size_t count, cudaGraphNodeType type, Work work) {
     auto *found = known(graph);
     if (!found) return failed(cudaErrorInvalidValue);
     auto *node = found->add(type, std::move(work));
@@ -55,8 +55,8 @@ static cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphN
 
 // Work of a node is what the call for a stream does; it is caught on its way there.
 template <class Call>
-static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
-                            cudaGraphNodeType type, Call call) {
+static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                            size_t count, cudaGraphNodeType type, Call call) {
     cudaStream_t stream;
     cudaGraph_t captured;
     if (auto error = cudaStreamCreate(&stream)) return error;
@@ -78,7 +78,7 @@ static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaG
 
 using namespace weft;
 
-// ---- building -----------------------------------------------------------------------------------------------
+// ---- building -----------------------------------------------------------------------------------
 
 API cudaError_t cudaGraphCreate(cudaGraph_t *out, unsigned) {
     *out = publish(std::make_unique<Graph>());
@@ -91,27 +91,33 @@ API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     delete found;
     return cudaSuccess;
 }
-API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                      size_t count) {
+API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                      const cudaGraphNode_t *after, size_t count) {
     return add(out, graph, after, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
 }
-API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
+API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                       const cudaGraphNode_t *after, size_t count,
                                        const cudaKernelNodeParams *p) {
     return add_call(out, graph, after, count, cudaGraphNodeTypeKernel, [=](cudaStream_t stream) {
-        return cudaLaunchKernel(p->func, p->gridDim, p->blockDim, p->kernelParams, p->sharedMemBytes, stream);
+        return cudaLaunchKernel(p->func, p->gridDim, p->blockDim, p->kernelParams,
+                                p->sharedMemBytes, stream);
     });
 }
-API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
+API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                       const cudaGraphNode_t *after, size_t count,
                                        const cudaMemcpy3DParms *p) {
     return add_call(out, graph, after, count, cudaGraphNodeTypeMemcpy,
                     [=](cudaStream_t stream) { return cudaMemcpy3DAsync(p, stream); });
 }
-API cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                         size_t count, void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
-    return add_call(out, graph, after, count, cudaGraphNodeTypeMemcpy,
-                    [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, bytes, kind, stream); });
+API cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t graph,
+                                         const cudaGraphNode_t *after, size_t count, void *to,
+                                         const void *from, size_t bytes, cudaMemcpyKind kind) {
+    return add_call(out, graph, after, count, cudaGraphNodeTypeMemcpy, [=](cudaStream_t stream) {
+        return cudaMemcpyAsync(to, from, bytes, kind, stream);
+    });
 }
-API cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
+API cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                       const cudaGraphNode_t *after, size_t count,
                                        const cudaMemsetParams *p) {
     auto to = *p;
     uintptr_t start;
@@ -120,17 +126,21 @@ API cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t graph, 
     return add(out, graph, after, count, cudaGraphNodeTypeMemset, [to] {
         for (size_t y = 0; y < to.height; y++)
             for (size_t x = 0; x < to.width; x++)
-                memcpy(static_cast<char *>(to.dst) + y * to.pitch + x * to.elementSize, &to.value, to.elementSize);
+                memcpy(static_cast<char *>(to.dst) + y * to.pitch + x * to.elementSize, &to.value,
+                       to.elementSize);
         return cudaSuccess;
     });
 }
-API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
+API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                     const cudaGraphNode_t *after, size_t count,
                                      const cudaHostNodeParams *p) {
-    return add_call(out, graph, after, count, cudaGraphNodeTypeHost,
-                    [=](cudaStream_t stream) { return cudaLaunchHostFunc(stream, p->fn, p->userData); });
+    return add_call(out, graph, after, count, cudaGraphNodeTypeHost, [=](cudaStream_t stream) {
+        return cudaLaunchHostFunc(stream, p->fn, p->userData);
+    });
 }
-API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                           size_t count, cudaGraph_t child) {
+API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                           const cudaGraphNode_t *after, size_t count,
+                                           cudaGraph_t child) {
     auto *found = known(child);
     if (!found) return failed(cudaErrorInvalidValue);
     return add(out, graph, after, count, cudaGraphNodeTypeGraph, [work = ordered(*found)] {
@@ -140,11 +150,12 @@ API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t gra
     });
 }
 #if CUDART_VERSION >= 13000
-API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                                         const cudaGraphEdgeData *, size_t count) {
-#else
-API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
+API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
+                                         const cudaGraphNode_t *to, const cudaGraphEdgeData *,
                                          size_t count) {
+#else
+API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
+                                         const cudaGraphNode_t *to, size_t count) {
 #endif
     for (size_t i = 0; i < count; i++)
         reinterpret_cast<Node *>(to[i])->after.push_back(reinterpret_cast<Node *>(from[i]));
@@ -164,7 +175,7 @@ API cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType *ty
     return cudaSuccess;
 }
 
-// ---- running ------------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph) {
     auto *found = known(graph);
@@ -182,11 +193,13 @@ API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, un
     return instantiate(out, graph);
 }
 #else
-API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *, char *, size_t) {
+API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *,
+                                     char *, size_t) {
     return instantiate(out, graph);
 }
 #endif
-API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long) {
+API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+                                              unsigned long long) {
     return instantiate(out, graph);
 }
 API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
@@ -196,7 +209,10 @@ API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     delete found;
     return cudaSuccess;
 }
-API cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { WORKING; return cudaSuccess; }
+API cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+    WORKING;
+    return cudaSuccess;
+}
 API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     WORKING;
     Executable *found = reinterpret_cast<Executable *>(executable);
@@ -210,14 +226,16 @@ API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
         return cudaSuccess;
     }));
 }
-API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info) {
+API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
+                                    cudaGraphExecUpdateResultInfo *info) {
     auto *source = known(graph);
     if (!source) return failed(cudaErrorInvalidValue);
     auto work = ordered(*source);
     std::lock_guard<std::mutex> guard(mutex);
     auto *found = reinterpret_cast<Executable *>(executable);
     bool fits = executables.count(found) && work.size() == found->work.size();
-    if (info) info->result = fits ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
+    if (info)
+        info->result = fits ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
     if (!fits) return failed(cudaErrorGraphExecUpdateFailure);
     found->work = std::move(work);
     return cudaSuccess;

@@ -32,7 +32,8 @@ const Parameters &parameters(const void *function) {
         int count = ops.parameters(function, pairs.data(), 4096);
         if (count < 0) return found;
         pairs.resize(2 * count);
-        for (size_t i = 0; i < pairs.size(); i += 2) found.bytes = std::max<size_t>(found.bytes, pairs[i] + pairs[i + 1]);
+        for (size_t i = 0; i < pairs.size(); i += 2)
+            found.bytes = std::max<size_t>(found.bytes, pairs[i] + pairs[i + 1]);
         found.pairs = std::move(pairs);
         found.known = true;
     }
@@ -49,12 +50,16 @@ Chosen chosen_for(const void *function) {
 cudaError_t check(const void *function, dim3 grid, dim3 block, size_t shared) {
     const int64_t grids[] = {grid.x, grid.y, grid.z}, blocks[] = {block.x, block.y, block.z};
     for (int i = 0; i < 3; i++)
-        if (grids[i] < 1 || grids[i] > model.max_grid[i] || blocks[i] < 1 || blocks[i] > model.max_block[i])
+        if (grids[i] < 1 || grids[i] > model.max_grid[i] || blocks[i] < 1 ||
+            blocks[i] > model.max_block[i])
             return cudaErrorInvalidConfiguration;
-    if (blocks[0] * blocks[1] * blocks[2] > model.max_threads_per_block) return cudaErrorInvalidConfiguration;
-    if (shared > size_t(model.shared_per_block) && shared > size_t(chosen_for(function).dynamic_shared)) {
+    if (blocks[0] * blocks[1] * blocks[2] > model.max_threads_per_block)
+        return cudaErrorInvalidConfiguration;
+    if (shared > size_t(model.shared_per_block) &&
+        shared > size_t(chosen_for(function).dynamic_shared)) {
         say("%zu bytes of dynamic shared memory: more than %lld need cudaFuncSetAttribute(kernel, "
-            "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)", shared, (long long)model.shared_per_block);
+            "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
+            shared, (long long)model.shared_per_block);
         return cudaErrorInvalidValue;
     }
     return cudaSuccess;
@@ -68,8 +73,8 @@ cudaError_t outcome(int code) {
     return static_cast<cudaError_t>(code);
 }
 
-cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream,
-                   int cooperative = 0) {
+cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                   cudaStream_t stream, int cooperative = 0) {
     WORKING;
     auto &layout = parameters(function);
     if (!layout.known) return failed(cudaErrorInvalidDeviceFunction);
@@ -79,12 +84,14 @@ cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments
         memcpy(packed->data() + layout.pairs[i], arguments[i / 2], layout.pairs[i + 1]);
     return failed(submit(stream, cudaGraphNodeTypeKernel, [=] {
         const unsigned dims[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
-        return outcome(ops.launch(function, dims, packed->data(), packed->size(), shared, cooperative));
+        return outcome(
+            ops.launch(function, dims, packed->data(), packed->size(), shared, cooperative));
     }));
 }
 }  // namespace
 
-API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
+                                         cudaStream_t stream) {
     configurations.push_back({grid, block, shared, stream});
     return 0;
 }
@@ -100,45 +107,50 @@ API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) {
     *kernel = (cudaKernel_t)function;
     return cudaSuccess;
 }
-API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                   cudaStream_t stream) {
+API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                                   size_t shared, cudaStream_t stream) {
     return launch(kernel, grid, block, arguments, shared, stream);
 }
-API cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                        cudaStream_t stream) {
+API cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                        void **arguments, size_t shared, cudaStream_t stream) {
     return launch(kernel, grid, block, arguments, shared, stream);
 }
-API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                 cudaStream_t stream) {
+API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                                 size_t shared, cudaStream_t stream) {
     return launch(function, grid, block, arguments, shared, stream);
 }
-API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                            cudaStream_t stream) {
+API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+                                            void **arguments, size_t shared, cudaStream_t stream) {
     return launch(function, grid, block, arguments, shared, stream, 1);
 }
-API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *function, void **arguments) {
+API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *function,
+                                    void **arguments) {
     int cooperative = 0;
     for (unsigned i = 0; i < how->numAttrs; i++) {
         auto &attribute = how->attrs[i];
         if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative;
         auto &cluster = attribute.val.clusterDim;
-        if (attribute.id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1) {
+        if (attribute.id == cudaLaunchAttributeClusterDimension &&
+            cluster.x * cluster.y * cluster.z > 1) {
             say("clusters of blocks are not simulated");
             return failed(cudaErrorNotSupported);
         }
     }
-    return launch(function, how->gridDim, how->blockDim, arguments, how->dynamicSmemBytes, how->stream, cooperative);
+    return launch(function, how->gridDim, how->blockDim, arguments, how->dynamicSmemBytes,
+                  how->stream, cooperative);
 }
 
-// ---- kernels as values --------------------------------------------------------------------------------------
+// ---- kernels as values --------------------------------------------------------------------------
 
-API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function) { return __cudaGetKernel(kernel, function); }
+API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function) {
+    return __cudaGetKernel(kernel, function);
+}
 API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *out, const void *function) {
     *out = (cudaFunction_t)function;
     return cudaSuccess;
 }
 
-// ---- what is known of a kernel ------------------------------------------------------------------------------
+// ---- what is known of a kernel ------------------------------------------------------------------
 
 API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *function) {
     FunctionFacts facts;
@@ -163,7 +175,8 @@ API cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute att
     if (ops.facts(function, &facts, 0)) return failed(cudaErrorInvalidDeviceFunction);
     std::lock_guard<std::mutex> guard(mutex);
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-        if (value < 0 || value + facts.static_shared > model.shared_optin) return failed(cudaErrorInvalidValue);
+        if (value < 0 || value + facts.static_shared > model.shared_optin)
+            return failed(cudaErrorInvalidValue);
         chosen[function].dynamic_shared = value;
     } else if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
         if (value < -1 || value > 100) return failed(cudaErrorInvalidValue);
@@ -173,23 +186,29 @@ API cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute att
 }
 API cudaError_t cudaFuncSetCacheConfig(const void *, cudaFuncCache) { return cudaSuccess; }
 
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads,
-                                                                       size_t shared, unsigned) {
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
+                                                                       const void *function,
+                                                                       int threads, size_t shared,
+                                                                       unsigned) {
     if (threads < 1) return failed(cudaErrorInvalidValue);
     int found = ops.blocks_per_sm(function, threads, shared);
     if (found < 0) return failed(cudaErrorInvalidDeviceFunction);
     *blocks = found;
     return cudaSuccess;
 }
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
-                                                              size_t shared) {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
+                                                              int threads, size_t shared) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared,
+                                                                  0);
 }
-API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *function, int blocks, int threads) {
+API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *function,
+                                                          int blocks, int threads) {
     FunctionFacts facts;
     if (ops.facts(function, &facts, 0)) return failed(cudaErrorInvalidDeviceFunction);
-    if (blocks < 1 || ops.blocks_per_sm(function, threads, 0) < blocks) return failed(cudaErrorInvalidValue);
-    int64_t each = model.shared_per_sm / blocks / 128 * 128 - model.reserved_shared - facts.static_shared;
+    if (blocks < 1 || ops.blocks_per_sm(function, threads, 0) < blocks)
+        return failed(cudaErrorInvalidValue);
+    int64_t each =
+        model.shared_per_sm / blocks / 128 * 128 - model.reserved_shared - facts.static_shared;
     *bytes = size_t(std::max<int64_t>(0, std::min(each, model.shared_optin - facts.static_shared)));
     return cudaSuccess;
 }

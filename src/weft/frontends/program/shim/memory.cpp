@@ -5,9 +5,10 @@
 
 namespace weft {
 
-constexpr size_t ALIGN = 512;             // as cudaMalloc aligns
-constexpr size_t PATTERN_LIMIT = 64 << 20;  // larger allocations are left alone: their pages cost time
-constexpr int PATTERN = 0xcd;             // fresh device memory is not zero: make that visible
+constexpr size_t ALIGN = 512;  // as cudaMalloc aligns
+constexpr size_t PATTERN_LIMIT = 64
+                                 << 20;  // larger allocations are left alone: their pages cost time
+constexpr int PATTERN = 0xcd;            // fresh device memory is not zero: make that visible
 
 static std::mutex mutex;
 static std::map<uintptr_t, Allocation> allocations;
@@ -37,8 +38,10 @@ static cudaError_t release(void *memory, bool host) {
     if (!memory) return cudaSuccess;
     std::lock_guard<std::mutex> guard(mutex);
     auto found = allocations.find(uintptr_t(memory));
-    if (found == allocations.end() || !found->second.owned || (found->second.kind == Kind::host) != host) {
-        say("%s: %p is no allocation of its kind, or was freed before", host ? "cudaFreeHost" : "cudaFree", memory);
+    if (found == allocations.end() || !found->second.owned ||
+        (found->second.kind == Kind::host) != host) {
+        say("%s: %p is no allocation of its kind, or was freed before",
+            host ? "cudaFreeHost" : "cudaFree", memory);
         return failed(cudaErrorInvalidValue);
     }
     if (!host) used -= found->second.size;
@@ -71,13 +74,15 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
         return cudaErrorInvalidValue;
     }
     if (known && !on_device && found.kind == Kind::device) {
-        say("%s: %p is device memory where host memory is meant: look at the order of the arguments and at the kind of "
-            "copy", call, address);
+        say("%s: %p is device memory where host memory is meant: look at the order of the "
+            "arguments and at the kind of "
+            "copy",
+            call, address);
         return cudaErrorInvalidValue;
     }
     if (known && uintptr_t(address) + bytes > start + found.size) {
-        say("%s: %zu bytes at byte %zu of an allocation of %zu", call, bytes, size_t(uintptr_t(address) - start),
-            found.size);
+        say("%s: %zu bytes at byte %zu of an allocation of %zu", call, bytes,
+            size_t(uintptr_t(address) - start), found.size);
         return cudaErrorInvalidValue;
     }
     return address ? cudaSuccess : cudaErrorInvalidValue;
@@ -101,7 +106,7 @@ void release_all() {
 
 using namespace weft;
 
-// ---- for the simulator: the memory that a kernel may touch ---------------------------------------------------
+// ---- for the simulator: the memory that a kernel may touch --------------------------------------
 
 API uint64_t weft_generation() { return generation; }
 API size_t weft_allocations(uint64_t *out, size_t room) {
@@ -118,14 +123,16 @@ API size_t weft_allocations(uint64_t *out, size_t room) {
     return count;
 }
 
-// ---- allocation ---------------------------------------------------------------------------------------------
+// ---- allocation ---------------------------------------------------------------------------------
 
 API cudaError_t cudaMalloc(void **out, size_t bytes) { return allocate(out, bytes, Kind::device); }
 API cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned) {
     if (bytes == 0) return failed(cudaErrorInvalidValue);
     return allocate(out, bytes, Kind::managed);
 }
-API cudaError_t cudaMallocHost(void **out, size_t bytes) { return allocate(out, bytes, Kind::host); }
+API cudaError_t cudaMallocHost(void **out, size_t bytes) {
+    return allocate(out, bytes, Kind::host);
+}
 API cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
     return allocate(out, bytes, Kind::host, flags);
 }
@@ -143,9 +150,11 @@ API cudaError_t cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent) {
 API cudaError_t cudaFree(void *memory) { return release(memory, false); }
 API cudaError_t cudaFreeHost(void *memory) { return release(memory, true); }
 
-// ---- allocation in the order of a stream --------------------------------------------------------------------
+// ---- allocation in the order of a stream --------------------------------------------------------
 
-API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) { return allocate(out, bytes, Kind::device); }
+API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) {
+    return allocate(out, bytes, Kind::device);
+}
 API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t, cudaStream_t) {
     return allocate(out, bytes, Kind::device);
 }
@@ -163,7 +172,9 @@ API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int) {
     *out = (cudaMemPool_t)&default_pool;
     return cudaSuccess;
 }
-API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device) { return cudaDeviceGetDefaultMemPool(out, device); }
+API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device) {
+    return cudaDeviceGetDefaultMemPool(out, device);
+}
 API cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
 API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *) {
     *out = (cudaMemPool_t) new Pool;
@@ -174,19 +185,24 @@ API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
     return cudaSuccess;
 }
 API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
-API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value) {
-    if (attribute == cudaMemPoolAttrReleaseThreshold) ((Pool *)pool)->threshold = *static_cast<uint64_t *>(value);
+API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                        void *value) {
+    if (attribute == cudaMemPoolAttrReleaseThreshold)
+        ((Pool *)pool)->threshold = *static_cast<uint64_t *>(value);
     return cudaSuccess;
 }
-API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value) {
+API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                        void *value) {
     bool of_pool = attribute == cudaMemPoolAttrReleaseThreshold;
     bool small = attribute <= cudaMemPoolReuseAllowInternalDependencies;
-    if (small) *static_cast<int *>(value) = 1;
-    else *static_cast<uint64_t *>(value) = of_pool ? ((Pool *)pool)->threshold : used;
+    if (small)
+        *static_cast<int *>(value) = 1;
+    else
+        *static_cast<uint64_t *>(value) = of_pool ? ((Pool *)pool)->threshold : used;
     return cudaSuccess;
 }
 
-// ---- memory of the host -------------------------------------------------------------------------------------
+// ---- memory of the host -------------------------------------------------------------------------
 
 API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     WORKING;
@@ -201,7 +217,8 @@ API cudaError_t cudaHostUnregister(void *memory) {
     WORKING;
     std::lock_guard<std::mutex> guard(mutex);
     auto found = allocations.find(uintptr_t(memory));
-    if (found == allocations.end() || found->second.owned) return failed(cudaErrorHostMemoryNotRegistered);
+    if (found == allocations.end() || found->second.owned)
+        return failed(cudaErrorHostMemoryNotRegistered);
     allocations.erase(found);
     generation++;
     return cudaSuccess;
@@ -209,19 +226,21 @@ API cudaError_t cudaHostUnregister(void *memory) {
 API cudaError_t cudaHostGetDevicePointer(void **out, void *memory, unsigned) {
     uintptr_t start;
     Allocation found;
-    if (!find(memory, &start, &found) || found.kind != Kind::host) return failed(cudaErrorInvalidValue);
+    if (!find(memory, &start, &found) || found.kind != Kind::host)
+        return failed(cudaErrorInvalidValue);
     *out = memory;
     return cudaSuccess;
 }
 API cudaError_t cudaHostGetFlags(unsigned *flags, void *memory) {
     uintptr_t start;
     Allocation found;
-    if (!find(memory, &start, &found) || found.kind != Kind::host) return failed(cudaErrorInvalidValue);
+    if (!find(memory, &start, &found) || found.kind != Kind::host)
+        return failed(cudaErrorInvalidValue);
     *flags = found.flags | cudaHostAllocMapped;
     return cudaSuccess;
 }
 
-// ---- what is known of memory --------------------------------------------------------------------------------
+// ---- what is known of memory --------------------------------------------------------------------
 
 API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     WORKING;
@@ -231,7 +250,8 @@ API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     return cudaSuccess;
 }
 API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *address) {
-    static const cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeHost, cudaMemoryTypeManaged};
+    static const cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeHost,
+                                           cudaMemoryTypeManaged};
     uintptr_t start;
     Allocation found;
     memset(out, 0, sizeof *out);
@@ -247,10 +267,26 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void 
 
 // Managed memory is in one place here: where it should be, and how it is used, changes nothing.
 #if CUDART_VERSION >= 13000
-API cudaError_t cudaMemPrefetchAsync(const void *, size_t, cudaMemLocation, unsigned, cudaStream_t) { WORKING; return cudaSuccess; }
-API cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, cudaMemLocation) { WORKING; return cudaSuccess; }
+API cudaError_t cudaMemPrefetchAsync(const void *, size_t, cudaMemLocation, unsigned,
+                                     cudaStream_t) {
+    WORKING;
+    return cudaSuccess;
+}
+API cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, cudaMemLocation) {
+    WORKING;
+    return cudaSuccess;
+}
 #else
-API cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t) { WORKING; return cudaSuccess; }
-API cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) { WORKING; return cudaSuccess; }
+API cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t) {
+    WORKING;
+    return cudaSuccess;
+}
+API cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) {
+    WORKING;
+    return cudaSuccess;
+}
 #endif
-API cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned) { WORKING; return cudaSuccess; }
+API cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned) {
+    WORKING;
+    return cudaSuccess;
+}

@@ -1,4 +1,5 @@
-// What the code that nvcc adds to a program calls before main: its device code, kernels and variables.
+// What the code that nvcc adds to a program calls before main: its device code, kernels and
+// variables.
 #include "weft.h"
 
 using namespace weft;
@@ -36,30 +37,37 @@ API void **__cudaRegisterFatBinary(void *wrapper) { return register_unit(wrapper
 API void __cudaRegisterFatBinaryEnd(void **) {}
 API void __cudaUnregisterFatBinary(void **) {}
 
-// Called before the host first touches a managed variable: it does so through a pointer, which is filled in here.
+// Called before the host first touches a managed variable: it does so through a pointer, which is
+// filled in here.
 API char __cudaInitModule(void **) {
     for (auto &each : managed) {
         uint64_t size;
         *each.host = reinterpret_cast<void *>(ops.symbol(each.host, &size));
-        ops.variable(number(each.handle), *each.host, each.name);  // the symbol functions are given either
+        ops.variable(number(each.handle), *each.host,
+                     each.name);  // the symbol functions are given either
     }
     managed.clear();
     return 1;
 }
 
-// With relocatable device code each file asks the linker for a function; stubs.py makes them of this one.
-API void weft_register_linked(void (*registers)(void **), void *wrapper) { registers(register_unit(wrapper, 1)); }
+// With relocatable device code each file asks the linker for a function; stubs.py makes them of
+// this one.
+API void weft_register_linked(void (*registers)(void **), void *wrapper) {
+    registers(register_unit(wrapper, 1));
+}
 
-API void __cudaRegisterFunction(void **handle, const char *host, char *, const char *name, int, uint3 *, uint3 *,
-                                dim3 *, dim3 *, int *) {
+API void __cudaRegisterFunction(void **handle, const char *host, char *, const char *name, int,
+                                uint3 *, uint3 *, dim3 *, dim3 *, int *) {
     ops.function(number(handle), host, name);
 }
 
-API void __cudaRegisterVar(void **handle, char *host, char *, const char *name, int, size_t, int, int) {
+API void __cudaRegisterVar(void **handle, char *host, char *, const char *name, int, size_t, int,
+                           int) {
     ops.variable(number(handle), host, name);
 }
 
-API void __cudaRegisterManagedVar(void **handle, void **host, char *, const char *name, int, size_t, int, int) {
+API void __cudaRegisterManagedVar(void **handle, void **host, char *, const char *name, int, size_t,
+                                  int, int) {
     ops.variable(number(handle), host, name);
     managed.push_back({handle, host, name});
 }

@@ -1,5 +1,5 @@
-// Streams and events. Work is done at once, in the order in which the program asks for it: one of the orders that a
-// GPU may choose. Times are those of the simulation.
+// Streams and events. Work is done at once, in the order in which the program asks for it: one of
+// the orders that a GPU may choose. Times are those of the simulation.
 #include "weft.h"
 
 #include <atomic>
@@ -32,7 +32,9 @@ int64_t now_ns() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count() - preparing;
 }
 
-static bool is_default(cudaStream_t stream) { return uintptr_t(stream) <= uintptr_t(cudaStreamPerThread); }
+static bool is_default(cudaStream_t stream) {
+    return uintptr_t(stream) <= uintptr_t(cudaStreamPerThread);
+}
 
 static Stream *known(cudaStream_t stream) {
     std::lock_guard<std::mutex> guard(mutex);
@@ -87,12 +89,14 @@ using namespace weft;
 // The time in which a kernel was made ready for its first launch is no time of the program's.
 API void weft_prepared(int64_t ns) { preparing += ns; }
 
-// ---- streams ------------------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 constexpr int LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5;
 
 API cudaError_t cudaStreamCreate(cudaStream_t *out) { return create(out, cudaStreamDefault, 0); }
-API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) { return create(out, flags, 0); }
+API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+    return create(out, flags, 0);
+}
 API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
     return create(out, flags, std::max(GREATEST_PRIORITY, std::min(LEAST_PRIORITY, priority)));
 }
@@ -143,14 +147,15 @@ API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, v
         return cudaSuccess;
     }));
 }
-API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void *data, unsigned) {
+API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function,
+                                      void *data, unsigned) {
     WORKING;
     if (auto error = may_wait(stream)) return failed(error);
     function(stream, cudaSuccess, data);
     return cudaSuccess;
 }
 
-// ---- events -------------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     WORKING;
@@ -161,7 +166,9 @@ API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     *out = reinterpret_cast<cudaEvent_t>(event);
     return cudaSuccess;
 }
-API cudaError_t cudaEventCreate(cudaEvent_t *out) { return cudaEventCreateWithFlags(out, cudaEventDefault); }
+API cudaError_t cudaEventCreate(cudaEvent_t *out) {
+    return cudaEventCreateWithFlags(out, cudaEventDefault);
+}
 API cudaError_t cudaEventDestroy(cudaEvent_t event) {
     std::lock_guard<std::mutex> guard(mutex);
     auto *found = reinterpret_cast<Event *>(event);
@@ -192,7 +199,8 @@ API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t e
     if (!from || !to || !from->timed || !to->timed || !from->recorded || !to->recorded)
         return failed(cudaErrorInvalidResourceHandle);
     static std::once_flag once;
-    std::call_once(once, [] { say("times between events are those of the simulation, not of a GPU"); });
+    std::call_once(once,
+                   [] { say("times between events are those of the simulation, not of a GPU"); });
     *ms = float(to->ns - from->ns) / 1e6f;
     return cudaSuccess;
 }
@@ -207,12 +215,14 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     return cudaSuccess;
 }
 
-// ---- capture ------------------------------------------------------------------------------------------------
+// ---- capture ------------------------------------------------------------------------------------
 
 API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     WORKING;
     auto *found = known(stream);
-    if (!found) return failed(is_default(stream) ? cudaErrorStreamCaptureUnsupported : cudaErrorInvalidResourceHandle);
+    if (!found)
+        return failed(is_default(stream) ? cudaErrorStreamCaptureUnsupported
+                                         : cudaErrorInvalidResourceHandle);
     if (found->capture) return failed(cudaErrorIllegalState);
     found->capture = std::make_shared<Capture>(stream);
     captures++;

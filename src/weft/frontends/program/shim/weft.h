@@ -1,8 +1,9 @@
-// What the parts of the runtime library share: the interface to the simulator, errors, memory, streams.
+// What the parts of the runtime library share: the interface to the simulator, errors, memory,
+// streams.
 //
-// The library is compiled against the headers of the toolkit that compiles the program, so structures are laid
-// out as the program expects them. Bookkeeping is done here; what needs the simulator goes through `Ops`, whose
-// twin is `interface.py`.
+// The library is compiled against the headers of the toolkit that compiles the program, so
+// structures are laid out as the program expects them. Bookkeeping is done here; what needs the
+// simulator goes through `Ops`, whose twin is `interface.py`.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,13 +24,14 @@
 
 namespace weft {
 
-// ---- the simulator ------------------------------------------------------------------------------------------
+// ---- the simulator ------------------------------------------------------------------------------
 
 struct FunctionFacts {
     int64_t static_shared, constant, local, most_threads, registers, ptx, binary;
 };
 
-// A call of cuBLAS: matrices are column-major; a vector's increment stands in its leading dimension.
+// A call of cuBLAS: matrices are column-major; a vector's increment stands in its leading
+// dimension.
 struct BlasCall {
     const char *operation;
     int type_a, type_b, type_c, type_scale;  // cudaDataType_t
@@ -48,9 +50,10 @@ struct Ops {
     // Offset and size of each parameter; their number, or -1 for no such kernel.
     int (*parameters)(const void *host, uint32_t *pairs, int room);
     // A cudaError_t; plus DIED when the kernel began and failed.
-    int (*launch)(const void *host, const unsigned *dims, const void *params, uint64_t bytes, uint64_t shared,
-                  int cooperative);
-    // Address and size of a variable: by what the program calls it, and by an address in it; 0 for none.
+    int (*launch)(const void *host, const unsigned *dims, const void *params, uint64_t bytes,
+                  uint64_t shared, int cooperative);
+    // Address and size of a variable: by what the program calls it, and by an address in it; 0 for
+    // none.
     uint64_t (*symbol)(const void *host, uint64_t *size);
     uint64_t (*variable_at)(const void *address, uint64_t *size);
     // `assembled`: registers and local memory too, which the assembler must be asked for.
@@ -64,23 +67,24 @@ constexpr int DIED = 1 << 16;
 // The GPU that is simulated; sizes in bytes.
 struct Model {
     char name[256];
-    int64_t major, minor, sms, memory, bus_bits, l2, shared_per_block, shared_optin, shared_per_sm, reserved_shared,
-        registers_per_sm, registers_per_block, max_threads_per_block, max_threads_per_sm, max_blocks_per_sm, max_block[3],
-        max_grid[3], warp, constant, clock_khz, memory_khz;
+    int64_t major, minor, sms, memory, bus_bits, l2, shared_per_block, shared_optin, shared_per_sm,
+        reserved_shared, registers_per_sm, registers_per_block, max_threads_per_block,
+        max_threads_per_sm, max_blocks_per_sm, max_block[3], max_grid[3], warp, constant, clock_khz,
+        memory_khz;
 };
 
 extern Ops ops;
 extern Model model;
 
-// ---- errors -------------------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
-cudaError_t failed(cudaError_t error);          // remembers what a call returns
-cudaError_t broken();                           // the error of a kernel that died earlier, or success
-void die(cudaError_t error);                    // a kernel died: every later call fails
-void revive();                                  // cudaDeviceReset
+cudaError_t failed(cudaError_t error);  // remembers what a call returns
+cudaError_t broken();                   // the error of a kernel that died earlier, or success
+void die(cudaError_t error);            // a kernel died: every later call fails
+void revive();                          // cudaDeviceReset
 void say(const char *form, ...) __attribute__((format(printf, 1, 2)));
 
-// ---- memory -------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 enum class Kind { device, host, managed };
 struct Allocation {
@@ -96,7 +100,7 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
 void release_all();
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
 
-// ---- streams and graphs -------------------------------------------------------------------------------------
+// ---- streams and graphs -------------------------------------------------------------------------
 
 using Work = std::function<cudaError_t()>;
 // Does the work now, or keeps it when the stream is being captured.
