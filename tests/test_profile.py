@@ -185,7 +185,7 @@ def test_records_hold_what_the_documents_claim() -> None:
     assert limits, "occupancy is compared too"
 
 
-@pytest.mark.parametrize("row", [c for c in CASES if c.kernel in ("histogram_shared", "heat")],
+@pytest.mark.parametrize("row", [c for c in CASES if c.kernel in ("histogram_shared", "heat", "matmul_tiled")],
                          ids=lambda c: c.kernel)  # fmt: skip
 def test_a_recorded_launch_counts_as_ncu_did(row: Case) -> None:
     launch = getattr(weft.cuda(row.file), row.kernel)[row.grid, row.block]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.device.sim.address import Address
 from weft.device.sim.count import fragments, rules, shared
 from weft.device.sim.count.atomics import count_at_one_place, count_atomic
+from weft.device.sim.count.joined import Joined
 from weft.device.sim.count.lanes import count_lanes
 from weft.device.sim.count.layout import EPOCHS_AT, SECTOR_BYTES, Launch, PerWorker, Row
 from weft.device.sim.count.lines import (
@@ -44,6 +45,7 @@ class CountWatcher(Watcher):
         super().__init__(e)
         self.rows: list[dict[str, Any]] = []
         self.nbytes = PerWorker.HEADER
+        self._joined, self._widths = Joined(e.program), dict[int, int]()
 
     # ---- rows -------------------------------------------------------------------------------
     def _row(self, places: int = 0, **what: Any) -> Val:
@@ -71,6 +73,7 @@ class CountWatcher(Watcher):
     # ---- executions -------------------------------------------------------------------------
     def block(self, block: Block) -> None:
         b, e = self.e.b, self.e
+        self._widths = self._joined.widths(block)
         row = self._row(block=block.index, full=e.always_full)
         bump(b, row, Row.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
@@ -116,7 +119,9 @@ class CountWatcher(Watcher):
         elif touch.kind == "matrix":
             self._matrix(touch)
         elif space == Space.SHARED and touch.kind != "mbarrier":
-            self._shared(touch)
+            width = self._widths.get(self.e.ins.index, touch.nbytes)
+            if width:
+                self._shared(replace(touch, nbytes=width))
         elif space in (Space.GLOBAL, Space.GENERIC):
             self._far(touch)
         elif space == Space.LOCAL:
