@@ -98,7 +98,7 @@ def load(kind: Kind) -> Loaded:
     ld.param.u32 %i, [first];
     ld.param.u32 %end, [count];
     mov.u32 %lane, %laneid;
-    mov.u32 %x0, 1;
+    mov.u32 %x0, 3;
     mov.u64 %y0, 1;
     mov.f32 %f0, 0f3f800000;
     mov.f64 %d0, 0d3ff0000000000000;

@@ -185,8 +185,10 @@ def test_records_hold_what_the_documents_claim() -> None:
     assert limits, "occupancy is compared too"
 
 
-@pytest.mark.parametrize("row", [c for c in CASES if c.kernel in ("histogram_shared", "heat", "matmul_tiled")],
-                         ids=lambda c: c.kernel)  # fmt: skip
+RECORDED = [c for c in CASES if c.kernel in ("histogram_shared", "heat", "matmul_tiled")]
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda c: c.kernel)
 def test_a_recorded_launch_counts_as_ncu_did(row: Case) -> None:
     launch = getattr(weft.cuda(row.file), row.kernel)[row.grid, row.block]
     p = weft.profile(launch, *row.make())

@@ -1,8 +1,9 @@
 """Loads of shared memory that the assembler makes one: neighbours of 32 bits from one base.
 
 Loads of a block of code from the same register at offsets 0, 4, 8, 12 become one of 128 bits where
-the address is known to be a multiple of 16, and two of them one of 64 bits at a multiple of 8. No
-store may be in between. What is known of an address is followed back through its definitions.
+the address is known to be a multiple of 16, and two of them one of 64 bits at a multiple of 8. They
+must come in this order, with no store in between: so it was seen on an H200. What is known of an
+address is followed back through its definitions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ WORDS = ("b32", "u32", "s32", "f32")
 ALIGNED = 4
 """log2 of the bytes that variables of shared memory are taken to be aligned to."""
 MOST = 62
+SHORT = 8
+"""Instructions of an `if` that is taken to be made without a branch."""
 
 
 class Joined:
@@ -35,6 +38,8 @@ class Joined:
     def widths(self, block: Block) -> dict[int, int]:
         """Instruction -> bytes of the load that it has become, or 0 for one that joined another."""
         out: dict[int, int] = {}
+        if self._is_predicated(block):
+            return out
         open_: dict[str, dict[int, Instruction]] = defaultdict(dict)
         for ins in block.code:
             if ins.parts[0] in ("st", "atom", "red", "cp", "stmatrix", "wmma"):
@@ -48,6 +53,14 @@ class Joined:
                     self._close({name: open_.pop(name)}, out)
         self._close(open_, out)
         return out
+
+    def _is_predicated(self, block: Block) -> bool:
+        """A short `if` becomes instructions under a guard, which stay apart."""
+        after = block.successors
+        return len(block.code) <= SHORT and any(
+            b.last is not None and set(b.successors) == {block.index, *after} and len(after) == 1
+            for b in self.program.graph.blocks
+        )
 
     def _close(self, groups: dict[str, dict[int, Instruction]], out: dict[int, int]) -> None:
         for name, loads in groups.items():
@@ -103,7 +116,6 @@ def _join(loads: dict[int, Instruction], width: int, out: dict[int, int]) -> Non
     for start in sorted(loads):
         run = range(start, start + width, 4)
         if start % width == 0 and all(at in loads for at in run):
-            members = [loads.pop(at) for at in run]
-            for ins in members:
-                out[ins.index] = 0
-            out[min(ins.index for ins in members)] = width
+            members = [loads.pop(at).index for at in run]
+            if members == sorted(members):
+                out |= dict.fromkeys(members, 0) | {members[0]: width}
