@@ -25,6 +25,7 @@ class GpuModel:
                       be dynamic
     reserved_shared   shared memory that the system takes from an SM for each resident block
     compile_for       the architecture to give the compiler for this GPU
+    *_per_sm          results a clock: of fp64, fp16 and integer arithmetic, of special functions
     """
 
     key: str
@@ -35,6 +36,7 @@ class GpuModel:
     sms: int
     cores_per_sm: int
     fp64_per_sm: int
+    fp16_per_sm: int
     base_mhz: int | None
     boost_mhz: int
     memory: int
@@ -55,6 +57,9 @@ class GpuModel:
     max_block: tuple[int, int, int] = (1024, 1024, 64)
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     warp_size: int = 32
+    integer_per_sm: int = 64
+    special_per_sm: int = 16
+    schedulers_per_sm: int = 4
     constant_memory: int = 64 * 1024
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.device.arguments import Packer
 from weft.device.models import GpuModel
-from weft.device.sim.launch import Grid, Plan, SimModule
+from weft.device.sim.launch import About, Grid, Plan, SimModule
 from weft.errors import LaunchError
 from weft.kernels.launch import Launch
 from weft.kernels.limits import check
@@ -54,6 +54,7 @@ class Kernel:
         self._resources: Resources | None = None
         self._packer: Packer | None = None
         self._launches: dict[Hashable, Launch] = {}
+        sim.about[entry] = About(name, lambda: self.resources)
 
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
@@ -69,6 +70,11 @@ class Kernel:
     def model(self) -> GpuModel:
         """The GPU that is simulated for arrays of the host."""
         return self._sim.model
+
+    @property
+    def code(self) -> SimModule:
+        """The module that it is in, on the simulated GPU."""
+        return self._sim
 
     @property
     def ptx(self) -> str:

@@ -7,6 +7,10 @@
       arrays               bytes of each array that were touched at least once
       totals               counters of the whole launch, by ncu's names with `sim:` before them
       modelled             the names in `totals` that a model of the caches gives; others are exact
+      samples              the addresses that a few warps touched
+      sources, ptx         the user's files, and the kernel's PTX line by line
+      launches             how many launches the counters are the sum of
+      measured             seconds that a real GPU took, where the arrays were on one
 
 An *access* is what one instruction did in one memory: a generic load may have two.
 """
@@ -14,9 +18,10 @@ An *access* is what one instruction did in one memory: a generic load may have t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from weft.device.sim.count.sampling import Sample
 from weft.values import SourceLine
 
 
@@ -119,7 +124,11 @@ class Array:
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """What was launched; registers as the assembler reports them, None where it cannot."""
+    """What was launched; registers and spills as the assembler reports them, None where it cannot.
+
+    local_bytes   of each thread: arrays that registers cannot hold, and what was spilled
+    spill_stores  bytes that the code of a thread spills, `spill_loads` those it fetches back
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -127,6 +136,9 @@ class LaunchShape:
     static_shared: int
     dynamic_shared: int
     registers: int | None
+    local_bytes: int | None = None
+    spill_stores: int | None = None
+    spill_loads: int | None = None
 
     @property
     def blocks(self) -> int:
@@ -149,6 +161,11 @@ class Profile:
     arrays: tuple[Array, ...]
     totals: Mapping[str, float]
     modelled: frozenset[str]
+    samples: tuple[Sample, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    ptx: tuple[tuple[int, str], ...] = ()
+    launches: int = 1
+    measured: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON knows it."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from weft.device import models
 from weft.device.models import GpuModel
-from weft.device.occupancy import Occupancy, occupancy
-from weft.device.sim.count.counting import Counting
+from weft.device.occupancy import Occupancy
+from weft.device.sim.count.sampling import Sampling
+from weft.device.sim.launch import Grid, SimModule
+from weft.device.sim.observe import Observer
 from weft.errors import Error, LaunchError
 from weft.kernels import Launch
-from weft.measure import collect, metrics, traffic
+from weft.measure import collect, listing, metrics, traffic
+from weft.measure.cliffs import fit
 from weft.measure.counted import LaunchShape, Profile
 
 LEAST_L1 = 16 * 1024
@@ -19,11 +23,16 @@ LEAST_L1 = 16 * 1024
 
 
 def profile(
-    launch: Launch, *args: Any, gpu: str | None = None, time_limit: float | None = None
+    launch: Launch,
+    *args: Any,
+    gpu: str | None = None,
+    time_limit: float | None = None,
+    block: int | None = None,
 ) -> Profile:
     """Runs `k[grid, block]` with these arguments once, and says what it did.
 
-    gpu  the model whose caches and limits are meant; the kernel's own by default
+    gpu    the model whose caches and limits are meant; the kernel's own by default
+    block  the number of the block whose addresses are kept; by default the first and the last
 
     Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
     """
@@ -38,46 +47,62 @@ def profile(
     kernel = launch.kernel
     model = kernel.model if gpu is None else models.get(gpu)
     kernel.check(launch.shape, model)
-    shape = _shape(launch)
+
+    def run(observer: Observer) -> None:
+        launch.observe(observer, *args, time_limit=time_limit)
+
+    return counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
+
+
+def counted(
+    sim: SimModule,
+    entry: str,
+    grid: Grid,
+    model: GpuModel,
+    run: Callable[[Observer], None],
+    block: int | None = None,
+) -> Profile:
+    """What `run`, a launch of this shape under the observer that it is given, has done."""
+    shape = _shape(sim, entry, grid)
     fits = fit(shape, model)
-    counting = Counting(_l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms)
-    launch.observe(counting, *args, time_limit=time_limit)
+    lines, resident = _l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms
+    counting = Sampling(lines, resident, block=block)
+    run(counting)
     counts = counting.counts
     assert counts is not None, "a launch that ends has been observed"
     found = collect.instructions(counts)
+    by_line = collect.lines(found)
+    own = {line.file for line in by_line}
     return Profile(
         launch=shape,
         gpu=model.key,
         instructions=found,
-        lines=collect.lines(found),
+        lines=by_line,
         arrays=collect.arrays(counts),
         totals=metrics.totals(found, traffic.estimate(counts, model)),
         modelled=metrics.MODELLED,
+        samples=counting.samples,
+        sources={name: sim.ptx.sources[name] for name in sorted(own) if name in sim.ptx.sources},
+        ptx=listing.listing(sim.ptx.text, [i.ptx_line for i in found]),
     )
 
 
-def fit(shape: LaunchShape, model: GpuModel) -> Occupancy:
-    """How many blocks of the launch an SM of the model holds."""
-    return occupancy(
-        model,
-        threads=shape.threads,
-        registers=shape.registers,
-        shared_bytes=shape.static_shared + shape.dynamic_shared,
-    )
-
-
-def _shape(launch: Launch) -> LaunchShape:
-    kernel, grid = launch.kernel, launch.shape
-    registers = None
-    with contextlib.suppress(Error):  # PTX alone cannot be assembled
-        registers = kernel.resources.registers
+def _shape(sim: SimModule, entry: str, grid: Grid) -> LaunchShape:
+    about = sim.about.get(entry)
+    known = None
+    if about is not None:
+        with contextlib.suppress(Error):  # PTX alone cannot be assembled
+            known = about.resources()
     return LaunchShape(
-        kernel=kernel.name,
+        kernel=about.name if about else entry,
         grid=grid.grid,
         block=grid.block,
-        static_shared=kernel.static_shared,
+        static_shared=sim.entry(entry).static_shared,
         dynamic_shared=grid.shared_bytes,
-        registers=registers,
+        registers=known and known.registers,
+        local_bytes=known and known.local_bytes,
+        spill_stores=known and known.spill_stores,
+        spill_loads=known and known.spill_loads,
     )
 
 

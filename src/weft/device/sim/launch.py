@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
     from weft.device.sim.services import Services
     from weft.device.sim.special import Shape
     from weft.ptx.model import Function, Module
+    from weft.source.resources import Resources
 
 QUICK_WARPS = 64
 """Up to so many warps without a loop are run by the calling thread itself."""
@@ -67,8 +68,15 @@ class Grid(NamedTuple):
     shared_bytes: int = 0
 
 
+class About(NamedTuple):
+    """What others know of a kernel: its name in the source, and the assembler's report."""
+
+    name: str
+    resources: Callable[[], Resources]
+
+
 class SimModule:
-    """PTX loaded on a simulated GPU."""
+    """PTX loaded on a simulated GPU; `about` has what is known of its kernels, by entry."""
 
     def __init__(
         self, ptx: Ptx, model: GpuModel, *, fast: bool = False, within: SimModule | None = None
@@ -85,6 +93,7 @@ class SimModule:
         self.root: SimModule = within.root if within else self
         self.image: Image = within.image if within else Image()
         self.allocates = False
+        self.about: dict[str, About] = {}
 
     @property
     def module(self) -> Module:

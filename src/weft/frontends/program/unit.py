@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -14,10 +15,10 @@ from pathlib import Path
 from weft import cache
 from weft.device.models import GpuModel
 from weft.device.sim.heap import Heap
-from weft.device.sim.launch import Allocation, SimModule
+from weft.device.sim.launch import About, Allocation, SimModule
 from weft.device.sim.outline import Entry
 from weft.frontends.program.toolkit import Toolkit
-from weft.source import read_ptx
+from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
 
 _VERSION = re.compile(r"^\s*\.target\s+(?:sm|compute)_(\d+)", re.MULTILINE)
@@ -57,6 +58,8 @@ class Unit:
         ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
         sim = SimModule(ptx, self.model)
         sim.place()
+        for name in sim.outline.entries:
+            sim.about[name] = About(_plain(name), functools.partial(self.resources, name))
         if self._heap_bytes is not None and sim.root.allocates:
             sim.services.heap = Heap(self._heap_bytes)
         return sim
@@ -126,3 +129,11 @@ class Unit:
             return self._toolkit.run(
                 [*arguments, "-o", str(ptx.with_suffix(".cubin"))], what=f"assemble {name}"
             )
+
+
+def _plain(entry: str) -> str:
+    """A kernel's name as its source has it, where it can be read."""
+    try:
+        return demangle.function(entry).name
+    except demangle.Unreadable:
+        return entry

@@ -50,12 +50,14 @@ class Counting:
 
     l1_lines      lines that a block of threads can keep in its share of an L1
     resident      blocks that the GPU runs at once
+    shared        what all workers see of the launch: `layout.Launch`
     """
 
     l1_lines: int
     resident: int
     counts: Counts | None = None
     key: str = "count 1"
+    shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _workers: list[NDArray[np.uint8]] = field(default_factory=list)
 
     def watcher(self, e: WarpEmitter) -> Watcher:
@@ -81,6 +83,7 @@ class Counting:
         }
         for at, value in fields.items():
             shared[at // 8] = value
+        self.shared = shared
         observation.for_launch(shared.view(np.uint8))
         self._tags(observation)
         words = np.empty(0, np.int64)
