@@ -23,7 +23,8 @@ from weft.errors import (
 from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
 from weft.kernels.sanitize import empty, filled, sanitize
-from weft.measure import Case, Op, Profile, check, profile
+from weft.measure import Case, Op, check
+from weft.report import Profile, profile
 
 __version__ = "0.1.0"
 

@@ -93,6 +93,6 @@ def rules() -> dict[str, Rule]:
     return {**rules_memory.RULES, **rules_launch.RULES, **rules_compute.RULES}
 
 
-def at(line: Line) -> dict[str, str | int]:
-    """Where advice belongs, as its fields."""
-    return {"file": line.file, "line": line.number}
+def at(line: Line | None) -> tuple[str, int]:
+    """Where advice belongs: its last two fields."""
+    return (line.file, line.number) if line else ("", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from weft.device import models
@@ -89,21 +90,21 @@ def counted(
 
 def _shape(sim: SimModule, entry: str, grid: Grid) -> LaunchShape:
     about = sim.about.get(entry)
-    known = None
-    if about is not None:
-        with contextlib.suppress(Error):  # PTX alone cannot be assembled
-            known = about.resources()
-    return LaunchShape(
+    shape = LaunchShape(
         kernel=about.name if about else entry,
         grid=grid.grid,
         block=grid.block,
         static_shared=sim.entry(entry).static_shared,
         dynamic_shared=grid.shared_bytes,
-        registers=known and known.registers,
-        local_bytes=known and known.local_bytes,
-        spill_stores=known and known.spill_stores,
-        spill_loads=known and known.spill_loads,
+        registers=None,
     )
+    if about is not None:
+        with contextlib.suppress(Error):  # PTX alone cannot be assembled
+            r = about.resources()
+            known = (r.registers, r.local_bytes, r.spill_stores, r.spill_loads)
+            names = ("registers", "local_bytes", "spill_stores", "spill_loads")
+            shape = replace(shape, **dict(zip(names, known, strict=True)))
+    return shape
 
 
 def _l1_lines(shape: LaunchShape, model: GpuModel, fits: Occupancy) -> int:

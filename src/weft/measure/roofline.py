@@ -33,6 +33,8 @@ class Roofline:
     """Rates are in operations a second, `kind` says which operations.
 
     peak        of the units in the mix that the launch uses
+    uses        these units
+    ceilings    peaks of these, and of others for orientation
     bound       the unit that is busy longest; `bound_seconds` how long
     compulsory  bytes that must be moved whatever the caches do
     floor       seconds: the larger of computing at peak and moving the compulsory bytes
@@ -41,6 +43,7 @@ class Roofline:
     kind: str
     operations: float
     peak: float
+    uses: tuple[str, ...]
     levels: tuple[Level, ...]
     ceilings: tuple[tuple[str, float], ...]
     bound: str
@@ -63,8 +66,11 @@ def roofline(p: Profile, gpu: GpuModel) -> Roofline:
         kind="floating-point" if floats else "integer",
         operations=operations,
         peak=peak,
+        uses=tuple(mix),
         levels=tuple(_levels(p, gpu, operations, peak)),
-        ceilings=tuple((u, peaks[u]) for u in dict.fromkeys([*mix, *_reference(gpu)])),
+        ceilings=tuple(
+            (u, peaks[u]) for u in dict.fromkeys([*mix, *_reference(gpu)]) if u in peaks
+        ),
         bound=busiest.name,
         bound_seconds=busiest.seconds,
         compulsory=compulsory,

@@ -40,7 +40,7 @@ def divergence(f: Facts) -> Iterator[Advice]:
         "let whole warps decide alike: branch on threadIdx.x / 32, sort or compact the work, or "
         "compute both sides where they are short",
         floor.gain(f.units, less),
-        **at(line),  # type: ignore[arg-type]
+        *at(line),
     )
 
 
@@ -89,7 +89,7 @@ def precision(f: Facts) -> Iterator[Advice]:
         f"{f.gpu.name} does one for {1 / ratio:.0f} in single precision",
         "compute in f32 (1.0f, not 1.0: one double makes the whole expression double)",
         floor.gain(f.units, {"fp64": ratio}),
-        **at(line),  # type: ignore[arg-type]
+        *at(line),
     )
 
 
@@ -123,7 +123,7 @@ def mathematics(f: Facts) -> Iterator[Advice]:
             f"slow operations of warps: {said}",
             CHEAPER[name.split(".")[0]],
             floor.gain(f.units, less),
-            **at(line),  # type: ignore[arg-type]
+            *at(line),
         )
 
 

@@ -36,7 +36,7 @@ def coalescing(f: Facts) -> Iterator[Advice]:
             "let neighbouring threads touch neighbouring addresses: index with threadIdx.x last, "
             "transpose through shared memory, or make an array of structures one of arrays",
             gain,
-            **at(line),  # type: ignore[arg-type]
+            *at(line),
         )
 
 
@@ -54,7 +54,7 @@ def reuse(f: Facts) -> Iterator[Advice]:
     asked = sum(a.bytes for _, a in reads)
     if not touched or asked < _REUSED * touched:
         return
-    line, most = max(reads, key=lambda pair: pair[1].bytes)
+    line = max(reads, key=lambda pair: pair[1].bytes)[0]
     through = 32 * sum(a.sectors_missed for _, a in reads)
     again = f.p.totals["sim:dram__bytes_read.sum"] - touched
     steps = sum(floor.lsu_steps(a) for _, a in reads)
@@ -68,7 +68,7 @@ def reuse(f: Facts) -> Iterator[Advice]:
         "load a tile into shared memory once and use it from there, and let each thread compute "
         "several results from values that it keeps in registers",
         gain,
-        **at(line),  # type: ignore[arg-type]
+        *at(line),
     )
 
 
@@ -102,7 +102,7 @@ def vector_loads(f: Facts) -> Iterator[Advice]:
         f"{flying:,.0f} bytes on the way, and {needed:,.0f} are needed to keep DRAM busy",
         "load float4 (16 bytes a thread, aligned), or several elements before the first is used",
         min(needed / flying, 16 / width),
-        **at(line),  # type: ignore[arg-type]
+        *at(line),
     )
 
 
@@ -117,7 +117,7 @@ def bank_conflicts(f: Facts) -> Iterator[Advice]:
             f"request, {a.wavefronts_ideal / a.requests:.3g} would do; {a.conflicts:,} conflicts",
             "pad the rows (tile[32][33]), or swizzle the column with the row: col ^ row",
             f.gain(l1=a.wavefronts - a.wavefronts_ideal),
-            **at(line),  # type: ignore[arg-type]
+            *at(line),
         )
 
 
@@ -139,7 +139,7 @@ def privatisation(f: Facts) -> Iterator[Advice]:
         "let each block collect in shared memory (or each warp reduce with shuffles first), and "
         "add its sums to global memory once",
         f.gain(atomics=max(0, a.threads - left)),
-        **at(line),  # type: ignore[arg-type]
+        *at(line),
     )
 
 
@@ -167,7 +167,7 @@ def spills(f: Facts) -> Iterator[Advice]:
             "registers",
             "index it with constants (unroll the loop), or put it into shared memory",
             f.gain(l1=steps, l2=moved),
-            **at(line),  # type: ignore[arg-type]
+            *at(line),
         )
 
 
@@ -195,7 +195,7 @@ def memory_bound(f: Facts) -> Iterator[Advice]:
         "store 16-bit types (f16, bf16) and compute in f32, or fuse this kernel with the one "
         "that reads its output, which saves writing and reading it",
         f.gain(dram=moved / 2),
-        **(at(line) if line else {}),  # type: ignore[arg-type]
+        *at(line),
     )
 
 

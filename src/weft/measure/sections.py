@@ -71,7 +71,7 @@ def _speed(p: Profile, gpu: GpuModel) -> Section:
         *(Metric(f"sim:weft__busy_{n.replace(' ', '_')}.pct", f"busy: {n}", v, "%", True)
           for n, v in shares.items()),
         Metric("sim:weft__bound_seconds", "Time of the busiest unit", longest, "s", True),
-        Metric("sim:weft__floor_seconds", "Floor: work and compulsory bytes", roof.floor, "s", True),
+        Metric("sim:weft__floor_seconds", "Floor: work, compulsory bytes", roof.floor, "s", True),
     ]  # fmt: skip
     if p.measured is not None:
         rows.append(Metric("gpu__time_duration.sum", "Duration, measured", p.measured, "s"))
@@ -111,10 +111,12 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
         rate = 100 * of[f"{hit}_hit.sum"] / looked
         rows.append(Metric("sim:l1tex__t_sector_hit_rate.pct", "L1 hit rate", rate, "%", True))
     rows += [
-        Metric("sim:weft__bytes_asked.sum", "Global bytes asked for", _sum(far, lambda a: a.bytes), "byte"),
+        Metric("sim:weft__bytes_asked.sum", "Global bytes asked for",
+               _sum(far, lambda a: a.bytes), "byte"),
         Metric("sim:weft__bytes_compulsory.sum", "Bytes touched at least once",
                floor.compulsory_bytes(p), "byte"),
-        Metric("sim:weft__bytes_l2.sum", "Bytes between L1 and L2", floor.l2_bytes(p), "byte", True),
+        Metric("sim:weft__bytes_l2.sum", "Bytes between L1 and L2",
+               floor.l2_bytes(p), "byte", True),
         *(Metric(f"sim:dram__bytes_{w}.sum", f"DRAM bytes {words}", of[f"sim:dram__bytes_{w}.sum"],
                  "byte", True) for w, words in (("read", "read"), ("write", "written"))),
     ]  # fmt: skip
@@ -142,11 +144,14 @@ def _launch(p: Profile, gpu: GpuModel) -> Section:
         Metric("sim:launch__thread_count", "Threads", s.blocks * s.threads),
         Metric("sim:launch__registers_per_thread", "Registers Per Thread",
                s.registers if s.registers is not None else "not known: PTX alone is not assembled"),
-        Metric("sim:launch__shared_mem_per_block_static", "Static Shared Memory", s.static_shared, "byte"),
-        Metric("sim:launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory", s.dynamic_shared, "byte"),
+        Metric("sim:launch__shared_mem_per_block_static", "Static Shared Memory",
+               s.static_shared, "byte"),
+        Metric("sim:launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory",
+               s.dynamic_shared, "byte"),
         Metric("sim:launch__waves_per_multiprocessor", "Waves Per SM", count),
         *([Metric("sim:weft__spill_bytes", "Spilled: stores + loads of a thread",
-                  s.spill_stores + (s.spill_loads or 0), "byte")] if s.spill_stores is not None else []),
+                  s.spill_stores + (s.spill_loads or 0), "byte")]
+          if s.spill_stores is not None else []),
         *([Metric("sim:weft__launches", "Launches, counters are their sum", p.launches)]
           if p.launches > 1 else []),
     ]  # fmt: skip
@@ -158,7 +163,8 @@ def _launch(p: Profile, gpu: GpuModel) -> Section:
 def _occupancy(p: Profile, gpu: GpuModel) -> Section:
     o = fit(p.launch, gpu)
     rows = [
-        Metric("sim:sm__maximum_warps_per_active_cycle_pct", "Theoretical Occupancy", 100 * o.fraction, "%"),
+        Metric("sim:sm__maximum_warps_per_active_cycle_pct", "Theoretical Occupancy",
+               100 * o.fraction, "%"),
         Metric("sim:sm__warps_active.max", "Theoretical Active Warps per SM", o.warps),
         *(Metric(f"sim:launch__occupancy_limit_{name.replace(' ', '_')}", f"Block Limit: {name}", n)
           for name, n in o.limits.items()),
@@ -182,7 +188,8 @@ def _source(p: Profile, gpu: GpuModel) -> Section:
         Metric("sim:ptx__branch_targets_threads_divergent.sum", "Divergent Branches", split),
         Metric("sim:smsp__sass_branch_targets_threads_uniform.pct", "Branch Efficiency",
                100 * (1 - _ratio(split, branches)), "%"),
-        Metric("sim:smsp__thread_inst_executed_per_inst_executed.ratio", "Active Threads Per Warp", lanes),
+        Metric("sim:smsp__thread_inst_executed_per_inst_executed.ratio",
+               "Active Threads Per Warp", lanes),
     ]  # fmt: skip
     hot = max(p.lines, key=lambda line: line.executions, default=None)
     says = ""

@@ -227,6 +227,12 @@ class Plan:
         if report is not None:
             report.run(self, params, memory, keep, time_limit)
             return
+        self.run_plain(params, memory, keep, time_limit)
+
+    def run_plain(
+        self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
+    ) -> None:
+        """The same, whatever the switch says."""
         quick = self._small and time_limit is None
         idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
         sim = self.sim

@@ -1,22 +1,38 @@
-"""Whether launches run under the sanitizer: the process-wide switch that each launch looks at."""
+"""How launches run: the process-wide switch that each launch on a simulated GPU looks at."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from weft.device.sim.sanitizer.session import Report
+    from weft.device.sim.launch import Allocation, Plan
 
-current: Report | None = None
-"""The report that launches of this process add to; None: they run plainly."""
+
+class Session(Protocol):
+    """What runs launches in place of themselves: the sanitizer's report, a profiler's recording."""
+
+    def run(
+        self,
+        plan: Plan,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+    ) -> None:
+        """One launch."""
+
+
+current: Session | None = None
+"""What launches of this process are given to; None: they run plainly."""
 
 _wanted = os.environ.get("WEFT_SANITIZE", "0")
 TO_FILE = "report:"
 """WEFT_SANITIZE=report:PATH collects, and keeps what was found in that file as JSON."""
 
 
-def active() -> Report | None:
+def active() -> Session | None:
     """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
     global current
     if current is None and _wanted not in ("", "0"):

@@ -1,0 +1,85 @@
+"""All launches of a stretch of a program, profiled: `recording()` is what `weft profile` uses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.device.sim import switch
+from weft.device.sim.launch import Allocation, Plan
+from weft.device.sim.observe import Observer
+from weft.measure import together
+from weft.measure.counted import Profile
+from weft.measure.profile import counted
+
+
+class Recording:
+    """Profiles of launches, those of one kernel and shape together.
+
+    gpu      the model whose caches and limits are meant; each kernel's own by default
+    kernel   profile only kernels of this name
+    launch   profile only this launch of those, counted from 0
+    """
+
+    def __init__(
+        self, gpu: str | None = None, kernel: str | None = None, launch: int | None = None
+    ) -> None:
+        self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
+        self._kernel, self._launch = kernel, launch
+        self._found: dict[tuple[object, ...], Profile] = {}
+        self._lock = threading.Lock()
+        self.seen: dict[str, int] = {}
+        self.changed: Callable[[str], None] = lambda kernel: None
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """In the order of their first launches."""
+        return list(self._found.values())
+
+    def run(
+        self,
+        plan: Plan,
+        params: bytes,
+        memory: Sequence[Allocation],
+        keep: object,
+        time_limit: float | None,
+    ) -> None:
+        """One launch, counted if it is wanted."""
+
+        def observed(observer: Observer) -> None:
+            plan.under(observer).run(params, memory, keep, time_limit)
+
+        about = plan.sim.about.get(plan.entry)
+        if not self._wanted(about.name if about else plan.entry):
+            plan.run_plain(params, memory, keep, time_limit)
+            return
+        model = self._gpu or plan.sim.model
+        with self._lock:  # observers of one plan share its code
+            found = counted(plan.sim, plan.entry, plan.shape, model, observed)
+            place = together.key(found)
+            before = self._found.get(place)
+            self._found[place] = found if before is None else together.add(before, found)
+        self.changed(found.launch.kernel)
+
+    def _wanted(self, kernel: str) -> bool:
+        with self._lock:
+            self.seen[kernel] = self.seen.get(kernel, 0) + 1
+            number = sum(n for k, n in self.seen.items() if self._named(k)) - 1
+        return self._named(kernel) and self._launch in (None, number)
+
+    def _named(self, kernel: str) -> bool:
+        plain = kernel.partition("<")[0].rpartition("::")[2]
+        return self._kernel is None or self._kernel in (kernel, plain)
+
+
+@contextmanager
+def recording(recorder: Recording) -> Iterator[Recording]:
+    """All launches on simulated GPUs are counted, in this process, until the end."""
+    before, switch.current = switch.current, recorder
+    try:
+        yield recorder
+    finally:
+        switch.current = before

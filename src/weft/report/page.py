@@ -1,0 +1,197 @@
+"""One self-contained HTML page of profiles: source with heat, PTX beside it, charts, addresses.
+
+`page.html` is the template, `page.css` and `page.js` are put into it; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from weft.measure.cliffs import curves
+from weft.measure.counted import Instruction, Line
+from weft.report import charts, words
+from weft.report.colour import colour
+from weft.report.profile import Profile
+
+AROUND = 6
+"""Lines of a file that are shown before the first counted one and after the last."""
+
+HEATS = {
+    "instructions": lambda line: line.executions,
+    "global sectors": lambda line: sum(a.sectors for a in line.accesses if a.space == "global"),
+    "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
+    "divergent branches": lambda line: line.diverged,
+}
+"""What a line's heat may be of."""
+
+
+def page(profiles: Sequence[Profile]) -> str:
+    """A whole page."""
+    views = [_view(p, i) for i, p in enumerate(profiles)]
+    title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
+    return _template("page.html").render(
+        title=title, views=views, css=_part("page.css"), js=_part("page.js"), heats=list(HEATS)
+    )
+
+
+def fragment(p: Profile) -> str:
+    """What a notebook shows: the page in a frame of its own, so that styles do not meet."""
+    whole = page([p]).replace("&", "&amp;").replace('"', "&quot;")
+    return (
+        f'<iframe srcdoc="{whole}" style="width:100%;height:900px;border:0" '
+        'title="weft profile"></iframe>'
+    )
+
+
+@functools.cache
+def _template(name: str) -> jinja2.Template:
+    loader = jinja2.FunctionLoader(lambda asked: files("weft.report").joinpath(asked).read_text())
+    return jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).get_template(name)
+
+
+@functools.cache
+def _part(name: str) -> Markup:
+    return Markup(files("weft.report").joinpath(name).read_text())
+
+
+def _view(p: Profile, number: int) -> dict[str, Any]:
+    """All that the template shows of one profile."""
+    s, roof = p.launch, p.roofline
+    most = p.model.max_warps_per_sm
+    data = {"samples": _samples(p), "lines": _hot(p)}
+    return {
+        "number": number,
+        "kernel": s.kernel,
+        "grid": words.dims(s.grid),
+        "block": words.dims(s.block),
+        "gpu": p.model.name,
+        "launches": p.launches,
+        "bound": roof.bound,
+        "time": words.duration(roof.bound_seconds),
+        "floor": words.duration(roof.floor),
+        "measured": words.duration(p.measured) if p.measured is not None else "",
+        "occupancy": next(sec for sec in p.sections if sec.name == "Occupancy"),
+        "advice": p.advice,
+        "sections": [(sec, [(m, words.value(m)) for m in sec.metrics]) for sec in p.sections],
+        "units": [
+            (m.label.removeprefix("busy: "), m.value, words.value(m))
+            for m in p.sections[0].metrics
+            if m.label.startswith("busy: ")
+        ],
+        "roofline": Markup(charts.roofline(roof, p.measured)),
+        "curves": [Markup(charts.occupancy(c, most)) for c in curves(s, p.model)],
+        "files": _files(p),
+        "ptx": _ptx(p),
+        "arrays": [(a.name, *map(words.size, (a.nbytes, a.read, a.written))) for a in p.arrays],
+        "data": Markup(json.dumps(data).replace("<", "\\u003c")),
+    }
+
+
+def _hot(p: Profile) -> str:
+    """The line that is shown first: what asks most of memory, else what executes most."""
+
+    def weight(line: Line) -> tuple[int, int]:
+        steps = sum(a.wavefronts + a.sectors for a in line.accesses if a.space != "local")
+        return steps, line.executions
+
+    return (
+        _place(best.file, best.number) if (best := max(p.lines, key=weight, default=None)) else ""
+    )
+
+
+def _place(file: str, number: int) -> str:
+    return f"{file}:{number}"
+
+
+# ---- source and PTX ------------------------------------------------------------------------------
+def _files(p: Profile) -> list[tuple[str, list[dict[str, Any]]]]:
+    out = []
+    for name in dict.fromkeys(line.file for line in p.lines):
+        counted = {line.number: line for line in p.lines if line.file == name}
+        text = p.sources.get(name, "").splitlines()
+        first = max(1, min(counted) - AROUND)
+        last = min(max(len(text), max(counted)), max(counted) + AROUND)
+        rows = []
+        for number in range(first, last + 1):
+            line = counted.get(number)
+            known = text[number - 1] if number <= len(text) else (line.quote if line else "")
+            rows.append(_row(p, name, number, known, line))
+        out.append((name, rows))
+    return out
+
+
+def _row(p: Profile, file: str, number: int, text: str, line: Line | None) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "number": number,
+        "place": _place(file, number),
+        "code": Markup(colour(text)),
+        "counted": line is not None,
+    }
+    if line is None:
+        return out
+    heat = {}
+    for name, of in HEATS.items():
+        whole = sum(of(x) for x in p.lines)
+        heat[name] = round(100 * of(line) / whole, 1) if whole else 0.0
+    wide = [a for a in line.accesses if a.sectors > 1.25 * a.sectors_ideal and a.space == "global"]
+    deep = [a for a in line.accesses if a.wavefronts > 1.5 * a.wavefronts_ideal]
+    return out | {
+        "heat": json.dumps(heat),
+        "sectors": words.sectors(line),
+        "wavefronts": words.wavefronts(line),
+        "lanes": words.lanes(line),
+        "wide": bool(wide),
+        "deep": bool(deep),
+        "advice": [a for a in p.advice if (a.file, a.line) == (file, number)],
+    }
+
+
+def _ptx(p: Profile) -> list[dict[str, Any]]:
+    by_line = {i.ptx_line: i for i in p.instructions}
+    most = max((i.executions for i in p.instructions), default=0) or 1
+    return [_instruction(number, text, by_line.get(number), most) for number, text in p.ptx]
+
+
+def _instruction(number: int, text: str, ins: Instruction | None, most: int) -> dict[str, Any]:
+    own = ins.line.own if ins is not None and ins.line is not None else None
+    return {
+        "number": number,
+        "code": " ".join(text.split()),
+        "label": ins is None,
+        "place": _place(own.file, own.line) if own else "",
+        "executions": words.amount(ins.executions) if ins else "",
+        "heat": round(100 * ins.executions / most, 1) if ins else 0,
+    }
+
+
+def _samples(p: Profile) -> list[dict[str, Any]]:
+    """The addresses of warps, with what the picture says of them."""
+    owner = {i.index: i for i in p.instructions}
+    gx, gy, _ = p.launch.grid
+    out = []
+    for s in p.samples:
+        ins = owner[s.instruction]
+        own = ins.line.own if ins.line is not None else None
+        block = f"({s.block % gx}, {s.block // gx % gy}, {s.block // (gx * gy)})"
+        out.append(
+            {
+                "place": _place(own.file, own.line) if own else "",
+                "ptx": ins.ptx_line,
+                "text": f"{s.kind} of {s.nbytes} bytes, {s.place or 'memory'} (PTX {ins.ptx_line})",
+                "block": block,
+                "warp": s.warp,
+                "array": s.place,
+                "nbytes": s.nbytes,
+                "offsets": list(s.offsets),
+            }
+        )
+    return out

@@ -1,0 +1,100 @@
+"""What a user holds of a profile: its numbers, and the views of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.kernels import Launch
+from weft.measure import counted, record
+from weft.measure import profile as measured
+from weft.measure.advice import Advice, advise
+from weft.measure.changed import Changes, changed
+from weft.measure.roofline import Roofline, roofline
+from weft.measure.sections import Section, sections
+
+
+class Profile(counted.Profile):
+    """A launch, counted; `print` it, or `save` it as a page.
+
+    What holds the numbers is described in `weft.measure.counted`.
+    """
+
+    @cached_property
+    def model(self) -> GpuModel:
+        """The GPU whose caches, limits and ceilings are meant."""
+        return models.get(self.gpu)
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The numbers in sections, with ncu's names."""
+        return sections(self, self.model)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """Arithmetic intensity at each level of memory, the bound and the floor."""
+        return roofline(self, self.model)
+
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """What to change, the largest possible gain first."""
+        return advise(self, self.model)
+
+    def compare(self, other: counted.Profile) -> Changes:
+        """What changes from this profile to another."""
+        return changed(self, other)
+
+    def __str__(self) -> str:
+        from weft.report.text import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from weft.report.page import fragment
+
+        return fragment(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a page (.html) or a record (.json)."""
+        if Path(path).suffix == ".json":
+            save_record([self], path)
+            return
+        from weft.report.page import page
+
+        Path(path).write_text(page([self]), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> list[Profile]:
+        """The profiles of a record that `save` or `weft profile --json` has written."""
+        return [of(p) for p in record.load(path)]
+
+
+def of(p: counted.Profile) -> Profile:
+    """The same numbers, with views."""
+    return Profile(**vars(p))
+
+
+def save_record(profiles: list[Profile], path: str | Path) -> None:
+    import json
+
+    Path(path).write_text(json.dumps(record.dump(list(profiles))), encoding="utf-8")
+
+
+def profile(
+    launch: Launch,
+    *args: Any,
+    gpu: str | None = None,
+    time_limit: float | None = None,
+    block: int | None = None,
+) -> Profile:
+    """Runs `k[grid, block]` with these arguments once on the simulated GPU, and says what it did.
+
+    gpu    the model whose caches, limits and ceilings are meant; the kernel's own by default
+    block  the number of the block whose addresses are kept; by default the first and the last
+
+    Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
+    """
+    return of(measured(launch, *args, gpu=gpu, time_limit=time_limit, block=block))

@@ -1,0 +1,134 @@
+"""Profiles and their differences as lines of text, each with a style for terminals."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from weft.measure.changed import Change, Changes
+from weft.measure.sections import Metric
+from weft.report import words
+from weft.report.profile import Profile
+
+WIDTH = 100
+HOT = 12
+"""Lines of source that are shown, those with most instructions."""
+
+Styled = tuple[str, str]
+"""A line and its style: bold, dim, yellow or nothing."""
+
+
+def text(p: Profile) -> str:
+    """All that a terminal shows, without styles."""
+    return "\n".join(line for line, _ in view(p))
+
+
+def view(p: Profile) -> Iterator[Styled]:
+    """Head, sections, hot lines, advice."""
+    s, roof = p.launch, p.roofline
+    yield f"{s.kernel}  grid {words.dims(s.grid)}, block {words.dims(s.block)}", "bold"
+    many = f"{p.launches} launches together, " if p.launches > 1 else ""
+    yield f"{many}simulated {p.model.name}; ~ is modelled, all else is exact", "dim"
+    if p.measured is not None:
+        yield f"measured on the GPU: {words.duration(p.measured)} by events", ""
+    yield "", ""
+    for section in p.sections:
+        yield section.name, "bold"
+        for metric in section.metrics:
+            yield _metric(metric), ""
+        for part in textwrap.wrap(section.says, WIDTH - 2):
+            yield f"  {part}", "dim"
+        yield "", ""
+    yield from _roofline(p)
+    yield from _lines(p)
+    yield from _advice(p)
+    yield (
+        f"Bound by {roof.bound}: at least {words.duration(roof.bound_seconds)} (modelled).",
+        "bold",
+    )
+
+
+def _metric(m: Metric) -> str:
+    return f"  {m.label:<42}{'~' if m.modelled else ' '}{words.value(m):>16}"
+
+
+def _roofline(p: Profile) -> Iterator[Styled]:
+    roof = p.roofline
+    yield "Roofline", "bold"
+    for level in roof.levels:
+        yield (
+            (
+                f"  {level.name:<8}{'~' if level.modelled else ' '}"
+                f"{level.intensity:>9.3g} operations a byte, allows"
+                f" {words.amount(level.allows)} a second of {words.amount(roof.peak)}"
+            ),
+            "",
+        )
+    kind = f"{words.amount(roof.operations)} {roof.kind} operations"
+    moved = words.size(roof.compulsory)
+    yield f"  floor {words.duration(roof.floor)}: {kind}, {moved} that must be moved", "dim"
+    yield "", ""
+
+
+def _lines(p: Profile) -> Iterator[Styled]:
+    total = sum(line.executions for line in p.lines) or 1
+    hot = sorted(p.lines, key=lambda line: -line.executions)[:HOT]
+    shown = sorted(hot, key=lambda line: (line.file, line.number))
+    if not shown:
+        return
+    yield "Source lines", "bold"
+    yield f"  {'line':>5} {'instr':>6} {'sect/req':>9} {'wave/req':>9} {'lanes':>6}  source", "dim"
+    for line in shown:
+        part = f"{100 * line.executions / total:.0f} %"
+        row = (
+            f"  {line.number:>5} {part:>6} {words.sectors(line):>9} {words.wavefronts(line):>9}"
+            f" {words.lanes(line):>6}  {line.quote.strip()}"
+        )
+        yield row[:WIDTH], ""
+    yield "", ""
+
+
+def _advice(p: Profile) -> Iterator[Styled]:
+    if not p.advice:
+        return
+    yield "Advice", "bold"
+    for a in p.advice:
+        where = f"  line {a.line}" if a.line else ""
+        yield f"  {a.rule}{where}  (at most {a.gain:.3g}x)", "yellow"
+        for part in (a.evidence, f"→ {a.change}"):
+            for row in textwrap.wrap(part, WIDTH - 4):
+                yield f"    {row}", ""
+    yield "", ""
+
+
+# ---- two profiles --------------------------------------------------------------------------------
+def differences(c: Changes) -> Iterator[Styled]:
+    """What changed from one to the other."""
+    yield f"before: {c.names[0]}", "bold"
+    yield f"after:  {c.names[1]}", "bold"
+    yield "", ""
+    if not c.sections and not c.lines:
+        yield "Nothing changed.", ""
+    for name, rows in c.sections:
+        yield name, "bold"
+        for row in rows:
+            yield f"  {row.what:<42}{_change(row)}", ""
+        yield "", ""
+    if c.lines:
+        yield "Source lines", "bold"
+    for line in c.lines:
+        mark = {(True, False): "-", (False, True): "+"}.get(
+            (line.before is not None, line.after is not None), " "
+        )
+        number = line.after if line.after is not None else line.before
+        yield f"{mark} {number:>5}  {line.quote}"[:WIDTH], {"-": "red", "+": "green"}.get(mark, "")
+        for row in line.counters:
+            yield f"           {row.what:<33}{_change(row)}", "dim"
+
+
+def _change(c: Change) -> str:
+    before, after = (
+        "-" if v is None else words.value(Metric("", "", v, c.unit)) for v in (c.before, c.after)
+    )
+    ratio = f"  {c.ratio:.3g}x" if c.ratio is not None else ""
+    return f"{before:>14} → {after:>14}{ratio}"

@@ -1,0 +1,80 @@
+"""Numbers and shapes as people read them, the same in every view."""
+
+from __future__ import annotations
+
+from weft.measure.counted import Access, Line
+from weft.measure.sections import Metric
+
+_SMALL = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def duration(seconds: float) -> str:
+    """1.1 µs"""
+    for size, unit in _SMALL:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return "0 s" if not seconds else f"{seconds / 1e-9:.2g} ns"
+
+
+def amount(n: float) -> str:
+    """1.05 M: three digits and a letter, for charts; whole numbers below 10,000 as they are."""
+    if n < 10_000 and n == int(n):
+        return f"{int(n):,}"
+    for size, letter in _LARGE:
+        if n >= size:
+            return f"{n / size:.3g} {letter}"
+    return f"{n:.3g}"
+
+
+def size(n: float) -> str:
+    """Bytes: 48 KiB, 1.5 MiB."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    step = 0
+    while n >= 1024 and step < len(units) - 1:
+        n, step = n / 1024, step + 1
+    return f"{n:.4g} {units[step]}"
+
+
+def dims(shape: tuple[int, int, int]) -> str:
+    """16 x 16: sizes of 1 at the end are left out."""
+    known = list(shape)
+    while len(known) > 1 and known[-1] == 1:
+        known.pop()
+    return " x ".join(f"{n:,}" for n in known)
+
+
+def value(m: Metric) -> str:
+    """A metric's number with its unit."""
+    if isinstance(m.value, str):
+        return m.value
+    if m.unit == "s":
+        return duration(m.value)
+    if m.unit == "byte":
+        return size(m.value)
+    if m.unit == "%":
+        return f"{m.value:.3g} %"
+    whole = m.value == int(m.value)
+    number = f"{int(m.value):,}" if whole else f"{m.value:,.4g}"
+    return f"{number} {m.unit}".strip()
+
+
+def _ratio(accesses: list[Access], steps: str) -> str:
+    requests = sum(a.requests for a in accesses)
+    done = sum(getattr(a, steps) for a in accesses)
+    return f"{done / requests:.3g}" if requests and done else ""
+
+
+def sectors(line: Line) -> str:
+    """Sectors a request in global memory, or nothing."""
+    return _ratio([a for a in line.accesses if a.space == "global"], "sectors")
+
+
+def wavefronts(line: Line) -> str:
+    """Wavefronts a request in shared memory, or nothing."""
+    return _ratio([a for a in line.accesses if a.space == "shared"], "wavefronts")
+
+
+def lanes(line: Line) -> str:
+    """Active lanes of an instruction."""
+    return f"{line.threads / line.executions:.3g}" if line.executions else ""
