@@ -6,7 +6,7 @@ Lines are matched by their text, in order, as `diff` does; a line without a part
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.device import models
@@ -47,12 +47,13 @@ class Changes:
     lines: tuple[LineChange, ...]
 
 
-_LINE_COUNTERS = {
+LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
     "instructions": lambda line: line.executions,
     "global sectors": lambda line: sum(a.sectors for a in line.accesses if a.space == "global"),
     "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
     "divergent branches": lambda line: line.diverged,
 }
+"""What is compared of a line, and what a page may colour it by."""
 
 
 def changed(a: Profile, b: Profile) -> Changes:
@@ -89,7 +90,7 @@ def _lines(a: Profile, b: Profile) -> list[LineChange]:
     one, two = a.lines, b.lines
     texts = [[line.quote.strip() for line in lines] for lines in (one, two)]
     out = []
-    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False)
     for _, i, j, k, m in matcher.get_opcodes():
         if texts[0][i:j] == texts[1][k:m]:
             pairs = list(zip(one[i:j], two[k:m], strict=True))
@@ -113,7 +114,7 @@ def _pair(a: Line | None, b: Line | None) -> LineChange:
 
 def _counters(a: Line | None, b: Line | None) -> Sequence[Change]:
     out = []
-    for what, of in _LINE_COUNTERS.items():
+    for what, of in LINE_COUNTERS.items():
         was, now = (None if line is None else of(line) for line in (a, b))
         if was != now and (was or now):
             out.append(Change(what, was, now))

@@ -101,9 +101,13 @@ def _shape(sim: SimModule, entry: str, grid: Grid) -> LaunchShape:
     if about is not None:
         with contextlib.suppress(Error):  # PTX alone cannot be assembled
             r = about.resources()
-            known = (r.registers, r.local_bytes, r.spill_stores, r.spill_loads)
-            names = ("registers", "local_bytes", "spill_stores", "spill_loads")
-            shape = replace(shape, **dict(zip(names, known, strict=True)))
+            shape = replace(
+                shape,
+                registers=r.registers,
+                local_bytes=r.local_bytes,
+                spill_stores=r.spill_stores,
+                spill_loads=r.spill_loads,
+            )
     return shape
 
 

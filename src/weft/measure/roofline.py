@@ -37,7 +37,8 @@ class Roofline:
     ceilings    peaks of these, and of others for orientation
     bound       the unit that is busy longest; `bound_seconds` how long
     compulsory  bytes that must be moved whatever the caches do
-    floor       seconds: the larger of computing at peak and moving the compulsory bytes
+    floor       seconds: the larger of computing at peak and moving the compulsory bytes, without
+                those that are written and that L2 still holds at the end
     """
 
     kind: str
@@ -74,7 +75,7 @@ def roofline(p: Profile, gpu: GpuModel) -> Roofline:
         bound=busiest.name,
         bound_seconds=busiest.seconds,
         compulsory=compulsory,
-        floor=max(busy, compulsory / (gpu.memory_gb_per_s * 1e9)),
+        floor=max(busy, min(compulsory, floor.dram_bytes(p)) / (gpu.memory_gb_per_s * 1e9)),
     )
 
 

@@ -13,6 +13,8 @@ _WIDE = 1.25
 """Sectors against the ideal from which an access counts as not coalesced."""
 _CONFLICTS = 1.5
 _REUSED = 4.0
+_TILED, _TILE = 2.0, 4
+"""Multiply-adds for each load of shared memory that are too few; results of a thread, squared."""
 _DRAM_LIMITED = 0.9
 _LOADS = ("load", "copy", "fragment load")
 
@@ -68,6 +70,27 @@ def reuse(f: Facts) -> Iterator[Advice]:
         "load a tile into shared memory once and use it from there, and let each thread compute "
         "several results from values that it keeps in registers",
         gain,
+        *at(line),
+    )
+
+
+def register_tiling(f: Facts) -> Iterator[Advice]:
+    """Shared memory that is read for every multiply-add."""
+    loads = list(f.accesses("shared", "load"))
+    steps = sum(a.wavefronts for _, a in loads)
+    fused = sum(i.executions for i in f.p.instructions if i.opcode.startswith("fma"))
+    requests = sum(a.requests for _, a in loads)
+    near = f.unit("L1 and shared memory")
+    if not fused or f.bound != near.name or fused >= _TILED * requests or steps < near.work / 2:
+        return
+    line = max(loads, key=lambda pair: pair[1].wavefronts)[0]
+    yield Advice(
+        "register tiling",
+        f"{requests:,} loads of shared memory for {fused:,} multiply-adds of warps: the arithmetic "
+        f"waits for {steps:,} wavefronts",
+        f"let each thread compute {_TILE} x {_TILE} results, so that a value that it has loaded is "
+        f"used {_TILE} times from a register",
+        f.gain(l1=steps * (1 - 1 / _TILE)),
         *at(line),
     )
 
@@ -207,6 +230,7 @@ def _busiest(f: Facts) -> Line | None:
 RULES: Mapping[str, Rule] = {
     "coalescing": coalescing,
     "tiling and reuse": reuse,
+    "register tiling": register_tiling,
     "vector loads": vector_loads,
     "bank conflicts": bank_conflicts,
     "privatisation": privatisation,

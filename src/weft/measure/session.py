@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.sim import switch
 from weft.device.sim.launch import Allocation, Plan
 from weft.device.sim.observe import Observer
-from weft.measure import together
+from weft.measure import record, together
 from weft.measure.counted import Profile
 from weft.measure.profile import counted
 
@@ -22,6 +24,7 @@ class Recording:
     gpu      the model whose caches and limits are meant; each kernel's own by default
     kernel   profile only kernels of this name
     launch   profile only this launch of those, counted from 0
+    seen     kernel -> how often it was launched, profiled or not
     """
 
     def __init__(
@@ -29,10 +32,10 @@ class Recording:
     ) -> None:
         self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
         self._kernel, self._launch = kernel, launch
+        self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
         self._found: dict[tuple[object, ...], Profile] = {}
         self._lock = threading.Lock()
         self.seen: dict[str, int] = {}
-        self.changed: Callable[[str], None] = lambda kernel: None
 
     @property
     def profiles(self) -> list[Profile]:
@@ -62,7 +65,14 @@ class Recording:
             place = together.key(found)
             before = self._found.get(place)
             self._found[place] = found if before is None else together.add(before, found)
-        self.changed(found.launch.kernel)
+
+    def take(self, path: str) -> None:
+        """Adds what a recording in another process has written, if it came that far."""
+        text = Path(path).read_text()
+        if text:
+            self.seen |= json.loads(text)["seen"]
+            for found in record.load(path):
+                self._found[together.key(found)] = found
 
     def _wanted(self, kernel: str) -> bool:
         with self._lock:

@@ -42,7 +42,8 @@ class View {
     for (const row of this.rows) row.classList.toggle("picked", row.dataset.place === place);
     for (const pane of this.root.querySelectorAll(".pane")) {
       if (from && pane.contains(from)) continue;
-      const first = pane.querySelector("tr.picked");
+      const found = [...pane.querySelectorAll("tr.picked")];
+      const first = found.sort((a, b) => (b.dataset.times || 0) - (a.dataset.times || 0))[0];
       if (first) pane.scrollTop = Math.max(0, first.offsetTop - pane.clientHeight / 3);
     }
     if (from && from.tagName === "LI") this.root.querySelector(".code").scrollIntoView({ block: "nearest" });

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from weft.measure.changed import LINE_COUNTERS
 from weft.measure.cliffs import curves
 from weft.measure.counted import Instruction, Line
 from weft.report import charts, words
@@ -23,21 +24,17 @@ from weft.report.profile import Profile
 AROUND = 6
 """Lines of a file that are shown before the first counted one and after the last."""
 
-HEATS = {
-    "instructions": lambda line: line.executions,
-    "global sectors": lambda line: sum(a.sectors for a in line.accesses if a.space == "global"),
-    "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
-    "divergent branches": lambda line: line.diverged,
-}
-"""What a line's heat may be of."""
-
 
 def page(profiles: Sequence[Profile]) -> str:
     """A whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
     return _template("page.html").render(
-        title=title, views=views, css=_part("page.css"), js=_part("page.js"), heats=list(HEATS)
+        title=title,
+        views=views,
+        css=_part("page.css"),
+        js=_part("page.js"),
+        heats=list(LINE_COUNTERS),
     )
 
 
@@ -139,7 +136,7 @@ def _row(p: Profile, file: str, number: int, text: str, line: Line | None) -> di
     if line is None:
         return out
     heat = {}
-    for name, of in HEATS.items():
+    for name, of in LINE_COUNTERS.items():
         whole = sum(of(x) for x in p.lines)
         heat[name] = round(100 * of(line) / whole, 1) if whole else 0.0
     wide = [a for a in line.accesses if a.sectors > 1.25 * a.sectors_ideal and a.space == "global"]
@@ -157,11 +154,10 @@ def _row(p: Profile, file: str, number: int, text: str, line: Line | None) -> di
 
 def _ptx(p: Profile) -> list[dict[str, Any]]:
     by_line = {i.ptx_line: i for i in p.instructions}
-    most = max((i.executions for i in p.instructions), default=0) or 1
-    return [_instruction(number, text, by_line.get(number), most) for number, text in p.ptx]
+    return [_instruction(number, text, by_line.get(number)) for number, text in p.ptx]
 
 
-def _instruction(number: int, text: str, ins: Instruction | None, most: int) -> dict[str, Any]:
+def _instruction(number: int, text: str, ins: Instruction | None) -> dict[str, Any]:
     own = ins.line.own if ins is not None and ins.line is not None else None
     return {
         "number": number,
@@ -169,7 +165,7 @@ def _instruction(number: int, text: str, ins: Instruction | None, most: int) -> 
         "label": ins is None,
         "place": _place(own.file, own.line) if own else "",
         "executions": words.amount(ins.executions) if ins else "",
-        "heat": round(100 * ins.executions / most, 1) if ins else 0,
+        "times": ins.executions if ins else 0,
     }
 
 

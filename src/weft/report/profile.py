@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from weft.device import models
 from weft.device.models import GpuModel
+from weft.errors import LaunchError
 from weft.kernels import Launch
 from weft.measure import counted, record
-from weft.measure import profile as measured
 from weft.measure.advice import Advice, advise
 from weft.measure.changed import Changes, changed
+from weft.measure.profile import profile as measured
 from weft.measure.roofline import Roofline, roofline
 from weft.measure.sections import Section, sections
+from weft.measure.session import Recording, recording
 
 
 class Profile(counted.Profile):
@@ -78,23 +82,42 @@ def of(p: counted.Profile) -> Profile:
 
 
 def save_record(profiles: list[Profile], path: str | Path) -> None:
-    import json
-
+    """Writes a record, which `Profile.load` reads."""
     Path(path).write_text(json.dumps(record.dump(list(profiles))), encoding="utf-8")
 
 
 def profile(
-    launch: Launch,
+    launch: Launch | Callable[..., Any],
     *args: Any,
     gpu: str | None = None,
     time_limit: float | None = None,
     block: int | None = None,
+    **options: Any,
 ) -> Profile:
     """Runs `k[grid, block]` with these arguments once on the simulated GPU, and says what it did.
 
-    gpu    the model whose caches, limits and ceilings are meant; the kernel's own by default
-    block  the number of the block whose addresses are kept; by default the first and the last
+    gpu      the model whose caches, limits and ceilings are meant; the kernel's own by default
+    block    the number of the block whose addresses are kept; by default the first and the last
+    options  of a Triton kernel: BLOCK=128, num_warps=4
 
+    Any callable will do that launches one kernel: Triton's and Numba's with their grid, a function.
     Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
     """
-    return of(measured(launch, *args, gpu=gpu, time_limit=time_limit, block=block))
+    bare = not callable(launch) or hasattr(launch, "__getitem__")
+    if isinstance(launch, Launch) or bare:
+        how: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
+        return of(measured(cast(Launch, launch), *args, **how))
+    with recording(Recording(gpu)) as found:
+        launch(*args, **options)
+    return of(_only(found))
+
+
+def _only(found: Recording) -> counted.Profile:
+    kernels = [p.launch.kernel for p in found.profiles]
+    if len(kernels) == 1:
+        return found.profiles[0]
+    raise LaunchError(
+        "profile takes what launches one kernel on the simulated GPU",
+        got=", ".join(kernels) if kernels else "no launch on the simulated GPU",
+        next="profile each by itself, or `weft profile script.py` for all of them",
+    )

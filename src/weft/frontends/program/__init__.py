@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import FrameType
 
 from weft.device import models
@@ -24,6 +25,7 @@ from weft.errors import LaunchError
 from weft.frontends.program import toolkit
 from weft.frontends.program.build import Program, build
 from weft.frontends.program.job import Job
+from weft.measure.session import Recording
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
@@ -54,19 +56,26 @@ def run(
 
 
 def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
-    sanitizing = switch.current
+    session = switch.current
+    recording = session if isinstance(session, Recording) else None
     with (
         _file("program", program.code) as code,
         _file("library", program.library) as library,
         _file("report", b"") as report,
     ):
-        job = Job(code, library, program.files, gpu, arguments, report if sanitizing else None)
+        job = Job(code, library, program.files, gpu, arguments)
+        if recording is not None:
+            job = replace(job, record=report, wanted=recording.wanted)
+        elif session is not None:
+            job = replace(job, report=report)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
         status = _wait(subprocess.Popen(command, pass_fds=(code, library, report)))
-        if sanitizing is not None:
+        if recording is not None:
+            recording.take(f"/proc/self/fd/{report}")
+        elif session is not None:
             from weft.frontends.program.sanitized import collect  # plain runs do without its code
 
-            collect(sanitizing, report)
+            collect(session, report)
     if status >= 0:
         return status
     name = signal.Signals(-status).name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,6 +13,7 @@ class Job:
     """What to run: file descriptors of program and library, the user's files, the GPU, argv.
 
     report  a file descriptor for what the sanitizer finds; None: it is off
+    record  the file descriptor that profiles are written to, and `wanted` which ones
     """
 
     program: int
@@ -19,6 +22,8 @@ class Job:
     gpu: str
     arguments: tuple[str, ...]
     report: int | None = None
+    record: int | None = None
+    wanted: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(asdict(self))

@@ -21,6 +21,8 @@ from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
 from weft.frontends.program.runtime import Output, Runtime
 from weft.frontends.program.unit import SourceFiles, Unit
+from weft.measure import record
+from weft.measure.session import Recording
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 
@@ -40,11 +42,29 @@ def main(job: Job) -> None:
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
     name = os.path.basename(job.arguments[0])
     runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools))
+    if job.record is not None:
+        _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     arguments = [os.fsencode(a) for a in job.arguments]
     argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
     libc.exit(program.main(len(arguments), argv))  # destructors of the program may call CUDA
+
+
+def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
+    """Profiles all launches; they are written when the program exits, wherever it does that."""
+    switch.current = recording
+
+    def write(nothing: object) -> None:
+        with open(descriptor, "w", closefd=False) as file:
+            json.dump({**record.dump(recording.profiles), "seen": recording.seen}, file)
+
+    _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(write))
+    libc.__cxa_atexit(_kept[-1], None, None)
+
+
+_kept: list[object] = []
+"""What C calls must outlive the function that made it."""
 
 
 def _open(descriptor: int) -> str:

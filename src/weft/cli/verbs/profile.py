@@ -1,0 +1,174 @@
+"""`weft profile FILE`: what the kernels of a script or program do, or what changed in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from weft.cli import show
+from weft.cli.verbs.run import runner
+from weft.device import models
+from weft.errors import Error
+from weft.measure import record
+from weft.measure.changed import Changes, changed
+from weft.measure.session import Recording, recording
+from weft.report import text
+from weft.report.page import page
+from weft.report.profile import Profile, of
+
+_RECORD = ".json"
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(help="A script (.py), a program (.cu) or a record (.json).")
+    ],
+    other: Annotated[
+        Path | None, typer.Argument(help="One more: shows what changes from the first to it.")
+    ] = None,
+    kernel: Annotated[str | None, typer.Option(help="Only kernels of this name.")] = None,
+    launch: Annotated[
+        int | None, typer.Option(min=0, help="Only this launch of them, counted from 0.")
+    ] = None,
+    gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
+    args: Annotated[str, typer.Option(help="The program's arguments, as one string.")] = "",
+    html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
+    json: show.Json = False,
+) -> None:
+    """Profile every kernel that a script or program launches, with no GPU.
+
+    Launches of one kernel and shape are counted together. With two files: what changed.
+    """
+    models.get(gpu)
+    if other is not None:
+        _compare(file, other, [*_flags(kernel, launch), "--gpu", gpu, "--args", args], json)
+        return
+    found = _profiles(file, Recording(gpu, kernel, launch), args, gpu, json)
+    if html is not None:
+        html.write_text(page(found), encoding="utf-8")
+    if json:
+        show.data(record.dump(list(found)))
+        return
+    for profile in found:
+        _print(text.view(profile))
+    if html is not None:
+        show.line(f"wrote {html}", "bold")
+
+
+def _flags(kernel: str | None, launch: int | None) -> list[str]:
+    given = {"--kernel": kernel, "--launch": None if launch is None else str(launch)}
+    return [word for flag, value in given.items() if value is not None for word in (flag, value)]
+
+
+def _print(lines: Iterable[text.Styled]) -> None:
+    for line, style in lines:
+        show.line(line, style)
+
+
+def _profiles(file: Path, wanted: Recording, args: str, gpu: str, json: bool) -> list[Profile]:
+    if file.suffix == _RECORD:
+        return [of(p) for p in record.load(file)]
+    said = _to_standard_error() if json else contextlib.nullcontext()
+    with recording(wanted) as recorded, said:  # JSON is all that goes to standard output
+        code = runner(file).run(str(file), shlex.split(args), gpu=gpu)
+    if code:
+        raise typer.Exit(code)  # a program that fails says why itself; half a report helps nobody
+    if not recorded.profiles:
+        raise _nothing(file, recorded)
+    return [of(p) for p in recorded.profiles]
+
+
+@contextlib.contextmanager
+def _to_standard_error() -> Iterator[None]:
+    """Of this process and of those that it starts."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _nothing(file: Path, recorded: Recording) -> Error:
+    seen = ", ".join(f"{name} ({n} x)" for name, n in recorded.seen.items())
+    return Error(
+        "no launch was profiled",
+        where=str(file),
+        got=f"launches of {seen}" if seen else "no launch on the simulated GPU",
+        next="--kernel and --launch choose among these" if seen else "launch a kernel in it",
+    )
+
+
+# ---- two of them ---------------------------------------------------------------------------------
+def _compare(first: Path, second: Path, flags: list[str], json: bool) -> None:
+    before, after = ([*_recorded(file, flags)] for file in (first, second))
+    found = _matched(before, after)
+    if json:
+        show.data([_facts(c) for c in found])
+        return
+    for changes in found:
+        _print(text.differences(changes))
+
+
+def _recorded(file: Path, flags: list[str]) -> list[Profile]:
+    """Each file is run by itself, in a process of its own."""
+    if file.suffix == _RECORD:
+        return [of(p) for p in record.load(file)]
+    runner(file)
+    command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
+    with tempfile.NamedTemporaryFile("w+", suffix=_RECORD) as out, _waiting(file):
+        if code := subprocess.run(command, stdout=out).returncode:
+            raise typer.Exit(code)
+        return [of(p) for p in record.load(out.name)]
+
+
+def _waiting(file: Path) -> Progress:
+    hidden = not sys.stderr.isatty()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    progress = Progress(*columns, transient=True, disable=hidden)
+    progress.add_task(f"profiling {file}", total=None)
+    return progress
+
+
+def _matched(before: list[Profile], after: list[Profile]) -> list[Changes]:
+    """Kernels by name, in order; where each side has one, these two whatever they are called."""
+    if len(before) == len(after) == 1:
+        return [changed(before[0], after[0])]
+    left, out = list(after), []
+    for one in before:
+        pair = next((p for p in left if p.launch.kernel == one.launch.kernel), None)
+        if pair is not None:
+            left.remove(pair)
+            out.append(changed(one, pair))
+    if not out:
+        names = [sorted({p.launch.kernel for p in side}) for side in (before, after)]
+        raise Error(
+            "the two have no kernel in common",
+            got=" and ".join(", ".join(side) for side in names),
+            next="--kernel NAME on each with --json makes records of one kernel each",
+        )
+    return out
+
+
+def _facts(c: Changes) -> dict[str, object]:
+    return {
+        "before": c.names[0],
+        "after": c.names[1],
+        "sections": {name: [vars(row) for row in rows] for name, rows in c.sections},
+        "lines": [
+            {**vars(line), "counters": [vars(row) for row in line.counters]} for line in c.lines
+        ],
+    }
