@@ -13,6 +13,7 @@ from dataclasses import asdict
 
 from weft.device.sim.launch import Allocation, Plan
 from weft.device.sim.sanitizer.session import Report
+from weft.device.sim.switch import Session
 
 
 class Sent(Report):
@@ -38,8 +39,9 @@ class Sent(Report):
             self._file.flush()
 
 
-def collect(report: Report, descriptor: int) -> None:
+def collect(report: Session, descriptor: int) -> None:
     """Adds what a program's process has sent."""
+    assert isinstance(report, Report), "a recording is another kind of session"
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         while file.peek(1):
