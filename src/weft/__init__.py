@@ -24,6 +24,7 @@ from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
 from weft.kernels.sanitize import empty, filled, sanitize
 from weft.measure import Case, Op, check
+from weft.ops import as_op
 from weft.report import Profile, profile
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ __all__ = [
     "TimeLimit",
     "Trapped",
     "UnsupportedInstruction",
+    "as_op",
     "cdiv",
     "check",
     "cuda",

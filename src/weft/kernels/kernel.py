@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -159,6 +160,11 @@ class Kernel:
 
     def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
         return Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
+
+    def as_op(self, name: str, schema: str = "", **options: Any) -> Any:
+        """This kernel as an op of PyTorch, e.g. "mine::square": `weft.as_op` has the options."""
+        ops = importlib.import_module("weft.ops")  # by its name: it stands above kernels
+        return ops.as_op(self, name, schema, **options)
 
     def check(self, shape: Grid, model: GpuModel | None = None) -> None:
         """Raises LaunchError where the simulated GPU, or another model, cannot take the shape."""

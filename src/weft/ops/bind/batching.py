@@ -1,0 +1,56 @@
+"""Rules for `torch.vmap`: how an op takes a batch of what it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+
+Rule = Callable[..., tuple[Any, Any]]
+"""torch's: (info, in_dims, *args) -> (outputs, where their batch is)."""
+
+
+def rule(op: str, call: Callable[..., Any], said: str | Rule) -> Rule:
+    """The rule that was declared, by name or as a function."""
+    if not isinstance(said, str):
+        return said
+    if said not in RULES:
+        raise ArgumentError(
+            f"{op}: no such rule for vmap",
+            got=repr(said),
+            allowed=f"{', '.join(map(repr, RULES))}, or a function (info, in_dims, *args)",
+        )
+    chosen = RULES[said]
+    return lambda info, in_dims, *args: chosen(call, info.batch_size, in_dims, args)
+
+
+def _leading(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple[Any, Any]:
+    """The batch is one more dimension in front: for what works by elements, or by rows."""
+
+    def front(value: Any, dim: int | None) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        moved = value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
+        return moved.contiguous()
+
+    out = call(*map(front, args, dims))
+    return out, tuple(0 for _ in out) if isinstance(out, tuple | list) else 0
+
+
+def _loop(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple[Any, Any]:
+    """One call for each of the batch: right for every op, and as slow as that many calls."""
+
+    def pick(value: Any, dim: int | None, i: int) -> Any:
+        return value if dim is None else value.select(dim, i).contiguous()
+
+    each = [call(*(pick(v, d, i) for v, d in zip(args, dims, strict=True))) for i in range(size)]
+    if isinstance(each[0], tuple | list):
+        stacked = tuple(torch.stack(list(parts)) for parts in zip(*each, strict=True))
+        return stacked, tuple(0 for _ in stacked)
+    return torch.stack(each), 0
+
+
+RULES: Mapping[str, Callable[..., tuple[Any, Any]]] = {"leading": _leading, "loop": _loop}

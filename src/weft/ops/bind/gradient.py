@@ -1,0 +1,142 @@
+"""The derivative of an op: a formula, another op or a kernel; and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.ops.bind.body import Body
+from weft.ops.bind.options import Options, names
+
+Formula = Callable[..., Any]
+"""(ctx, *gradients of the results) -> gradients of the arguments."""
+
+
+Derivative = tuple[Formula, Callable[..., None] | None]
+"""torch's pair: backward, and what saves for it."""
+
+
+def derivative(op: str, body: Body, options: Options, formula: Formula | None) -> Derivative | None:
+    """What torch is told of an op's derivative; without a formula the backward pass refuses."""
+    if body.schema.mutated and formula is not None:
+        raise ArgumentError(
+            f"{op}: an op that writes to its arguments has no derivative",
+            got=body.schema.text,
+            next="make it return a new tensor, or leave backward= out",
+        )
+    if body.schema.mutated:
+        return None
+    if not options.differentiable:
+        return _none, _mark
+    if formula is None:
+        return _refuse(op), None
+    if options.setup_context is not None:
+        return _completed(op, body, formula), options.setup_context
+    return _by_name(op, body, formula, _kept(op, body, options))
+
+
+def _completed(op: str, body: Body, formula: Formula) -> Formula:
+    return lambda ctx, *grads: _complete(op, body, formula(ctx, *grads))
+
+
+def _by_name(op: str, body: Body, formula: Formula, kept: Sequence[str]) -> Derivative:
+    """Arguments and results are saved, and the formula finds them by their names."""
+
+    def setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+        values = body.schema.bind(inputs, keyword_only_inputs or {})
+        outputs = output if isinstance(output, tuple | list) else (output,)
+        values |= dict(zip(body.results, outputs, strict=True))
+        tensors = {n: values[n] for n in kept if isinstance(values[n], torch.Tensor)}
+        ctx.save_for_backward(*tensors.values())
+        ctx.tensor_names = tuple(tensors)
+        ctx.others = {n: values[n] for n in kept if n not in tensors}
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        tensors = dict(zip(ctx.tensor_names, ctx.saved_tensors, strict=True))
+        saved = SimpleNamespace(**tensors, **ctx.others, needs_input_grad=ctx.needs_input_grad)
+        return _complete(op, body, formula(saved, *grads))
+
+    return backward, setup
+
+
+def of_op(forward: str, body: Body, backward: Any) -> Formula:
+    """The formula that calls another op: its arguments are the forward op's arguments and results
+    by name; the others are the gradients of the results, in order."""
+    known = {*body.schema.names, *body.results}
+    wanted = [a.name for a in backward.body.schema.arguments]
+    gradients = [n for n in wanted if n not in known]
+    if len(gradients) != len(body.results):
+        raise ArgumentError(
+            f"{forward}: {backward.name} does not take the gradients of the results",
+            got=f"{', '.join(wanted)}; {', '.join(gradients) or 'none'} of these is new",
+            allowed=f"{len(body.results)} that are not among {', '.join(sorted(known))}",
+            next=f"call it grad_{next(iter(body.results), 'y')}",
+        )
+
+    def formula(ctx: Any, *grads: Any) -> Any:
+        # The gradient of a sum is one number, expanded: a kernel needs it written out.
+        given = dict(zip(gradients, (g.contiguous() for g in grads), strict=True))
+        return backward(*(given[n] if n in given else getattr(ctx, n) for n in wanted))
+
+    return formula
+
+
+def saved(body: Body, backward: Any) -> tuple[str, ...]:
+    """What another op needs of the forward op's arguments and results."""
+    known = (*body.schema.names, *body.results)
+    return tuple(n for n in known if n in backward.body.schema.names)
+
+
+def _kept(op: str, body: Body, options: Options) -> tuple[str, ...]:
+    known = (*body.schema.names, *body.results)
+    if options.save is None:
+        return known
+    for name in names(options.save):
+        if name not in known:
+            raise ArgumentError(
+                f"{op}: save names '{name}', which is neither argument nor result",
+                allowed=", ".join(known),
+            )
+    return names(options.save)
+
+
+def _complete(op: str, body: Body, result: Any) -> tuple[Any, ...]:
+    """One gradient for each argument: None for those that are no tensors."""
+    given: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+    arguments = body.schema.arguments
+    if len(given) == len(arguments):
+        return tuple(given)
+    if len(given) == len(body.schema.tensors):
+        left = iter(given)
+        return tuple(next(left) if a.is_tensor else None for a in arguments)
+    raise ArgumentError(
+        f"{op}: backward does not give a gradient for each tensor",
+        got=f"{len(given)} values",
+        allowed=f"{len(body.schema.tensors)}, for {', '.join(body.schema.tensors)}",
+        next="return None for a tensor that has no gradient",
+    )
+
+
+def _refuse(op: str) -> Formula:
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise ArgumentError(
+            f"{op} has no backward",
+            got="a tensor among its arguments that requires a gradient",
+            allowed="backward=lambda ctx, grad: ..., an op of weft or a kernel",
+            next="say it when the op is made; differentiable=False where there is no derivative",
+        )
+
+    return backward
+
+
+def _mark(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+    ctx.mark_non_differentiable(*(output if isinstance(output, tuple | list) else (output,)))
+    ctx.count = len(inputs)
+
+
+def _none(ctx: Any, *grads: Any) -> Any:
+    return (None,) * ctx.count

@@ -1,0 +1,71 @@
+"""What can be said of an op beside its name and its schema."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from weft.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything is optional. A rule is a number, an expression such as "cdiv(x.numel(), 256)", or
+    a function whose parameters name arguments of the op; a tuple of them is a rule, too.
+
+    grid            rule for the blocks; by default one thread for each element of the first result
+    block           rule for the threads of a block
+    shared_mem      rule for the bytes of dynamic shared memory
+    args            parameter of the kernel -> rule, for those that are no arguments of the op
+    out             rule for a result's shape, (shape, dtype), or the name of an argument that it is
+                    like; several results: a dict by name. By default like the first tensor
+    clear           results that start as zeros; "y" or ("y", "z")
+    contiguous      copy tensors that are not contiguous, instead of refusing them
+    backward        formula `(ctx, *grads) -> gradients`, an op of weft, or a kernel; `ctx` has the
+                    arguments and results by name
+    save            names of what `backward` needs; by default all arguments and results
+    setup_context   torch's own way to save: `(ctx, inputs, output)`; `backward` gets torch's ctx
+    differentiable  False: results carry no gradient, as those of an argmax
+    vmap            "leading": the batch is one more leading dimension; "loop": call by call; or
+                    torch's own `(info, in_dims, *args) -> (outputs, out_dims)`
+    autocast        dtype that arguments are cast to inside of `torch.autocast`
+    """
+
+    grid: Any = None
+    block: Any = 256
+    shared_mem: Any = 0
+    args: Mapping[str, Any] = field(default_factory=dict)
+    out: Any = None
+    clear: str | Sequence[str] = ()
+    contiguous: bool = False
+    backward: Any = None
+    save: str | Sequence[str] | None = None
+    setup_context: Callable[..., None] | None = None
+    differentiable: bool = True
+    vmap: str | Callable[..., Any] | None = None
+    autocast: Any = None
+
+    @property
+    def cleared(self) -> tuple[str, ...]:
+        return names(self.clear)
+
+
+def names(value: str | Sequence[str]) -> tuple[str, ...]:
+    """`"x, y"`, `"x"` or `("x", "y")` as names."""
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else tuple(value)
+
+
+def options(op: str, given: Mapping[str, Any]) -> Options:
+    """The options that were given; raises ArgumentError for one that does not exist."""
+    known = [f.name for f in fields(Options)]
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise ArgumentError(
+                f"{op}: an op has no option '{name}'",
+                allowed=", ".join(known),
+                next=f"did you mean '{near[0]}'?" if near else "",
+            )
+    return Options(**given)

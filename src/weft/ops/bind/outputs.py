@@ -1,0 +1,118 @@
+"""An op's arguments checked and its results allocated: all that its fake kernel does, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.ops.bind.body import Body
+from weft.ops.bind.options import Options
+from weft.ops.bind.rules import Rule, rule
+
+
+class Outputs:
+    """The results of an op, from its arguments."""
+
+    def __init__(self, op: str, body: Body, options: Options) -> None:
+        self.op, self.body, self.schema = op, body, body.schema
+        self.cleared = options.cleared
+        self.elementwise = options.out is None and options.grid is None
+        self.rules = {n: self._rule(n, said) for n, said in self._said(options.out).items()}
+        for name in self.cleared:
+            if name not in body.results:
+                raise ArgumentError(
+                    f"{op}: clear names '{name}', which is no result",
+                    allowed=", ".join(body.results) or "none: it has no results",
+                )
+
+    def allocate(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """New tensors for the results, beside the arguments; raises where these do not fit."""
+        device = self._check(given)
+        out = {}
+        for name, dtype in self.body.results.items():
+            shape, said = self._shape(name, given)
+            kind = said or (getattr(torch, dtype) if dtype else self._first(given).dtype)
+            make = torch.zeros if name in self.cleared else torch.empty
+            out[name] = make(shape, dtype=kind, device=device)
+        return out
+
+    # ---- rules -------------------------------------------------------------------------------
+    def _said(self, out: Any) -> dict[str, Any]:
+        names = list(self.body.results)
+        if out is None:
+            return {}
+        if isinstance(out, Mapping):
+            wrong = [n for n in out if n not in names]
+            if wrong:
+                raise ArgumentError(
+                    f"{self.op}: out names '{wrong[0]}', which is no result",
+                    allowed=", ".join(names),
+                )
+            return dict(out)
+        if len(names) != 1:
+            raise ArgumentError(
+                f"{self.op}: out must say which result each shape is for",
+                got=repr(out),
+                allowed=f"a dict: out={{{', '.join(f'{n!r}: ...' for n in names)}}}",
+            )
+        return {names[0]: out}
+
+    def _rule(self, name: str, said: Any) -> Rule:
+        return rule(f"{self.op}: out of '{name}'", said, self.schema.names)
+
+    def _shape(self, name: str, given: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Shape, and dtype where the rule says one."""
+        if name not in self.rules:
+            return tuple(self._first(given).shape), None
+        value = self.rules[name](given)
+        if isinstance(value, torch.Tensor):
+            return tuple(value.shape), None if self.body.results[name] else value.dtype
+        dtype = None
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], torch.dtype):
+            value, dtype = value
+        return tuple(value) if isinstance(value, tuple | list) else (value,), dtype
+
+    def _first(self, given: Mapping[str, Any]) -> Any:
+        for name in self.schema.tensors:
+            return given[name]
+        raise ArgumentError(
+            f"{self.op} has no tensor among its arguments that a result could be like",
+            next="say the shape: out='(rows, columns)'",
+        )
+
+    # ---- checks ------------------------------------------------------------------------------
+    def _check(self, given: Mapping[str, Any]) -> Any:
+        """The device of all tensors; raises ArgumentError where they do not belong together."""
+        tensors = {n: given[n] for n in self.schema.tensors}
+        for name, tensor in tensors.items():
+            ctype = self.body.takes.get(name)
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            if ctype is not None and ctype.dtypes and dtype not in ctype.dtypes:
+                raise ArgumentError(
+                    f"{self.op}: '{name}' has a dtype that the kernel does not take",
+                    got=dtype,
+                    allowed=f"{' or '.join(ctype.dtypes)}, for {ctype.spelling}",
+                    next=f"convert it: {name}.to(torch.{ctype.dtypes[0]})",
+                )
+        if not tensors:
+            return torch.device("cpu")
+        first, model = next(iter(tensors.items()))
+        for name, tensor in tensors.items():
+            if tensor.device != model.device:
+                raise ArgumentError(
+                    f"{self.op}: '{name}' is not where '{first}' is",
+                    got=f"{tensor.device} and {model.device}",
+                    allowed="all tensors on one device: the CPU (simulated GPU) or a GPU",
+                    next=f"move it: {name}.to({first}.device)",
+                )
+            if self.elementwise and tuple(tensor.shape) != tuple(model.shape):
+                raise ArgumentError(
+                    f"{self.op}: '{name}' has not the shape of '{first}'",
+                    got=f"{list(tensor.shape)} and {list(model.shape)}",
+                    allowed="equal shapes, where neither grid nor out is declared",
+                    next="expand it first, or declare grid= and out= when the op is made",
+                )
+        return model.device

@@ -1,0 +1,145 @@
+"""The op itself: registered with torch, so that autograd, compile, vmap and autocast know it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import Kernel
+from weft.ops.bind import batching, gradient
+from weft.ops.bind import options as said
+from weft.ops.bind.body import Body, body
+from weft.ops.bind.options import Options
+from weft.ops.bind.outputs import Outputs
+
+if TYPE_CHECKING:
+    from weft.ops.bind.verify import Verified
+
+_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*$")
+_RESERVED = ("aten", "prim", "prims", "torch")
+_MADE: dict[str, TorchOp] = {}
+"""Ops by name. One that is made again stays the object that it was: whoever holds it has the new
+definition, and a notebook's cell can be run twice."""
+
+
+class TorchOp:
+    """A kernel as an op of PyTorch: CPU tensors are simulated, CUDA tensors run on their GPU."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.body: Body
+        self.overload: Any
+        self.definition: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.overload(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<weft.TorchOp {self.name}{self.body.schema.text}>"
+
+    def verify(self, *args: Any, **options: Any) -> Verified:
+        """Runs torch's `opcheck` and `gradcheck` on this op: `weft.ops.verify`."""
+        from weft.ops.bind.verify import verify
+
+        return verify(self, *args, **options)
+
+
+def make(kernel: Any, name: str, schema: str, given: Mapping[str, Any]) -> TorchOp:
+    """Makes an op and registers it; one of the same name that weft made before is replaced."""
+    _free(name)
+    options = said.options(name, given)
+    computes = body(name, kernel, schema, options)
+    return register(name, computes, options)
+
+
+def register(name: str, computes: Body, options: Options) -> TorchOp:
+    """Registers an op whose body is known."""
+    outputs = Outputs(name, computes, options)
+    formula, options = _formula(name, computes, options)
+    derivative = gradient.derivative(name, computes, options, formula)
+    op = _MADE.get(name) or TorchOp(name)
+    rule = batching.rule(name, op, options.vmap) if options.vmap is not None else None
+    definition = torch.library.custom_op(
+        name,
+        _implementation(computes, outputs, options),
+        mutates_args=computes.schema.mutated,
+        schema=computes.schema.text,
+    )
+    op.body, op.definition, op.overload = computes, definition, definition._opoverload
+    _MADE[name] = op
+    definition.register_fake(_fake(computes, outputs))
+    if derivative is not None:
+        definition.register_autograd(derivative[0], setup_context=derivative[1])
+    if rule is not None:
+        definition.register_vmap(rule)
+    if options.autocast is not None:
+        for device in ("cpu", "cuda"):
+            definition.register_autocast(device, options.autocast)
+    return op
+
+
+def _implementation(computes: Body, outputs: Outputs, options: Options) -> Any:
+    copied = [n for n in computes.schema.tensors if n not in computes.schema.mutated]
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = computes.schema.bind(args, kwargs)
+        if options.contiguous:
+            given |= {n: given[n].contiguous() for n in copied}
+        results = outputs.allocate(given)
+        computes.run({**given, **results})
+        return _returned(results)
+
+    return run
+
+
+def _fake(computes: Body, outputs: Outputs) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return _returned(outputs.allocate(computes.schema.bind(args, kwargs)))
+
+    return run
+
+
+def _returned(results: Mapping[str, Any]) -> Any:
+    values = tuple(results.values())
+    return values if len(values) > 1 else values[0] if values else None
+
+
+def _formula(
+    name: str, computes: Body, options: Options
+) -> tuple[gradient.Formula | None, Options]:
+    """The derivative that was declared as a formula, and what is to be saved for it."""
+    backward = options.backward
+    if isinstance(backward, Kernel):
+        backward = make(backward, f"{name}_backward", "", {"contiguous": True})
+    if isinstance(backward, TorchOp):
+        kept = options.save if options.save is not None else gradient.saved(computes, backward)
+        return gradient.of_op(name, computes, backward), replace(options, save=kept)
+    if backward is None or callable(backward):
+        return backward, options
+    raise ArgumentError(
+        f"{name}: backward is neither a formula nor an op nor a kernel",
+        got=type(backward).__name__,
+        allowed="lambda ctx, grad: ..., kernel.as_op(...), or a kernel",
+    )
+
+
+def _free(name: str) -> None:
+    """Raises ArgumentError for a name that cannot be had."""
+    space = name.partition("::")[0]
+    if not _NAME.match(name) or space in _RESERVED:
+        raise ArgumentError(
+            "an op's name is a namespace of your own and a name",
+            got=repr(name),
+            allowed='"mine::square"; ' + ", ".join(_RESERVED) + " belong to torch",
+        )
+    if name not in _MADE and hasattr(getattr(torch.ops, space), name.partition("::")[2]):
+        raise ArgumentError(
+            f"{name} is taken: another library has registered an op of this name",
+            got=str(getattr(getattr(torch.ops, space), name.partition("::")[2])),
+            next="choose another namespace",
+        )

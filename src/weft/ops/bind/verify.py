@@ -1,0 +1,134 @@
+"""`verify`: torch's own checks of an op, in one call, with a report."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.errors import CheckFailed
+
+_MEANS = {
+    "test_schema": "the schema says what is written and what is aliased",
+    "test_autograd_registration": "autograd knows the op",
+    "test_faketensor": "the fake kernel gives the shapes, dtypes and strides of the real one",
+    "test_aot_dispatch_static": "compiled, it gives the same values and gradients",
+    "test_aot_dispatch_dynamic": "compiled for any size, it gives the same values and gradients",
+}
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How `gradcheck` compares for a dtype: steps must be far above the rounding of a value."""
+
+    eps: float
+    atol: float
+    rtol: float
+
+
+PRECISIONS = {
+    torch.float64: Precision(1e-6, 1e-5, 1e-3),
+    torch.float32: Precision(1e-2, 1e-2, 1e-2),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check: what it proves, and why it failed or was left out."""
+
+    name: str
+    passed: bool | None
+    text: str
+
+    def __str__(self) -> str:
+        mark = {True: "ok", False: "FAILED", None: "left out"}[self.passed]
+        return f"  {mark:8}  {self.name}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of all checks of an op."""
+
+    op: str
+    rows: tuple[Row, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(row.passed is not False for row in self.rows)
+
+    def __str__(self) -> str:
+        return "\n".join([self.op, *map(str, self.rows)])
+
+
+def verify(
+    op: Any,
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    nondet_tol: float = 0.0,
+    eps: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Verified:
+    """Runs `opcheck` and, where a tensor requires a gradient, `gradcheck`; raises CheckFailed."""
+    named = dict(kwargs or {})
+    target = getattr(op, "definition", op)
+    rows = [*_opcheck(target, args, named)]
+    rows.append(_gradcheck(op, args, named, nondet_tol, eps, atol, rtol))
+    found = Verified(str(getattr(op, "name", op)), tuple(rows))
+    if not found.passed:
+        failed = [row for row in found.rows if row.passed is False]
+        raise CheckFailed(
+            f"{found.op}: {len(failed)} of {len(found.rows)} checks of the op failed",
+            got="\n" + "\n".join(map(str, found.rows)),
+        )
+    return found
+
+
+def _opcheck(op: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Row]:
+    found = torch.library.opcheck(op, args, dict(kwargs), raise_exception=False)
+    return [
+        Row(_title(name), True, _MEANS.get(name, ""))
+        if result == "SUCCESS"
+        else Row(_title(name), False, _why(result))
+        for name, result in found.items()
+    ]
+
+
+def _title(name: str) -> str:
+    return name.removeprefix("test_").replace("_", " ")
+
+
+def _why(error: Any) -> str:
+    """What an error says first: torch adds pages about how to go on."""
+    said = error.__cause__ or error if isinstance(error, BaseException) else error
+    return " ".join(str(said).split("\n\n")[0].split())
+
+
+def _gradcheck(
+    op: Any, args: Any, kwargs: Mapping[str, Any], nondet_tol: float,
+    eps: float | None, atol: float | None, rtol: float | None,
+) -> Row:  # fmt: skip
+    name = "gradcheck"
+    tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+    wanted = [t.dtype for t in tensors if t.requires_grad]
+    if not wanted:
+        return Row(name, None, "no tensor among the arguments requires a gradient")
+    known = [PRECISIONS[d] for d in wanted if d in PRECISIONS]
+    if len(known) < len(wanted):
+        coarse = ", ".join(sorted({str(d) for d in wanted if d not in PRECISIONS}))
+        return Row(name, None, f"differences of {coarse} are too coarse to be a derivative")
+    coarsest = max(known, key=lambda p: p.eps)
+    p = Precision(eps or coarsest.eps, atol or coarsest.atol, rtol or coarsest.rtol)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*not a double precision.*")
+            torch.autograd.gradcheck(
+                lambda *a: op(*a, **kwargs), args, eps=p.eps, atol=p.atol, rtol=p.rtol,
+                nondet_tol=nondet_tol, check_undefined_grad=False,
+            )  # fmt: skip
+    except (torch.autograd.gradcheck.GradcheckError, RuntimeError, CheckFailed) as error:
+        return Row(name, False, _why(error))
+    return Row(name, True, f"the gradient is that of differences with steps of {p.eps:g}")
