@@ -53,6 +53,22 @@ def test_core_does_not_import_torch(tmp_path: Path) -> None:
     run("import sys\n" + LAUNCH + "assert 'torch' not in sys.modules\n", tmp_path)
 
 
+def test_op_without_torch_says_what_to_install(tmp_path: Path) -> None:
+    run(
+        BLOCK_TORCH
+        + LAUNCH
+        + """
+try:
+    k.as_op("mine::f")
+except weft.MissingDependency as e:
+    assert "pip install 'weft[torch]'" in str(e), e
+else:
+    raise SystemExit("not refused")
+""",
+        tmp_path,
+    )
+
+
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_torch_tensors(tmp_path: Path) -> None:
     run(

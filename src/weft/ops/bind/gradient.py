@@ -16,6 +16,15 @@ Formula = Callable[..., Any]
 """(ctx, *gradients of the results) -> gradients of the arguments."""
 
 
+
+
+class Saved(SimpleNamespace):
+    """What a formula finds: arguments and results by name, and `needs_input_grad`."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"'{name}' is not saved for backward; ctx has {', '.join(vars(self))}")
+
+
 Derivative = tuple[Formula, Callable[..., None] | None]
 """torch's pair: backward, and what saves for it."""
 
@@ -57,7 +66,7 @@ def _by_name(op: str, body: Body, formula: Formula, kept: Sequence[str]) -> Deri
 
     def backward(ctx: Any, *grads: Any) -> Any:
         tensors = dict(zip(ctx.tensor_names, ctx.saved_tensors, strict=True))
-        saved = SimpleNamespace(**tensors, **ctx.others, needs_input_grad=ctx.needs_input_grad)
+        saved = Saved(**tensors, **ctx.others, needs_input_grad=ctx.needs_input_grad)
         return _complete(op, body, formula(saved, *grads))
 
     return backward, setup
