@@ -16,8 +16,6 @@ Formula = Callable[..., Any]
 """(ctx, *gradients of the results) -> gradients of the arguments."""
 
 
-
-
 class Saved(SimpleNamespace):
     """What a formula finds: arguments and results by name, and `needs_input_grad`."""
 
