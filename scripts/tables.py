@@ -18,6 +18,7 @@ from typing import Any
 
 import conformance_tables
 import profile_tables
+import sanitizer_tables
 
 from weft.cli import coverage
 from weft.device import models
@@ -242,6 +243,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "triton": triton_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,
+    "sanitizer": lambda: sanitizer_tables.found_table(table),
+    "sanitizer_cost": lambda: sanitizer_tables.cost_table(table),
 }
 
 

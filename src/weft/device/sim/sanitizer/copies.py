@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.device.sim.address import Address
-from weft.device.sim.async_ops import Ring
+from weft.device.sim.async_ops import SIZES, Ring
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.sanitizer.clocks import put, word
@@ -28,22 +29,42 @@ class Copies:
         self.w = w
 
     def issued(self, target: Address, nbytes: int, lanes: Val) -> None:
-        """The target belongs to the copy from now on."""
+        """The target belongs to the copy from now on; its entry of the ring is the next one."""
         w, e, b = self.w, self.w.e, self.w.e.b
-        ring = b.at(e.frame, e.copies.at)
-        number = b.load("i32", 0, b.at(ring, Ring.TAIL)) - 1
-        entry = _entry(b, ring, number, e.copies.count)
-        put(b, w.site(), entry, SITE)
         w._touch(target, True, nbytes, lanes, None)
+        count = e.copies.count
 
         def body(x: Builder, args: list[Val]) -> None:
-            slot, warp, site, entry, lanes = args
+            slot, warp, site, ring, table, lanes = args
+            head, tail = (x.load("i32", 0, x.at(ring, at)) for at in (Ring.HEAD, Ring.TAIL))
+            with x.when((tail - head).eq(count), rare=True):  # the oldest makes room
+                everyone = x.integer("i32", -1)
+                self._landed(x, slot, warp, _entry(x, ring, head, count), everyone)
+            put(x, site, _entry(x, ring, tail, count), SITE)
             who = site | (warp.zext("i64") << Record.WARP)
             who = who | ((Record.PENDING << Record.CLOCK) | Record.ALL_BYTES)
-            _mark(x, w.layout, slot, entry, lanes, nbytes, who)
+            _mark(x, w.layout, slot, _listed(x, table), lanes, nbytes, who)
 
-        fn = b.helper(f"sanitizer_issue_{nbytes}", [_P, _I32, _I64, _P, _I32], None, body)
-        fn(e.slot, e.warp, w.site(), entry, lanes)
+        kinds = [_P, _I32, _I64, _P, _P, _I32]
+        fn = b.helper(f"sanitizer_issue_{nbytes}", kinds, None, body)
+        ring = b.at(e.frame, e.copies.at)
+        fn(e.slot, e.warp, w.site(), ring, e.access.addresses(target), lanes)
+
+    def _landed(self, x: Builder, slot: Val, warp: Val, entry: Val, lanes: Val) -> None:
+        """The copies of an entry were written by these lanes of it, now."""
+        w = self.w
+        p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+        tag = word(x, w.clocks.row(x, p, warp), Slot.SHARED_TAG) | Record.ALL_BYTES
+        mine = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
+        size = x.load("i32", 0, x.at(entry, Ring.SIZE))
+        who = tag | word(x, entry, SITE)
+        targets = x.at(entry, Ring.TARGETS)
+        first = word(x, targets)
+        for nbytes in SIZES:
+            with x.when(size.eq(nbytes)):
+                _mark(x, w.layout, slot, _listed(x, targets), mine, nbytes, who)
+            with x.when(size.eq(-nbytes)):  # one copy of the whole warp
+                _mark(x, w.layout, slot, _in_a_row(first, nbytes), mine, nbytes, who)
 
     def instruction(self, ins: Instruction) -> None:
         """A wait: what lands was written by the waiting lanes, now."""
@@ -56,25 +77,18 @@ class Copies:
             self._land(ins.operands[0].value)
 
     def _land(self, pending: int) -> None:
-        w, e, b = self.w, self.w.e, self.w.e.b
+        e, b = self.w.e, self.w.e.b
         count = e.copies.count
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, warp, ring, lanes, pending = args
-            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-            tag = word(x, w.clocks.row(x, p, warp), Slot.SHARED_TAG) | Record.ALL_BYTES
             head, tail = (x.load("i32", 0, x.at(ring, at)) for at in (Ring.HEAD, Ring.TAIL))
             limit = x.load("i32", 0, x.at(ring, Ring.GROUP)) - pending
             with x.loop(tail - head) as i:
                 entry = _entry(x, ring, head + i, count)
                 group = x.load("i32", 0, x.at(entry, Ring.OF_GROUP))
                 with x.when((group - limit).slt(0)):
-                    mine = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
-                    size = x.load("i32", 0, x.at(entry, Ring.SIZE))
-                    who = tag | word(x, entry, SITE)
-                    for nbytes in (16, 8, 4):
-                        with x.when(size.eq(nbytes)):
-                            _mark(x, w.layout, slot, entry, mine, nbytes, who)
+                    self._landed(x, slot, warp, entry, lanes)
 
         fn = b.helper(f"sanitizer_land_{count}", [_P, _I32, _P, _I32, _I32], None, body)
         fn(e.slot, e.warp, b.at(e.frame, e.copies.at), e.executing(), b.integer("i32", pending))
@@ -84,17 +98,24 @@ def _entry(b: Builder, ring: Val, number: Val, count: int) -> Val:
     return b.at(b.at(ring, Ring.HEADER), (number & (count - 1)).zext("i64") * Ring.ENTRY)
 
 
+def _listed(x: Builder, table: Val) -> Callable[[Val], Val]:
+    return lambda lane: word(x, x.at(table, lane << 3))
+
+
+def _in_a_row(first: Val, nbytes: int) -> Callable[[Val], Val]:
+    return lambda lane: first + lane * nbytes
+
+
 def _mark(
-    x: Builder, layout: Slot, slot: Val, entry: Val, lanes: Val, nbytes: int, who: Val
-) -> None:
+    x: Builder, layout: Slot, slot: Val, target: Callable[[Val], Val], lanes: Val, nbytes: int,
+    who: Val,
+) -> None:  # fmt: skip
     """Records of the words that the copies of some lanes go to."""
     p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
 
     def one(lane: Val) -> None:
-        target = word(x, x.at(entry, Ring.TARGETS), 0)
-        target = word(x, x.at(x.at(entry, Ring.TARGETS), lane.zext("i64") << 3))
-        rel = target - word(x, slot, Block.SHARED)
-        with x.when(rel.ult(word(x, slot, Block.SHARED_BYTES))):
+        rel = target(lane.zext("i64")) - word(x, slot, Block.SHARED)
+        with x.when(rel.ule(word(x, slot, Block.SHARED_BYTES) - nbytes)):
             at = x.at(x.at(p, layout.writers), rel << 1)
             for i in range(nbytes // 4):
                 put(x, who | (lane.zext("i64") << Record.LANE), at, 8 * i)
