@@ -18,7 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-os.environ["WEFT_THREADS"] = "1"
+SETTINGS = {"WEFT_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+"""One core; and large arrays go back to the system when they are freed, so that they are seen."""
+if os.environ.get("MALLOC_MMAP_THRESHOLD_") is None:
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **SETTINGS})
 
 import numpy as np
 import typer
