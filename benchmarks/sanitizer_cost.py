@@ -18,11 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-SETTINGS = {"WEFT_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
-"""One core; and large arrays go back to the system when they are freed, so that they are seen."""
-if os.environ.get("MALLOC_MMAP_THRESHOLD_") is None:
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **SETTINGS})
-
 import numpy as np
 import typer
 from rich.console import Console
@@ -34,6 +29,8 @@ import weft
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "records" / "sanitizer_cost.jsonl"
+SETTINGS = {"WEFT_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+"""One core; and large arrays go back to the system when they are freed, so that they are seen."""
 LARGEST, MEMORY = 6.0, 3.0
 """Times the plain simulation (geometric mean), and times the arrays, at most."""
 
@@ -105,4 +102,6 @@ def _peak() -> int:
 
 
 if __name__ == "__main__":
+    if any(name not in os.environ for name in SETTINGS):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **SETTINGS})
     typer.run(main)
