@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
+from weft.kernels import cdiv
 from weft.measure import dtypes
 from weft.measure.dtypes import Array, DType
 
@@ -51,6 +52,9 @@ class Slot:
 class Op:
     """An operation; `check`, `bench` and `climb` read all they need from here.
 
+    peers      what people would use instead, as expressions of torch and the inputs, e.g.
+               "torch.softmax(x, -1)"; "compile: ..." goes through torch.compile
+    ceiling    what bounds it on a GPU: "copy", "read" (bandwidths) or "compute"
     reference  called with float64 inputs (integers stay), gives the output or a tuple of them
     reduce     how many terms a result sums, e.g. "K"; by default it is found by changing inputs
     fill       name of an input -> function of (random generator, shape), for data that
@@ -66,6 +70,7 @@ class Op:
     flops: str = ""
     bytes: str = ""
     peers: Sequence[str] = ()
+    ceiling: str = "copy"
     reduce: str = ""
     accumulate: str = ""
     fill: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = field(
@@ -81,11 +86,17 @@ class Op:
 
     @property
     def inputs(self) -> tuple[Slot, ...]:
-        return _slots(self.signature, 0)
+        return slots(self._sides()[0], self.signature)
 
     @property
     def outputs(self) -> tuple[Slot, ...]:
-        return _slots(self.signature, 1)
+        return slots(self._sides()[1], self.signature)
+
+    def _sides(self) -> list[str]:
+        sides = self.signature.split("->")
+        if len(sides) != 2:
+            raise _unreadable(self.signature, self.signature)
+        return sides
 
     def solution(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator: a function that computes this operation, for `weft check FILE` to find."""
@@ -97,19 +108,29 @@ class Op:
         return max(1, int(evaluate(self.reduce, case.sizes))) if self.reduce else None
 
 
-def _slots(signature: str, side: int) -> tuple[Slot, ...]:
-    halves = signature.split("->")
-    if len(halves) != 2:
-        raise _unreadable(signature, signature)
-    text, at, out = halves[side], 0, []
+def slots(text: str, whole: str = "") -> tuple[Slot, ...]:
+    """The arrays of one side of a signature: `A:f32[M,K] B:f32[K,N]`."""
+    at, out = 0, []
     while at < len(text.rstrip()):
         found = _SLOT.match(text, at)
         if found is None:
-            raise _unreadable(signature, text[at:].strip())
-        sizes = tuple(part.strip() for part in found[3].split(",") if part.strip())
+            raise _unreadable(whole or text, text[at:].strip())
+        sizes = tuple(part.strip() for part in split(found[3]) if part.strip())
         out.append(Slot(found[1], dtypes.find(found[2]), sizes))
         at = found.end()
     return tuple(out)
+
+
+def split(text: str) -> list[str]:
+    """The parts between commas that are in no parentheses."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, ")": -1}.get(c, 0)
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
 
 
 def _unreadable(signature: str, part: str) -> ArgumentError:
@@ -133,6 +154,17 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"cdiv": cdiv, "min": min, "max": max}
+
+
 def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
     """The value of an arithmetic expression of sizes, e.g. "2*M*N*K"."""
 
@@ -146,28 +178,37 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
                 return _ARITHMETIC[type(op)](value(left), value(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -value(operand)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+                return _FUNCTIONS[name](*map(value, args))
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return value(body) if value(test) else value(orelse)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                return _COMPARISONS[type(op)](value(left), value(right))
         raise ArgumentError(
             f"'{expression}' cannot be computed from the sizes",
             got=ast.unparse(node),
-            allowed=f"numbers, + - * / // % **, and {', '.join(sizes) or 'no size is given'}",
+            allowed=f"numbers, + - * / // % **, comparisons, a if b else c,"
+            f" {', '.join(_FUNCTIONS)}, and {', '.join(sizes) or 'no size is given'}",
         )
 
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except SyntaxError as error:
         raise ArgumentError(f"'{expression}' is no expression", got=str(error)) from error
-    return float(value(tree.body)) if "/" in expression else value(tree.body)
+    return value(tree.body)  # type: ignore[no-any-return]
 
 
-def bind(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> list[Any]:
-    """The arguments of a function: by its parameters' names where they are known, else in order."""
+def call(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> Any:
+    """Calls a function with what its parameters name where they are known, else in order."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built in: no signature
-        return [given[name] for name in order]
+        return function(*(given[name] for name in order))
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return function(**given)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return [given[name] for name in order]
+        return function(*(given[name] for name in order))
     wanted = [p for p in parameters if p.default is p.empty or p.name in given]
     if all(p.name in given for p in wanted):
-        return [given[p.name] for p in wanted]
-    return [given[name] for name in order[: len(wanted)]]
+        return function(**{p.name: given[p.name] for p in wanted})
+    return function(*(given[name] for name in order[: len(wanted)]))

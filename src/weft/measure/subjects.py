@@ -15,9 +15,10 @@ from weft.device import arrays as device_arrays
 from weft.errors import ArgumentError
 from weft.kernels import Launch
 from weft.measure import buffers, data, dtypes, tracing
+from weft.measure import op as ops
 from weft.measure.buffers import Library
 from weft.measure.dtypes import Array, DType
-from weft.measure.op import Case, Op, bind
+from weft.measure.op import Case, Op
 from weft.measure.stand import Place, Stand, Subject
 
 FRESH = 2
@@ -85,11 +86,11 @@ def _op_subject(op: Op, solution: Callable[..., Any], case: Case, name: str) -> 
     results = [Place(s.name, s.dtype, s.shape(case)) for s in op.outputs]
 
     def call(given: Mapping[str, Any]) -> Any:
-        return solution(*bind(solution, {**given, **case.sizes}, order))
+        return ops.call(solution, {**given, **case.sizes}, order)
 
     def reference(inputs: Mapping[str, Array]) -> Sequence[Array]:
         known = {**inputs, **case.sizes}
-        return _tuple(op.reference(*bind(op.reference, known, [s.name for s in op.inputs])))
+        return _tuple(ops.call(op.reference, known, [s.name for s in op.inputs]))
 
     accumulate = dtypes.find(op.accumulate) if op.accumulate else None
     return Subject(name, places, results, call, reference, op.terms(case), accumulate)
@@ -133,7 +134,7 @@ def of_call(
     def right(inputs: Mapping[str, Array]) -> Sequence[Array]:
         known = {**given, **{n: _native(a, library) for n, a in inputs.items()}}
         order = [n for n in names if n in asked] or wanted
-        return [_plain(r) for r in _tuple(reference(*bind(reference, known, order)))]
+        return [_plain(r) for r in _tuple(ops.call(reference, known, order))]
 
     name = subject.kernel.name if isinstance(subject, Launch) else _called(subject)
     block = int(np.prod(subject.shape.block)) if isinstance(subject, Launch) else None

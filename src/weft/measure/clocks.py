@@ -1,0 +1,95 @@
+"""Clocks, temperature and power of a GPU while it is timed, and whether it was throttled."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+FIELDS = (
+    "clocks.sm",
+    "clocks.mem",
+    "temperature.gpu",
+    "power.draw",
+    "clocks_event_reasons.active",
+)
+PERIOD_MS = 50
+SLOWED = 0x8 | 0x40 | 0x20 | 0x80
+"""Reasons that make a time worthless: hardware slowdown, thermal (both kinds), power brake."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The GPU at a moment of `time.monotonic`."""
+
+    when: float
+    sm_mhz: float
+    memory_mhz: float
+    celsius: float
+    watts: float
+    reasons: int
+
+
+class Watch:
+    """Samples a GPU from the time it is entered until it is left; silent where nothing can be read."""
+
+    def __init__(self, device: int = 0) -> None:
+        self.samples: list[Sample] = []
+        self._command = [
+            "nvidia-smi", f"--id={device}", f"--query-gpu={','.join(FIELDS)}",
+            "--format=csv,noheader,nounits", f"--loop-ms={PERIOD_MS}",
+        ]  # fmt: skip
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Watch:
+        if shutil.which("nvidia-smi"):
+            self._process = subprocess.Popen(
+                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sample = parse(line, time.monotonic())
+            if sample is not None:
+                self.samples.append(sample)
+
+    def slowed(self, start: float, end: float) -> bool:
+        """Was the GPU throttled at some sample of this time?"""
+        return any(s.reasons & SLOWED for s in self.samples if start <= s.when <= end + 0.05)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The middle of what was seen under load, for a record."""
+        if not self.samples:
+            return {}
+        middle = sorted(self.samples, key=lambda s: s.sm_mhz)[len(self.samples) // 2]
+        return {
+            "sm_mhz": middle.sm_mhz,
+            "memory_mhz": middle.memory_mhz,
+            "celsius": max(s.celsius for s in self.samples),
+            "watts": max(s.watts for s in self.samples),
+            "samples": len(self.samples),
+            "throttled_samples": sum(bool(s.reasons & SLOWED) for s in self.samples),
+        }
+
+
+def parse(line: str, when: float) -> Sample | None:
+    """One line of nvidia-smi's table; None where a figure is missing."""
+    parts = [part.strip() for part in line.split(",")]
+    if len(parts) != len(FIELDS):
+        return None
+    try:
+        sm, memory, celsius, watts = (float(p) for p in parts[:4])
+        return Sample(when, sm, memory, celsius, watts, int(parts[4], 16))
+    except ValueError:  # "[N/A]"
+        return None

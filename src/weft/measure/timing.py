@@ -1,0 +1,101 @@
+"""How device time is taken: events around graphs of many calls, or around calls, on one stream.
+
+A graph of n calls shrinks the gaps between launches to what the device itself needs. Where a call
+cannot be captured (it waits for the device, or allocates outside of the pool), events stand
+around plain calls, and the record says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.device.gpu import driver
+
+Call = Callable[[int], Any]
+"""Runs a contender on its input set number i."""
+
+SAMPLE_MS = 1.0
+"""A sample lasts at least this long: an event's clock ticks every half microsecond."""
+
+MOST_CALLS = 200
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A contender ready to be timed; `go` runs `calls` calls."""
+
+    go: Callable[[], None]
+    calls: int
+    how: str
+
+
+class Stream:
+    """The stream that everything is timed on, and its events."""
+
+    def __init__(self) -> None:
+        torch = sys.modules.get("torch")
+        self.torch: Any = torch if torch is not None and torch.cuda.is_available() else None
+        self._library = driver.library()
+        self._events = [self._event(), self._event()]
+
+    def _event(self) -> ctypes.c_void_p:
+        event = ctypes.c_void_p()
+        driver.device(0).set_current()
+        driver.check(self._library.cuEventCreate(ctypes.byref(event), 0), "making an event")
+        return event
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """torch's current stream, or the default one."""
+        return ctypes.c_void_p(self.torch.cuda.current_stream().cuda_stream if self.torch else 0)
+
+    def milliseconds(self, work: Callable[[], None]) -> float:
+        """Device time of some work."""
+        start, end = self._events
+        lib, out = self._library, ctypes.c_float()
+        driver.check(lib.cuEventRecord(start, self.handle), "recording an event")
+        work()
+        driver.check(lib.cuEventRecord(end, self.handle), "recording an event")
+        driver.check(lib.cuEventSynchronize(end), "waiting for a timed kernel")
+        elapsed = getattr(lib, "cuEventElapsedTime_v2", None) or lib.cuEventElapsedTime
+        driver.check(elapsed(ctypes.byref(out), start, end), "reading a time")
+        return float(out.value)
+
+    def wait(self) -> None:
+        driver.check(self._library.cuCtxSynchronize(), "waiting for the device")
+
+
+def prepare(stream: Stream, call: Call, sets: int) -> Prepared:
+    """Chooses how many calls make a sample, and captures them where that can be done."""
+    for i in range(min(sets, 3)):
+        call(i)
+    stream.wait()
+    once = min(stream.milliseconds(lambda: call(0)) for _ in range(3))
+    calls = max(sets, min(MOST_CALLS, int(SAMPLE_MS / max(once, 1e-3)) + 1))
+    if stream.torch is not None:
+        graph = _captured(stream.torch, call, calls, sets)
+        if graph is not None:
+            return Prepared(graph.replay, calls, f"graph of {calls} calls")
+
+    def plain() -> None:
+        for i in range(calls):
+            call(i % sets)
+
+    return Prepared(plain, calls, f"{calls} calls between events")
+
+
+def _captured(torch: Any, call: Call, calls: int, sets: int) -> Any:
+    """A graph of the calls, or None where they cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            for i in range(calls):
+                call(i % sets)
+    except RuntimeError:  # a call that cannot be captured ends the capture with this
+        torch.cuda.synchronize()
+        return None
+    return graph

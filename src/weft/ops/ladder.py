@@ -1,0 +1,70 @@
+"""A ladder: an operation and its rungs, a folder with `op.py` and `rung_NN_name.cu|py` files."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import ArgumentError
+from weft.measure.op import Op
+from weft.ops import rung as rungs
+from weft.ops.rung import Rung
+
+HOME = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """An operation with the ways to compute it, from the simplest up."""
+
+    op: Op
+    rungs: tuple[Rung, ...]
+    path: Path
+
+    @property
+    def text(self) -> str:
+        """What `ladder.md` tells about the climb."""
+        file = self.path / "ladder.md"
+        return file.read_text() if file.is_file() else ""
+
+
+def names() -> list[str]:
+    """The ladders that come with weft."""
+    return sorted(folder.parent.name for folder in HOME.glob("*/op.py"))
+
+
+def find(name_or_path: str) -> Ladder:
+    """A ladder by its name, or the folder of one's own."""
+    own = Path(name_or_path)
+    folder = own if (own / "op.py").is_file() else HOME / name_or_path
+    if not (folder / "op.py").is_file():
+        near = difflib.get_close_matches(name_or_path, names(), 1)
+        raise ArgumentError(
+            "no such ladder",
+            got=name_or_path,
+            allowed=f"{', '.join(names())}, or a folder with op.py",
+            next=f"did you mean '{near[0]}'?" if near else "`weft new op NAME` makes a folder",
+        )
+    found = sorted((*folder.glob("rung_*.cu"), *folder.glob("rung_*.py")), key=lambda p: p.name)
+    if not found:
+        raise ArgumentError("a ladder has rungs", where=str(folder), next="add rung_00_naive.cu")
+    return Ladder(_operation(folder), tuple(rungs.read(path) for path in found), folder)
+
+
+def _operation(folder: Path) -> Op:
+    name = f"weft_op_{folder.resolve().name}_{abs(hash(folder.resolve()))}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, folder / "op.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[name] = module
+    op = getattr(sys.modules[name], "op", None)
+    if not isinstance(op, Op):
+        raise ArgumentError(
+            "a ladder's op.py defines `op`", where=str(folder / "op.py"), next="op = weft.Op(...)"
+        )
+    return op

@@ -1,0 +1,8 @@
+// rung:   00 one thread
+// idea:   a kernel is a C function; one thread does all the work, as a CPU would
+// expect: load sectors per request = 1
+// launch: vecadd<<<1, 1>>>
+
+__global__ void vecadd(const float* a, const float* b, float* c, size_t n) {
+    for (size_t i = 0; i < n; ++i) c[i] = a[i] + b[i];
+}
