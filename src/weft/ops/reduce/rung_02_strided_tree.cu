@@ -1,0 +1,19 @@
+// rung:   02 strided tree
+// idea:   the working threads are the first ones: whole warps work or rest. But thread t takes
+//         elements 2·d·t: at a distance of 32 they share a bank
+// clear:  y
+// expect: shared bank conflicts > 0
+// launch: reduce<<<cdiv(n, 256), 256>>>
+
+__global__ void reduce(const float* x, float* y, size_t n) {
+    __shared__ float part[256];
+    size_t i = size_t(blockIdx.x) * 256 + threadIdx.x;
+    part[threadIdx.x] = i < n ? x[i] : 0;
+    __syncthreads();
+    for (int d = 1; d < 256; d *= 2) {
+        int k = 2 * d * threadIdx.x;
+        if (k + d < 256) part[k] += part[k + d];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) atomicAdd(y, part[0]);
+}

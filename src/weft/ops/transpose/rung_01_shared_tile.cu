@@ -1,0 +1,19 @@
+// rung:   01 shared tile
+// idea:   a tile of 32 x 32 goes through shared memory: rows are read whole, and columns of the
+//         tile are written as whole rows of the result. But a column of the tile lies in one bank
+// expect: store sectors per request <= 4
+// expect: shared load wavefronts per request = 32
+// launch: transpose<<<(cdiv(columns, 32), cdiv(rows, 32)), (32, 8)>>>
+
+__global__ void transpose(const float* x, float* y, int rows, int columns) {
+    __shared__ float tile[32][32];
+    int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 32 + threadIdx.y;
+    for (int i = 0; i < 32; i += 8)
+        if (r + i < rows && c < columns)
+            tile[threadIdx.y + i][threadIdx.x] = x[size_t(r + i) * columns + c];
+    __syncthreads();
+    c = blockIdx.y * 32 + threadIdx.x, r = blockIdx.x * 32 + threadIdx.y;
+    for (int i = 0; i < 32; i += 8)
+        if (r + i < columns && c < rows)
+            y[size_t(r + i) * rows + c] = tile[threadIdx.x][threadIdx.y + i];
+}
