@@ -2,6 +2,7 @@
 //
 // T      type of the elements (float, __nv_bfloat16)
 // THREADS, VECTORS   a thread holds VECTORS pieces of 16 bytes
+// Rows whose length is no multiple of 16 bytes go through `softmax_any`.
 // A block holds THREADS * VECTORS * 16 bytes of a row. A longer row is split among `parts` blocks:
 // each publishes its maximum and its sum, waits for those of the others, and goes on.
 #pragma once
@@ -10,6 +11,7 @@
 template <class T> struct Vector;
 template <> struct Vector<float> {
     static constexpr int N = 4;
+    static constexpr unsigned LOWEST = 0xff800000u;  // -inf
     static __device__ void open(uint4 v, float* f) {
         f[0] = __uint_as_float(v.x), f[1] = __uint_as_float(v.y);
         f[2] = __uint_as_float(v.z), f[3] = __uint_as_float(v.w);
@@ -21,6 +23,7 @@ template <> struct Vector<float> {
 };
 template <> struct Vector<__nv_bfloat16> {
     static constexpr int N = 8;
+    static constexpr unsigned LOWEST = 0xff80ff80u;  // -inf twice
     static __device__ void open(uint4 v, float* f) {
         unsigned w[4] = {v.x, v.y, v.z, v.w};
         for (int k = 0; k < 4; ++k)
@@ -97,18 +100,14 @@ __device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n, i
     int row = blockIdx.x / parts, piece = blockIdx.x % parts;
     x += size_t(row) * n, y += size_t(row) * n;
     int start = piece * (THREADS * VECTORS * N);
-    bool whole = n % N == 0;
     float v[VECTORS][N];
     float most = __int_as_float(0xff800000), sum = 0;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = start + (k * THREADS + threadIdx.x) * N;
-        if (whole && i < n) {
-            V::open(__ldcs(reinterpret_cast<const uint4*>(x + i)), v[k]);
-        } else {
-            for (int j = 0; j < N; ++j)
-                v[k][j] = i + j < n ? static_cast<float>(x[i + j]) : __int_as_float(0xff800000);
-        }
+        uint4 bits = make_uint4(V::LOWEST, V::LOWEST, V::LOWEST, V::LOWEST);
+        if (i < n) bits = __ldcs(reinterpret_cast<const uint4*>(x + i));
+        V::open(bits, v[k]);
     }
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k)
@@ -128,11 +127,20 @@ __device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n, i
     for (int k = 0; k < VECTORS; ++k) {
         int i = start + (k * THREADS + threadIdx.x) * N;
         for (int j = 0; j < N; ++j) v[k][j] *= scale;
-        if (whole && i < n) {
-            __stcs(reinterpret_cast<uint4*>(y + i), V::close(v[k]));
-        } else {
-            for (int j = 0; j < N; ++j)
-                if (i + j < n) y[i + j] = static_cast<T>(v[k][j]);
-        }
+        if (i < n) __stcs(reinterpret_cast<uint4*>(y + i), V::close(v[k]));
     }
+}
+
+// Any row, by three passes over memory.
+template <class T, int THREADS>
+__device__ void softmax_any(const T* x, T* y, int n) {
+    __shared__ float part[THREADS / 32];
+    x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
+    float most = __int_as_float(0xff800000), sum = 0;
+    for (int i = threadIdx.x; i < n; i += THREADS) most = larger(most, x[i]);
+    most = across<THREADS>(most, part, __int_as_float(0xff800000), larger);
+    for (int i = threadIdx.x; i < n; i += THREADS) sum += __expf(static_cast<float>(x[i]) - most);
+    sum = across<THREADS>(sum, part, 0, [](float a, float b) { return a + b; });
+    for (int i = threadIdx.x; i < n; i += THREADS)
+        y[i] = static_cast<T>(__expf(static_cast<float>(x[i]) - most) / sum);
 }

@@ -5,9 +5,9 @@
 
 __device__ float larger(float a, float b) { return a > b || a != a ? a : b; }
 
-// exp(a - m), where equal infinities are no difference at all
+// A sum that was relative to `from`, relative to `to`; one that is still empty stays so.
 __device__ float scaled(float sum, float from, float to) {
-    return from == to ? sum : sum * expf(from - to);
+    return from == __int_as_float(0xff800000) ? 0 : sum * expf(from - to);
 }
 
 __global__ void softmax(const float* x, float* y, int n) {
@@ -16,11 +16,13 @@ __global__ void softmax(const float* x, float* y, int n) {
     float most = __int_as_float(0xff800000), sum = 0;
     for (int i = threadIdx.x; i < n; i += 256) {
         float v = x[i], m = larger(v, most);
-        sum = scaled(sum, most, m) + (v == m && isinf(v) ? 1 : expf(v - m));
+        if (m == __int_as_float(0xff800000)) continue;  // nothing but -inf so far
+        sum = scaled(sum, most, m) + expf(v - m);
         most = m;
     }
     auto join = [&](float m2, float s2) {
         float m = larger(m2, most);
+        if (m == __int_as_float(0xff800000)) return;
         sum = scaled(sum, most, m) + scaled(s2, m2, m);
         most = m;
     };

@@ -5,9 +5,10 @@
 // expect: bytes read per element = 4
 // scratch: slots:u64[rows*cdiv(n,8192)] arrived:u32[rows]
 // clear:  arrived
-// launch: of_1024<<<rows if n <= 1024 else 0, 32>>>
-// launch: of_4096<<<rows if (n > 1024) * (n <= 4096) else 0, 128>>>
-// launch: of_8192<<<rows * cdiv(n, 8192) if n > 4096 else 0, 256>>>
+// launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>
+// launch: of_4096<<<rows if (n > 1024) * (n <= 4096) * (n % 4 == 0) else 0, 128>>>
+// launch: of_8192<<<rows * cdiv(n, 8192) if (n > 4096) * (n % 4 == 0) else 0, 256>>>
+// launch: ragged<<<rows if n % 4 > 0 else 0, 256>>>
 
 #include "row.cuh"
 
@@ -22,4 +23,8 @@ __global__ void __launch_bounds__(128) of_4096(const float* x, float* y, int n) 
 __global__ void __launch_bounds__(256) of_8192(const float* x, float* y, int n,
                                                unsigned long long* slots, unsigned* arrived) {
     softmax_row<float, 256, 8>(x, y, n, (n + 8191) / 8192, reinterpret_cast<float2*>(slots), arrived);
+}
+
+__global__ void __launch_bounds__(256) ragged(const float* x, float* y, int n) {
+    softmax_any<float, 256>(x, y, n);
 }
