@@ -65,3 +65,11 @@ def size(n: float) -> str:
     while n >= 1024 and step < len(units) - 1:
         n, step = n / 1024, step + 1
     return f"{n:.1f}".removesuffix(".0") + f" {units[step]}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people write it: 1.234 ms."""
+    for unit, least in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= least:
+            return f"{seconds / least:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"

@@ -251,7 +251,7 @@ def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
             f"{timing.name} is faster than the hardware can be",
             got=f"{_time(timing.seconds)}, {floor / timing.seconds:.0%} of {model.name}'s {bound}"
             " ceiling",
-            next="is all of the work done, are inputs in the L2 (sets=), are bytes and flops right?",
+            next="is all work done, do inputs stay in the L2 (sets=), are bytes and flops right?",
         )
 
 
@@ -259,9 +259,8 @@ def _machine() -> dict[str, Any]:
     from weft.device.gpu import driver, facts
 
     found = facts.facts(0)
-    versions = {
-        name: sys.modules[name].__version__ for name in ("torch", "triton") if name in sys.modules
-    }
+    loaded = [name for name in ("torch", "triton") if name in sys.modules]
+    versions: dict[str, Any] = {name: sys.modules[name].__version__ for name in loaded}
     return {"gpu": found.name, "driver_cuda": driver.version(), "sms": found.sms, **versions}
 
 

@@ -60,6 +60,7 @@ def check(
     specials: Sequence[str] | None = None,
     seed: int | None = None,
     device: str = "sim",
+    arrays: str = "",
     progress: Callable[[str], None] = lambda trial: None,
 ) -> Report:
     """Judges a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
@@ -68,13 +69,14 @@ def check(
     reference   gives the right answer from float64 inputs
     reduce      how many terms a result sums; by default as many inputs as move it
     specials    which special fillings to try; by default all of `weft.measure.data.SPECIALS`
+    arrays      numpy or torch: what solutions of an Op are given; by default what fits the device
     seed        repeats an earlier run; also WEFT_SEED
     """
     used = _seed(seed)
     rng = np.random.default_rng(used)
     fillings = _fillings(specials)
     if isinstance(subject, Op):
-        name, trials = subjects.of_op(subject, args, device, fillings, rng)
+        name, trials = subjects.of_op(subject, args, device, arrays, fillings, rng)
     else:
         how = subjects.How(out, reference, reduce, accumulate)
         name, trials = subjects.of_call(subject, args, how, fillings, rng)

@@ -34,7 +34,7 @@ class Sample:
 
 
 class Watch:
-    """Samples a GPU from the time it is entered until it is left; silent where nothing can be read."""
+    """Samples a GPU while it is entered; silent where nothing can be read."""
 
     def __init__(self, device: int = 0) -> None:
         self.samples: list[Sample] = []

@@ -20,6 +20,7 @@ import numpy as np
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.measure import dtypes
+from weft.measure.data import Filling
 from weft.measure.dtypes import Array, DType
 
 _SLOT = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\]\s*,?")
@@ -29,7 +30,14 @@ class Case:
     """Sizes to judge an operation on, and why these."""
 
     def __init__(self, *, why: str = "", **sizes: int) -> None:
-        self.why, self.sizes = why, sizes
+        self.why, self.sizes = why, dict(sizes)
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int]) -> Case:
+        """A case from a table of sizes."""
+        case = cls()
+        case.sizes.update(sizes)
+        return case
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}={n}" for name, n in self.sizes.items())
@@ -57,8 +65,8 @@ class Op:
     ceiling    what bounds it on a GPU: "copy", "read" (bandwidths) or "compute"
     reference  called with float64 inputs (integers stay), gives the output or a tuple of them
     reduce     how many terms a result sums, e.g. "K"; by default it is found by changing inputs
-    fill       name of an input -> function of (random generator, shape), for data that
-               cannot be anything, such as indices
+    fill       name of an input -> function of (random generator, shape, and sizes that it names),
+               for data that cannot be anything, such as indices
     accumulate the type that sums may be rounded to on the way; by default f32, f64 for f64
     """
 
@@ -73,9 +81,7 @@ class Op:
     ceiling: str = "copy"
     reduce: str = ""
     accumulate: str = ""
-    fill: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = field(
-        default_factory=dict
-    )
+    fill: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     solutions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,6 +103,15 @@ class Op:
         if len(sides) != 2:
             raise _unreadable(self.signature, self.signature)
         return sides
+
+    def data(self, slot: Slot, case: Case, rng: np.random.Generator, filling: Filling) -> Array:
+        """An input's bits: by the operation's own `fill`, or as `filling` makes them."""
+        own, shape = self.fill.get(slot.name), slot.shape(case)
+        if own is None:
+            return filling(rng, shape, slot.dtype)
+        wanted = inspect.signature(own).parameters
+        more = {n: v for n, v in case.sizes.items() if n in wanted}
+        return np.asarray(own(rng, shape, **more))
 
     def solution(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator: a function that computes this operation, for `weft check FILE` to find."""

@@ -43,6 +43,7 @@ def of_op(
     op: Op,
     args: Sequence[Any],
     device: str,
+    arrays: str,
     fillings: Mapping[str, data.Filling],
     rng: np.random.Generator,
 ) -> tuple[str, Trials]:
@@ -55,26 +56,24 @@ def of_op(
 
     def trials() -> Trials:
         for number, case in enumerate(op.cases):
-            stand = Stand(_op_subject(op, solution, case, name), library_for(device))
+            stand = Stand(_op_subject(op, solution, case, name), library_for(device, arrays))
             kinds = {f"random {i}": data.random for i in range(FRESH)}
             if number == 0:
                 kinds |= fillings
             for i, (label, filling) in enumerate(kinds.items()):
-                inputs = {
-                    slot.name: np.asarray(op.fill[slot.name](rng, slot.shape(case)))
-                    if slot.name in op.fill
-                    else filling(rng, slot.shape(case), slot.dtype)
-                    for slot in op.inputs
-                }
+                inputs = {slot.name: op.data(slot, case, rng, filling) for slot in op.inputs}
                 yield stand, inputs, f"{case}, {label}", i == FRESH - 1
 
     return name, trials()
 
 
-def library_for(device: str) -> Library:
-    """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU."""
-    if device.startswith("sim"):
-        return buffers.NUMPY
+def library_for(device: str, arrays: str = "") -> Library:
+    """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU.
+
+    `arrays` asks for those of one library: numpy or torch.
+    """
+    if device.startswith("sim") or arrays == "numpy":
+        return buffers.torch("cpu") if arrays == "torch" else buffers.NUMPY
     if "torch" not in sys.modules and "cupy" in sys.modules:
         return buffers.cupy()
     return buffers.torch(device.replace("gpu", "cuda"))

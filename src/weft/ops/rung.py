@@ -7,26 +7,31 @@
 
 Keys of a header: `rung`, `idea`, `launch` (several are run in order), `scratch` (arrays that live
 from launch to launch), `clear` (an array that is zeroed before), `expect` (facts that the
-simulator's counters must bear out), `lesson` (what was measured, and why), `precision`.
+simulator's counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays`
+(torch, or numpy: then it is no GPU that runs it), `bench` (sizes to time a slow one on).
 Kernel parameters are bound by their names: arrays and sizes of the operation, and scratch.
 A Python rung has the header in its docstring and a function `run` with parameters of those names.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib.util
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weft import kernels
 from weft.errors import ArgumentError, MissingDependency
+from weft.kernels import Launch
 from weft.measure.op import Op, Slot, evaluate, slots, split
 
-KEYS = ("rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays")
+KEYS = (
+    "rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays",
+    "bench",
+)  # fmt: skip
 _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
 
@@ -56,6 +61,7 @@ class Rung:
     lesson: str
     precision: str
     arrays: str
+    bench: Mapping[str, int]
 
     @property
     def title(self) -> str:
@@ -103,7 +109,14 @@ def read(path: Path) -> Rung:
         " ".join(said.get("lesson", ())),
         " ".join(said.get("precision", ())) or "f32",
         " ".join(said.get("arrays", ())),
+        _sizes(" ".join(said.get("bench", ()))),
     )
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """`M=64, N=64` as numbers."""
+    pairs = [part.split("=") for part in text.split(",") if part.strip()]
+    return {name.strip(): int(evaluate(value, {})) for name, value in pairs}
 
 
 def _header(path: Path) -> dict[str, tuple[str, ...]]:
@@ -142,14 +155,57 @@ def _step(path: Path, text: str) -> Step:
 
 # ---- running ---------------------------------------------------------------------------------
 Empty = Callable[[str, tuple[int, ...], Any], Any]
-"""(type, shape, an array of the library and device wanted) -> a new array."""
+"""(type, shape, an array of the library and device wanted) -> a new array of zeros."""
 
 
-def solution(rung: Rung, op: Op, *, sms: int, empty: Empty) -> Callable[..., Any]:
-    """A function of the operation's arrays and sizes, by name, that runs the rung."""
-    run = _python(rung) if rung.path.suffix == ".py" else _cuda(rung, op, sms, empty)
-    run.__name__ = rung.path.stem
-    return run
+class Runner:
+    """A rung ready to run: its code is compiled once, its scratch is kept from call to call."""
+
+    def __init__(self, rung: Rung, op: Op, *, sms: int, empty: Empty) -> None:
+        self.rung, self.sms, self._empty = rung, sms, empty
+        self._names = [s.name for s in (*op.inputs, *op.outputs)]
+        self._kept: dict[tuple[Any, ...], Any] = {}
+        if rung.path.suffix == ".py":
+            self._run = _python(rung)
+        else:
+            self._module = kernels.cuda(rung.path)
+
+    @property
+    def __name__(self) -> str:
+        return self.rung.path.stem
+
+    def __call__(self, **given: Any) -> Any:
+        """Computes the operation on arrays and sizes, by name."""
+        if self.rung.path.suffix == ".py":
+            return self._run(**given)
+        for launch, args in self.launches(given):
+            launch(*args)
+        return None
+
+    def launches(self, given: Mapping[str, Any]) -> Iterator[tuple[Launch, list[Any]]]:
+        """The launches of a CUDA rung with their arguments, in order."""
+        sizes = {n: v for n, v in given.items() if n not in self._names} | {"sms": self.sms}
+        known = {**given, **self._scratch(sizes, given[self._names[0]])}
+        for name in self.rung.clear:
+            _zero(known[name])
+        for step in self.rung.steps:
+            grid, block = _dims(step.grid, sizes), _dims(step.block, sizes)
+            if 0 in grid:
+                continue
+            kernel = self._module.kernel(step.kernel)
+            shared = int(evaluate(step.shared, sizes))
+            yield kernel[grid, block, shared], [known[n] for n in kernel.packer.names]
+
+    def _scratch(self, sizes: Mapping[str, int], like: Any) -> dict[str, Any]:
+        """Arrays for the rung's own use, as a library keeps its workspace."""
+        out = {}
+        for slot in self.rung.scratch:
+            shape = tuple(int(evaluate(text, sizes)) for text in slot.sizes)
+            key = (slot.name, shape, str(getattr(like, "device", "")))
+            if key not in self._kept:
+                self._kept[key] = self._empty(slot.dtype.name, shape, like)
+            out[slot.name] = self._kept[key]
+        return out
 
 
 def _python(rung: Rung) -> Callable[..., Any]:
@@ -166,41 +222,8 @@ def _python(rung: Rung) -> Callable[..., Any]:
     run: Callable[..., Any] | None = getattr(module, "run", None)
     if run is None:
         raise ArgumentError("a Python rung has a function `run`", where=str(rung.path))
-    return functools.wraps(run)(lambda *args, **named: run(*args, **named))
-
-
-def _cuda(rung: Rung, op: Op, sms: int, empty: Empty) -> Callable[..., Any]:
-    module = kernels.cuda(rung.path)
-    names = [s.name for s in (*op.inputs, *op.outputs)]
-    kept: dict[tuple[Any, ...], Any] = {}
-
-    def run(**given: Any) -> None:
-        sizes = {n: v for n, v in given.items() if n not in names} | {"sms": sms}
-        like = given[names[0]]
-        known = {**given, **_scratch(rung, sizes, like, empty, kept)}
-        for name in rung.clear:
-            _zero(known[name])
-        for step in rung.steps:
-            kernel = module.kernel(step.kernel)
-            grid, block = _dims(step.grid, sizes), _dims(step.block, sizes)
-            shared = int(evaluate(step.shared, sizes))
-            kernel[grid, block, shared](*[known[n] for n in kernel.packer.names])
-
-    return run
-
-
-def _scratch(
-    rung: Rung, sizes: Mapping[str, int], like: Any, empty: Empty, kept: dict[tuple[Any, ...], Any]
-) -> dict[str, Any]:
-    """Arrays for a rung's own use; kept from call to call, as a library keeps its workspace."""
-    out = {}
-    for slot in rung.scratch:
-        shape = tuple(int(evaluate(text, sizes)) for text in slot.sizes)
-        key = (slot.name, shape, str(getattr(like, "device", "")))
-        if key not in kept:
-            kept[key] = empty(slot.dtype.name, shape, like)
-        out[slot.name] = kept[key]
-    return out
+    wanted = set(inspect.signature(run).parameters)
+    return lambda **given: run(**{n: v for n, v in given.items() if n in wanted})
 
 
 def _zero(array: Any) -> None:
@@ -211,5 +234,9 @@ def _zero(array: Any) -> None:
 
 
 def _dims(text: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
-    return tuple(int(evaluate(part, sizes)) for part in split(inner))
+    """`(a, b)`, `a`, or either with `if ... else 0`, which leaves the launch out."""
+    whole = re.match(r"(\(.*\))\s+if\s+(.*)\s+else\s+0$", text)
+    if whole:
+        return _dims(whole[1], sizes) if evaluate(whole[2], sizes) else (0,)
+    bare = text.startswith("(") and text.endswith(")") and len(split(text[1:-1])) > 1
+    return tuple(int(evaluate(part, sizes)) for part in split(text[1:-1] if bare else text))

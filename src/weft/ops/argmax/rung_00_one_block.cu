@@ -1,5 +1,6 @@
 // rung:   00 one block
 // idea:   a tree over pairs of value and place in shared memory; one block walks over all
+// bench:  n=2**22
 // launch: argmax<<<1, 256>>>
 
 __device__ bool better(float a, long long i, float b, long long k) {

@@ -2,7 +2,7 @@
 // idea:   a thread for each element adds one to its count in memory: all threads of the GPU meet
 //         at 256 addresses
 // clear:  counts
-// expect: global atomics per element = 1
+// expect: global atomics per input = 1
 // launch: histogram<<<cdiv(n, 256), 256>>>
 
 __global__ void histogram(const int* x, int* counts, size_t n) {

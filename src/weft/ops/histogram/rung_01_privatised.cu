@@ -1,7 +1,7 @@
 // rung:   01 privatised
 // idea:   each block counts in shared memory, and adds its counts to memory once
 // clear:  counts
-// expect: global atomics per element <= 0.6
+// expect: global atomics per input <= 0.6
 // launch: histogram<<<cdiv(n, 2048), 256>>>
 
 __global__ void histogram(const int* x, int* counts, size_t n) {

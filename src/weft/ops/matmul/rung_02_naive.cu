@@ -3,6 +3,7 @@
 //         write C, a whole row apart
 // expect: load sectors per request > 15
 // expect: store sectors per request = 32
+// bench:  M=2048, N=2048, K=2048
 // launch: matmul<<<(cdiv(M, 32), cdiv(N, 32)), (32, 32)>>>
 
 __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {

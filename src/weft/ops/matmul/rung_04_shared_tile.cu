@@ -1,7 +1,7 @@
 // rung:   04 shared tile
 // idea:   a block of 32 x 32 reads a tile of A and one of B once, and uses every element 32 times from
 //         shared memory
-// expect: bytes read per element of C < 600
+// expect: bytes read per result < 600
 // launch: matmul<<<(cdiv(N, 32), cdiv(M, 32)), (32, 32)>>>
 
 __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -15,10 +15,22 @@ def _matmul(A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
     total = tl.zeros((BM, BN), tl.float32)
     for k0 in range(0, K, BK):
         k = k0 + tl.arange(0, BK)
-        a = tl.load(A + r[:, None].to(tl.int64) * K + k[None, :], mask=(r[:, None] < M) & (k[None, :] < K), other=0.0)
-        b = tl.load(B + k[:, None].to(tl.int64) * N + c[None, :], mask=(k[:, None] < K) & (c[None, :] < N), other=0.0)
+        a = tl.load(
+            A + r[:, None].to(tl.int64) * K + k[None, :],
+            mask=(r[:, None] < M) & (k[None, :] < K),
+            other=0.0,
+        )
+        b = tl.load(
+            B + k[:, None].to(tl.int64) * N + c[None, :],
+            mask=(k[:, None] < K) & (c[None, :] < N),
+            other=0.0,
+        )
         total = tl.dot(a, b, total, input_precision="ieee")
-    tl.store(C + r[:, None].to(tl.int64) * N + c[None, :], total, mask=(r[:, None] < M) & (c[None, :] < N))
+    tl.store(
+        C + r[:, None].to(tl.int64) * N + c[None, :],
+        total,
+        mask=(r[:, None] < M) & (c[None, :] < N),
+    )
 
 
 def run(A, B, C, M, N, K):

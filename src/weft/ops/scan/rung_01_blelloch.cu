@@ -1,6 +1,7 @@
 // rung:   01 blelloch
 // idea:   up a tree of sums and down again: 2·n additions instead of n·log2(n); but half of the
 //         threads rest at every level
+// bench:  n=2**22
 // launch: scan<<<1, 1024>>>
 
 __global__ void scan(const float* x, float* y, size_t n) {

@@ -1,6 +1,7 @@
 // rung:   02 warp
 // idea:   a warp scans 32 values in registers with five shuffles; one value for each warp goes through
 //         shared memory: two barriers a tile instead of twenty
+// bench:  n=2**22
 // launch: scan<<<1, 1024>>>
 
 __device__ float warp_scan(float v) {

@@ -2,6 +2,7 @@
 // idea:   a thread for each row, three passes over it: the maximum, the sum of exponentials, the result.
 //         Neighbouring threads read addresses a whole row apart
 // expect: load sectors per request > 8
+// bench:  rows=65536, n=1024
 // launch: softmax<<<cdiv(rows, 64), 64>>>
 
 __global__ void softmax(const float* x, float* y, int rows, int n) {

@@ -1,7 +1,7 @@
 // rung:   04 registers
 // idea:   the row stays in the registers of its block: memory is read once and written once, 16 bytes
 //         at a time; exponentials are computed once. Rows of up to 8,192 elements
-// expect: bytes read per element = 4
+// expect: bytes read per result = 4
 // launch: softmax<<<rows if (n <= 8192) * (n % 4 == 0) else 0, 256>>>
 // launch: others<<<rows if (n > 8192) + (n % 4 > 0) else 0, 256>>>
 

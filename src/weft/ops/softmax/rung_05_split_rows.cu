@@ -2,7 +2,7 @@
 // idea:   a long row is shared by several blocks: each keeps its piece in registers, publishes maximum
 //         and sum, and waits for the others. Blocks start in order, so those of one row run
 //         together. Short rows get blocks of a few warps, so that many rows are under way at once
-// expect: bytes read per element = 4
+// expect: bytes read per result = 4
 // scratch: slots:u64[rows*cdiv(n,8192)] arrived:u32[rows]
 // clear:  arrived
 // launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>

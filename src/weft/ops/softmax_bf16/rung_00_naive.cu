@@ -1,6 +1,7 @@
 // rung:   00 naive
 // idea:   a thread for each row, three passes over it
 // precision: bf16
+// bench:  rows=65536, n=1024
 // launch: softmax<<<cdiv(rows, 64), 64>>>
 
 #include <cuda_bf16.h>

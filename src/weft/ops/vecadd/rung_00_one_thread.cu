@@ -1,6 +1,7 @@
 // rung:   00 one thread
 // idea:   a kernel is a C function; one thread does all the work, as a CPU would
 // expect: load sectors per request = 1
+// bench:  n=2**18
 // launch: vecadd<<<1, 1>>>
 
 __global__ void vecadd(const float* a, const float* b, float* c, size_t n) {

@@ -2,6 +2,7 @@
 // idea:   the 1,024 threads of a block share the elements; neighbours take neighbours, so that a
 //         warp's 32 loads of 4 bytes are one request of four 32-byte sectors
 // expect: load sectors per request <= 4
+// bench:  n=2**24
 // launch: vecadd<<<1, 1024>>>
 
 __global__ void vecadd(const float* a, const float* b, float* c, size_t n) {

@@ -1,0 +1,170 @@
+"""`climb`: every rung of a ladder compiled, checked, and counted or timed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.device import models
+from weft.errors import Error, MissingDependency
+from weft.measure import check, data, dtypes, profile
+from weft.measure.op import Op
+from weft.ops import counters
+from weft.ops.ladder import Ladder
+from weft.ops.rung import Rung, Runner
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Time:
+    """A time of a rung or a peer on one case.
+
+    of_limit   the case's limit over it: 1 is as fast as the hardware goes
+    of_peer    the best peer's time over it: above 1 is faster than what people use
+    """
+
+    case: str
+    seconds: float
+    low: float
+    high: float
+    how: str
+    of_limit: float = 0.0
+    of_peer: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What came of a rung.
+
+    facts      counted on the simulator, on the first case
+    missing    why it could not be tried, e.g. a package that is not installed
+    """
+
+    number: int
+    name: str
+    idea: str
+    language: str
+    precision: str
+    right: bool = True
+    error: str = ""
+    missing: str = ""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    times: tuple[Time, ...] = ()
+
+
+@dataclass(frozen=True)
+class Climb:
+    """A ladder climbed; `peers` and `limits` are there where it was timed."""
+
+    ladder: str
+    device: str
+    gpu: str
+    rungs: tuple[Reached, ...]
+    peers: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def right(self) -> bool:
+        return all(r.right for r in self.rungs)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+
+
+def climb(
+    ladder: Ladder,
+    *,
+    device: str = "sim",
+    gpu: str = models.DEFAULT,
+    to: int | None = None,
+    progress: Progress = lambda what: None,
+) -> Climb:
+    """Climbs a ladder: on the simulator rungs are checked and counted, on a GPU timed as well."""
+    chosen = [r for r in ladder.rungs if to is None or r.number <= to]
+    model = models.get(gpu)
+    on_gpu = device.startswith("gpu")
+    reached, ready = [], {}
+    for rung in chosen:
+        progress(rung.title)
+        found, runner = _try(ladder.op, rung, device, model.key, model.sms)
+        reached.append(found)
+        if runner is not None and found.right:
+            ready[rung.number] = runner
+    if not on_gpu:
+        return Climb(ladder.op.name, device, model.name, tuple(reached))
+    from weft.ops import race
+
+    result = race.times(ladder.op, [(r, ready[r.number]) for r in chosen if r.number in ready],
+                        model, progress)  # fmt: skip
+    timed = tuple(Reached(**{**vars(r), "times": result.rungs.get(r.number, ())}) for r in reached)
+    return Climb(
+        ladder.op.name, device, result.machine["gpu"], timed, result.peers, result.limits,
+        result.machine,
+    )  # fmt: skip
+
+
+def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, Runner | None]:
+    said: dict[str, Any] = {
+        "number": rung.number,
+        "name": rung.name,
+        "idea": rung.idea,
+        "language": rung.language,
+        "precision": rung.precision,
+    }
+    try:
+        _prepare(rung)
+        runner = Runner(rung, op, sms=sms, empty=zeros)
+        check(op, runner, device=device, arrays=rung.arrays)
+        facts: Mapping[str, float] = {}
+        if rung.path.suffix == ".cu" and not device.startswith("gpu"):
+            facts = count(op, runner, gpu)
+            counters.verify(str(rung.path.name), rung.expect, facts)
+        return Reached(**said, facts=facts), runner
+    except MissingDependency as error:
+        return Reached(**said, missing=str(error)), None
+    except Error as error:
+        return Reached(**said, right=False, error=str(error)), None
+
+
+def _prepare(rung: Rung) -> None:
+    """Triton's kernels run on CPU tensors once weft's driver is there."""
+    if rung.arrays == "torch" and "torch" not in sys.modules:
+        try:
+            importlib.import_module("torch")
+        except ModuleNotFoundError as error:
+            raise MissingDependency(
+                f"{rung.title} needs PyTorch", next="pip install 'weft[torch]'"
+            ) from error
+    if rung.language == "Triton":
+        importlib.import_module("weft.triton")
+
+
+def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
+    """The facts of a CUDA rung on the operation's first case."""
+    case = op.cases[0]
+    rng = np.random.default_rng(0)
+    arrays: dict[str, Any] = {s.name: op.data(s, case, rng, data.random) for s in op.inputs}
+    arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
+    profiles = [
+        profile(launch, *args, gpu=gpu)
+        for launch, args in runner.launches({**arrays, **case.sizes})
+    ]
+    results = max(arrays[s.name].size for s in (*op.outputs, *op.inputs[:1]))
+    return counters.facts(profiles, results)
+
+
+def zeros(dtype: str, shape: tuple[int, ...], like: Any) -> Any:
+    """A new array beside another one: in its library, on its device."""
+    known = dtypes.find(dtype)
+    if type(like).__module__.split(".")[0] == "torch":
+        torch = sys.modules["torch"]
+        return torch.zeros(shape, dtype=getattr(torch, known.torch), device=like.device)
+    return np.zeros(shape, known.numpy)

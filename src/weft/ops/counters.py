@@ -1,0 +1,92 @@
+"""Facts of a rung on the simulator: what its `expect` lines speak of, counted over its launches."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from weft.errors import ArgumentError, CheckFailed
+from weft.measure import Profile
+from weft.measure.counted import Access
+
+_Pick = Callable[[Access], bool]
+
+
+def _of(space: str, *kinds: str) -> _Pick:
+    return lambda a: a.space == space and a.kind in kinds
+
+
+_LOADS, _STORES = _of("global", "load", "copy"), _of("global", "store")
+_ATOMICS = _of("global", "atomic", "reduction")
+_SHARED_LOADS = _of("shared", "load", "matrix load")
+_SHARED_STORES = _of("shared", "store", "matrix store")
+_SHARED_ATOMICS = _of("shared", "atomic", "reduction")
+
+
+def _ratio(pick: _Pick, above: str, below: str) -> Callable[[Sequence[Access], int], float]:
+    def value(accesses: Sequence[Access], results: int) -> float:
+        found = [a for a in accesses if pick(a)]
+        count = sum(getattr(a, below) for a in found)
+        return sum(getattr(a, above) for a in found) / count if count else 0.0
+
+    return value
+
+
+def _per_result(pick: _Pick, what: str) -> Callable[[Sequence[Access], int], float]:
+    return lambda accesses, results: (
+        sum(getattr(a, what) for a in accesses if pick(a)) / max(1, results)
+    )
+
+
+FACTS: Mapping[str, Callable[[Sequence[Access], int], float]] = {
+    "load sectors per request": _ratio(_LOADS, "sectors", "requests"),
+    "store sectors per request": _ratio(_STORES, "sectors", "requests"),
+    "bytes read per result": _per_result(_LOADS, "bytes"),
+    "global atomics per input": _per_result(_ATOMICS, "threads"),
+    "shared load wavefronts per request": _ratio(_SHARED_LOADS, "wavefronts", "requests"),
+    "shared store wavefronts per request": _ratio(_SHARED_STORES, "wavefronts", "requests"),
+    "shared atomic wavefronts per request": _ratio(_SHARED_ATOMICS, "wavefronts", "requests"),
+    "shared bank conflicts": lambda accesses, results: float(sum(a.conflicts for a in accesses)),
+}
+"""What an `expect` line may speak of, besides those of `facts` that need no accesses."""
+
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+    "=": lambda a, b: abs(a - b) <= 0.005 * max(1.0, abs(b)),
+}  # fmt: skip
+_EXPECT = re.compile(r"(.+?)\s*(<=|>=|<|>|=)\s*([\d.]+)$")
+
+
+def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
+    """The facts of all launches together; `results` elements come out, or go in for a fold."""
+    every = tuple(profiles)
+    accesses = [a for p in every for i in p.instructions for a in i.accesses]
+    out = {name: value(accesses, results) for name, value in FACTS.items()}
+    branches = sum(line.branches for p in every for line in p.lines)
+    out["branch divergence"] = sum(i.diverged for p in every for i in p.instructions) / max(
+        1, branches
+    )
+    out["instructions"] = float(sum(i.executions for p in every for i in p.instructions))
+    return out
+
+
+def verify(where: str, expected: Sequence[str], found: Mapping[str, float]) -> None:
+    """Raises CheckFailed for the first expectation that the counters do not bear out."""
+    for text in expected:
+        said = _EXPECT.match(text)
+        if said is None or said[1] not in found:
+            raise ArgumentError(
+                "an expectation cannot be read",
+                where=where,
+                got=text,
+                allowed=f"a fact, a comparison, a number; facts are {', '.join(found)}",
+            )
+        if not _OPERATORS[said[2]](found[said[1]], float(said[3])):
+            raise CheckFailed(
+                "a rung does not do what its header says",
+                where=where,
+                got=f"{said[1]} {found[said[1]]:.4g}",
+                allowed=text,
+                next="mend the kernel, or the header",
+            )

@@ -1,0 +1,246 @@
+"""Rungs and peers timed side by side on a GPU, case by case, and how far each is from the limit.
+
+Memory limits are measured in the same run: a copy (PyTorch's), or a kernel that only reads. The
+limit of arithmetic is the GPU model's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft import kernels
+from weft.device.models import GpuModel
+from weft.errors import CheckFailed, MissingDependency
+from weft.measure import data, dtypes, tolerance
+from weft.measure.bench import Contender, Timing, bench, interval
+from weft.measure.op import Case, Op, evaluate
+from weft.ops.climb import Progress, Time
+from weft.ops.rung import Rung, Runner
+
+BUDGET_S = 0.4
+FLUSH = 3
+"""Input sets together are so many times the L2, so that none is found there."""
+
+READ = r"""
+__global__ void __launch_bounds__(512) read(const float4* x, float* y, size_t n) {
+    float sum = 0;
+    size_t step = size_t(gridDim.x) * 512;
+    size_t i = size_t(blockIdx.x) * 512 + threadIdx.x;
+    for (; i + 7 * step < n; i += 8 * step) {
+        float4 v[8];
+#pragma unroll
+        for (int k = 0; k < 8; ++k) v[k] = __ldcs(x + i + k * step);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) sum += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    }
+    for (; i < n; i += step) sum += x[i].x;
+    if (sum == 1.2345f) *y = sum;
+}
+"""
+"""Reads everything and keeps nothing."""
+
+
+@dataclass
+class Race:
+    """Times by rung and by peer, and what they are held against."""
+
+    rungs: dict[int, tuple[Time, ...]] = field(default_factory=dict)
+    peers: dict[str, tuple[Time, ...]] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
+def times(
+    op: Op, rungs: Sequence[tuple[Rung, Runner]], model: GpuModel, progress: Progress
+) -> Race:
+    """Times everything on every bench case."""
+    try:
+        torch = importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "ladders are timed beside PyTorch", next="pip install 'weft[torch]'"
+        ) from error
+    race = Race()
+    for case in op.bench:
+        progress(f"{op.name} {case}")
+        _on_case(race, op, case, rungs, model, torch)
+    for rung, runner in rungs:
+        if rung.bench:
+            progress(f"{rung.title} on its own size")
+            _alone(race, op, rung, runner, model, torch)
+    return race
+
+
+def _on_case(
+    race: Race,
+    op: Op,
+    case: Case,
+    rungs: Sequence[tuple[Rung, Runner]],
+    model: GpuModel,
+    torch: Any,
+) -> None:
+    moved, work = _amounts(op, case)
+    count = max(1, -(-FLUSH * model.l2 // max(1, int(moved)))) if moved < FLUSH * model.l2 else 1
+    sets = [_arrays(op, case, torch, seed) for seed in range(count)]
+    contenders: dict[str, Contender] = {}
+    for rung, runner in rungs:
+        if not rung.bench:
+            contenders[f"rung {rung.number}"] = Contender(_of(runner, sets, case), rung.precision)
+    for text in op.peers:
+        contenders[text] = Contender(_peer(text, sets, torch, op), op.inputs[0].dtype.name)
+    probe = _probe(op, moved, torch)
+    if probe is not None:
+        contenders["limit"] = Contender(probe)
+    answer = _answer(op, sets[0], torch)
+    _verify(op, case, rungs, sets[0], answer, torch)
+    result = bench(contenders, sets=count, gpu=model.key, budget=BUDGET_S)
+    _verify(op, case, rungs, sets[0], answer, torch)
+    floor = result["limit"].seconds if probe is not None else work / (model.fp32_tflops * 1e12)
+    named = {t.name: t for t in result.timings}
+    best = min((named[p].seconds for p in op.peers), default=0.0)
+
+    def taken(t: Timing) -> Time:
+        ratios = (floor / t.seconds, best / t.seconds)
+        return Time(repr(case), t.seconds, t.low, t.high, t.how, *ratios)
+
+    for rung, _ in rungs:
+        if f"rung {rung.number}" in named:
+            old = race.rungs.get(rung.number, ())
+            race.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"]))
+    for text in op.peers:
+        race.peers[text] = (*race.peers.get(text, ()), taken(named[text]))
+    what = (
+        f"{moved / floor / 1e12:.2f} TB/s"
+        if probe is not None
+        else f"{model.fp32_tflops:.1f} TFLOP/s"
+    )
+    race.limits[repr(case)] = f"{op.ceiling}: {what}"
+    race.machine.update(result.machine)
+
+
+def _amounts(op: Op, case: Case) -> tuple[float, float]:
+    """(bytes, operations) of a case."""
+    return float(evaluate(op.bytes or "0", case.sizes)), float(
+        evaluate(op.flops or "0", case.sizes)
+    )
+
+
+def _arrays(op: Op, case: Case, torch: Any, seed: int) -> dict[str, Any]:
+    """Inputs with fresh data, made on the GPU where they may be anything, and outputs."""
+    torch.manual_seed(seed + 1)
+    rng = np.random.default_rng(seed)
+    out = {}
+    for slot in op.inputs:
+        kind, shape = getattr(torch, slot.dtype.torch), slot.shape(case)
+        if slot.name in op.fill:
+            made = op.data(slot, case, rng, data.random)
+            out[slot.name] = torch.from_numpy(made).cuda()
+        else:
+            out[slot.name] = torch.randn(shape, device="cuda").to(kind)
+    for slot in op.outputs:
+        kind = getattr(torch, slot.dtype.torch)
+        out[slot.name] = torch.empty(slot.shape(case), dtype=kind, device="cuda")
+    return out
+
+
+def _of(runner: Runner, sets: Sequence[Mapping[str, Any]], case: Case) -> Callable[[int], Any]:
+    return lambda i: runner(**sets[i], **case.sizes)
+
+
+def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> Callable[[int], Any]:
+    expression = text.removeprefix("compile: ")
+    names = [s.name for s in op.inputs]
+    function = eval(f"lambda {', '.join(names)}: {expression}", {"torch": torch})
+    if expression != text:
+        function = torch.compile(function)
+    return lambda i: function(*(sets[i][n] for n in names))
+
+
+def _probe(op: Op, moved: float, torch: Any) -> Callable[[], Any] | None:
+    """What the memory limit is taken from: as many bytes as the operation moves."""
+    if op.ceiling == "compute":
+        return None
+    if op.ceiling == "copy":
+        count = int(moved) // 8
+        source = torch.empty(count, dtype=torch.float32, device="cuda").normal_()
+        target = torch.empty_like(source)
+        return lambda: target.copy_(source)
+    kernel = kernels.cuda(READ, name="read.cu").kernel("read")
+    source = torch.empty(int(moved) // 4, dtype=torch.float32, device="cuda").normal_()
+    out = torch.zeros(1, device="cuda")
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    launch = kernel[2 * sms, 512]
+    return lambda: launch(source, out, source.numel() // 4)
+
+
+def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:
+    """The first peer's answer in float64."""
+    names = [s.name for s in op.inputs]
+    wide = [
+        arrays[n].double() if s.dtype.floating else arrays[n]
+        for n, s in zip(names, op.inputs, strict=True)
+    ]
+    function = eval(f"lambda {', '.join(names)}: {op.peers[0]}", {"torch": torch})
+    return function(*wide)
+
+
+def _verify(
+    op: Op,
+    case: Case,
+    rungs: Sequence[tuple[Rung, Runner]],
+    arrays: Mapping[str, Any],
+    answer: Any,
+    torch: Any,
+) -> None:
+    """Every rung once more at full size, against PyTorch in float64."""
+    slot = op.outputs[0]
+    terms = op.terms(case) or max(case.sizes.values())
+    for rung, runner in rungs:
+        if rung.bench:
+            continue
+        arrays[slot.name].fill_(1)
+        runner(**arrays, **case.sizes)
+        got = arrays[slot.name].double().reshape(answer.shape)
+        if not slot.dtype.floating:
+            wrong = got != answer
+        else:
+            wide = dtypes.find("f64" if slot.dtype.name == "f64" else "f32")
+            size = answer.abs().clamp_min(float(answer.square().mean().sqrt()))
+            most = slot.dtype.roundoff * answer.abs() + size * (
+                tolerance.DEVIATIONS * wide.roundoff * terms**0.5
+            )
+            wrong = ~((got - answer).abs() <= most)
+        if bool(wrong.any()):
+            raise CheckFailed(
+                f"{rung.title} is wrong at full size",
+                where=repr(case),
+                got=f"{int(wrong.sum())} of {wrong.numel()} elements",
+            )
+
+
+def _alone(race: Race, op: Op, rung: Rung, runner: Runner, model: GpuModel, torch: Any) -> None:
+    """A slow rung on a size of its own, held against the limit of that size."""
+    case = Case.of(rung.bench)
+    moved, work = _amounts(op, case)
+    floor = max(moved / (model.memory_gb_per_s * 1e9), work / (model.fp32_tflops * 1e12))
+    if rung.arrays == "numpy":
+        arrays = {n: a.cpu().numpy() for n, a in _arrays(op, case, torch, 0).items()}
+        samples = []
+        for _ in range(5):
+            start = time.perf_counter()
+            runner(**arrays, **case.sizes)
+            samples.append(time.perf_counter() - start)
+        low, middle, high = interval(samples)
+        how = "5 calls, host clock, on the CPU"
+    else:
+        found = bench({"it": _of(runner, [_arrays(op, case, torch, 0)], case)}, budget=BUDGET_S)[
+            "it"
+        ]
+        low, middle, high, how = found.low, found.seconds, found.high, found.how
+    race.rungs[rung.number] = (Time(repr(case), middle, low, high, how, floor / middle),)
