@@ -19,54 +19,74 @@ struct Gemm {
     static constexpr int AP = BK + 4;  // numbers in a row of A's tile
     static constexpr int SHARED = STAGES * (BM * AP + BK * BN) * 4;
     static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
+    static constexpr int AC = BM * BK / 4 / THREADS, BC = BK * BN / 4 / THREADS;  // copies of a thread
     static_assert(LM * LN == 32, "a warp has 32 lanes");
+    static_assert(AC * THREADS * 4 == BM * BK && BC * THREADS * 4 == BK * BN, "whole copies");
 
-    static __device__ void fetch(float* a, float* b, const float* A, const float* B, int r0, int c0,
-                                 int k0, int M, int N, int K) {
+    // What a thread copies for each stage: places that only move along K.
+    struct Copies {
+        const float *a, *b;
+        int k, left, ar[AC];
+        bool bc[BC];
+        __device__ Copies(const float* A, const float* B, int r0, int c0, int M, int N, int K) {
+            int t = threadIdx.x;
+            k = t % (BK / 4) * 4, left = K;
+            a = A + (r0 + t / (BK / 4)) * size_t(K) + k;
+            b = B + t / (BN / 4) * size_t(N) + c0 + t % (BN / 4) * 4;
 #pragma unroll
-        for (int i = threadIdx.x; i < BM * BK / 4; i += THREADS) {
-            int r = i / (BK / 4), k = i % (BK / 4) * 4;
-            bool in = r0 + r < M && k0 + k < K;
-            copy16(a + r * AP + k, in ? A + (r0 + r) * size_t(K) + k0 + k : A, in);
-        }
+            for (int i = 0; i < AC; ++i) ar[i] = r0 + t / (BK / 4) + i * (THREADS / (BK / 4)) < M;
 #pragma unroll
-        for (int i = threadIdx.x; i < BK * BN / 4; i += THREADS) {
-            int k = i / (BN / 4), c = i % (BN / 4) * 4;
-            bool in = k0 + k < K && c0 + c < N;
-            copy16(b + k * BN + c, in ? B + (k0 + k) * size_t(N) + c0 + c : B, in);
+            for (int i = 0; i < BC; ++i) bc[i] = c0 + t % (BN / 4) * 4 < N;
         }
-        asm volatile("cp.async.commit_group;");
-    }
+        __device__ void fetch(float* as, float* bs, int N, int K) {
+            int t = threadIdx.x;
+#pragma unroll
+            for (int i = 0; i < AC; ++i)
+                copy16(as + (t / (BK / 4) + i * (THREADS / (BK / 4))) * AP + k,
+                       a + i * (THREADS / (BK / 4)) * size_t(K), ar[i] && k < left);
+#pragma unroll
+            for (int i = 0; i < BC; ++i) {
+                int row = t / (BN / 4) + i * (THREADS / (BN / 4));
+                copy16(bs + row * BN + t % (BN / 4) * 4, b + i * (THREADS / (BN / 4)) * size_t(N),
+                       bc[i] && row < left);
+            }
+            asm volatile("cp.async.commit_group;");
+            a += BK, b += BK * size_t(N), left -= BK;
+        }
+    };
 
-    // Columns and rows of a thread come in groups of four that lie LN * 4 and LM apart.
+    // Lanes 0 and 1 stand one below the other, lanes 0 and 2 side by side, and so on in turns: then
+    // pairs of lanes ask for the same vector of B, other pairs for the same of A, and shared memory
+    // serves a 16-byte load of the warp in two steps instead of four.
     static __device__ void run(const float* A, const float* B, float* C, int M, int N, int K) {
         extern __shared__ __align__(16) float memory[];
         float *as = memory, *bs = memory + STAGES * BM * AP;
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        int ty = warp / (BN / WN) * WM + lane / LN, tx = warp % (BN / WN) * WN + lane % LN * 4;
+        int down = lane % 2 + lane / (2 * LN) * 2, across = lane / 2 % LN;
+        int ty = warp / (BN / WN) * WM + down, tx = warp % (BN / WN) * WN + across * 4;
         int r0 = blockIdx.y * BM, c0 = blockIdx.x * BN, tiles = (K + BK - 1) / BK;
         float sum[TM][TN] = {};
-        for (int s = 0; s < STAGES - 1; ++s)
-            fetch(as + s * BM * AP, bs + s * BK * BN, A, B, r0, c0, s * BK, M, N, K);
+        Copies copies(A, B, r0, c0, M, N, K);
+        for (int s = 0; s < STAGES - 1; ++s) copies.fetch(as + s * BM * AP, bs + s * BK * BN, N, K);
+        int now = 0, into = STAGES - 1;
         for (int tile = 0; tile < tiles; ++tile) {
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
             __syncthreads();
-            int next = tile + STAGES - 1, into = next % STAGES;
-            fetch(as + into * BM * AP, bs + into * BK * BN, A, B, r0, c0, next * BK, M, N, K);
-            const float* a = as + tile % STAGES * BM * AP;
-            const float* b = bs + tile % STAGES * BK * BN;
-#pragma unroll
+            copies.fetch(as + into * BM * AP, bs + into * BK * BN, N, K);
+            const float* a = as + now * BM * AP + ty * AP;
+            const float* b = bs + now * BK * BN + tx;
+            now = now + 1 == STAGES ? 0 : now + 1, into = into + 1 == STAGES ? 0 : into + 1;
+#pragma unroll 1
             for (int k = 0; k < BK; k += 4) {
                 float4 u[TM];
 #pragma unroll
-                for (int i = 0; i < TM; ++i)
-                    u[i] = *reinterpret_cast<const float4*>(a + (ty + i * LM) * AP + k);
+                for (int i = 0; i < TM; ++i) u[i] = *reinterpret_cast<const float4*>(a + i * LM * AP + k);
 #pragma unroll
                 for (int kk = 0; kk < 4; ++kk) {
                     float v[TN];
 #pragma unroll
                     for (int j = 0; j < TN / 4; ++j) {
-                        float4 f = *reinterpret_cast<const float4*>(b + (k + kk) * BN + tx + j * LN * 4);
+                        float4 f = *reinterpret_cast<const float4*>(b + (k + kk) * BN + j * LN * 4);
                         v[4 * j] = f.x, v[4 * j + 1] = f.y, v[4 * j + 2] = f.z, v[4 * j + 3] = f.w;
                     }
 #pragma unroll
