@@ -120,3 +120,15 @@ def test_the_list() -> None:
     listed = run().stdout
     for name in ladder.names():
         assert name in listed
+
+
+def test_a_new_operation_can_be_climbed(tmp_path: Path) -> None:
+    made = CliRunner().invoke(app, ["new", "op", "mine", "--in", str(tmp_path), "--json"])
+    folder = Path(json.loads(made.stdout)["folder"])
+    assert sorted(p.name for p in folder.iterdir())[0] == "op.py"
+    result = run(str(folder), "--to", "0")
+    assert result.exit_code == 0 and "✓ right" in result.stdout, result.output
+    again = CliRunner().invoke(app, ["new", "op", "mine", "--in", str(tmp_path)])
+    assert again.exit_code == 1 and "already" in again.output
+    odd = CliRunner().invoke(app, ["new", "op", "my op", "--in", str(tmp_path)])
+    assert "a C++ and Python name" in odd.output

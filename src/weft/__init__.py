@@ -26,6 +26,7 @@ from weft.kernels.sanitize import empty, filled, sanitize
 from weft.measure import Case, Op, check
 from weft.ops import as_op
 from weft.report import Profile, profile
+from weft.measure import Case, Contender, Op, Profile, bench, check, profile
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "Case",
     "CheckFailed",
     "CompileError",
+    "Contender",
     "Deadlock",
     "DeviceError",
     "Error",
@@ -55,6 +57,7 @@ __all__ = [
     "Trapped",
     "UnsupportedInstruction",
     "as_op",
+    "bench",
     "cdiv",
     "check",
     "cuda",
