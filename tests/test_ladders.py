@@ -13,7 +13,7 @@ from weft.cli import app
 from weft.ops import counters, ladder, rung
 from weft.ops.climb import climb
 
-SLOW = {"softmax", "softmax_bf16", "argmax", "matmul"}
+SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}
 """Ladders whose kernels take long to compile for the simulator: behind the marker."""
 NAMES = [
     pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [], id=name)

@@ -1,6 +1,7 @@
 """Stage 4 of 5: numbers you can trust.
 
-`check` says whether a kernel is right, `profile` what a launch of it does, `bench` how long it takes.
+`check` says whether a kernel is right, `profile` what a launch of it does, `bench` how long it
+takes.
 """
 
 from weft.measure.bench import Bench, Contender, bench
