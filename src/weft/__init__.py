@@ -23,10 +23,9 @@ from weft.errors import (
 from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
 from weft.kernels.sanitize import empty, filled, sanitize
-from weft.measure import Case, Op, check
+from weft.measure import Case, Contender, Op, bench, check
 from weft.ops import as_op
 from weft.report import Profile, profile
-from weft.measure import Case, Contender, Op, Profile, bench, check, profile
 
 __version__ = "0.1.0"
 
