@@ -56,7 +56,7 @@ def cliffs(shape: LaunchShape, gpu: GpuModel) -> tuple[Cliff, ...]:
     if now.warps >= now.max_warps:
         return ()
     out = [
-        _first(resource, have, range(have - step, -1, -step), at, now)
+        _first(resource, have, range((have - 1) // step * step, -1, -step), at, now)
         for resource, have, step, at in _ways(shape, gpu)
         if resource in now.limiter
     ]

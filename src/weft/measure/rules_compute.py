@@ -11,6 +11,10 @@ from weft.measure.advice import Advice, Facts, Rule, at
 _LANES = 0.75
 """Of 32 lanes at work, below which divergence is named."""
 _SHARE = 0.1
+_FED = 4.0
+"""Loads of each element: a product of matrices reads again what a polynomial keeps in registers."""
+_FRAGMENTS = 0.25
+"""Of the loads that stay: a fragment of 16 x 8 results is fed by 4 loads where each had its own."""
 _MATMUL = 16.0
 """Multiply-adds for each element that is touched, from which tensor cores may be of use."""
 
@@ -53,11 +57,12 @@ def tensor_cores(f: Facts) -> Iterator[Advice]:
     inputs = {"fp32": "tf32", "fp16": "f16", "fp64": "f64"}[kind]
     if inputs not in f.gpu.tensor or not elements or total < 2 * _MATMUL * elements:
         return
-    if any(u.startswith("tensor") for u in floor.work(f.p)):
+    fed = sum(a.bytes for i in f.p.instructions for a in i.accesses if a.kind == "load")
+    if fed < _FED * 4 * elements or any(u.startswith("tensor") for u in floor.work(f.p)):
         return
     peak = floor.ceilings(f.gpu)
     ratio = peak[kind] / peak[f"tensor.{inputs}"]
-    less = {kind: ratio, "instructions": ratio, "L1 and shared memory": 0.25}
+    less = {kind: ratio, "instructions": ratio, "L1 and shared memory": _FRAGMENTS}
     hot = max(fused, key=lambda i: i.threads_on)
     assert hot.line is not None
     own = hot.line.own

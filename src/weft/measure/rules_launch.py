@@ -14,6 +14,8 @@ _FEW = 0.5
 """Of the warps that an SM can hold, below which latencies may show."""
 _TAIL = 0.8
 _OVERHEAD = 0.6
+_SHARED = 0.75
+"""Of a thread's start that is saved when it does four elements and not one."""
 _SHORT = 64
 """Instructions of a thread below which its start is worth sharing."""
 
@@ -76,7 +78,10 @@ def coarsening(f: Facts) -> Iterator[Advice]:
         f"a thread executes {executed / warps:.0f} instructions, of which "
         f"{100 * (1 - useful / executed):.0f} % compute indices and control flow",
         "let each thread do several elements in a loop (grid-stride), so that its start is shared",
-        f.gain(instructions=0.75 * (executed - useful)),
+        f.gain(
+            instructions=_SHARED * (executed - useful),
+            integer=_SHARED * f.unit("integer").work,
+        ),
     )
 
 

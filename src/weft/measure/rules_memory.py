@@ -43,8 +43,8 @@ def coalescing(f: Facts) -> Iterator[Advice]:
 
 
 def _dram_of(f: Facts, a: Access, part: float) -> float:
-    """Bytes of DRAM that are fetched and never used: of the sectors, those nobody reads."""
-    asked = sum(x.nbytes for x in f.p.arrays)
+    """Bytes of DRAM that are moved and never used: more than all lanes together ask for."""
+    asked = sum(x.bytes for x in floor.accesses(f.p, "global"))
     spare = max(0.0, floor.dram_bytes(f.p) - asked)
     return min(spare, part * 32 * floor.l2_sectors(a))
 
@@ -96,8 +96,8 @@ def register_tiling(f: Facts) -> Iterator[Advice]:
 
 
 def vector_loads(f: Facts) -> Iterator[Advice]:
-    """Too few bytes in flight for the latency of DRAM, and accesses that could be wider."""
-    if f.bound != "DRAM":
+    """Too few bytes in flight for the latency of memory, and accesses that could be wider."""
+    if f.bound not in ("DRAM", "L2"):
         return
     loads = [
         (line, a)
@@ -116,13 +116,14 @@ def vector_loads(f: Facts) -> Iterator[Advice]:
     gpu, width = f.gpu, most.bytes / most.threads
     warps = fit(f.p.launch, gpu).warps
     flying = warps * 32 * width * max(1, together)
-    needed = gpu.memory_gb_per_s * 1e9 * floor.DRAM_CLOCKS / (gpu.boost_mhz * 1e6) / gpu.sms
+    clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else floor.L2_CLOCKS
+    needed = f.unit(f.bound).per_second * clocks / (gpu.boost_mhz * 1e6) / gpu.sms
     if flying >= needed:
         return
     yield Advice(
         "vector loads",
         f"each thread loads {width:g} bytes at a time: {warps} warps of an SM have "
-        f"{flying:,.0f} bytes on the way, and {needed:,.0f} are needed to keep DRAM busy",
+        f"{flying:,.0f} bytes on the way, and {needed:,.0f} are needed to keep {f.bound} busy",
         "load float4 (16 bytes a thread, aligned), or several elements before the first is used",
         min(needed / flying, 16 / width),
         *at(line),
