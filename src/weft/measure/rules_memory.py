@@ -21,23 +21,28 @@ _LOADS = ("load", "copy", "fragment load")
 
 def coalescing(f: Facts) -> Iterator[Advice]:
     """Lanes of a warp whose addresses lie apart."""
-    for line, a in f.accesses("global", "load", "store", "copy"):
-        if a.sectors <= _WIDE * a.sectors_ideal:
+    for line in f.p.lines:
+        plain = [a for a in line.accesses if a.kind in ("load", "store", "copy")]
+        found = [a for a in plain if a.space == "global" and a.sectors > _WIDE * a.sectors_ideal]
+        if not found:
             continue
-        part = 1 - a.sectors_ideal / a.sectors
-        gain = f.gain(
-            l1=part * floor.lsu_steps(a),
-            l2=32 * part * floor.l2_sectors(a),
-            dram=_dram_of(f, a, part),
+        spared = [(a, 1 - a.sectors_ideal / a.sectors) for a in found]
+        requests, sectors, ideal, asked = (
+            sum(getattr(a, name) for a in found)
+            for name in ("requests", "sectors", "sectors_ideal", "bytes")
         )
         yield Advice(
             "coalescing",
-            f"{a.kind}s take {a.sectors / a.requests:.3g} sectors a request, "
-            f"{a.sectors_ideal / a.requests:.3g} would do: {a.requests:,} requests use "
-            f"{100 * a.bytes / (32 * a.sectors):.0f} % of the bytes that they look up",
+            f"{' and '.join(f'{a.kind}s' for a in found)} take {sectors / requests:.3g} sectors a "
+            f"request, {ideal / requests:.3g} would do: {requests:,} requests use "
+            f"{100 * asked / (32 * sectors):.0f} % of the bytes that they look up",
             "let neighbouring threads touch neighbouring addresses: index with threadIdx.x last, "
             "transpose through shared memory, or make an array of structures one of arrays",
-            gain,
+            f.gain(
+                l1=sum(part * floor.lsu_steps(a) for a, part in spared),
+                l2=sum(32 * part * floor.l2_sectors(a) for a, part in spared),
+                dram=sum(_dram_of(f, a, part) for a, part in spared),
+            ),
             *at(line),
         )
 
