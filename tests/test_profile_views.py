@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import weft
+from weft.cli import app
 from weft.device import models
 from weft.device.occupancy import occupancy
 from weft.measure import floor
@@ -253,6 +255,12 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+def _here(*args: str) -> tuple[int, str, str]:
+    """The verb in this process, where it runs no script."""
+    done = CliRunner().invoke(app, ["profile", *args])
+    return done.exit_code, done.stdout, done.stderr
+
+
 def _weft(*args: str) -> tuple[int, str, str]:
     """In a process of its own: a script changes the one that it runs in."""
     command = [sys.executable, "-m", "weft", "profile", *args]
@@ -280,9 +288,9 @@ def test_the_verb_compares_records(saxpy: weft.Profile, tmp_path: Path) -> None:
     slower = replace(saxpy, gpu="t4")
     saxpy.save(tmp_path / "a.json")
     slower.save(tmp_path / "b.json")
-    code, out, _ = _weft(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
     assert code == 0 and "Time of the busiest unit" in out
-    code, out, _ = _weft(str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json")
+    code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json")
     assert code == 0 and json.loads(out)[0]["sections"]
 
 
@@ -297,14 +305,13 @@ def test_a_fault_gives_the_fault_and_no_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("nosuch.py",), "cannot read the script"),
         (("x.txt",), "does not know how to run this file"),
         (("nosuch.json",), "cannot read the record"),
         (("x.py", "--gpu", "rtx9"), "no such GPU model"),
     ],
 )
 def test_mistakes_are_explained(args: tuple[str, ...], said: str) -> None:
-    code, _, err = _weft(*args)
+    code, _, err = _here(*args)
     assert code == 1 and said in err
 
 
