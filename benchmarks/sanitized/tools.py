@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +14,11 @@ from typing import Any
 
 import planted
 from planted import Case
+from weft.frontends.compute_sanitizer import TOOLS, find
+from weft.frontends.compute_sanitizer_text import findings
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1] / "tests"
-CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SECONDS = 10
 
 
@@ -45,22 +45,20 @@ def python_row(case: Case) -> dict[str, Any]:
 
 def gpu_row(case: Case) -> dict[str, Any]:
     """The bug on a GPU under every tool of compute-sanitizer."""
-    with ThreadPoolExecutor(len(CHECKS)) as pool:
-        said = dict(zip(CHECKS, pool.map(lambda c: _sanitizer(case, c), CHECKS), strict=True))
-    found = {c: bool(re.search(r"\bk\([^)]*\)\+0x", text)) for c, (_, text) in said.items()}
-    text = "".join(said[c][1] for c in CHECKS if found[c])
-    lines = {int(n) for n in re.findall(rf"{case.name}\.cu:(\d+)", text)}
+    with ThreadPoolExecutor(len(TOOLS)) as pool:
+        said = dict(zip(TOOLS, pool.map(lambda tool: _sanitizer(case, tool), TOOLS), strict=True))
+    found = {tool: [f for f in findings(text) if f.kernel] for tool, (_, text) in said.items()}
+    lines = {a.number for fs in found.values() for f in fs for a in f.accesses}
     return {
         "found": any(found.values()),
         "line": bool(lines & case.lines()),
-        "by": [c for c in CHECKS if found[c]],
-        "how": _how(said[CHECKS[0]][0]),
+        "by": [tool for tool in TOOLS if found[tool]],
+        "how": _how(said[TOOLS[0]][0]),
     }
 
 
-def _sanitizer(case: Case, check: str) -> tuple[int, str]:
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    command: list[Any] = [tool, "--tool", check, "--show-backtrace", "no"]
+def _sanitizer(case: Case, tool: str) -> tuple[int, str]:
+    command: list[Any] = [find(), "--tool", tool, "--show-backtrace", "no"]
     return _run([*command, sys.executable, HERE / "alone.py", case.id])
 
 

@@ -16,7 +16,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 import weft
 from weft.cli import show
 from weft.cli.verbs.run import runner
+from weft.device.sim.sanitizer.session import Report
 from weft.errors import CheckFailed
+from weft.frontends import compute_sanitizer
 from weft.measure import check, found
 
 
@@ -37,10 +39,12 @@ def run(
     """Judge every solution in a file against its operation's float64 reference.
 
     Exit code 1 when one is wrong. With --sanitize any Python script or CUDA program is run as
-    `weft run` does, and every memory access of its kernels is checked.
+    `weft run` does, and every memory access of its kernels is checked; on a GPU by NVIDIA's
+    compute-sanitizer.
     """
     if sanitize:
-        raise typer.Exit(_sanitized(file, args or [], json))
+        sanitized = _on_gpu if device == "gpu" else _sanitized
+        raise typer.Exit(sanitized(file, args or [], json))
     facts: list[dict[str, Any]] = []
     for op, name, solution in found.solutions(file, only):
         with _progress(quiet=json) as progress:
@@ -74,11 +78,27 @@ def _sanitized(file: Path, args: list[str], json: bool) -> int:
         code = runner(file).run(str(file), args)
         if elsewhere.exists():
             report.add(loads(elsewhere.read_text()))
+    return _reported(code, report, json, looked=report.launches > 0)
+
+
+def _on_gpu(file: Path, args: list[str], json: bool) -> int:
+    """Runs a program under the tools of compute-sanitizer, as `_sanitized` does under weft's."""
+    runner(file)  # refuses other files
+    with _progress(quiet=json) as progress:
+        task = progress.add_task("", total=None)
+
+        def tell(tool: str) -> None:
+            progress.update(task, description=f"{file.name} under {tool}")
+
+        code, report = compute_sanitizer.run(str(file), args, tell, to_stderr=json)
+    return _reported(code, report, json, looked=True)
+
+
+def _reported(code: int, report: Report, json: bool, *, looked: bool) -> int:
     if json:
         show.data({"exit_code": code, **report.to_dict()})
     else:
-        style = "red" if report.findings else "green" if report.launches else "yellow"
-        show.line(str(report), style)
+        show.line(str(report), "red" if report.findings else "green" if looked else "yellow")
     return 1 if report.findings else code
 
 

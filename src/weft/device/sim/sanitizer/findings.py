@@ -47,7 +47,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One kind of thing that went wrong between one pair of lines, and how often."""
+    """One kind of thing that went wrong between one pair of lines, and how often.
+
+    What the host did has no kernel, and its accesses have no number where the line is not known.
+    """
 
     kind: str
     what: str
@@ -60,7 +63,8 @@ class Finding:
 
     def __str__(self) -> str:
         first = self.accesses[0]
-        lines = [f"{first.file}:{first.number}: {self.what} in {self.kernel}"]
+        where = f"{first.file}:{first.number}" if first.number else first.file
+        lines = [f"{where}: {self.what}" + (f" in {self.kernel}" if self.kernel else "")]
         lines += [str(a) for a in self.accesses]
         if self.place:
             lines.append(f"at: {self.place}")
@@ -73,7 +77,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class Text:
     """How a kind of finding is told: its name, what it is, the two verbs, and what would help."""
 
     name: str
@@ -83,33 +87,33 @@ class _Text:
 
 
 _RACE = "data race"
-_TEXTS: Mapping[int, _Text] = {
-    Kind.READ_AFTER_WRITE: _Text(_RACE, "a thread reads what another writes, in no order",
-                                 ("read", "write"), ""),
-    Kind.WRITE_AFTER_READ: _Text(_RACE, "a thread writes what another reads, in no order",
-                                 ("write", "read"), ""),
-    Kind.WRITE_AFTER_WRITE: _Text(_RACE, "two threads write the same place, in no order",
-                                  ("write", "write"), ""),
-    Kind.UNINITIALISED: _Text("uninitialised", "a read of memory that nobody has written",
-                              ("read", ""), "write it first, or check which threads do"),
-    Kind.BARRIER_SPLIT: _Text("barrier divergence", "a barrier that only some threads of a warp"
-                              " reach", ("barrier", ""),
-                              "move the barrier out of the branch, so that all threads reach it"),
-    Kind.BARRIER_COUNT: _Text("barrier misuse", "threads meet at one barrier but expect different"
-                              " numbers of threads", ("barrier", "barrier"),
-                              "give every bar.sync of a barrier the same count"),
-    Kind.BARRIER_PLACES: _Text("barrier divergence", "threads of a block wait at different"
-                               " barriers in the code", ("barrier", "barrier"),
-                               "let all threads of the block pass the same __syncthreads()"),
-    Kind.MISSING_LANES: _Text("missing lanes", "lanes are named that do not take part",
-                              ("call", ""), "compute the mask before the branch, or move the call"
-                              " to where all its lanes are"),
-    Kind.NOT_IN_MASK: _Text("missing lanes", "a lane calls with a mask that leaves it out",
-                            ("call", ""), "the mask must have the bit of every lane that calls"),
-    Kind.OVERFLOW: _Text("index overflow", "an index does not fit 32 bits and wraps",
-                         ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
-    Kind.SPIN: _Text("spin", "a loop waits for a value that it never reads again",
-                     ("loop", ""), "make the flag volatile, or read it by an atomic"),
+TEXTS: Mapping[int, Text] = {
+    Kind.READ_AFTER_WRITE: Text(_RACE, "a thread reads what another writes, in no order",
+                                ("read", "write"), ""),
+    Kind.WRITE_AFTER_READ: Text(_RACE, "a thread writes what another reads, in no order",
+                                ("write", "read"), ""),
+    Kind.WRITE_AFTER_WRITE: Text(_RACE, "two threads write the same place, in no order",
+                                 ("write", "write"), ""),
+    Kind.UNINITIALISED: Text("uninitialised", "a read of memory that nobody has written",
+                             ("read", ""), "write it first, or check which threads do"),
+    Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
+                             " reach", ("barrier", ""),
+                             "move the barrier out of the branch, so that all threads reach it"),
+    Kind.BARRIER_COUNT: Text("barrier misuse", "threads meet at one barrier but expect different"
+                             " numbers of threads", ("barrier", "barrier"),
+                             "give every bar.sync of a barrier the same count"),
+    Kind.BARRIER_PLACES: Text("barrier divergence", "threads of a block wait at different"
+                              " barriers in the code", ("barrier", "barrier"),
+                              "let all threads of the block pass the same __syncthreads()"),
+    Kind.MISSING_LANES: Text("missing lanes", "lanes are named that do not take part",
+                             ("call", ""), "compute the mask before the branch, or move the call"
+                             " to where all its lanes are"),
+    Kind.NOT_IN_MASK: Text("missing lanes", "a lane calls with a mask that leaves it out",
+                           ("call", ""), "the mask must have the bit of every lane that calls"),
+    Kind.OVERFLOW: Text("index overflow", "an index does not fit 32 bits and wraps",
+                        ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
+    Kind.SPIN: Text("spin", "a loop waits for a value that it never reads again",
+                    ("loop", ""), "make the flag volatile, or read it by an atomic"),
 }  # fmt: skip
 _ORDER = {
     "lane": "__syncwarp() between the two",
@@ -195,7 +199,7 @@ class Decoder:
 
     # ---- findings ---------------------------------------------------------------------------
     def _finding(self, r: Raw) -> Finding | None:
-        text = _TEXTS[r.kind]
+        text = TEXTS[r.kind]
         shared = self._is_shared(r)
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
         accesses = [mine]

@@ -1,0 +1,149 @@
+"""Scripts and programs on a real GPU under the tools of NVIDIA's compute-sanitizer.
+
+Each tool runs the program once; what they print becomes a report like the simulator's own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.device.sim.sanitizer.session import Report
+from weft.errors import Error, MissingDependency
+from weft.frontends.compute_sanitizer_text import complete, findings
+from weft.frontends.program import toolkit
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+VARIABLE = "WEFT_COMPUTE_SANITIZER"
+_NAME = "compute-sanitizer"
+_WHEEL = os.path.join("nvidia", "cu13", "bin", _NAME)
+_USUAL = f"/usr/local/cuda/bin/{_NAME}"
+_OPTIONS = {"memcheck": ("--leak-check", "full")}
+_PRINTED = "10000"
+"""Reports that a tool prints at most."""
+_UNTOUCHED = "before first instrumented API call"
+
+
+class GpuReport(Report):
+    """What the tools found; what they looked at they do not count."""
+
+    def __init__(self, tools: Sequence[str] = TOOLS) -> None:
+        super().__init__()
+        self.tools = tuple(tools)
+
+    @property
+    def summary(self) -> str:
+        return f"one run each of compute-sanitizer's {', '.join(self.tools)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"tools": self.tools, "findings": [f.to_dict() for f in self.findings]}
+
+
+def run(
+    path: str,
+    args: Sequence[str],
+    progress: Callable[[str], None] = lambda tool: None,
+    *,
+    to_stderr: bool = False,
+) -> tuple[int, GpuReport]:
+    """Runs a script or program under each tool; its exit code and the report.
+
+    progress   is told the name of each tool before it runs
+    to_stderr  what the program prints goes there; it is shown of the first run only
+    """
+    sanitizer, quote, report = find(), _quote(path), GpuReport()
+    codes: list[int] = []
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*_program(path, folder), *args]
+        for tool in TOOLS:
+            progress(tool)
+            output = subprocess.DEVNULL if codes else sys.stderr.fileno() if to_stderr else None
+            code, said = _under(sanitizer, tool, command, output)
+            if not complete(said):
+                raise _ended(tool, said)
+            codes.append(code)
+            report.findings += findings(said, quote)
+    return codes[0], report
+
+
+def _under(
+    sanitizer: str, tool: str, command: Sequence[str], output: int | None
+) -> tuple[int, str]:
+    """One run under one tool: the program's exit code, and what the tool printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        options = ["--log-file", str(log), "--print-limit", _PRINTED, *_OPTIONS.get(tool, ())]
+        # the host's frames tell of Python and the driver, not of the kernel
+        options += ["--show-backtrace", "device"]
+        errors = output if output == subprocess.DEVNULL else None
+        whole = [sanitizer, "--tool", tool, *options, *command]
+        code = subprocess.run(whole, stdout=output, stderr=errors, check=False).returncode
+        return code, log.read_text(errors="replace") if log.exists() else ""
+
+
+def find() -> str:
+    """The tool that WEFT_COMPUTE_SANITIZER names, this environment's, that on PATH, the usual."""
+    found = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
+    if found is None:
+        raise MissingDependency(
+            "compute-sanitizer, which looks at kernels on a real GPU, is not there",
+            allowed=f"NVIDIA's wheel, the CUDA toolkit's on PATH, or its path in {VARIABLE}",
+            next="pip install nvidia-cuda-sanitizer-api, or leave out --device gpu: the simulated"
+            " GPU's sanitizer needs neither",
+        )
+    return found
+
+
+def _candidates() -> Iterator[str]:
+    if chosen := os.environ.get(VARIABLE):
+        yield chosen
+        return
+    for folder in dict.fromkeys(sys.path):
+        yield os.path.join(folder, _WHEEL)
+    if found := shutil.which(_NAME):
+        yield found
+    yield _USUAL
+
+
+def _program(path: str, folder: str) -> list[str]:
+    """The command that runs the file; a CUDA program is compiled for the GPU that is there."""
+    if not path.endswith(".cu"):
+        return [sys.executable, path]
+    out = os.path.join(folder, Path(path).stem)
+    arguments = ["-arch=native", "-lineinfo", "-o", out, path]
+    toolkit.find().run(arguments, what=f"compile {path}")
+    return [out]
+
+
+def _quote(path: str) -> Callable[[str, int], str]:
+    """Lines of the file that was run; the tools print no paths."""
+    try:
+        lines = Path(path).read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise Error("cannot read the file", where=path, got=error.strerror or "") from None
+
+    def quote(file: str, line: int) -> str:
+        own = Path(file).name == Path(path).name and 0 < line <= len(lines)
+        return lines[line - 1].strip() if own else ""
+
+    return quote
+
+
+def _ended(tool: str, said: str) -> Error:
+    last = said.strip().splitlines()[-1:] or ["nothing"]
+    if _UNTOUCHED in said:
+        return Error(
+            "the program ended before it used the GPU",
+            got=f"{tool}: {_UNTOUCHED.removeprefix('before ')} was never made",
+            next="is there a GPU, and does the program launch a kernel?",
+        )
+    return Error(
+        f"{tool} of compute-sanitizer did not come to its end",
+        got=last[0].removeprefix("=========").strip(),
+    )
