@@ -80,8 +80,8 @@ class Pending:
             low = b.select(word.ne(0), first, low)
         self.schedule.header_store(Frame.LOWEST, low)
 
-    def rotate(self) -> None:
-        """Takes the next pending point after the one that ran last, so that all get a turn."""
+    def next_turn(self) -> Val:
+        """The next pending point after the one that ran last, so that all get a turn."""
         e, b = self.e, self.e.b
         last = self.schedule.header_load(Frame.ROTATE)
         chosen = b.integer("i32", NOTHING_PENDING)
@@ -95,4 +95,4 @@ class Pending:
         low = self.schedule.header_load(Frame.LOWEST)
         chosen = b.select(chosen.eq(NOTHING_PENDING), low, chosen)
         self.schedule.header_store(Frame.ROTATE, chosen)
-        self.take(chosen)
+        return chosen

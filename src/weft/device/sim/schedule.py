@@ -256,7 +256,14 @@ class Schedule:
         b.branch(i.eq(NOTHING_PENDING), none, run)
         b.place(none)
         self._nobody_runs()
-        b.place(run)
+        if self.suspension.rotates:
+            b.place("rotate")
+            chosen = self.pending.next_turn()
+            b.jump(run)
+            b.place(run)
+            i = b.val("i32", 0, f"phi i32 [ {i.ref}, %dispatch ], [ {chosen.ref}, %rotate ]")
+        else:
+            b.place(run)
         self.pending.take(i)
 
     def _nobody_runs(self) -> None:

@@ -17,6 +17,7 @@ _STORAGE = {
 }  # fmt: skip
 
 MANY_JOINS = 128
+MANY_SCALAR_JOINS = 1000
 MANY_LIVE = 14
 
 
@@ -45,33 +46,34 @@ class Registers:
         self.frame_bytes = 0
         self.header = 0
         self.resident: set[str] = set()
+        self.resident_scalars: set[str] = set()
         self.crowded = False
 
-    def settle(self, header: int, points: int) -> None:
+    def settle(self, header: int, points: list[int]) -> None:
         """Decides where registers live, once the frame's header is known.
 
         Two kinds are kept in the frame and not on LLVM's hands. A register that is live where
-        lanes may wait would be joined in each of those many places. And where more
+        lanes may wait (at `points`) would be joined in each of those many places: a vector costs
+        LLVM much there, a scalar little, until there are thousands. And where more
         vectors are live than the host has registers for, they are in memory anyway, and finding
         out which takes LLVM far longer than loading them.
         """
         self.header = header
-        joined = self._live_where_lanes_wait()
-        if points * len(joined) > MANY_JOINS:
-            self.resident |= joined
+        live: set[str] = set().union(*(self.program.graph.live_in[x] for x in points))
+        vectors = self._joined_vectors(live)
+        if len(points) * len(vectors) > MANY_JOINS:
+            self.resident |= vectors
+        if len(points) * len(live) > MANY_SCALAR_JOINS:
+            self.resident_scalars = live
         for live in self.program.graph.live_in:
             vectors = [r for r in live if self.is_vector(r)]
             if len(vectors) > MANY_LIVE:
                 self.crowded = True
                 self.resident.update(vectors)
 
-    def _live_where_lanes_wait(self) -> set[str]:
+    def _joined_vectors(self, live: set[str]) -> set[str]:
         """Vectors that the one place from which waiting lanes go on would have to join."""
         program = self.program
-        live: set[str] = set()
-        for b in program.graph.blocks:
-            if program.partial[b.index]:
-                live |= program.graph.live_in[b.index]
         first = {r for ins in program.graph.blocks[0].code for r in program.defs(ins)}
         later = {r for b in program.graph.blocks[1:] for ins in b.code for r in program.defs(ins)}
         lanes = (VECTOR, SPARSE)
@@ -97,35 +99,39 @@ class Registers:
                 SPARSE: [("i64", 0), ("i32", 32)],
                 VECTOR: [(self.storage(name), 32)],
             }.get(form.kind, [(self.storage(name), 0)])
-            resident = name in self.resident
             self.parts[name] = [
-                self._in_frame(ty, n) if resident and n else Part(ty, n, self._on_stack(ty, n))
+                self._in_frame(ty, n) if self._is_resident(name, n) else self._on_stack(ty, n)
                 for ty, n in shapes
             ]
         return self.parts[name]
 
-    def _on_stack(self, ty: str, lanes: int) -> Val:
+    def _is_resident(self, name: str, lanes: int) -> bool:
+        return name in (self.resident if lanes else self.resident_scalars)
+
+    def _on_stack(self, ty: str, lanes: int) -> Part:
         """A slot that starts as zero: LLVM may do anything with what was never written."""
         slot = self.b.alloca(ty, lanes)
         shape = f"<{lanes} x {ty}>" if lanes else ty
         self.b.fn.entry.append(f"  store {shape} zeroinitializer, ptr {slot.ref}")
-        return slot
+        return Part(ty, lanes, slot)
 
     def _in_frame(self, ty: str, lanes: int) -> Part:
         b = self.b
-        part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64, resident=True)
+        part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64 if lanes else 4, resident=True)
         at = self.frame_offset(part, self.header)
         b.fn.entry.append(f"  {part.slot.ref} = getelementptr i8, ptr %F, i64 {at}")
         return part
 
     def load(self, part: Part) -> Val:
         if part.resident and part.ty == "i1":
-            return lanes_of(self.b, self.b.load("i32", 0, part.slot, 4))
+            bits = self.b.load("i32", 0, part.slot, 4)
+            return lanes_of(self.b, bits) if part.lanes else bits.trunc("i1")
         return self.b.load(part.ty, part.lanes, part.slot, part.align)
 
     def store(self, part: Part, value: Val) -> None:
         if part.resident and part.ty == "i1":
-            self.b.store(lane_bits(self.b, [value]), part.slot, 4)
+            bits = lane_bits(self.b, [value]) if part.lanes else value.zext("i32")
+            self.b.store(bits, part.slot, 4)
         else:
             self.b.store(value, part.slot, part.align)
 

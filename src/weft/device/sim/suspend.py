@@ -22,6 +22,7 @@ class Suspension:
     def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
         self.e, self.schedule = e, schedule
         self.resumes: list[str] = []
+        self.rotates = False
 
     def prologue(self) -> None:
         """A warp that is called has all its turns before it."""
@@ -76,7 +77,8 @@ class Suspension:
         self.schedule.pending.add(target, e.mask())
         self.suspend(self.survivors(block, target), Status.YIELDED)
         self._refuel()
-        self.schedule.pending.rotate()
+        self.rotates = True
+        b.jump("rotate")
 
     def meet(self, block: Block) -> None:
         """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
