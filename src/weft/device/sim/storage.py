@@ -59,17 +59,18 @@ class Registers:
         out which takes LLVM far longer than loading them.
         """
         self.header = header
-        live: set[str] = set().union(*(self.program.graph.live_in[x] for x in points))
-        vectors = self._joined_vectors(live)
+        live_in = self.program.graph.live_in
+        joined: set[str] = set().union(*(live_in[x] for x in points))
+        vectors = self._joined_vectors(joined)
         if len(points) * len(vectors) > MANY_JOINS:
             self.resident |= vectors
-        if len(points) * len(live) > MANY_SCALAR_JOINS:
-            self.resident_scalars = live
-        for live in self.program.graph.live_in:
-            vectors = [r for r in live if self.is_vector(r)]
-            if len(vectors) > MANY_LIVE:
+        if len(points) * len(joined) > MANY_SCALAR_JOINS:
+            self.resident_scalars = joined
+        for live in live_in:
+            crowd = [r for r in live if self.is_vector(r)]
+            if len(crowd) > MANY_LIVE:
                 self.crowded = True
-                self.resident.update(vectors)
+                self.resident.update(crowd)
 
     def _joined_vectors(self, live: set[str]) -> set[str]:
         """Vectors that the one place from which waiting lanes go on would have to join."""
