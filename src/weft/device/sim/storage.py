@@ -64,8 +64,9 @@ class Registers:
         vectors = self._joined_vectors(joined)
         if len(points) * len(vectors) > MANY_JOINS:
             self.resident |= vectors
-        if len(points) * len(joined) > MANY_SCALAR_JOINS:
-            self.resident_scalars = joined
+        scalars = {r for r in joined if self.program.forms[r].kind != VECTOR}
+        if len(points) * len(scalars) > MANY_SCALAR_JOINS:
+            self.resident_scalars = scalars
         for live in live_in:
             crowd = [r for r in live if self.is_vector(r)]
             if len(crowd) > MANY_LIVE:
