@@ -218,6 +218,7 @@ def test_compile_without_a_graph_break() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inductor's own
 def test_compile_by_inductor() -> None:
     op, x = square(), randn(64, grad=True)
     y = torch.compile(lambda x: (op(x.sin()) + 1).relu(), fullgraph=True)(x)

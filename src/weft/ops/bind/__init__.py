@@ -57,6 +57,12 @@ def verify(op: Any, *args: Any, **options: Any) -> Verified:
     return proved
 
 
+def offered(name: str) -> TorchOp:
+    """A ladder as an op of PyTorch: what `weft.ops.NAME` is."""
+    found: TorchOp = _with_torch("weft.ops.offered").offered(name)
+    return found
+
+
 def _with_torch(module: str) -> Any:
     try:
         return importlib.import_module(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ Rule = Callable[[Mapping[str, Any]], Any]
 """(arguments by name) -> value."""
 
 _FUNCTIONS = {"cdiv": cdiv, "min": min, "max": max}
+_NAMES = {"__builtins__": {}, **_FUNCTIONS}
 
 
 def rule(what: str, said: Any, known: Iterable[str]) -> Rule:
@@ -41,8 +43,10 @@ def _expression(what: str, text: str, known: list[str]) -> Rule:
     used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
     bound = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     _all_known(what, (n for n in used if n not in _FUNCTIONS and n not in bound), known)
+    if text in known:
+        return operator.itemgetter(text)
     code = compile(tree, what, "eval")
-    return lambda given: eval(code, {"__builtins__": {}, **_FUNCTIONS}, dict(given))
+    return lambda given: eval(code, _NAMES, given)
 
 
 def _function(what: str, function: Callable[..., Any], known: list[str]) -> Rule:

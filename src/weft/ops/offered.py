@@ -1,0 +1,160 @@
+"""`weft.ops.softmax`, `weft.ops.matmul`, …: ladders as ops of PyTorch, by their best rungs.
+
+The best rung is the highest that is CUDA C++: rungs choose among their kernels by shape. Arguments
+are those of the ladder's signature; a ladder `NAME_bf16` serves tensors of that type for `NAME`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from weft.device import models
+from weft.device.ctypes_table import CType
+from weft.errors import ArgumentError
+from weft.measure.op import Case, Slot, evaluate
+from weft.ops import derivatives, ladder
+from weft.ops.bind import schema
+from weft.ops.bind.body import Body
+from weft.ops.bind.options import Options
+from weft.ops.bind.torch_op import TorchOp, register
+from weft.ops.climb import zeros
+from weft.ops.ladder import Ladder
+from weft.ops.rung import Runner
+
+ALIGNED = 16
+"""Bytes: what a kernel that loads vectors wants of an array's address."""
+
+
+class OneCall(Runner):
+    """A rung whose scratch is new for each call: streams, threads and graphs never share it."""
+
+    def _scratch(self, sizes: Mapping[str, int], like: Any) -> dict[str, Any]:
+        case = Case.of(sizes)
+        return {s.name: self._empty(s.dtype.name, s.shape(case), like) for s in self.rung.scratch}
+
+
+@functools.cache
+def offered(name: str) -> TorchOp:
+    """A ladder as an op of PyTorch, `weft::NAME`."""
+    served = _served(name)
+    first = served[0].op
+    takes = ", ".join(f"Tensor {slot.name}" for slot in first.inputs)
+    gives = ", ".join(f"Tensor {slot.name}" for slot in first.outputs)
+    gives = f"({gives})" if len(first.outputs) > 1 else gives
+    parsed = schema.parse(f"weft::{name}", f"({takes}) -> {gives}")
+    how = derivatives.find(name)
+    body = Body(parsed, _results(first.inputs, first.outputs), _run(name, served, how.flat),
+                _takes(served))  # fmt: skip
+    options = Options(
+        out={s.name: _shape(name, served[0], s, how.flat) for s in first.outputs},
+        contiguous=True,
+        backward=how.backward,
+        differentiable=how.differentiable,
+        vmap=how.vmap,
+        autocast=torch.float32,
+    )
+    return register(f"weft::{name}", body, options)
+
+
+def _served(name: str) -> list[Ladder]:
+    """The ladder, and those that do the same for another type: softmax, softmax_bf16."""
+    own = ladder.find(name)
+    types = {f"{name}_{kind}" for kind in ("f16", "bf16", "f64")}
+    return [own, *(ladder.find(other) for other in ladder.names() if other in types)]
+
+
+def _takes(served: list[Ladder]) -> dict[str, CType]:
+    """What arguments are checked against, in the words of the signature."""
+    out = {}
+    for i, slot in enumerate(served[0].op.inputs):
+        dtypes = tuple(one.op.inputs[i].dtype.torch for one in served)
+        out[slot.name] = CType(f"{slot.name} of {served[0].op.signature}", True, True, dtypes, "")
+    return out
+
+
+def _results(inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> dict[str, str]:
+    """A result has the first tensor's type where the signature gives both the same."""
+    return {s.name: "" if s.dtype == inputs[0].dtype else s.dtype.torch for s in outputs}
+
+
+# ---- shapes ----------------------------------------------------------------------------------
+def _sizes(name: str, inputs: tuple[Slot, ...], given: Mapping[str, Any], flat: bool) -> Any:
+    """The sizes that a signature names; `flat`: what is in front of the last one is one size."""
+    sizes: dict[str, int] = {}
+    for slot in inputs:
+        shape = _folded(tuple(given[slot.name].shape), len(slot.sizes)) if flat else None
+        shape = shape or tuple(given[slot.name].shape)
+        if len(shape) != len(slot.sizes):
+            raise _misfit(name, slot, given, f"{len(slot.sizes)} dimensions")
+        for text, n in zip(slot.sizes, shape, strict=True):
+            if sizes.setdefault(text, n) != n:
+                raise _misfit(name, slot, given, f"{text} = {sizes[text]}")
+    return sizes
+
+
+def _folded(shape: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    """A shape with fewer dimensions: those in front are one; a number is an array of one."""
+    if len(shape) < rank:
+        return (1,) * (rank - len(shape)) + shape
+    front = len(shape) - rank + 1
+    return (math.prod(shape[:front]), *shape[front:])
+
+
+def _misfit(name: str, slot: Slot, given: Mapping[str, Any], want: str) -> ArgumentError:
+    return ArgumentError(
+        f"weft::{name}: '{slot.name}' has a shape that does not fit",
+        got=", ".join(f"{n} {list(t.shape)}" for n, t in given.items()),
+        allowed=f"{slot.name}[{', '.join(slot.sizes)}] with {want}",
+    )
+
+
+def _shape(name: str, one: Ladder, result: Slot, flat: bool) -> Any:
+    """The rule for a result's shape: that of an argument with the same sizes, or computed."""
+    like = [slot.name for slot in one.op.inputs if slot.sizes == result.sizes]
+
+    def rule(**given: Any) -> Any:
+        sizes = _sizes(name, one.op.inputs, given, flat)
+        if like:
+            return tuple(given[like[0]].shape)
+        return tuple(evaluate(text, sizes) for text in result.sizes)
+
+    return rule
+
+
+# ---- running ---------------------------------------------------------------------------------
+def _run(name: str, served: list[Ladder], flat: bool) -> Any:
+    inputs = [slot.name for slot in served[0].op.inputs]
+    by_type = {one.op.inputs[0].dtype.torch: one for one in served}
+
+    def run(given: Mapping[str, Any]) -> None:
+        first = given[inputs[0]]
+        one = by_type[str(first.dtype).removeprefix("torch.")]
+        sizes = _sizes(name, one.op.inputs, given, flat)
+        if all(given[slot.name].numel() for slot in one.op.outputs):
+            arrays = {n: _aligned(t) for n, t in given.items()}
+            _runner(one.path.name, str(first.device))(**arrays, **sizes)
+
+    return run
+
+
+def _aligned(tensor: Any) -> Any:
+    """A slice may begin anywhere; kernels that load vectors need it at a multiple of 16."""
+    return tensor.clone() if tensor.data_ptr() % ALIGNED else tensor
+
+
+@functools.cache
+def _runner(name: str, device: str) -> OneCall:
+    one = ladder.find(name)
+    best = [rung for rung in one.rungs if rung.path.suffix == ".cu"][-1]
+    return OneCall(best, one.op, sms=_sms(torch.device(device)), empty=zeros)
+
+
+def _sms(device: Any) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return models.get(models.DEFAULT).sms
