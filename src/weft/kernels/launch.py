@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.quick import Quick
     from weft.device.sim.observe import Observer
+    from weft.kernels.configured import Plain
     from weft.kernels.kernel import Kernel
 
 
@@ -46,6 +48,30 @@ class Launch:
             quick = self._quick
             if quick is None or time_limit is not None or not quick(args):
                 self._run(args, time_limit)
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return math.prod(self.shape.block)
+
+    def names(self, args: Sequence[Any]) -> list[str]:
+        """What the arguments are called."""
+        names: list[str] = self.kernel.packer.names
+        if len(names) != len(args):
+            raise ArgumentError(
+                f"{self.name} takes {len(names)} arguments",
+                got=str(len(args)),
+                allowed=self.kernel.packer.signature(),
+            )
+        return list(names)
+
+    def plain(self, *args: Any) -> Plain:
+        """Itself: the launches of other front ends have one like this inside."""
+        return self, args
 
     def bind(self, *args: Any) -> Callable[[], None]:
         """A function that launches with these arguments, which are checked once."""

@@ -130,6 +130,13 @@ def library_of(array: Any) -> Library:
     return cupy() if root == "cupy" else NUMPY
 
 
+def on_host(array: Any) -> Any:
+    """An array in host memory, itself if it is there: a tensor stays one, CuPy's become NumPy's."""
+    if hasattr(array, "detach"):
+        return array.detach().cpu()
+    return array.get() if hasattr(array, "get") else array
+
+
 def bits(array: Any) -> Array:
     """A copy of an array's own bits in NumPy, whatever library it is of."""
     library = library_of(array)

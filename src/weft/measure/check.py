@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError, CheckFailed
-from weft.kernels import Launch
+from weft.kernels import Configured
 from weft.measure import data, subjects
 from weft.measure.judge import Verdict, judge, repeat
 from weft.measure.op import Op
@@ -51,7 +51,7 @@ class Report:
 
 
 def check(
-    subject: Op | Launch | Callable[..., Any],
+    subject: Op | Configured | Callable[..., Any],
     *args: Any,
     out: Any = None,
     reference: Callable[..., Any] | None = None,
@@ -62,6 +62,7 @@ def check(
     device: str = "sim",
     arrays: str = "",
     progress: Callable[[str], None] = lambda trial: None,
+    **options: Any,
 ) -> Report:
     """Judges a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
 
@@ -71,15 +72,16 @@ def check(
     specials    which special fillings to try; by default all of `weft.measure.data.SPECIALS`
     arrays      numpy or torch: what solutions of an Op are given; by default what fits the device
     seed        repeats an earlier run; also WEFT_SEED
+    options     go to the subject with the arguments: constants of a Triton kernel, num_warps
     """
     used = _seed(seed)
     rng = np.random.default_rng(used)
     fillings = _fillings(specials)
     if isinstance(subject, Op):
-        name, trials = subjects.of_op(subject, args, device, arrays, fillings, rng)
+        name, trials = subjects.of_op(subject, args, options, device, arrays, fillings, rng)
     else:
         how = subjects.How(out, reference, reduce, accumulate)
-        name, trials = subjects.of_call(subject, args, how, fillings, rng)
+        name, trials = subjects.of_call(subject, args, options, how, fillings, rng)
     verdicts = []
     for stand, inputs, label, last in trials:
         progress(label)

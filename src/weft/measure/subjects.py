@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.device import arrays as device_arrays
 from weft.errors import ArgumentError
-from weft.kernels import Launch
+from weft.kernels import Configured
 from weft.measure import buffers, data, dtypes, tracing
 from weft.measure import op as ops
 from weft.measure.buffers import Library
@@ -101,8 +101,9 @@ def _tuple(result: Any) -> Sequence[Array]:
 
 # ---- a launch or a callable with its arguments -----------------------------------------------
 def of_call(
-    subject: Launch | Callable[..., Any],
+    subject: Configured | Callable[..., Any],
     args: Sequence[Any],
+    options: Mapping[str, Any],
     how: How,
     fillings: Mapping[str, data.Filling],
     rng: np.random.Generator,
@@ -110,11 +111,13 @@ def of_call(
     reference = how.reference
     if reference is None:
         raise ArgumentError("a check needs a reference", next="reference=lambda x: ...")
-    names = _names(subject, args)
-    given = dict(zip(names, args, strict=True))
+    positional = _names(subject, args)
+    given = {**dict(zip(positional, args, strict=True)), **options}
+    names = list(given)
     held = {n: a for n, a in given.items() if device_arrays.is_array(a)}
     filled = _outputs(how.out, held)
-    if isinstance(subject, Launch) and not filled:
+    launch = subject if isinstance(subject, Configured) else None
+    if launch is not None and not filled:
         raise ArgumentError(
             "a kernel returns nothing: say which argument it fills",
             allowed=", ".join(held),
@@ -128,15 +131,17 @@ def of_call(
     places = {n: Place(n, _dtype(a), started[n].shape) for n, a in held.items()}
 
     def call(arrays: Mapping[str, Any]) -> Any:
-        return subject(*[arrays.get(n, given[n]) for n in names])
+        return subject(
+            *[arrays.get(n, given[n]) for n in positional],
+            **{n: arrays.get(n, given[n]) for n in options},
+        )
 
     def right(inputs: Mapping[str, Array]) -> Sequence[Array]:
         known = {**given, **{n: _native(a, library) for n, a in inputs.items()}}
         order = [n for n in names if n in asked] or wanted
         return [_plain(r) for r in _tuple(ops.call(reference, known, order))]
 
-    name = subject.kernel.name if isinstance(subject, Launch) else _called(subject)
-    block = int(np.prod(subject.shape.block)) if isinstance(subject, Launch) else None
+    name = launch.name if launch is not None else _called(subject)
     whole = Subject(
         name,
         [places[n] for n in data_of],
@@ -145,8 +150,8 @@ def of_call(
         right,
         how.reduce,
         dtypes.find(how.accumulate) if how.accumulate else None,
-        block,
-        tracing.writer(subject, names, given) if isinstance(subject, Launch) else None,
+        launch.threads if launch is not None else None,
+        tracing.writer(launch, positional, given) if launch is not None else None,
     )
 
     def trials() -> Trials:
@@ -165,17 +170,10 @@ def of_call(
     return name, trials()
 
 
-def _names(subject: Launch | Callable[..., Any], args: Sequence[Any]) -> list[str]:
+def _names(subject: Configured | Callable[..., Any], args: Sequence[Any]) -> list[str]:
     """What the arguments are called: as the kernel's or the function's parameters are."""
-    if isinstance(subject, Launch):
-        names = subject.kernel.packer.names
-        if len(names) != len(args):
-            raise ArgumentError(
-                f"{subject.kernel.name} takes {len(names)} arguments",
-                got=str(len(args)),
-                allowed=subject.kernel.packer.signature(),
-            )
-        return list(names)
+    if isinstance(subject, Configured):
+        return subject.names(args)
     try:
         bound = inspect.signature(subject).bind(*args)
     except (TypeError, ValueError):

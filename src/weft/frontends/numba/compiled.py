@@ -59,27 +59,35 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         """Stands in for Numba's own."""
         self.run(args, (griddim, blockdim, sharedmem))
 
-    def run(self, args: Sequence[Any], config: Any, time_limit: float | None = None) -> None:
+    def run(
+        self,
+        args: Sequence[Any],
+        config: Any,
+        time_limit: float | None = None,
+        sanitize: bool = False,
+    ) -> None:
         """Runs a grid and returns when it is done."""
-        types, after = self.argument_types, list[Callable[[], object]]()
-        if self.extensions:
-            types, args = self._extended(args, after)
-        kernel = self.load(types)
+        after: list[Callable[[], object]] = []
+        kernel, values = self.prepare(args, after)
         if self.debug:
             kernel.status("errcode")[:] = 0
-        kernel[config](*args, time_limit=time_limit)
+        kernel[config](*values, time_limit=time_limit, sanitize=sanitize)
         if self.debug:
             self._raise_error(kernel)
         for write_back in after:
             write_back()
 
-    def _extended(self, args: Sequence[Any], after: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Types and values as the kernel's extensions make them; `after` is for after the run."""
+    def prepare(
+        self, args: Sequence[Any], after: list[Callable[[], object]]
+    ) -> tuple[Loaded, Sequence[Any]]:
+        """The kernel, and the arguments as its extensions make them; `after` is for after a run."""
+        if not self.extensions:
+            return self.load(self.argument_types), args
         types, values = list(self.argument_types), list(args)
         for extension in reversed(self.extensions):
             for i, (ty, value) in enumerate(zip(types, values, strict=True)):
                 types[i], values[i] = extension.prepare_args(ty, value, stream=0, retr=after)
-        return types, values
+        return self.load(types), values
 
     def load(self, types: Sequence[Any] | None = None) -> Loaded:
         """It on the simulated GPU; `types` are those of its arguments after extensions."""

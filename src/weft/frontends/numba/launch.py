@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from weft.device.models import GpuModel
 from weft.errors import ArgumentError, CompileError, LaunchError
 from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
-from weft.kernels import Dim, Kernel
+from weft.kernels import Dim, Kernel, Plain
 from weft.source.resources import Resources
 
 _REFUSALS = (NumbaError, CudaNumbaError)
@@ -103,9 +104,10 @@ class NumbaKernel:
         shared_mem: int = 0,
         stream: object = None,
         time_limit: float | None = None,
+        sanitize: bool = False,
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
-        self[grid, block, shared_mem, stream](*args, time_limit=time_limit)
+        self[grid, block, shared_mem, stream](*args, time_limit=time_limit, sanitize=sanitize)
 
     # ---- compiled code ----------------------------------------------------------------------
     def compile(self, signature: Any) -> Kernel:
@@ -117,18 +119,26 @@ class NumbaKernel:
 
     def overload(self, args: Sequence[Any]) -> SimKernel:
         """What Numba has compiled, or compiles now, for such arguments."""
-        if len(args) != len(self.parameters) and not self._variadic:
-            raise ArgumentError(
-                f"{self.name} takes {len(self.parameters)} arguments",
-                got=str(len(args)),
-                allowed=f"{self.name}({', '.join(self.parameters)})",
-            )
+        self.names(args)
         try:
             return self._dispatcher.choose(args)
         except (TypeError, ValueError) as error:
             raise self._unknown(args) or error from error
         except _REFUSALS as error:
             raise self._refused(error) from error
+
+    def names(self, args: Sequence[Any]) -> list[str]:
+        """What the arguments are called; those of `*rest` are rest[0], rest[1] and so on."""
+        if self._variadic:
+            *own, rest = self.parameters
+            return [*own, *(f"{rest}[{i}]" for i in range(len(args) - len(own)))]
+        if len(args) != len(self.parameters):
+            raise ArgumentError(
+                f"{self.name} takes {len(self.parameters)} arguments",
+                got=str(len(args)),
+                allowed=f"{self.name}({', '.join(self.parameters)})",
+            )
+        return self.parameters
 
     @property
     def overloads(self) -> dict[str, Kernel]:
@@ -197,15 +207,47 @@ class NumbaLaunch:
     def __init__(self, kernel: NumbaKernel, items: tuple[Any, ...]) -> None:
         self.kernel, self._items = kernel, items
 
-    def __call__(self, *args: Any, time_limit: float | None = None) -> None:
-        """Runs the grid and returns when it is done."""
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return math.prod(np.atleast_1d(self._items[1]).tolist())
+
+    def names(self, args: Sequence[Any]) -> list[str]:
+        """What the arguments are called."""
+        return self.kernel.names(args)
+
+    def __call__(
+        self, *args: Any, time_limit: float | None = None, sanitize: bool = False
+    ) -> None:
+        """Runs the grid and returns when it is done; with `sanitize` every access is checked."""
         kernel = self.kernel
         values = [a if type(a) in _PLAIN else _as_numpy(a) for a in args]
         if not seams.installed() and any(map(api.is_cuda_array, values)):
+            if sanitize:
+                raise self._elsewhere("sanitized")
             grid, block, shared, stream = (*self._items, 0, 0)[:4]
             kernel.on_gpu[grid, block, stream or 0, shared or 0](*args)
             return
-        kernel.overload(values).run(values, self._items[:3], time_limit)
+        kernel.overload(values).run(values, self._items[:3], time_limit, sanitize)
+
+    def plain(self, *args: Any) -> Plain:
+        """The launch of the overload for these arguments: what measures look at."""
+        values = [_as_numpy(a) for a in args]
+        if not seams.installed() and any(map(api.is_cuda_array, values)):
+            raise self._elsewhere("observed")
+        loaded, given = self.kernel.overload(values).prepare(values, [])
+        return loaded[self._items[:3]], given
+
+    def _elsewhere(self, what: str) -> ArgumentError:
+        return ArgumentError(
+            f"{self.name} can be {what} on the simulated GPU only",
+            got="arrays on a real GPU",
+            next="pass copies on the CPU: x.copy_to_host()",
+        )
 
 
 _PLAIN = frozenset((np.ndarray, int, float, bool))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.device.models import GpuModel
-from weft.errors import LaunchError
+from weft.errors import ArgumentError, LaunchError
 from weft.frontends.triton import beside
 from weft.frontends.triton.driver import simulating
 from weft.frontends.triton.launcher import capturing
-from weft.kernels import Kernel, Launch
+from weft.kernels import Kernel, Plain
 from weft.source.resources import Resources
 
 Grid = int | Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
@@ -37,7 +37,7 @@ class TritonKernel:
 
     def compile(self, *args: Any, **options: Any) -> Kernel:
         """The code for such arguments, without running it."""
-        return self[1].bind(*args, **options)[0].kernel
+        return self[1].plain(*args, **options)[0].kernel
 
     @property
     def latest(self) -> Kernel:
@@ -73,8 +73,37 @@ class TritonLaunch:
         self.kernel = kernel
         self.grid = (grid,) if isinstance(grid, int) else grid
 
-    def __call__(self, *args: Any, **options: Any) -> None:
-        """Runs the grid; on the simulated GPU it returns when all is done."""
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def threads(self) -> None:
+        """Nobody has chosen them: Triton divides the work of a program among its threads."""
+        return None
+
+    def names(self, args: Sequence[Any]) -> list[str]:
+        """What the arguments are called; constants are given by keyword, or in the same row."""
+        names: list[str] = self.kernel.fn.arg_names
+        if len(args) > len(names):
+            raise ArgumentError(
+                f"{self.name} takes {len(names)} arguments",
+                got=str(len(args)),
+                allowed=f"{self.name}({', '.join(names)})",
+            )
+        return names[: len(args)]
+
+    def __call__(
+        self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **options: Any
+    ) -> None:
+        """Runs the grid; on the simulated GPU it returns when all is done.
+
+        With `sanitize` every access is checked, and SanitizerError raised when something is found.
+        """
+        if sanitize or time_limit is not None:
+            launch, arguments = self.plain(*args, **options)
+            launch(*arguments, time_limit=time_limit, sanitize=sanitize)
+            return
         k = self.kernel
         if not beside.on_host((*args, *options.values())):
             k.fn[self.grid](*args, **options)
@@ -82,12 +111,18 @@ class TritonLaunch:
         with simulating(k.model, k.fast):
             k.note(k.fn[self.grid](*args, **options).function)
 
-    def bind(self, *args: Any, **options: Any) -> tuple[Launch, tuple[Any, ...]]:
-        """(a launch as CUDA C++ has them, all its arguments): what check and profile take.
+    def plain(self, *args: Any, **options: Any) -> Plain:
+        """(a launch as CUDA C++ has them, all its arguments): what measures look at.
 
-        Nothing runs. A kernel that is to be autotuned is launched before, so that it is.
+        Nothing runs, but for the launches by which an autotuned kernel is tuned.
         """
         k = self.kernel
+        if not beside.on_host((*args, *options.values())):
+            raise ArgumentError(
+                f"{self.name} can be observed on the simulated GPU only",
+                got="no tensor in host memory",
+                next="pass copies on the CPU: x.cpu()",
+            )
         with simulating(k.model, k.fast), capturing() as captured:
             k.fn[self.grid](*args, **options)
         launch, arguments = captured[-1]

@@ -22,21 +22,29 @@ from weft.device.sim.launch import SimModule
 from weft.errors import LaunchError
 from weft.frontends.triton import pipeline
 from weft.frontends.triton.packing import TritonPacker
-from weft.kernels import Kernel, Launch
+from weft.kernels import Kernel, Plain
 from weft.source.resources import Resources, read
 
-Prepared = tuple[Launch, tuple[Any, ...]]
-
-_captured: ContextVar[list[Prepared] | None] = ContextVar("_captured", default=None)
+_captured: ContextVar[list[Plain] | None] = ContextVar("_captured", default=None)
 
 
 @contextmanager
-def capturing() -> Iterator[list[Prepared]]:
+def capturing() -> Iterator[list[Plain]]:
     """Triton launches inside are not run, but listed: (launch, its arguments)."""
-    found: list[Prepared] = []
+    found: list[Plain] = []
     token = _captured.set(found)
     try:
         yield found
+    finally:
+        _captured.reset(token)
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Launches inside run, whoever captures them: those by which Triton chooses a configuration."""
+    token = _captured.set(None)
+    try:
+        yield
     finally:
         _captured.reset(token)
 
@@ -105,10 +113,10 @@ class Launcher:
         *args: Any,
     ) -> None:
         """Runs the grid and returns when it is done."""
-        if 0 in (x, y, z):
+        captured = _captured.get()
+        if 0 in (x, y, z) and captured is None:
             return
         launch, arguments = self._prepare((x, y, z), function, args)
-        captured = _captured.get()
         if captured is not None:
             captured.append((launch, arguments))
             return
@@ -120,7 +128,7 @@ class Launcher:
 
     def _prepare(
         self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]
-    ) -> Prepared:
+    ) -> Plain:
         """(a launch as weft configures it, all that it takes)."""
         m = self.metadata
         if getattr(m, "num_ctas", 1) > 1:
