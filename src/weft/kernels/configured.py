@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
     from weft.kernels.launch import Launch
@@ -29,8 +31,25 @@ class Configured(Protocol):
     def __call__(self, *args: Any, **options: Any) -> None:
         """Runs the grid where the arrays are."""
 
-    def names(self, args: Sequence[Any]) -> list[str]:
-        """What the arguments are called in the source; ArgumentError where their number is off."""
+    def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
+        """What the arguments are called in the source; ArgumentError for what does not fit."""
 
     def plain(self, *args: Any, **options: Any) -> Plain:
         """The same on the simulated GPU, compiled but not run, for arrays in host memory."""
+
+
+def in_order(
+    kernel: str, names: Sequence[str], args: Sequence[Any], options: Mapping[str, Any], takes: str
+) -> list[str]:
+    """`names`, where they are those of `args` and nothing is given by name."""
+    if options:
+        raise ArgumentError(
+            f"{kernel} takes its arguments in order, none by name",
+            got=", ".join(f"{name}=" for name in options),
+            allowed=takes,
+        )
+    if len(names) != len(args):
+        raise ArgumentError(
+            f"{kernel} takes {len(names)} arguments", got=str(len(args)), allowed=takes
+        )
+    return list(names)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from weft.device.arguments import Place
 from weft.device.sim.launch import Allocation, Grid, Plan
 from weft.errors import ArgumentError
+from weft.kernels.configured import Plain, in_order
 
 if TYPE_CHECKING:
     from weft.device.gpu.native import Native
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.quick import Quick
     from weft.device.sim.observe import Observer
-    from weft.kernels.configured import Plain
     from weft.kernels.kernel import Kernel
 
 
@@ -58,16 +58,10 @@ class Launch:
         """Of a block."""
         return math.prod(self.shape.block)
 
-    def names(self, args: Sequence[Any]) -> list[str]:
-        """What the arguments are called."""
-        names: list[str] = self.kernel.packer.names
-        if len(names) != len(args):
-            raise ArgumentError(
-                f"{self.name} takes {len(names)} arguments",
-                got=str(len(args)),
-                allowed=self.kernel.packer.signature(),
-            )
-        return list(names)
+    def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
+        """What the arguments are called; they are given in order."""
+        packer = self.kernel.packer
+        return in_order(self.name, packer.names, args, options, packer.signature())
 
     def plain(self, *args: Any) -> Plain:
         """Itself: the launches of other front ends have one like this inside."""

@@ -14,7 +14,7 @@ from weft.device.sim.count.sampling import Sampling
 from weft.device.sim.launch import Grid, SimModule
 from weft.device.sim.observe import Observer
 from weft.errors import Error, LaunchError
-from weft.kernels import Launch
+from weft.kernels import Configured
 from weft.measure import collect, listing, metrics, traffic
 from weft.measure.cliffs import fit
 from weft.measure.counted import LaunchShape, Profile
@@ -24,25 +24,30 @@ LEAST_L1 = 16 * 1024
 
 
 def profile(
-    launch: Launch,
+    subject: Configured,
     *args: Any,
     gpu: str | None = None,
     time_limit: float | None = None,
     block: int | None = None,
+    **options: Any,
 ) -> Profile:
     """Runs `k[grid, block]` with these arguments once, and says what it did.
 
     gpu    the model whose caches and limits are meant; the kernel's own by default
     block  the number of the block whose addresses are kept; by default the first and the last
 
+    What else is given by name goes to the kernel: constants of Triton's, num_warps.
+
     Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
     """
-    if not isinstance(launch, Launch):
+    if not isinstance(subject, Configured):
         raise LaunchError(
             "profile takes a kernel with its grid, then the kernel's arguments",
-            got=type(launch).__name__,
+            got=type(subject).__name__,
             next="weft.profile(kernel[grid, block], x, y, n)",
         )
+    subject.names(args, options)  # refuses what does not fit
+    launch, values = subject.plain(*args, **options)
     if 0 in launch.shape.grid:
         raise LaunchError("there is nothing to profile", got=f"a grid of {launch.shape.grid}")
     kernel = launch.kernel
@@ -50,7 +55,7 @@ def profile(
     kernel.check(launch.shape, model)
 
     def run(observer: Observer) -> None:
-        launch.observe(observer, *args, time_limit=time_limit)
+        launch.observe(observer, *values, time_limit=time_limit)
 
     return counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
 

@@ -42,14 +42,16 @@ class How:
 def of_op(
     op: Op,
     args: Sequence[Any],
+    options: Mapping[str, Any],
     device: str,
     arrays: str,
     fillings: Mapping[str, data.Filling],
     rng: np.random.Generator,
 ) -> tuple[str, Trials]:
-    if len(args) != 1 or not callable(args[0]):
+    if len(args) != 1 or not callable(args[0]) or options:
+        given = [*map(repr, args), *(f"{name}=" for name in options)]
         raise ArgumentError(
-            "check(op, solution) takes one callable", got=", ".join(map(repr, args)) or "nothing"
+            "check(op, solution) takes one callable", got=", ".join(given) or "nothing"
         )
     solution = args[0]
     name = f"{op.name}/{getattr(solution, '__name__', 'solution')}"
@@ -111,7 +113,7 @@ def of_call(
     reference = how.reference
     if reference is None:
         raise ArgumentError("a check needs a reference", next="reference=lambda x: ...")
-    positional = _names(subject, args)
+    positional = _names(subject, args, options)
     given = {**dict(zip(positional, args, strict=True)), **options}
     names = list(given)
     held = {n: a for n, a in given.items() if device_arrays.is_array(a)}
@@ -170,12 +172,14 @@ def of_call(
     return name, trials()
 
 
-def _names(subject: Configured | Callable[..., Any], args: Sequence[Any]) -> list[str]:
+def _names(
+    subject: Configured | Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> list[str]:
     """What the arguments are called: as the kernel's or the function's parameters are."""
     if isinstance(subject, Configured):
-        return subject.names(args)
+        return subject.names(args, options)
     try:
-        bound = inspect.signature(subject).bind(*args)
+        bound = inspect.signature(subject).bind_partial(*args)
     except (TypeError, ValueError):
         return [f"argument {i}" for i in range(len(args))]
     names = list(bound.arguments)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
-from weft.kernels import Launch
+from weft.kernels import Configured
 from weft.measure import counted, record
 from weft.measure.advice import Advice, advise
 from weft.measure.changed import Changes, changed
@@ -87,7 +87,7 @@ def save_record(profiles: list[Profile], path: str | Path) -> None:
 
 
 def profile(
-    launch: Launch | Callable[..., Any],
+    launch: Configured | Callable[..., Any],
     *args: Any,
     gpu: str | None = None,
     time_limit: float | None = None,
@@ -100,13 +100,13 @@ def profile(
     block    the number of the block whose addresses are kept; by default the first and the last
     options  of a Triton kernel: BLOCK=128, num_warps=4
 
-    Any callable will do that launches one kernel: Triton's and Numba's with their grid, a function.
+    Any callable will do, too, that launches one kernel.
     Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
     """
     bare = not callable(launch) or hasattr(launch, "__getitem__")
-    if isinstance(launch, Launch) or bare:
+    if isinstance(launch, Configured) or bare:
         how: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
-        return of(measured(cast(Launch, launch), *args, **how))
+        return of(measured(cast(Configured, launch), *args, **how))
     with recording(Recording(gpu)) as found:
         launch(*args, **options)
     return of(_only(found))

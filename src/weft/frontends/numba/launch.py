@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from weft.errors import ArgumentError, CompileError, LaunchError
 from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
 from weft.kernels import Dim, Kernel, Plain
+from weft.kernels.configured import in_order
 from weft.source.resources import Resources
 
 _REFUSALS = (NumbaError, CudaNumbaError)
@@ -119,7 +120,7 @@ class NumbaKernel:
 
     def overload(self, args: Sequence[Any]) -> SimKernel:
         """What Numba has compiled, or compiles now, for such arguments."""
-        self.names(args)
+        self.names(args, {})
         try:
             return self._dispatcher.choose(args)
         except (TypeError, ValueError) as error:
@@ -127,18 +128,13 @@ class NumbaKernel:
         except _REFUSALS as error:
             raise self._refused(error) from error
 
-    def names(self, args: Sequence[Any]) -> list[str]:
+    def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
         """What the arguments are called; those of `*rest` are rest[0], rest[1] and so on."""
+        names, takes = self.parameters, f"{self.name}({', '.join(self.parameters)})"
         if self._variadic:
-            *own, rest = self.parameters
-            return [*own, *(f"{rest}[{i}]" for i in range(len(args) - len(own)))]
-        if len(args) != len(self.parameters):
-            raise ArgumentError(
-                f"{self.name} takes {len(self.parameters)} arguments",
-                got=str(len(args)),
-                allowed=f"{self.name}({', '.join(self.parameters)})",
-            )
-        return self.parameters
+            *own, rest = names
+            names = [*own, *(f"{rest}[{i}]" for i in range(len(args) - len(own)))]
+        return in_order(self.name, names, args, options, takes)
 
     @property
     def overloads(self) -> dict[str, Kernel]:
@@ -216,13 +212,11 @@ class NumbaLaunch:
         """Of a block."""
         return math.prod(np.atleast_1d(self._items[1]).tolist())
 
-    def names(self, args: Sequence[Any]) -> list[str]:
-        """What the arguments are called."""
-        return self.kernel.names(args)
+    def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
+        """What the arguments are called; they are given in order."""
+        return self.kernel.names(args, options)
 
-    def __call__(
-        self, *args: Any, time_limit: float | None = None, sanitize: bool = False
-    ) -> None:
+    def __call__(self, *args: Any, time_limit: float | None = None, sanitize: bool = False) -> None:
         """Runs the grid and returns when it is done; with `sanitize` every access is checked."""
         kernel = self.kernel
         values = [a if type(a) in _PLAIN else _as_numpy(a) for a in args]

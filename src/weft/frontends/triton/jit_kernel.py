@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.device.models import GpuModel
@@ -82,8 +82,8 @@ class TritonLaunch:
         """Nobody has chosen them: Triton divides the work of a program among its threads."""
         return None
 
-    def names(self, args: Sequence[Any]) -> list[str]:
-        """What the arguments are called; constants are given by keyword, or in the same row."""
+    def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
+        """What the arguments are called; Triton itself looks at what is given by name."""
         names: list[str] = self.kernel.fn.arg_names
         if len(args) > len(names):
             raise ArgumentError(

@@ -126,9 +126,7 @@ class Launcher:
         if leave is not None:
             leave(launch_metadata)
 
-    def _prepare(
-        self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]
-    ) -> Plain:
+    def _prepare(self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]) -> Plain:
         """(a launch as weft configures it, all that it takes)."""
         m = self.metadata
         if getattr(m, "num_ctas", 1) > 1:
