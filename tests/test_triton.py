@@ -355,15 +355,6 @@ def test_kernel_has_code_and_resources() -> None:
     assert len(k.variants) == 2
 
 
-def test_kernel_is_checked_as_others_are() -> None:
-    x, y, out = *uniform(2, 1000), torch.zeros(1000)
-    launch, arguments = weft.kernel(nets.add)[4].bind(x, y, out, 1000, BLOCK=256)
-    assert out.count_nonzero() == 0
-    weft.check(launch, *arguments, out=out, reference=lambda x, y: x + y)
-    with pytest.raises(weft.CheckFailed):
-        weft.check(launch, *arguments, out=out, reference=lambda x, y: x - y)
-
-
 def test_kernel_of_something_else() -> None:
     with pytest.raises(weft.ArgumentError, match="no front end"):
         weft.kernel(torch.zeros(1))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import tempfile
-from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,12 +69,8 @@ def run(
 def _sanitized(file: Path, args: list[str], json: bool) -> int:
     """Runs a program under the sanitizer and says what was found; the exit code."""
     said = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
-    with tempfile.TemporaryDirectory() as folder, weft.sanitize(raises=False) as report, said:
-        elsewhere = Path(folder, "report.json")  # of a program, which is a process of its own
-        os.environ["WEFT_SANITIZE"] = f"report:{elsewhere}"
+    with weft.sanitize(raises=False) as report, said:
         code = runner(file).run(str(file), args)
-        if elsewhere.exists():
-            report.add(loads(elsewhere.read_text()))
     return _reported(code, report, json, looked=report.launches > 0)
 
 

@@ -28,16 +28,13 @@ current: Session | None = None
 """What launches of this process are given to; None: they run plainly."""
 
 _wanted = os.environ.get("WEFT_SANITIZE", "0")
-TO_FILE = "report:"
-"""WEFT_SANITIZE=report:PATH collects, and keeps what was found in that file as JSON."""
 
 
 def active() -> Session | None:
     """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
     global current
     if current is None and _wanted not in ("", "0"):
-        from weft.device.sim.sanitizer.session import Strict, Written  # they import what asks here
+        from weft.device.sim.sanitizer.session import Strict  # it imports what asks here
 
-        to_file = _wanted.startswith(TO_FILE)
-        current = Written(_wanted.removeprefix(TO_FILE)) if to_file else Strict()
+        current = Strict()
     return current

@@ -6,10 +6,9 @@ that ends badly has told all until then.
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from weft.device.sim.launch import Allocation, Plan
 from weft.device.sim.sanitizer.session import Report
@@ -21,7 +20,7 @@ class Sent(Report):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
-        self._file = open(descriptor, "ab", closefd=False)  # noqa: SIM115 - open until the end
+        self._file = open(descriptor, "a", closefd=False)  # noqa: SIM115 - open until the end
 
     def run(
         self,
@@ -35,24 +34,14 @@ class Sent(Report):
         try:
             one.run(plan, params, memory, keep, time_limit)
         finally:
-            pickle.dump((one.findings, asdict(one.counts)), self._file)
-            self._file.flush()
+            print(json.dumps(one.to_dict()), file=self._file, flush=True)
 
 
 def collect(report: Session, descriptor: int) -> None:
     """Adds what a program's process has sent."""
     assert isinstance(report, Report), "a recording is another kind of session"
     os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        while file.peek(1):
-            try:
-                findings, counts = pickle.load(file)
-            except (EOFError, pickle.UnpicklingError):  # it was ended while it wrote
-                return
-            report.findings += findings
-            report.launches += 1
-            for name, count in counts.items():
-                before = getattr(report.counts, name)
-                setattr(
-                    report.counts, name, max(before, count) if name == "arrays" else before + count
-                )
+    with open(descriptor, closefd=False) as file:
+        for line in file:
+            if line.endswith("\n"):  # otherwise it was ended while it wrote
+                report.add(json.loads(line))

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.device.sim import switch
@@ -51,8 +49,7 @@ class Report:
     def add(self, facts: Mapping[str, Any]) -> None:
         """What another process has found, as its `to_dict` gave it."""
         self.launches += facts["launches"]
-        for name, value in facts["counts"].items():
-            setattr(self.counts, name, getattr(self.counts, name) + value)
+        self._count(facts["counts"])
         for found in facts["findings"]:
             accesses = tuple(Access.from_dict(a) for a in found["accesses"])
             self.findings.append(Finding(**{**found, "accesses": accesses}))
@@ -96,13 +93,16 @@ class Report:
         found = Decoder(plan.sim, plan.entry, plan.shape, seen).findings()
         with self._lock:
             self.launches += 1
-            for name in ("accesses", "barriers", "syncs", "lost"):
-                total = getattr(self.counts, name) + getattr(seen.counts, name)
-                setattr(self.counts, name, total)
-            self.counts.arrays = max(self.counts.arrays, seen.counts.arrays)
+            self._count(asdict(seen.counts))
             self.findings += found
         if error is not None:
             raise error
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        """Adds up; launches share their arrays, so that the most of one launch counts."""
+        for name, n in counts.items():
+            before = getattr(self.counts, name)
+            setattr(self.counts, name, max(before, n) if name == "arrays" else before + n)
 
 
 class Strict(Report):
@@ -122,27 +122,6 @@ class Strict(Report):
         except DeviceError as error:
             one.fail(error)
         one.raise_findings()
-
-
-class Written(Report):
-    """For processes that others have started: the report is in a file after every launch."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = Path(path)
-
-    def run(
-        self,
-        plan: Plan,
-        params: bytes,
-        memory: Sequence[Allocation],
-        keep: object,
-        time_limit: float | None,
-    ) -> None:
-        try:
-            super().run(plan, params, memory, keep, time_limit)
-        finally:
-            self.path.write_text(json.dumps(self.to_dict()))
 
 
 @contextmanager
