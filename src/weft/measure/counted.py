@@ -11,6 +11,7 @@
       sources, ptx         the user's files, and the kernel's PTX line by line
       launches             how many launches the counters are the sum of
       measured             seconds that a real GPU took, where the arrays were on one
+      note                 what there is to say of hardware counters then
 
 An *access* is what one instruction did in one memory: a generic load may have two.
 """
@@ -166,6 +167,7 @@ class Profile:
     ptx: tuple[tuple[int, str], ...] = ()
     launches: int = 1
     measured: float | None = None
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON knows it."""

@@ -18,6 +18,7 @@ from weft.kernels import Configured
 from weft.measure import collect, listing, metrics, traffic
 from weft.measure.cliffs import fit
 from weft.measure.counted import LaunchShape, Profile
+from weft.measure.on_gpu import on_gpu
 
 LEAST_L1 = 16 * 1024
 """Bytes of the SM's memory that stay an L1, whatever its blocks take for themselves."""
@@ -38,7 +39,9 @@ def profile(
 
     What else is given by name goes to the kernel: constants of Triton's, num_warps.
 
-    Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
+    Arrays are changed as by any launch. Where they are on a real GPU, it is timed by events, and
+    the same launch is counted on copies on the host.
+    Counters are exact, but for those in `Profile.modelled`.
     """
     if not isinstance(subject, Configured):
         raise LaunchError(
@@ -53,11 +56,15 @@ def profile(
     kernel = launch.kernel
     model = kernel.model if gpu is None else models.get(gpu)
     kernel.check(launch.shape, model)
+    real = on_gpu(launch, values)
+    if real is not None and gpu is None and real.gpu is not None:
+        model = models.get(real.gpu)
 
     def run(observer: Observer) -> None:
-        launch.observe(observer, *values, time_limit=time_limit)
+        launch.observe(observer, *(real.args if real else values), time_limit=time_limit)
 
-    return counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
+    found = counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
+    return found if real is None else replace(found, measured=real.seconds, note=real.note)
 
 
 def counted(

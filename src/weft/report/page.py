@@ -76,6 +76,7 @@ def _view(p: Profile, number: int) -> dict[str, Any]:
         "time": words.duration(roof.bound_seconds),
         "floor": words.duration(roof.floor),
         "measured": words.duration(p.measured) if p.measured is not None else "",
+        "note": p.note,
         "occupancy": next(sec for sec in p.sections if sec.name == "Occupancy"),
         "advice": p.advice,
         "sections": [(sec, [(m, words.value(m)) for m in sec.metrics]) for sec in p.sections],

@@ -101,7 +101,9 @@ def profile(
     options  of a Triton kernel: BLOCK=128, num_warps=4
 
     Any callable will do, too, that launches one kernel.
-    Arrays are changed as by any launch. Counters are exact, but for those in `Profile.modelled`.
+    Arrays are changed as by any launch. Where they are on a real GPU, it is timed by events, and
+    the same launch is counted on copies on the host.
+    Counters are exact, but for those in `Profile.modelled`.
     """
     bare = not callable(launch) or hasattr(launch, "__getitem__")
     if isinstance(launch, Configured) or bare:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from weft.measure.changed import Change, Changes
+from weft.measure.ncu import Counted
 from weft.measure.sections import Metric
 from weft.report import words
 from weft.report.profile import Profile
@@ -30,7 +31,7 @@ def view(p: Profile) -> Iterator[Styled]:
     many = f"{p.launches} launches together, " if p.launches > 1 else ""
     yield f"{many}simulated {p.model.name}; ~ is modelled, all else is exact", "dim"
     if p.measured is not None:
-        yield f"measured on the GPU: {words.duration(p.measured)} by events", ""
+        yield f"measured on the GPU: {words.duration(p.measured)} by events; {p.note}", ""
     yield "", ""
     for section in p.sections:
         yield section.name, "bold"
@@ -46,6 +47,18 @@ def view(p: Profile) -> Iterator[Styled]:
         f"Bound by {roof.bound}: at least {words.duration(roof.bound_seconds)} (modelled).",
         "bold",
     )
+
+
+def of_ncu(c: Counted) -> Iterator[Styled]:
+    """A launch on a real GPU, in the same sections."""
+    yield f"{c.kernel}  grid {c.grid}, block {c.block}", "bold"
+    yield "counted on the GPU by ncu", "dim"
+    for section in c.sections:
+        yield "", ""
+        yield section.name, "bold"
+        for metric in section.metrics:
+            yield _metric(metric), ""
+    yield "", ""
 
 
 def _metric(m: Metric) -> str:

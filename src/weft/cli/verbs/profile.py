@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +17,10 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from weft.cli import show
-from weft.cli.verbs.run import runner
+from weft.cli.verbs.run import Device, runner
 from weft.device import models
 from weft.errors import Error
-from weft.measure import record
+from weft.measure import ncu, record
 from weft.measure.changed import Changes, changed
 from weft.measure.session import Recording, recording
 from weft.report import text
@@ -41,6 +42,9 @@ def run(
         int | None, typer.Option(min=0, help="Only this launch of them, counted from 0.")
     ] = None,
     gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
+    device: Annotated[
+        Device, typer.Option(help="gpu: ncu's counters of the GPU that is there, no simulation.")
+    ] = Device.sim,
     args: Annotated[str, typer.Option(help="The program's arguments, as one string.")] = "",
     html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
     json: show.Json = False,
@@ -50,6 +54,9 @@ def run(
     Launches of one kernel and shape are counted together. With two files: what changed.
     """
     models.get(gpu)
+    if device is Device.gpu:
+        _on_gpu(file, args, kernel, launch, json)
+        return
     if other is not None:
         _compare(file, other, [*_flags(kernel, launch), "--gpu", gpu, "--args", args], json)
         return
@@ -63,6 +70,23 @@ def run(
         _print(text.view(profile))
     if html is not None:
         show.line(f"wrote {html}", "bold")
+
+
+def _on_gpu(file: Path, args: str, kernel: str | None, launch: int | None, json: bool) -> None:
+    """What ncu counts of a script, or of a program that nvcc has built."""
+    program = [sys.executable, str(file)] if file.suffix == ".py" else [str(file.resolve())]
+    if file.suffix == ".cu":
+        raise Error(
+            "ncu takes a script or a built program",
+            got=str(file),
+            next=f"nvcc -o {file.stem} {file}, then weft profile {file.stem} --device gpu",
+        )
+    found = ncu.counters([*program, *shlex.split(args)], kernel, launch)
+    if json:
+        show.data([asdict(c) for c in found])
+        return
+    for one in found:
+        _print(text.of_ncu(one))
 
 
 def _flags(kernel: str | None, launch: int | None) -> list[str]:
