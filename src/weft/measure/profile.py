@@ -10,12 +10,10 @@ from typing import Any
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
-from weft.device.sim.count.sampling import Sampling
 from weft.device.sim.launch import Grid, SimModule
 from weft.device.sim.observe import Observer
 from weft.errors import Error, LaunchError
 from weft.kernels import Configured
-from weft.measure import collect, listing, metrics, traffic
 from weft.measure.cliffs import fit
 from weft.measure.counted import LaunchShape, Profile
 from weft.measure.on_gpu import on_gpu
@@ -76,6 +74,10 @@ def counted(
     block: int | None = None,
 ) -> Profile:
     """What `run`, a launch of this shape under the observer that it is given, has done."""
+    # plain launches do without all this
+    from weft.device.sim.count.sampling import Sampling
+    from weft.measure import collect, listing, metrics, traffic
+
     shape = _shape(sim, entry, grid)
     fits = fit(shape, model)
     lines, resident = _l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms

@@ -6,19 +6,21 @@ import json
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.kernels import Configured
-from weft.measure import counted, record
-from weft.measure.advice import Advice, advise
-from weft.measure.changed import Changes, changed
+from weft.measure import counted
 from weft.measure.profile import profile as measured
-from weft.measure.roofline import Roofline, roofline
-from weft.measure.sections import Section, sections
-from weft.measure.session import Recording, recording
+
+if TYPE_CHECKING:  # who only launches kernels needs none of the views
+    from weft.measure.advice import Advice
+    from weft.measure.changed import Changes
+    from weft.measure.roofline import Roofline
+    from weft.measure.sections import Section
+    from weft.measure.session import Recording
 
 
 class Profile(counted.Profile):
@@ -35,20 +37,28 @@ class Profile(counted.Profile):
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """The numbers in sections, with ncu's names."""
+        from weft.measure.sections import sections
+
         return sections(self, self.model)
 
     @cached_property
     def roofline(self) -> Roofline:
         """Arithmetic intensity at each level of memory, the bound and the floor."""
+        from weft.measure.roofline import roofline
+
         return roofline(self, self.model)
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
         """What to change, the largest possible gain first."""
+        from weft.measure.advice import advise
+
         return advise(self, self.model)
 
     def compare(self, other: counted.Profile) -> Changes:
         """What changes from this profile to another."""
+        from weft.measure.changed import changed
+
         return changed(self, other)
 
     def __str__(self) -> str:
@@ -73,6 +83,8 @@ class Profile(counted.Profile):
     @classmethod
     def load(cls, path: str | Path) -> list[Profile]:
         """The profiles of a record that `save` or `weft profile --json` has written."""
+        from weft.measure import record
+
         return [of(p) for p in record.load(path)]
 
 
@@ -83,6 +95,8 @@ def of(p: counted.Profile) -> Profile:
 
 def save_record(profiles: list[Profile], path: str | Path) -> None:
     """Writes a record, which `Profile.load` reads."""
+    from weft.measure import record
+
     Path(path).write_text(json.dumps(record.dump(list(profiles))), encoding="utf-8")
 
 
@@ -109,6 +123,8 @@ def profile(
     if isinstance(launch, Configured) or bare:
         how: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
         return of(measured(cast(Configured, launch), *args, **how))
+    from weft.measure.session import Recording, recording
+
     with recording(Recording(gpu)) as found:
         launch(*args, **options)
     return of(_only(found))
