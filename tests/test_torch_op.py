@@ -107,6 +107,22 @@ def test_schema_is_that_of_the_signature(kernel: str, options: Any, schema: str)
     assert str(op.overload._schema) == f"mine::derived{schema}"
 
 
+def sized(signature: str = "x:f32[rows,columns] -> y:f32[rows]", **more: Any) -> Any:
+    options = {"grid": "rows", "block": 32, "shared_mem": lambda rows: 128, **more}
+    return MODULE.row_sums.as_op("mine::sized", signature, **options)
+
+
+def test_signature_with_sizes() -> None:
+    op, x = sized(), randn(5, 70)
+    assert op.body.schema.text == "(Tensor x) -> Tensor y"
+    torch.testing.assert_close(op(x), x.sum(1))
+    assert op.verify(x).passed
+    both = MODULE.square_backward.as_op("mine::both", "x:f32[m,n] grad:f32[m,n] -> dx:f32[m,n]",
+                                        args={"n": "m * n"})  # fmt: skip
+    x = randn(4, 6)
+    assert torch.equal(both(x, x), 2 * x * x)
+
+
 # ---- values ----------------------------------------------------------------------------------
 def test_plain_call_and_gradient() -> None:
     op, x = square(), randn(1000, grad=True)
@@ -357,6 +373,19 @@ MESSAGES: list[Any] = [
         lambda: MODULE.square.as_op("mine::m3", "(Tensor x) -> (Tensor, Tensor)"),
         "results are not those that the kernel writes",
     ),
+    ("sizes", lambda: sized()(randn(5)), "'x' has a shape that does not fit"),
+    (
+        "sizes that differ",
+        lambda: MODULE.square_backward.as_op(
+            "mine::m3", "x:f32[n] grad:f32[n] -> dx:f32[n]"
+        )(randn(4), randn(5)),
+        "got: x [4], grad [5]\n  allowed: grad[n] with n = 4",
+    ),
+    ("type in a signature", lambda: sized("x:f64[rows,columns] -> y:f32[rows]"),
+     "'x' is f64 in the signature, float const* in the kernel"),
+    ("size that is none", lambda: sized(grid="row"), "did you mean 'rows'?"),
+    ("signature", lambda: sized("x:f32 -> y:f32[rows]"), "signature cannot be read"),
+    ("no op", lambda: weft.ops.verify(lambda x: x, randn(3)), "verify takes an op"),
     ("option", lambda: square("mine::m3", gird=1), "did you mean 'grid'?"),
     ("rule", lambda: square("mine::m3", grid=lambda xs: 1), "did you mean 'x'?"),
     ("expression", lambda: square("mine::m3", grid="cdiv(x,"), "is no expression"),

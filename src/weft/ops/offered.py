@@ -7,7 +7,6 @@ are those of the ladder's signature; a ladder `NAME_bf16` serves tensors of that
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +14,12 @@ import torch
 
 from weft.device import models
 from weft.device.ctypes_table import CType
-from weft.errors import ArgumentError
-from weft.measure.op import Case, Slot, evaluate
+from weft.measure.op import Case, Slot
 from weft.ops import derivatives, ladder
 from weft.ops.bind import schema
 from weft.ops.bind.body import Body
 from weft.ops.bind.options import Options
+from weft.ops.bind.signature import Signature
 from weft.ops.bind.torch_op import TorchOp, register
 from weft.ops.climb import zeros
 from weft.ops.ladder import Ladder
@@ -43,15 +42,13 @@ def offered(name: str) -> TorchOp:
     """A ladder as an op of PyTorch, `weft::NAME`."""
     served = _served(name)
     first = served[0].op
-    takes = ", ".join(f"Tensor {slot.name}" for slot in first.inputs)
-    gives = ", ".join(f"Tensor {slot.name}" for slot in first.outputs)
-    gives = f"({gives})" if len(first.outputs) > 1 else gives
-    parsed = schema.parse(f"weft::{name}", f"({takes}) -> {gives}")
     how = derivatives.find(name)
-    body = Body(parsed, _results(first.inputs, first.outputs), _run(name, served, how.flat),
+    signature = Signature(f"weft::{name}", first.inputs, first.outputs, how.flat)
+    parsed = schema.parse(signature.op, signature.schema)
+    body = Body(parsed, _results(first.inputs, first.outputs), _run(signature, served),
                 _takes(served))  # fmt: skip
     options = Options(
-        out={s.name: _shape(name, served[0], s, how.flat) for s in first.outputs},
+        out={s.name: signature.shape(s) for s in first.outputs},
         contiguous=True,
         backward=how.backward,
         differentiable=how.differentiable,
@@ -82,59 +79,14 @@ def _results(inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> dict[str, s
     return {s.name: "" if s.dtype == inputs[0].dtype else s.dtype.torch for s in outputs}
 
 
-# ---- shapes ----------------------------------------------------------------------------------
-def _sizes(name: str, inputs: tuple[Slot, ...], given: Mapping[str, Any], flat: bool) -> Any:
-    """The sizes that a signature names; `flat`: what is in front of the last one is one size."""
-    sizes: dict[str, int] = {}
-    for slot in inputs:
-        shape = _folded(tuple(given[slot.name].shape), len(slot.sizes)) if flat else None
-        shape = shape or tuple(given[slot.name].shape)
-        if len(shape) != len(slot.sizes):
-            raise _misfit(name, slot, given, f"{len(slot.sizes)} dimensions")
-        for text, n in zip(slot.sizes, shape, strict=True):
-            if sizes.setdefault(text, n) != n:
-                raise _misfit(name, slot, given, f"{text} = {sizes[text]}")
-    return sizes
-
-
-def _folded(shape: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """A shape with fewer dimensions: those in front are one; a number is an array of one."""
-    if len(shape) < rank:
-        return (1,) * (rank - len(shape)) + shape
-    front = len(shape) - rank + 1
-    return (math.prod(shape[:front]), *shape[front:])
-
-
-def _misfit(name: str, slot: Slot, given: Mapping[str, Any], want: str) -> ArgumentError:
-    return ArgumentError(
-        f"weft::{name}: '{slot.name}' has a shape that does not fit",
-        got=", ".join(f"{n} {list(t.shape)}" for n, t in given.items()),
-        allowed=f"{slot.name}[{', '.join(slot.sizes)}] with {want}",
-    )
-
-
-def _shape(name: str, one: Ladder, result: Slot, flat: bool) -> Any:
-    """The rule for a result's shape: that of an argument with the same sizes, or computed."""
-    like = [slot.name for slot in one.op.inputs if slot.sizes == result.sizes]
-
-    def rule(**given: Any) -> Any:
-        sizes = _sizes(name, one.op.inputs, given, flat)
-        if like:
-            return tuple(given[like[0]].shape)
-        return tuple(evaluate(text, sizes) for text in result.sizes)
-
-    return rule
-
-
 # ---- running ---------------------------------------------------------------------------------
-def _run(name: str, served: list[Ladder], flat: bool) -> Any:
-    inputs = [slot.name for slot in served[0].op.inputs]
+def _run(signature: Signature, served: list[Ladder]) -> Any:
     by_type = {one.op.inputs[0].dtype.torch: one for one in served}
 
     def run(given: Mapping[str, Any]) -> None:
-        first = given[inputs[0]]
+        first = given[signature.inputs[0].name]
         one = by_type[str(first.dtype).removeprefix("torch.")]
-        sizes = _sizes(name, one.op.inputs, given, flat)
+        sizes = signature.sizes(given)
         if all(given[slot.name].numel() for slot in one.op.outputs):
             arrays = {n: _aligned(t) for n, t in given.items()}
             _runner(one.path.name, str(first.device))(**arrays, **sizes)

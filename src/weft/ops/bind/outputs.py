@@ -20,6 +20,9 @@ class Outputs:
         self.op, self.body, self.schema = op, body, body.schema
         self.cleared = options.cleared
         self.elementwise = options.out is None and options.grid is None
+        self.dtypes = {
+            n: [getattr(torch, d) for d in t.dtypes] for n, t in body.takes.items() if t.dtypes
+        }
         self.rules = {n: self._rule(n, said) for n, said in self._said(options.out).items()}
         for name in self.cleared:
             if name not in body.results:
@@ -88,12 +91,11 @@ class Outputs:
         """The device of all tensors; raises ArgumentError where they do not belong together."""
         tensors = {n: given[n] for n in self.schema.tensors}
         for name, tensor in tensors.items():
-            ctype = self.body.takes.get(name)
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            if ctype is not None and ctype.dtypes and dtype not in ctype.dtypes:
+            if name in self.dtypes and tensor.dtype not in self.dtypes[name]:
+                ctype = self.body.takes[name]
                 raise ArgumentError(
                     f"{self.op}: '{name}' has a dtype that the kernel does not take",
-                    got=dtype,
+                    got=str(tensor.dtype).removeprefix("torch."),
                     allowed=f"{' or '.join(ctype.dtypes)}, for {ctype.spelling}",
                     next=f"convert it: {name}.to(torch.{ctype.dtypes[0]})",
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,15 +38,15 @@ class Schema:
     arguments: tuple[Argument, ...]
     returns: tuple[str, ...]
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.arguments)
 
-    @property
+    @functools.cached_property
     def tensors(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.arguments if a.is_tensor)
 
-    @property
+    @functools.cached_property
     def mutated(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.arguments if a.mutated)
 

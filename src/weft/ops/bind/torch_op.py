@@ -11,7 +11,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import Kernel
-from weft.ops.bind import batching, gradient
+from weft.ops.bind import batching, gradient, signature
 from weft.ops.bind import options as said
 from weft.ops.bind.body import Body, body
 from weft.ops.bind.options import Options
@@ -53,6 +53,9 @@ def make(kernel: Any, name: str, schema: str, given: Mapping[str, Any]) -> Torch
     """Makes an op and registers it; one of the same name that weft made before is replaced."""
     _free(name)
     options = said.options(name, given)
+    sized = signature.read(name, schema)
+    if sized is not None:
+        schema, options = sized.schema, signature.applied(sized, kernel, options)
     computes = body(name, kernel, schema, options)
     return register(name, computes, options)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from weft.errors import CheckFailed, Error
+from weft.errors import ArgumentError, CheckFailed, Error
 
 _MEANS = {
     "test_schema": "the schema says what is written and what is aliased",
@@ -75,6 +75,12 @@ def verify(
     """Runs `opcheck` and, where a tensor requires a gradient, `gradcheck`; raises CheckFailed."""
     named = dict(kwargs or {})
     target = getattr(op, "definition", op)
+    if not isinstance(target, torch._ops.OpOverload | torch.library.CustomOpDef):
+        raise ArgumentError(
+            "verify takes an op",
+            got=type(op).__name__,
+            allowed="what as_op gives, or torch.ops.NAMESPACE.NAME.default",
+        )
     rows = [*_opcheck(target, args, named)]
     rows.append(_gradcheck(op, args, named, nondet_tol, eps, atol, rtol))
     found = Verified(str(getattr(op, "name", op)), tuple(rows))

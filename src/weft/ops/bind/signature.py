@@ -1,0 +1,142 @@
+"""weft's own notation for an op's arrays, `a:f32[n] b:f32[n] -> c:f32[n]`, in terms of torch's.
+
+It says what a schema cannot: sizes by name, which arguments must agree in them, and the shapes of
+results. Parameters of a kernel that are called like sizes need not be declared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.errors import ArgumentError
+from weft.kernels import Kernel
+from weft.measure.op import Slot, evaluate, slots
+from weft.ops.bind.options import Options
+from weft.ops.bind.rules import rule
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arrays of an op.
+
+    flat  tensors of any shape: what is in front of the last size counts as one
+    """
+
+    op: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    flat: bool = False
+
+    @property
+    def schema(self) -> str:
+        """The same in torch's notation."""
+        takes = ", ".join(f"Tensor {slot.name}" for slot in self.inputs)
+        gives = ", ".join(f"Tensor {slot.name}" for slot in self.outputs)
+        return f"({takes}) -> {gives if len(self.outputs) == 1 else f'({gives})'}"
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The sizes that arguments tell."""
+        found = (text for slot in self.inputs for text in slot.sizes if text.isidentifier())
+        return tuple(dict.fromkeys(found))
+
+    def sizes(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The sizes by name; raises ArgumentError where the arguments do not agree in them."""
+        found: dict[str, Any] = {}
+        shapes = [(slot, self._shape(slot, given)) for slot in self.inputs]
+        for slot, shape in shapes:
+            for text, n in zip(slot.sizes, shape, strict=True):
+                if text.isidentifier():
+                    found.setdefault(text, n)
+        for slot, shape in shapes:
+            for text, n in zip(slot.sizes, shape, strict=True):
+                want = found[text] if text in found else evaluate(text, found)
+                if want != n:
+                    raise self._misfit(slot, given, f"{text} = {want}")
+        return found
+
+    def shape(self, result: Slot) -> Callable[..., tuple[Any, ...]]:
+        """The rule for a result's shape: that of an argument of the same sizes, or computed."""
+        like = [slot.name for slot in self.inputs if slot.sizes == result.sizes]
+
+        def computed(**given: Any) -> tuple[Any, ...]:
+            sizes = self.sizes(given)
+            if like:
+                return tuple(given[like[0]].shape)
+            return tuple(evaluate(text, sizes) for text in result.sizes)
+
+        return computed
+
+    def _shape(self, slot: Slot, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        shape = tuple(given[slot.name].shape)
+        folded = _folded(shape, len(slot.sizes)) if self.flat else shape
+        if len(folded) != len(slot.sizes):
+            raise self._misfit(slot, given, f"{len(slot.sizes)} dimensions")
+        return folded
+
+    def _misfit(self, slot: Slot, given: Mapping[str, Any], want: str) -> ArgumentError:
+        shown = ", ".join(f"{s.name} {list(given[s.name].shape)}" for s in self.inputs)
+        return ArgumentError(
+            f"{self.op}: '{slot.name}' has a shape that does not fit",
+            got=shown,
+            allowed=f"{slot.name}[{', '.join(slot.sizes)}] with {want}",
+        )
+
+
+def read(op: str, text: str) -> Signature | None:
+    """The signature that a text is; None for torch's notation, which has no colons."""
+    if ":" not in text:
+        return None
+    takes, _, gives = text.partition("->")
+    return Signature(op, slots(takes, text), slots(gives, text))
+
+
+def applied(signature: Signature, kernel: Any, options: Options) -> Options:
+    """Options that say of an op what its signature does: shapes of results, sizes as arguments."""
+    parameters: Sequence[str] = kernel.packer.names if isinstance(kernel, Kernel) else ()
+    if isinstance(kernel, Kernel):
+        _agree(signature, kernel)
+    args = {n: _size(signature, n) for n in parameters if n in signature.named}
+    changed = {
+        n: _sized(signature, n, getattr(options, n)) for n in ("grid", "block", "shared_mem")
+    }
+    shapes = {slot.name: signature.shape(slot) for slot in signature.outputs}
+    own = {n: _sized(signature, f"args['{n}']", said) for n, said in options.args.items()}
+    out = options.out if options.out is not None else shapes
+    return replace(options, args={**args, **own}, out=out, **changed)
+
+
+def _size(signature: Signature, name: str) -> Callable[..., Any]:
+    return lambda **given: signature.sizes(given)[name]
+
+
+def _sized(signature: Signature, what: str, said: Any) -> Any:
+    """A rule that knows the sizes, too."""
+    if not isinstance(said, str | tuple | list) and not callable(said):
+        return said
+    arrays = [slot.name for slot in (*signature.inputs, *signature.outputs)]
+    ready = rule(f"{signature.op}: {what}", said, [*arrays, *signature.named])
+    return lambda **given: ready({**given, **signature.sizes(given)})
+
+
+def _agree(signature: Signature, kernel: Kernel) -> None:
+    types = dict(zip(kernel.packer.names, kernel.packer.types, strict=True))
+    for slot in (*signature.inputs, *signature.outputs):
+        ctype = types.get(slot.name)
+        if ctype is not None and ctype.dtypes and slot.dtype.torch not in ctype.dtypes:
+            raise ArgumentError(
+                f"{signature.op}: '{slot.name}' is {slot.dtype.name} in the signature,"
+                f" {ctype.spelling} in the kernel",
+                allowed=kernel.packer.signature(),
+            )
+
+
+def _folded(shape: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    """A shape with fewer dimensions: those in front are one; a number is an array of one."""
+    if len(shape) < rank:
+        return (1,) * (rank - len(shape)) + shape
+    front = len(shape) - rank + 1
+    return (math.prod(shape[:front]), *shape[front:])
