@@ -73,6 +73,16 @@ def test_a_wrong_rung_fails_the_climb(own: Path) -> None:
     assert result.exit_code == 1 and "missing factor: every element is 1.5 times" in result.stdout
 
 
+def test_a_rung_that_raises_fails_alone(own: Path) -> None:
+    text = (
+        '"""\nrung: 01 broken\nidea: it raises\n"""\n\ndef run(x, y, n):\n    raise OSError("no")\n'
+    )
+    (own / "rung_01_broken.py").write_text(text)
+    result = run(str(own))
+    assert result.exit_code == 1
+    assert "✓ right" in result.stdout and "✗ OSError: no" in result.stdout
+
+
 def test_a_rung_that_does_not_do_what_it_says(own: Path) -> None:
     (own / "rung_00_naive.cu").write_text(GOOD.replace("<= 4", "= 1"))
     assert "load sectors per request 4" in run(str(own)).stdout

@@ -130,8 +130,9 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
         return Reached(**said, facts=facts), runner
     except MissingDependency as error:
         return Reached(**said, missing=str(error)), None
-    except Error as error:
-        return Reached(**said, right=False, error=str(error)), None
+    except Exception as error:  # a rung is a user's code: whatever it raises is its failure
+        kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
+        return Reached(**said, right=False, error=f"{kind}{error}"), None
 
 
 def _prepare(rung: Rung) -> None:
