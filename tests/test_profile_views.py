@@ -356,6 +356,15 @@ int main() {
 """
 
 
+def test_a_program_that_goes_on_after_a_fault_has_no_report(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    call = f"    m.saxpy[4, 256](2.0, x, y, {N})"
+    caught = f"    try: m.saxpy[4, 256](2.0, x, y[:10], {N})\n    except weft.IllegalAddress: pass"
+    bad.write_text(SCRIPT.replace(call, caught))
+    code, out, err = _weft(str(bad))
+    assert code == 1 and "a kernel failed" in err and "GPU Speed Of Light" not in out
+
+
 def test_a_whole_program_has_views(tmp_path: Path) -> None:
     from weft.frontends.program import toolkit
 

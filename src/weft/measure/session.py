@@ -7,12 +7,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.sim import switch
 from weft.device.sim.launch import Allocation, Plan
 from weft.device.sim.observe import Observer
+from weft.errors import DeviceError
 from weft.measure import record, together
 from weft.measure.counted import Profile
 from weft.measure.profile import counted
@@ -25,6 +27,7 @@ class Recording:
     kernel   profile only kernels of this name
     launch   profile only this launch of those, counted from 0
     seen     kernel -> how often it was launched, profiled or not
+    fault    what ended a kernel, if one was: then there is no report
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Recording:
         self._found: dict[tuple[object, ...], Profile] = {}
         self._lock = threading.Lock()
         self.seen: dict[str, int] = {}
+        self.fault = ""
 
     @property
     def profiles(self) -> list[Profile]:
@@ -61,16 +65,25 @@ class Recording:
             return
         model = self._gpu or plan.sim.model
         with self._lock:  # observers of one plan share its code
-            found = counted(plan.sim, plan.entry, plan.shape, model, observed)
+            try:
+                found = counted(plan.sim, plan.entry, plan.shape, model, observed)
+            except DeviceError as error:
+                self.fault = self.fault or str(error)
+                raise
             place = together.key(found)
             before = self._found.get(place)
             self._found[place] = found if before is None else together.add(before, found)
+
+    def told(self) -> dict[str, Any]:
+        """All of it as JSON, for `take`."""
+        return {**record.dump(self.profiles), "seen": self.seen, "fault": self.fault}
 
     def take(self, path: str) -> None:
         """Adds what a recording in another process has written, if it came that far."""
         text = Path(path).read_text()
         if text:
-            self.seen |= json.loads(text)["seen"]
+            told = json.loads(text)
+            self.seen, self.fault = told["seen"], told["fault"]
             for found in record.load(path):
                 self._found[together.key(found)] = found
 

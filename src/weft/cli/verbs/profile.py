@@ -107,6 +107,8 @@ def _profiles(file: Path, wanted: Recording, args: str, gpu: str, json: bool) ->
         code = runner(file).run(str(file), shlex.split(args), gpu=gpu)
     if code:
         raise typer.Exit(code)  # a program that fails says why itself; half a report helps nobody
+    if recorded.fault:  # the program went on, but what its kernels did after that means little
+        raise Error("a kernel failed, so that there is no report", got=recorded.fault)
     if not recorded.profiles:
         raise _nothing(file, recorded)
     return [of(p) for p in recorded.profiles]

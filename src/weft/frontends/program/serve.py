@@ -21,7 +21,6 @@ from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
 from weft.frontends.program.runtime import Output, Runtime
 from weft.frontends.program.unit import SourceFiles, Unit
-from weft.measure import record
 from weft.measure.session import Recording
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
@@ -57,7 +56,7 @@ def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
 
     def write(nothing: object) -> None:
         with open(descriptor, "w", closefd=False) as file:
-            json.dump({**record.dump(recording.profiles), "seen": recording.seen}, file)
+            json.dump(recording.told(), file)
 
     _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(write))
     libc.__cxa_atexit(_kept[-1], None, None)
