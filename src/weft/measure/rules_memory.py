@@ -35,7 +35,7 @@ def coalescing(f: Facts) -> Iterator[Advice]:
             "coalescing",
             f"{' and '.join(f'{a.kind}s' for a in found)} take {sectors / requests:.3g} sectors a "
             f"request, {ideal / requests:.3g} would do: {requests:,} requests use "
-            f"{100 * asked / (32 * sectors):.0f} % of the bytes that they look up",
+            f"{100 * asked / (32 * sectors):.3g} % of the bytes that they look up",
             "let neighbouring threads touch neighbouring addresses: index with threadIdx.x last, "
             "transpose through shared memory, or make an array of structures one of arrays",
             f.gain(

@@ -73,7 +73,7 @@ class View {
   draw(sample) {
     const says = this.root.querySelector(".says"), picture = this.root.querySelector(".picture");
     picture.replaceChildren();
-    if (!sample) { says.textContent = "This line touches neither global nor shared memory. Choose another one."; return; }
+    if (!sample) { says.textContent = "No addresses are kept of this line: it touches neither global nor shared memory, or only through fragments of wmma."; return; }
     const words = new Map();
     sample.offsets.forEach((at, lane) => {
       if (at === null) return;
@@ -107,7 +107,7 @@ class View {
     says.innerHTML = "";
     says.append(`${lanes} lanes ask for ${asked} bytes: ${sectors.size} sectors of 32 bytes in ${rows.length} lines of 128; `);
     const used = document.createElement(part < 80 ? "b" : "span");
-    used.textContent = `${part.toFixed(0)} % of what is moved is used`;
+    used.textContent = `${Number(part.toPrecision(3))} % of what is moved is used`;
     says.append(used, ".");
     const height = 19, svg = shape("svg", { viewBox: `0 0 940 ${rows.length * height + 24}`, role: "img", "aria-label": "Sectors that the warp touches" });
     for (let s = 0; s < 4; s++) svg.append(shape("text", { x: 150 + s * 196, y: 13, class: "tick" }, `sector ${s}`));
