@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.device import models
 from weft.device.models import GpuModel
-from weft.errors import LaunchError
+from weft.errors import Error, LaunchError
 from weft.kernels import Configured
 from weft.measure import counted
 from weft.measure.profile import profile as measured
@@ -78,7 +78,7 @@ class Profile(counted.Profile):
             return
         from weft.report.page import page
 
-        Path(path).write_text(page([self]), encoding="utf-8")
+        write(path, page([self]))
 
     @classmethod
     def load(cls, path: str | Path) -> list[Profile]:
@@ -97,7 +97,15 @@ def save_record(profiles: list[Profile], path: str | Path) -> None:
     """Writes a record, which `Profile.load` reads."""
     from weft.measure import record
 
-    Path(path).write_text(json.dumps(record.dump(list(profiles))), encoding="utf-8")
+    write(path, json.dumps(record.dump(list(profiles))))
+
+
+def write(path: str | Path, text: str) -> None:
+    """A file for people or programs; raises weft.Error where it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Error("cannot write the file", where=str(path), got=error.strerror or "") from None
 
 
 def profile(

@@ -25,7 +25,7 @@ from weft.measure.changed import Changes, changed
 from weft.measure.session import Recording, recording
 from weft.report import text
 from weft.report.page import page
-from weft.report.profile import Profile, of
+from weft.report.profile import Profile, of, write
 
 _RECORD = ".json"
 
@@ -62,7 +62,7 @@ def run(
         return
     found = _profiles(file, Recording(gpu, kernel, launch), args, gpu, json)
     if html is not None:
-        html.write_text(page(found), encoding="utf-8")
+        write(html, page(found))
     if json:
         show.data(record.dump(list(found)))
         return
