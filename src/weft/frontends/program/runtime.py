@@ -6,12 +6,13 @@ threads; an exception cannot pass through C++, so each ends in a number.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.device.occupancy import occupancy
@@ -83,8 +84,10 @@ def _answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any
 class Runtime:
     """Kernels, variables and memory of one program."""
 
-    def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit]) -> None:
-        self.library, self._make_unit = library, make_unit
+    def __init__(
+        self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str
+    ) -> None:
+        self.library, self._make_unit, self._source = library, make_unit, source
         library.weft_generation.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t
         library.weft_say.argtypes = (ctypes.c_char_p,)
@@ -299,6 +302,32 @@ class Runtime:
     def heap(self, size: int) -> None:
         for unit in self._all_units():
             unit.set_heap(size)
+
+    # ---- what the sanitizer says of the host --------------------------------------------------
+    @_answers(0)
+    def misfreed(self, call: bytes, address: int, why: bytes) -> None:
+        if switch.active() is not None:
+            from weft.frontends.program import frees  # plain runs do without its code
+
+            with self._condemned():
+                frees.misfreed(self._source, call.decode(), address, why.decode())
+
+    @_answers(0)
+    def unfreed(self) -> None:
+        """The program has ended: what it leaves behind is found."""
+        from weft.frontends.program import frees
+
+        with self._condemned():
+            frees.leaks(self._source, self.library)
+
+    @contextlib.contextmanager
+    def _condemned(self) -> Iterator[None]:
+        """Findings that are raised are said, and the program does not end with 0."""
+        try:
+            yield
+        except SanitizerError as error:
+            self.say(str(error))
+            self.library.weft_condemn(_FOUND)
 
 
 class Output:

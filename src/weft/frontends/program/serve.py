@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from weft.device import models
 from weft.device.sim import switch
@@ -40,10 +41,13 @@ def main(job: Job) -> None:
     Output.install(library)
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
     name = os.path.basename(job.arguments[0])
-    runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools))
+    source = os.path.basename(job.files[0]) if job.files else name
+    runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools), source)
     if job.record is not None:
         _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
+    if job.record is None and switch.active() is not None:
+        _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     arguments = [os.fsencode(a) for a in job.arguments]
     argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
@@ -54,11 +58,16 @@ def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
     """Profiles all launches; they are written when the program exits, wherever it does that."""
     switch.current = recording
 
-    def write(nothing: object) -> None:
+    def write() -> None:
         with open(descriptor, "w", closefd=False) as file:
             json.dump(recording.told(), file)
 
-    _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(write))
+    _at_exit(libc, write)
+
+
+def _at_exit(libc: ctypes.CDLL, do: Callable[[], None]) -> None:
+    """C calls this when the process exits: what was registered later comes first."""
+    _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda nothing: do()))
     libc.__cxa_atexit(_kept[-1], None, None)
 
 

@@ -69,6 +69,11 @@ class Report:
         error.findings, error.summary = tuple(self.findings), self.summary
         raise error from self._failed
 
+    def note(self, found: Sequence[Finding]) -> None:
+        """What was found outside of launches."""
+        with self._lock:
+            self.findings += found
+
     def fail(self, error: DeviceError) -> None:
         """What ended a launch is among the findings already; it becomes their cause."""
         self._failed = error
@@ -121,6 +126,11 @@ class Strict(Report):
             one.run(plan, params, memory, keep, time_limit)
         except DeviceError as error:
             one.fail(error)
+        one.raise_findings()
+
+    def note(self, found: Sequence[Finding]) -> None:
+        one = Report()
+        one.note(found)
         one.raise_findings()
 
 

@@ -2,6 +2,7 @@
 #include "weft.h"
 
 #include <atomic>
+#include <set>
 
 namespace weft {
 
@@ -12,10 +13,13 @@ constexpr int PATTERN = 0xcd;            // fresh device memory is not zero: mak
 
 static std::mutex mutex;
 static std::map<uintptr_t, Allocation> allocations;
-static size_t used = 0;  // of the GPU's memory
+static std::set<uintptr_t> freed;  // and not allocated again
+static size_t used = 0;            // of the GPU's memory
+static uint64_t made = 0;          // allocations until now
 static std::atomic<uint64_t> generation{1};
 
-static cudaError_t allocate(void **out, size_t bytes, Kind kind, unsigned flags = 0) {
+static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind,
+                            unsigned flags = 0) {
     WORKING;
     if (!out) return failed(cudaErrorInvalidValue);
     *out = nullptr;
@@ -26,29 +30,48 @@ static cudaError_t allocate(void **out, size_t bytes, Kind kind, unsigned flags 
     void *memory = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
     if (!memory) return failed(cudaErrorMemoryAllocation);
     if (bytes <= PATTERN_LIMIT) memset(memory, kind == Kind::device ? PATTERN : 0, bytes);
-    allocations[uintptr_t(memory)] = {bytes, kind, true, flags};
+    allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made};
+    freed.erase(uintptr_t(memory));
     if (counts) used += bytes;
     generation++;
     *out = memory;
     return cudaSuccess;
 }
 
-static cudaError_t release(void *memory, bool host) {
+static const char *not_freeable(uintptr_t address, bool host);
+
+static cudaError_t release(const char *call, void *memory, bool host) {
     WORKING;
     if (!memory) return cudaSuccess;
-    std::lock_guard<std::mutex> guard(mutex);
-    auto found = allocations.find(uintptr_t(memory));
-    if (found == allocations.end() || !found->second.owned ||
-        (found->second.kind == Kind::host) != host) {
-        say("%s: %p is no allocation of its kind, or was freed before",
-            host ? "cudaFreeHost" : "cudaFree", memory);
+    std::unique_lock<std::mutex> guard(mutex);
+    if (const char *why = not_freeable(uintptr_t(memory), host)) {
+        guard.unlock();
+        say("%s: %p %s", call, memory, why);
+        ops.misfreed(call, uintptr_t(memory), why);
         return failed(cudaErrorInvalidValue);
     }
+    auto found = allocations.find(uintptr_t(memory));
     if (!host) used -= found->second.size;
     allocations.erase(found);
+    freed.insert(uintptr_t(memory));
     generation++;
     free(memory);
     return cudaSuccess;
+}
+
+// Why memory cannot be freed as this kind, or null.
+static const char *not_freeable(uintptr_t address, bool host) {
+    auto after = allocations.upper_bound(address);
+    if (after != allocations.begin()) {
+        auto &[start, allocation] = *--after;
+        bool inside = address < start + allocation.size;
+        if (inside && start != address) return "points into an allocation, not to its start";
+        if (inside && !allocation.owned) return "is memory of the host that was registered";
+        if (inside && (allocation.kind == Kind::host) != host)
+            return host ? "is memory of the device" : "is memory of cudaMallocHost";
+        if (inside) return nullptr;
+    }
+    return freed.count(address) ? "was freed before" : "was never allocated by CUDA";
 }
 
 bool find(const void *address, uintptr_t *start, Allocation *out) {
@@ -93,6 +116,7 @@ void release_all() {
     for (auto entry = allocations.begin(); entry != allocations.end();) {
         if (entry->second.owned && entry->second.kind != Kind::host) {
             free(reinterpret_cast<void *>(entry->first));
+            freed.insert(entry->first);
             entry = allocations.erase(entry);
         } else {
             ++entry;
@@ -123,43 +147,66 @@ API size_t weft_allocations(uint64_t *out, size_t room) {
     return count;
 }
 
+// Memory of the device that is still allocated: address, size, order, and what allocated it. After
+// a kernel that died nothing can be freed, so then there is none.
+API size_t weft_unfreed(uint64_t *out, const char **calls, size_t room) {
+    if (broken()) return 0;
+    std::lock_guard<std::mutex> guard(mutex);
+    size_t count = 0;
+    for (auto &[start, allocation] : allocations) {
+        if (allocation.kind == Kind::host) continue;
+        if (count < room) {
+            out[3 * count] = start;
+            out[3 * count + 1] = allocation.size;
+            out[3 * count + 2] = allocation.order;
+            calls[count] = allocation.call;
+        }
+        count++;
+    }
+    return count;
+}
+
 // ---- allocation ---------------------------------------------------------------------------------
 
-API cudaError_t cudaMalloc(void **out, size_t bytes) { return allocate(out, bytes, Kind::device); }
+API cudaError_t cudaMalloc(void **out, size_t bytes) {
+    return allocate("cudaMalloc", out, bytes, Kind::device);
+}
 API cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned) {
     if (bytes == 0) return failed(cudaErrorInvalidValue);
-    return allocate(out, bytes, Kind::managed);
+    return allocate("cudaMallocManaged", out, bytes, Kind::managed);
 }
 API cudaError_t cudaMallocHost(void **out, size_t bytes) {
-    return allocate(out, bytes, Kind::host);
+    return allocate("cudaMallocHost", out, bytes, Kind::host);
 }
 API cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
-    return allocate(out, bytes, Kind::host, flags);
+    return allocate("cudaHostAlloc", out, bytes, Kind::host, flags);
 }
 API cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height) {
     *pitch = (width + ALIGN - 1) / ALIGN * ALIGN;
-    return allocate(out, *pitch * height, Kind::device);
+    return allocate("cudaMallocPitch", out, *pitch * height, Kind::device);
 }
 API cudaError_t cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent) {
     size_t pitch = (extent.width + ALIGN - 1) / ALIGN * ALIGN;
     void *memory;
-    auto error = allocate(&memory, pitch * extent.height * extent.depth, Kind::device);
+    auto error =
+        allocate("cudaMalloc3D", &memory, pitch * extent.height * extent.depth, Kind::device);
     *out = {memory, pitch, extent.width, extent.height};
     return error;
 }
-API cudaError_t cudaFree(void *memory) { return release(memory, false); }
-API cudaError_t cudaFreeHost(void *memory) { return release(memory, true); }
+API cudaError_t cudaFree(void *memory) { return release("cudaFree", memory, false); }
+API cudaError_t cudaFreeHost(void *memory) { return release("cudaFreeHost", memory, true); }
 
 // ---- allocation in the order of a stream --------------------------------------------------------
 
 API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) {
-    return allocate(out, bytes, Kind::device);
+    return allocate("cudaMallocAsync", out, bytes, Kind::device);
 }
 API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t, cudaStream_t) {
-    return allocate(out, bytes, Kind::device);
+    return allocate("cudaMallocFromPoolAsync", out, bytes, Kind::device);
 }
 API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
-    return submit(stream, cudaGraphNodeTypeMemFree, [=] { return release(memory, false); });
+    return submit(stream, cudaGraphNodeTypeMemFree,
+                  [=] { return release("cudaFreeAsync", memory, false); });
 }
 
 namespace {
@@ -208,7 +255,7 @@ API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     WORKING;
     std::lock_guard<std::mutex> guard(mutex);
     if (!memory || !bytes) return failed(cudaErrorInvalidValue);
-    if (!allocations.insert({uintptr_t(memory), {bytes, Kind::host, false, flags}}).second)
+    if (!allocations.insert({uintptr_t(memory), {bytes, Kind::host, false, flags, "cudaHostRegister", 0}}).second)
         return failed(cudaErrorHostMemoryAlreadyRegistered);
     generation++;
     return cudaSuccess;
