@@ -237,7 +237,7 @@ def test_example_agrees_with_numpy(stop: tour.Stop) -> None:
 
 def test_every_example_is_on_the_tour() -> None:
     files = {path.stem for path in tour.EXAMPLES.glob("*.cu")}
-    assert files == {stop.name for stop in tour.STOPS} | {tour.BUG}
+    assert files == {stop.name for stop in tour.STOPS} | {tour.BUG, tour.RACE}
 
 
 def test_tour_shows_the_bug_with_its_line() -> None:
@@ -245,6 +245,8 @@ def test_tour_shows_the_bug_with_its_line() -> None:
     assert result.exit_code == 0, result.output
     assert f"{len(tour.STOPS)} of {len(tour.STOPS)} agree with NumPy" in result.stdout
     assert "out_of_bounds.cu:6" in result.stdout and "4 bytes past its end" in result.stdout
+    assert "write: race.cu:6" in result.stdout and "read: race.cu:7" in result.stdout
+    assert "nothing found in 1 launches" in result.stdout
 
 
 def test_tour_fails_when_an_example_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A tour: kernels compiled, launched and verified on the simulated GPU, and a bug being caught.
+"""A tour: kernels compiled, launched and verified on the simulated GPU, and bugs being caught.
 
 The kernels are the files of `examples/`; what they are given and what they must answer is here.
 """
@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.sim.sanitizer.session import Report, sanitize
 from weft.errors import DeviceError, IllegalAddress
 from weft.kernels import Dim, Kernel, cdiv, cuda
 
 EXAMPLES = Path(__file__).with_name("examples")
-BUG = "out_of_bounds"
+BUG, RACE = "out_of_bounds", "race"
 
 Random = np.random.Generator
 Array = np.ndarray[Any, Any]
@@ -104,6 +105,15 @@ def caught() -> DeviceError | None:
     except IllegalAddress as error:
         return error
     return None
+
+
+def raced() -> Iterator[Report]:
+    """What the sanitizer says of the example that lacks a barrier, then of the one that has it."""
+    for name in ("reversed_too_early", "reversed"):
+        x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+        with sanitize(raises=False) as report:
+            load(RACE, name)[1, 256](x, y)
+        yield report
 
 
 def load(example: str, kernel: str = "") -> Kernel:

@@ -1,4 +1,4 @@
-"""`weft tour`: kernels run and verified on the simulated GPU, and a bug being caught."""
+"""`weft tour`: kernels run and verified on the simulated GPU, and bugs being caught."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ max error  against NumPy in float64, as a part of the largest answer
 _NEXT = """\
 What next
   weft.cuda("FILE.cu").kernel[grid, block](*arrays)    your own kernel, from Python
+  weft check --sanitize FILE      races and other bugs of a script or program
   weft ptx FILE.cu       the PTX of a kernel
   weft devices           the GPUs that can be simulated
   weft isa               which PTX instructions are covered
@@ -31,20 +32,31 @@ What next
 
 
 def run(json: show.Json = False) -> None:
-    """Compile, launch and verify kernels on the simulated GPU; then catch a bug."""
+    """Compile, launch and verify kernels on the simulated GPU; then catch two bugs."""
     start = time.perf_counter()
     found = _facts() if json else _show()
     seconds = time.perf_counter() - start
     error = tour.caught()
-    ok = all(visit.ok for visit in found) and error is not None
+    racing, clean = tour.raced()
+    bugs = error is not None and bool(racing.findings) and not clean.findings
+    ok = all(visit.ok for visit in found) and bugs
     if json:
         examples = [{**asdict(visit), "ok": visit.ok} for visit in found]
         caught = None if error is None else str(error)
-        show.data({"ok": ok, "seconds": seconds, "examples": examples, "caught": caught})
+        races = [report.to_dict() for report in (racing, clean)]
+        show.data(
+            {"ok": ok, "seconds": seconds, "examples": examples, "caught": caught, "races": races}
+        )
     else:
         _verdict(found, seconds)
         show.line("\nNow a kernel with a bug: it reads x[i + 1], one too far.", "bold")
         show.line(str(error) if error is not None else "It went unnoticed.", "red")
+        show.line(
+            "\nAnd one that forgets a barrier: right on most days, so ask the sanitizer.", "bold"
+        )
+        show.line(str(racing), "red")
+        show.line("\nThe same with __syncthreads() between the two lines:", "bold")
+        show.line(str(clean), "red" if clean.findings else "green")
         show.line(f"\nThe kernels are in {tour.EXAMPLES}")
         show.line(_NEXT)
     if not ok:

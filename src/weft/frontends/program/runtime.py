@@ -84,9 +84,7 @@ def _answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any
 class Runtime:
     """Kernels, variables and memory of one program."""
 
-    def __init__(
-        self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str
-    ) -> None:
+    def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str) -> None:
         self.library, self._make_unit, self._source = library, make_unit, source
         library.weft_generation.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t

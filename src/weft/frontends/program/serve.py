@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from weft.device import models
 from weft.device.sim import switch
@@ -41,7 +42,7 @@ def main(job: Job) -> None:
     Output.install(library)
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
     name = os.path.basename(job.arguments[0])
-    source = os.path.basename(job.files[0]) if job.files else name
+    source = next((os.path.basename(f) for f in job.files if Path(f).stem == name), name)
     runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools), source)
     if job.record is not None:
         _record(libc, job.record, Recording(**job.wanted))

@@ -65,7 +65,8 @@ class Report:
         rest = len(self.findings) - SHOWN
         more = [f"… and {rest} more, in `findings`"] if rest > 0 else []
         shown = [str(f) for f in self.findings[:SHOWN]]
-        error = SanitizerError("\n".join([*shown, *more, f"checked: {self.summary}"]))
+        checked = [f"checked: {self.summary}"] if self.launches else []  # else it was the host
+        error = SanitizerError("\n".join([*shown, *more, *checked]))
         error.findings, error.summary = tuple(self.findings), self.summary
         raise error from self._failed
 
