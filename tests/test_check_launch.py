@@ -97,6 +97,40 @@ def test_overlapping_writes_are_named(put: Put) -> None:
     assert "40 threads wrote element (0,)" in raised.value.evidence
 
 
+RACES = r"""
+__global__ void reversed(const float* x, float* y) {
+    __shared__ float s[128];
+    s[threadIdx.x] = x[threadIdx.x];
+    y[threadIdx.x] = s[127 - threadIdx.x];
+}
+__global__ void total(const float* x, float* y) {
+    if (threadIdx.x == 0) y[0] = 0;
+    __syncthreads();
+    y[0] = y[0] + x[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("name", "size", "reference", "lines", "advice"),
+    [
+        ("reversed", 128, lambda x: x[::-1], (4, 5), "__syncthreads() between the two"),
+        ("total", 1, lambda x: x.sum(keepdims=True), (10, 10), "between the two"),
+    ],
+)
+def test_a_race_is_named_with_both_lines(
+    name: str, size: int, reference: Callable[[Any], Any], lines: tuple[int, int], advice: str
+) -> None:
+    x, y = np.arange(128, dtype=np.float32), np.zeros(size, np.float32)
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(weft.cuda(RACES).kernel(name)[1, 128], x, y, out=y, reference=reference)
+    assert raised.value.cause == "missing synchronisation"
+    first, second = raised.value.evidence.split(" and ", 1)
+    assert f"kernel.cu:{lines[0]}" in first and f"kernel.cu:{lines[1]}" in second
+    assert advice in raised.value.evidence
+
+
 def test_a_callable_that_returns(put: Put) -> None:
     x = put(np.ones(100, np.float32))
     weft.check(lambda x: x * 2, x, reference=lambda x: x * 2)

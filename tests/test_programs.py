@@ -182,6 +182,38 @@ def test_the_sanitizer_by_the_environment(
     assert "races.cu:7" in err and "the sanitizer has findings: exit code 70" in err
 
 
+def test_the_sanitizer_finds_what_is_not_freed() -> None:
+    with weft_sanitize(raises=False) as report:
+        assert program.run(str(PROGRAMS / "leaks.cu"), []) == 0
+    told = [(f.kind, f.accesses[0].verb, f.times) for f in report.findings]
+    assert told == [
+        ("double free", "cudaFree", 1),
+        ("invalid free", "cudaFree", 1),
+        ("invalid free", "cudaFree", 1),
+        ("leak", "cudaMalloc", 1),
+        ("leak", "cudaMallocManaged", 3),
+    ]
+    said = str(report)
+    assert "leaks.cu: leak: memory of the device that is never freed" in said
+    assert "cudaMalloc: allocation 1 of leaks.cu\n  at: 256 bytes" in said
+    assert report.launches == 1
+    with weft_sanitize() as clean:
+        assert program.run(str(PROGRAMS / "leaks.cu"), ["free"]) == 0
+    assert clean.launches == 1
+
+
+def test_a_leak_alone_ends_with_70(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEFT_SANITIZE", "1")
+    assert program.run(str(PROGRAMS / "leaks.cu"), []) == 70
+    err = capfd.readouterr().err
+    assert "double free: what is freed was freed before" in err and "allocation 3" in err
+    assert program.run(str(PROGRAMS / "leaks.cu"), ["free"]) == 0
+    assert program.run(str(PROGRAMS / "out_of_bounds.cu"), ["do not look"]) == 70
+    assert "leak" not in capfd.readouterr().err, "after a dead kernel nothing can be freed"
+
+
 # ---- building -----------------------------------------------------------------------------------
 SEVERAL = ("--with", "twice.cu", "--with", "name.cpp", "-I", "include", "-DFIRST=10", "-std=c++20")
 

@@ -154,6 +154,9 @@ def of_call(
         dtypes.find(how.accumulate) if how.accumulate else None,
         launch.threads if launch is not None else None,
         tracing.writer(launch, positional, given) if launch is not None else None,
+        tracing.races(launch, positional, given, [n for n in filled if n not in data_of])
+        if launch is not None
+        else None,
     )
 
     def trials() -> Trials:

@@ -1,19 +1,30 @@
-"""What the simulator can tell of a launch that gave a wrong element: who wrote it.
+"""What the simulator can tell of a launch that gave a wrong element: who wrote it, what races.
 
 Arrays of a real GPU are copied to the host: the same launch runs there on the simulated one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.device import arrays as device_arrays
+from weft.errors import DeviceError
 from weft.kernels import Configured
+from weft.kernels.configured import Plain
 from weft.measure import buffers
 from weft.measure.stand import Writer
 
+if TYPE_CHECKING:
+    from weft.device.sim.sanitizer.findings import Finding
+
 Find = Callable[[Mapping[str, Any], str, int], Writer]
+Races = Callable[[Mapping[str, Any]], str]
+_POISON = 0xA5
+"""A write of what is there already is no hazard, so outputs must not hold the answer."""
 
 
 def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, Any]) -> Find:
@@ -28,8 +39,7 @@ def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, An
         here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
         memory = device_arrays.view(here[output])
         watched = Writers(memory.address + index * memory.itemsize, memory.itemsize)
-        options = {n: here[n] for n in here if n not in positional}
-        plain, values = launch.plain(*[here[n] for n in positional], **options)
+        plain, values = _plain(launch, positional, here)
         plain.observe(watched, *values)
         if not watched.writes:
             return Writer("no thread", 0)
@@ -37,3 +47,44 @@ def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, An
         return Writer(str(watched.writes[-1]), len(threads))
 
     return find
+
+
+def races(
+    launch: Configured, positional: Sequence[str], given: Mapping[str, Any], fresh: Sequence[str]
+) -> Races:
+    """A function (arrays) -> the first race that the sanitizer finds, with both lines.
+
+    fresh  the arrays that the launch fills and does not read
+    """
+
+    def find(arrays: Mapping[str, Any]) -> str:
+        from weft.device.sim.sanitizer.session import sanitize  # only when something is wrong
+
+        copies = {n: copy.deepcopy(buffers.on_host(a)) for n, a in arrays.items()}
+        for name in fresh:
+            memory = device_arrays.view(copies[name])
+            ctypes.memset(memory.address, _POISON, memory.nbytes)
+        plain, values = _plain(launch, positional, {**given, **copies})
+        with sanitize(raises=False) as report, contextlib.suppress(DeviceError):
+            plain(*values)
+        found = [f for f in report.findings if f.kind in _UNORDERED and not _overlaps(f)]
+        if not found:
+            return ""
+        rest = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{' and '.join(map(str, found[0].accesses))}{rest}; {found[0].next}"
+
+    return find
+
+
+_UNORDERED = ("data race", "missing wait")
+
+
+def _overlaps(found: Finding) -> bool:
+    """Two writes to one place of an array are no matter of order: they should not both be."""
+    shared = found.place.startswith("shared")
+    return not shared and all(access.verb == "write" for access in found.accesses)
+
+
+def _plain(launch: Configured, positional: Sequence[str], here: Mapping[str, Any]) -> Plain:
+    options = {n: here[n] for n in here if n not in positional}
+    return launch.plain(*[here[n] for n in positional], **options)

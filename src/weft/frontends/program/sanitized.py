@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 
 from weft.device.sim.launch import Allocation, Plan
+from weft.device.sim.sanitizer.findings import Finding
 from weft.device.sim.sanitizer.session import Report
 from weft.device.sim.switch import Session
 
@@ -34,7 +35,15 @@ class Sent(Report):
         try:
             one.run(plan, params, memory, keep, time_limit)
         finally:
-            print(json.dumps(one.to_dict()), file=self._file, flush=True)
+            self._send(one)
+
+    def note(self, found: Sequence[Finding]) -> None:
+        one = Report()
+        one.note(found)
+        self._send(one)
+
+    def _send(self, one: Report) -> None:
+        print(json.dumps(one.to_dict()), file=self._file, flush=True)
 
 
 def collect(report: Session, descriptor: int) -> None:

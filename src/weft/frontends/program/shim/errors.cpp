@@ -26,6 +26,8 @@ cudaError_t broken() {
     return failed(error);
 }
 
+bool dead() { return death != cudaSuccess; }
+
 void die(cudaError_t error) {
     int none = cudaSuccess;
     if (death.compare_exchange_strong(none, error)) seen = false;

@@ -150,7 +150,7 @@ API size_t weft_allocations(uint64_t *out, size_t room) {
 // Memory of the device that is still allocated: address, size, order, and what allocated it. After
 // a kernel that died nothing can be freed, so then there is none.
 API size_t weft_unfreed(uint64_t *out, const char **calls, size_t room) {
-    if (broken()) return 0;
+    if (dead()) return 0;
     std::lock_guard<std::mutex> guard(mutex);
     size_t count = 0;
     for (auto &[start, allocation] : allocations) {

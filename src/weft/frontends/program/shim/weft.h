@@ -82,6 +82,7 @@ extern Model model;
 
 cudaError_t failed(cudaError_t error);  // remembers what a call returns
 cudaError_t broken();                   // the error of a kernel that died earlier, or success
+bool dead();                            // whether one died, without the program asking
 void die(cudaError_t error);            // a kernel died: every later call fails
 void revive();                          // cudaDeviceReset
 void say(const char *form, ...) __attribute__((format(printf, 1, 2)));
