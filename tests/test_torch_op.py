@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -271,6 +273,14 @@ def test_made_twice() -> None:
     assert first is second and first(randn(10)).shape == (10,)
     x = randn(10, grad=True)
     torch.testing.assert_close(torch.autograd.grad(backward(x).sum(), x)[0], x * x)
+
+
+def test_copied_and_pickled() -> None:
+    op = square()
+    assert copy.deepcopy(op) is op and pickle.loads(pickle.dumps(op)) is op
+    gone = pickle.dumps(op).replace(b"mine::square", b"mine::sqare_")
+    with pytest.raises(weft.ArgumentError, match="is not made in this process"):
+        pickle.loads(gone)
 
 
 @pytest.mark.gpu

@@ -42,11 +42,26 @@ class TorchOp:
     def __repr__(self) -> str:
         return f"<weft.TorchOp {self.name}{self.body.schema.text}>"
 
+    def __reduce__(self) -> Any:
+        """Copies of a module hold the same op; a pickled one finds it by its name."""
+        return find, (self.name,)
+
     def verify(self, *args: Any, **options: Any) -> Verified:
         """Runs torch's `opcheck` and `gradcheck` on this op: `weft.ops.verify`."""
         from weft.ops.bind.verify import verify
 
         return verify(self, *args, **options)
+
+
+def find(name: str) -> TorchOp:
+    """The op of a name, as it was made in this process."""
+    if name not in _MADE:
+        raise ArgumentError(
+            f"{name} is not made in this process",
+            allowed=", ".join(sorted(_MADE)) or "none is made yet",
+            next=f'make it before: kernel.as_op("{name}", ...), or weft.ops.NAME for a ladder',
+        )
+    return _MADE[name]
 
 
 def make(kernel: Any, name: str, schema: str, given: Mapping[str, Any]) -> TorchOp:
