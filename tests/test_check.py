@@ -357,3 +357,17 @@ def test_nothing_to_check(file: str, tmp_path: Path) -> None:
     empty.write_text("x = 1\n")
     assert "no weft.Op with a solution" in _run(str(empty)).output
     assert "no such file" in _run(str(tmp_path / "none.py")).output
+    assert "this is a folder" in _run(str(tmp_path)).output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("import weft\n\n1 / 0\n", ":3"), ("x = 1\nif True\n", ":2"), ("import none_such\n", ":1")],
+    ids=["raises", "syntax", "missing module"],
+)
+def test_a_file_that_raises_is_named_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(text)
+    result = _run(str(path))
+    assert result.exit_code == 1
+    assert f"broken.py{said}: the file raises an error" in result.output.replace("\n", "")

@@ -234,7 +234,7 @@ class Packer:
         if want is not None and want.pointer:
             raise self._fail(
                 i,
-                "is a pointer, a number was given",
+                "is a pointer, no array was given",
                 got=f"{type(value).__name__} {value!r}",
                 allowed=f"an array for {want.spelling}, or None",
             )

@@ -22,6 +22,9 @@ from weft.frontends import front_ends
 INTERRUPTED = 130
 """The exit code of a script that Ctrl-C has ended, as shells spell it."""
 
+_EXTRAS = ("torch", "triton", "numba")
+"""What weft installs on demand, each an extra of its name."""
+
 Hook = Callable[[], None]
 
 
@@ -71,6 +74,8 @@ def _ended(body: Hook) -> int:
         here = error.__traceback__
         inside = here.tb_next.tb_next if here and here.tb_next else None
         sys.excepthook(type(error), error.with_traceback(inside), inside)
+        if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+            print(f"weft: pip install 'weft[{error.name}]' installs it", file=sys.stderr)
         return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def solutions(path: Path, only: str = "") -> list[tuple[Op, str, Callable[..., A
 
 def _operations(path: Path) -> list[Op]:
     if not path.is_file():
-        raise ArgumentError("no such file", got=str(path))
+        what = "this is a folder" if path.is_dir() else "no such file"
+        raise ArgumentError(what, got=str(path), allowed="a Python file")
     name = f"weft_checked_{path.stem}"
     if name not in sys.modules or getattr(sys.modules[name], "__file__", "") != str(path):
         spec = importlib.util.spec_from_file_location(name, path)
@@ -48,7 +50,23 @@ def _operations(path: Path) -> list[Op]:
         sys.path.insert(0, str(path.parent))
         try:
             spec.loader.exec_module(module)
+        except Exception as error:  # whatever the user's own code may raise
+            del sys.modules[name]
+            raise _raised(path, error) from error
         finally:
             sys.path.remove(str(path.parent))
     values = vars(sys.modules[name]).values()
     return list({id(v): v for v in values if isinstance(v, Op)}.values())
+
+
+def _raised(path: Path, error: Exception) -> ArgumentError:
+    """What the file itself has raised, at its own line."""
+    here = str(path.absolute())
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == here]
+    line = error.lineno if isinstance(error, SyntaxError) else next(reversed(lines), None)
+    return ArgumentError(
+        "the file raises an error when it is imported",
+        where=f"{path}:{line}" if line else str(path),
+        got=f"{type(error).__name__}: {error}",
+        next=f"`python {path}` shows all of it",
+    )
