@@ -59,16 +59,16 @@ def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
 
 
-@pytest.mark.parametrize("name", cases("graph", 60, 1200))
+@pytest.mark.parametrize("name", cases("graph", 40, 1200))
 def test_graph(name: str) -> None:
     run_both(Maker(f"{SEED} {name}").graph(), f"{SEED} {name}")
 
 
-@pytest.mark.parametrize("name", cases("tree", 30, 1000))
+@pytest.mark.parametrize("name", cases("tree", 20, 1000))
 def test_tree(name: str) -> None:
     run_both(Maker(f"{SEED} {name}").tree(), f"{SEED} {name}")
 
 
-@pytest.mark.parametrize("name", cases("straight", 30, 800))
+@pytest.mark.parametrize("name", cases("straight", 20, 800))
 def test_straight(name: str) -> None:
     run_both(Maker(f"{SEED} {name}").straight(), f"{SEED} {name}")
