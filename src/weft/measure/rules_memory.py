@@ -219,7 +219,7 @@ def memory_bound(f: Facts) -> Iterator[Advice]:
     line = _busiest(f)
     yield Advice(
         "memory-bound",
-        f"{moved:,.0f} bytes of DRAM, of which {must:,} must be moved: nothing is fetched twice, "
+        f"{must:,} bytes must be moved, and DRAM moves {moved:,.0f}: nothing is fetched twice, "
         "and the arithmetic waits for it",
         "store 16-bit types (f16, bf16) and compute in f32, or fuse this kernel with the one "
         "that reads its output, which saves writing and reading it",
