@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -60,7 +61,10 @@ def _explained(found: Sequence[Finding]) -> str:
     )
     return (
         f"Of the {len(wrong)} programs and launches that differ, {len(wrong) - unknown} do so for "
-        "a reason that is known: the assembler's own arithmetic and mistakes, the order of atomics."
+        "a reason that is known: the assembler's own arithmetic and mistakes, the order of "
+        f"atomics. {sum(x.get('shown', False) for x in wrong)} programs were rewritten as "
+        "ptxas understood them, and then leave on the simulator what they left on the GPU, in "
+        "every bit."
     )
 
 
@@ -160,13 +164,24 @@ def by_kernel(table: Table) -> str:
 
 def differences(table: Table) -> str:
     """Whatever differs, with its cause."""
-    counted = collections.Counter[tuple[str, str]]()
+    counted, shown = (collections.Counter[tuple[str, str]]() for _ in range(2))
     for kind in ("forms", "functions", "tiles", "programs", "kernels"):
         for x in findings(kind):
             if x.get("differing") or "simulator" in x or "skipped" in x:
                 counted[kind, causes.cause(kind, x)] += 1
-    body = [(kind, number, why) for (kind, why), number in sorted(counted.items())]
-    return table(("what", "how many#", "cause"), body) if body else "Nothing differs."
+                shown[kind, causes.cause(kind, x)] += x.get("shown", False)
+    body = [(kind, number, shown[kind, why] or "", why)
+            for (kind, why), number in sorted(counted.items())]  # fmt: skip
+    return table(("what", "how many#", "shown#", "cause"), body) if body else "Nothing differs."
+
+
+def refusals(table: Table) -> str:
+    """Programs that ptxas does not take, by what it says without its numbers."""
+    counted = collections.Counter(
+        re.sub(r"'?\d+'?", "N", x["refused"]) for x in findings("programs") if "refused" in x
+    )
+    body = [(number, said) for said, number in counted.most_common()]
+    return table(("programs#", "what ptxas says"), body)
 
 
 def left_out(table: Table) -> str:
@@ -181,6 +196,7 @@ def left_out(table: Table) -> str:
 TABLES: dict[str, Callable[[Table], str]] = {
     "conformance": summary,
     "conformance_opcodes": by_opcode,
+    "conformance_refusals": refusals,
     "conformance_functions": by_function,
     "conformance_tiles": by_tile,
     "conformance_programs": by_program,

@@ -19,6 +19,7 @@ REASONS = {
     "bar": PROGRAMS, "barrier": PROGRAMS, "membar": NO_RESULT, "fence": NO_RESULT,
     "trap": "ends the launch with an error", "brkpt": "ends the launch with an error",
     "pmevent": NO_RESULT, "nanosleep": NO_RESULT, "prefetch": NO_RESULT, "prefetchu": NO_RESULT,
+    "applypriority": NO_RESULT, "griddepcontrol": NO_RESULT, "setmaxnreg": NO_RESULT,
     "discard": "leaves memory undefined", "createpolicy": "its result is opaque to PTX",
     "cvta": "its result is an address; every load by a generic address goes through it",
     "cp": "orders copies; judged with the copies", "mbarrier": "judged within mbarrier.arrive",
