@@ -3,8 +3,8 @@
     python benchmarks/frontends_speed.py [--only NAME] [--json] [--record]
 
 Each front end has a file `frontends/NAME_cases.py`, a program that prints a JSON line a case. It is
-run twice, with the environment of each contender; inputs are the same, and every result is
-compared with torch in float64. Times are processor seconds on one core; those of the simulated
+run twice, once for each contender; inputs are the same, and every result is compared with torch or
+NumPy in float64. Times are processor seconds on one core; those of the simulated
 GPU leave the first launch out, which compiles.
 """
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,16 +31,29 @@ RECORDS = HERE / "records" / "frontends_speed.jsonl"
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """A front end, what it is compared with, and how that is switched on."""
+    """A front end, what it is compared with, and how that is switched on.
 
+    package  whose version the record has
+    target   how many times faster weft is to be, by the first word of a case; "" is any
+    by       arguments of Python before the program, where weft runs it
+    """
+
+    package: str
     rival: str
     environment: dict[str, str]
     target: dict[str, float]
-    """How many times faster weft is to be, by the first word of a case; "" is any."""
+    by: tuple[str, ...] = ()
 
 
 FRONT_ENDS = {
-    "triton": FrontEnd("Triton's interpreter", {"TRITON_INTERPRET": "1"}, {"": 200}),
+    "triton": FrontEnd("triton", "Triton's interpreter", {"TRITON_INTERPRET": "1"}, {"": 200}),
+    "numba": FrontEnd(
+        "numba-cuda",
+        "Numba's simulator",
+        {"NUMBA_ENABLE_CUDASIM": "1"},
+        {"matmul": 5000},
+        by=("-m", "weft", "run"),
+    ),
 }
 
 
@@ -68,13 +82,13 @@ def measure(names: list[str]) -> list[dict[str, Any]]:
     return [
         {
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": describe(),
+            "machine": {**describe(), FRONT_ENDS[name].package: version(FRONT_ENDS[name].package)},
             "front_end": name,
             "rival": FRONT_ENDS[name].rival,
             "cases": [
                 joined(FRONT_ENDS[name], ours, theirs)
                 for ours, theirs in zip(
-                    contender(name, {}),
+                    contender(name, {"WEFT_THREADS": "1"}, FRONT_ENDS[name].by),
                     contender(name, FRONT_ENDS[name].environment),
                     strict=True,
                 )
@@ -84,10 +98,12 @@ def measure(names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def contender(name: str, environment: dict[str, str]) -> list[dict[str, Any]]:
+def contender(
+    name: str, environment: dict[str, str], by: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
     """Runs the cases of a front end in a process of its own."""
     done = subprocess.run(
-        [sys.executable, str(cases_of(name))],
+        [sys.executable, *by, str(cases_of(name))],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         text=True,

@@ -27,7 +27,6 @@ from weft.ptx.isa import rows
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
-NUMBA_RECORDS = RECORDS.with_name("numba_speed.jsonl")
 FRONT_END_RECORDS = RECORDS.with_name("frontends_speed.jsonl")
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
@@ -158,38 +157,8 @@ def launch_table() -> str:
     )
 
 
-def numba_table() -> str:
-    """The newest run of `benchmarks/frontends/numba_speed.py --record`."""
-    lines = NUMBA_RECORDS.read_text().splitlines() if NUMBA_RECORDS.exists() else []
-    if not lines:
-        return "Not measured yet: `python benchmarks/frontends/numba_speed.py --record` does it."
-    run = json.loads(lines[-1])
-    machine = run["machine"]
-    header = ("kernel", "weft, ms#", "Numba's simulator, ms#", "times as fast#", "error#")
-    body = [
-        (
-            case["name"],
-            f"{case['weft']['seconds'] * 1e3:.2f}",
-            f"{case['numba']['seconds'] * 1e3:,.0f}",
-            f"{case['ratio']:,.0f}",
-            f"{case['weft']['error']:.0e}" if case["weft"]["error"] else "0",
-        )
-        for case in run["cases"]
-    ]
-    return (
-        "Processor time of a launch, on one core, of the same script on the same inputs, and the "
-        "largest error of weft's result against float64, relative to the largest number. Made by "
-        f"`benchmarks/frontends/numba_speed.py` on {run['when'][:10]}: {machine['cpu']}, "
-        f"numba-cuda {machine['numba-cuda']}.\n\n{table(header, body)}"
-    )
-
-
-def triton_table() -> str:
-    """The newest run of Triton's cases by `benchmarks/frontends_speed.py --record`."""
-    return _front_end("triton")
-
-
-def _front_end(name: str) -> str:
+def front_end_table(name: str) -> str:
+    """The newest run of a front end's cases by `benchmarks/frontends_speed.py --record`."""
     lines = FRONT_END_RECORDS.read_text().splitlines() if FRONT_END_RECORDS.exists() else []
     runs = [run for run in map(json.loads, lines) if run["front_end"] == name]
     if not runs:
@@ -200,7 +169,7 @@ def _front_end(name: str) -> str:
               "error of weft#", "of the other#")  # fmt: skip
     return (
         f"Processor time on one core, {machine['cpu']}, on {run['when'][:10]}; the first launch, "
-        "which compiles, is left out. The error is the largest difference from torch in float64, "
+        "which compiles, is left out. The error is the largest difference from float64, "
         f"as a part of the largest value.\n\n{table(header, map(_front_end_case, run['cases']))}"
     )
 
@@ -235,12 +204,11 @@ def profile_cost_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
-    "numba": numba_table,
+    **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     "coverage": coverage_table,
     "devices": devices_table,
     "speed": speed_table,
-    "triton": triton_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,
     "sanitizer": lambda: sanitizer_tables.found_table(table),

@@ -1,9 +1,9 @@
 """Everyday Numba kernels, timed: an unedited Numba script, run by Numba's simulator and by weft.
 
-    NUMBA_ENABLE_CUDASIM=1 python numba_cases.py
-    weft run numba_cases.py
+    NUMBA_ENABLE_CUDASIM=1 python benchmarks/frontends/numba_cases.py [NAME...]
+    weft run benchmarks/frontends/numba_cases.py [NAME...]
 
-Prints, as JSON, the processor seconds of a launch and how far its result is from NumPy's in
+Prints a JSON line a case: processor seconds of a launch, and how far its result is from NumPy's in
 float64. What Numba's simulator does not have (warp shuffles, cooperative groups) is left out.
 """
 
@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import json
 import math
-import time
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, float32, int32
+from timing import timed
 
 TILE, PADDED = 16, 17
-ENOUGH = 0.5
-"""Seconds after which a case is not repeated again."""
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") != "1"
 
 
 @cuda.jit
@@ -159,6 +160,7 @@ def _mandelbrot(out: Any) -> Any:
 class Case(NamedTuple):
     """A launch; the last argument is what it computes, `reference` what that should be."""
 
+    size: str
     kernel: Any
     grid: Any
     block: Any
@@ -168,52 +170,79 @@ class Case(NamedTuple):
 
 N, TILES = 64, (4, 4)
 CASES = {
-    "matmul, 64 x 64": Case(
-        matmul_naive, TILES, (TILE, TILE), lambda: [_random(N, N), _random(N, N), _zeros(N, N)],
+    "matmul": Case(
+        "64 x 64",
+        matmul_naive,
+        TILES,
+        (TILE, TILE),
+        lambda: [_random(N, N), _random(N, N), _zeros(N, N)],
         lambda a, b, c: a.astype(np.float64) @ b,
     ),
-    "matmul with tiles, 64 x 64": Case(
-        matmul_tiled, TILES, (TILE, TILE), lambda: [_random(N, N), _random(N, N), _zeros(N, N)],
+    "matmul with tiles": Case(
+        "64 x 64",
+        matmul_tiled,
+        TILES,
+        (TILE, TILE),
+        lambda: [_random(N, N), _random(N, N), _zeros(N, N)],
         lambda a, b, c: a.astype(np.float64) @ b,
     ),
-    "saxpy, 16,384": Case(
-        saxpy, 64, 256, lambda: [float32(2), _random(1 << 14), np.ones(1 << 14, np.float32)],
+    "saxpy": Case(
+        "16,384",
+        saxpy,
+        64,
+        256,
+        lambda: [float32(2), _random(1 << 14), np.ones(1 << 14, np.float32)],
         lambda a, x, y: 2 * x.astype(np.float64) + 1,
     ),
-    "sum, 4,096": Case(
-        reduce, 16, 256, lambda: [_random(4096), _zeros(1)],
+    "sum": Case(
+        "4,096",
+        reduce,
+        16,
+        256,
+        lambda: [_random(4096), _zeros(1)],
         lambda x, out: [x.sum(dtype=np.float64)],
     ),
-    "softmax, 8 x 1,000": Case(
-        softmax, 8, 128, lambda: [_random(8, 1000), _zeros(8, 1000)], _softmax
+    "softmax": Case(
+        "8 x 1,000", softmax, 8, 128, lambda: [_random(8, 1000), _zeros(8, 1000)], _softmax
     ),
-    "transpose, 64 x 64": Case(
-        transpose, TILES, (TILE, TILE), lambda: [_random(N, N), _zeros(N, N)], lambda x, y: x.T
+    "transpose": Case(
+        "64 x 64",
+        transpose,
+        TILES,
+        (TILE, TILE),
+        lambda: [_random(N, N), _zeros(N, N)],
+        lambda x, y: x.T,
     ),
-    "histogram, 4,096": Case(
-        histogram, 16, 256,
+    "histogram": Case(
+        "4,096",
+        histogram,
+        16,
+        256,
         lambda: [np.arange(4096, dtype=np.int32) ** 2 % 61, _zeros(64, dtype=np.int32)],
         lambda x, counts: np.bincount(x, minlength=64),
     ),
-    "Mandelbrot set, 64 x 64": Case(
-        mandelbrot, TILES, (TILE, TILE), lambda: [_zeros(N, N, dtype=np.int32)], _mandelbrot
+    "Mandelbrot set": Case(
+        "64 x 64",
+        mandelbrot,
+        TILES,
+        (TILE, TILE),
+        lambda: [_zeros(N, N, dtype=np.int32)],
+        _mandelbrot,
     ),
-}  # fmt: skip
+}
 
 
-def measured(case: Case) -> dict[str, float]:
-    """Processor seconds of a launch, the least of several; the first is checked, not timed."""
-    launch, args = case.kernel[case.grid, case.block], case.args()
-    expected = np.asarray(case.reference(*case.args()), np.float64)
+def measure(name: str) -> dict[str, Any]:
+    """One case, timed and compared; kernels that add to their output have done so but once."""
+    case = CASES[name]
+    launch, again, args = case.kernel[case.grid, case.block], case.args(), case.args()
+    times = timed(lambda: launch(*again), simulated=SIMULATED)
     launch(*args)
+    expected = np.asarray(case.reference(*case.args()), np.float64)
     error = float(np.abs(args[-1] - expected).max() / max(np.abs(expected).max(), 1e-30))
-    times: list[float] = []
-    while len(times) < 2 or (sum(times) < ENOUGH and len(times) < 200):
-        start = time.process_time()
-        launch(*args)
-        times.append(time.process_time() - start)
-    return {"seconds": min(times), "error": error}
+    return {"case": name, "size": case.size, **times, "errors": [error]}
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: measured(case) for name, case in CASES.items()}))
+    for chosen in sys.argv[1:] or CASES:
+        print(json.dumps(measure(chosen)), flush=True)

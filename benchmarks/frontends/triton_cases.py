@@ -12,9 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +23,7 @@ os.environ.setdefault("WEFT_THREADS", "1")
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 import torch
+from timing import timed
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -32,9 +31,6 @@ if not INTERPRETED:
     import weft.triton  # noqa: F401
 
 from triton_kernels import nets  # noqa: E402
-
-AT_LEAST = 0.5
-"""Seconds that the repetitions of a launch take at least."""
 
 Run = Callable[[], None]
 Errors = Callable[[], list[float]]
@@ -167,24 +163,10 @@ CASES = {
 
 
 def measure(name: str) -> dict[str, Any]:
-    """One case: the first run compiles, and is the only one of the interpreter."""
+    """One case, timed and compared."""
     run, errors = CASES[name].make()
-    begin = time.process_time()
-    run()
-    first = time.process_time() - begin
-    times = [first] if INTERPRETED else []
-    while not INTERPRETED and sum(times) < AT_LEAST:
-        begin = time.process_time()
-        run()
-        times.append(time.process_time() - begin)
-    return {
-        "case": name,
-        "size": CASES[name].size,
-        "seconds": statistics.median(times),
-        "first": first,
-        "runs": len(times),
-        "errors": errors(),
-    }
+    times = timed(run, simulated=not INTERPRETED)
+    return {"case": name, "size": CASES[name].size, **times, "errors": errors()}
 
 
 if __name__ == "__main__":
