@@ -307,12 +307,15 @@ class Builder(Flow):
         """`body(builder, *args)` as an out-of-line function for the width at hand.
 
         Large sequences go through here, so that each is compiled once per module. What is called
-        the same and takes other arguments is another function.
+        the same and takes other arguments is another function. It does nothing but compute: of two
+        calls with the same arguments LLVM keeps one, e.g. the reciprocal of a sum that divides all
+        elements of a row.
         """
         vs = self.match(*args)
         n = vs[0].n
         full = f"{name}.{n}.{'.'.join(v.ty for v in vs)}"
-        return self.helper(full, [(v.ty, n) for v in vs], (ret, n), lambda b, ps: body(b, *ps))(*vs)
+        params = [(v.ty, n) for v in vs]
+        return self.helper(full, params, (ret, n), lambda b, ps: body(b, *ps), attrs="#5")(*vs)
 
     # ---- masks ------------------------------------------------------------------------------
     def any(self, m: Val) -> Val:

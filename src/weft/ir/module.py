@@ -42,6 +42,7 @@ class IrModule:
         parts.append(f"attributes #2 = {{ nounwind noinline cold {_WIDE} }}")
         parts.append(f"attributes #3 = {{ nounwind noinline strictfp {_WIDE} }}")
         parts.append("attributes #4 = { strictfp }")
+        parts.append(f"attributes #5 = {{ nounwind noinline willreturn memory(none) {_WIDE} }}")
         parts.append('!0 = !{!"branch_weights", i32 1, i32 2000}')
         parts.append("!1 = !{}")
         parts.append('!2 = !{!"branch_weights", i32 2000, i32 1}')
