@@ -52,6 +52,10 @@ for kind, place, code in json.load(sys.stdin):
 """
 
 
+COMMANDS = {"weft": "-m weft", "python": ""}
+"""What a shell finds besides the system's own: this Python, which has weft's dependencies."""
+
+
 @dataclass(frozen=True)
 class Example:
     """A block to run, and where in the document its output stands."""
@@ -80,12 +84,13 @@ def examples(text: str) -> list[Example]:
 def outputs(path: Path, found: Sequence[Example]) -> list[str]:
     """What the examples print, each; raises RuntimeError when one fails."""
     with tempfile.TemporaryDirectory() as folder:
-        shim = Path(folder, "bin", "weft")
-        shim.parent.mkdir()
-        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weft "$@"\n')
-        shim.chmod(0o755)
+        tools = Path(folder, "bin")
+        tools.mkdir()
+        for name, command in COMMANDS.items():
+            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
+            (tools / name).chmod(0o755)
         source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-        search = os.pathsep.join([str(shim.parent), os.environ["PATH"]])
+        search = os.pathsep.join([str(tools), os.environ["PATH"]])
         work = [(e.kind, f"{path.name}:{e.line}", e.code) for e in found]
         done = subprocess.run(
             [sys.executable, "-c", DRIVER],
