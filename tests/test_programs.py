@@ -85,6 +85,13 @@ ROWS = (
         err=("a kernel failed and the program never asked: exit code 70",),
     ),
     Row(
+        "out_of_bounds.cu",
+        "",
+        code=70,
+        args=("copies",),
+        err=("a kernel failed and the program never asked: exit code 70",),
+    ),
+    Row(
         "traps.cu",
         "trap: cudaErrorLaunchFailure\nassert: cudaErrorAssert\n"
         "misaligned: cudaErrorMisalignedAddress\ndeadlock: cudaErrorLaunchTimeout\n",

@@ -66,5 +66,6 @@ int main() {
     CALL(cudaFree(nullptr));
     fill<<<1, n>>>(device, n, 7);  // freed
     GIVES(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+    CALL(cudaDeviceReset());  // a fault stays until then
     printf("memory is checked\n");
 }

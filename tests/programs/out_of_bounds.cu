@@ -6,12 +6,16 @@ __global__ void increment(int *x, int n) {
     x[i] += 1;  // if (i < n) is missing
 }
 
-int main(int argc, char **) {
+int main(int argc, char **argv) {
     const int n = 1000;
     int *x, *y;
     CALL(cudaMalloc(&x, n * sizeof(int)));
     CALL(cudaMemset(x, 0, n * sizeof(int)));
     increment<<<4, 256>>>(x, n);
+    if (argc > 1 && *argv[1] == 'c') {  // a program that throws away what a call returns
+        int out;
+        cudaMemcpy(&out, x, sizeof out, cudaMemcpyDeviceToHost);
+    }
     if (argc > 1) return 0;  // a program that does not look
     GIVES(cudaGetLastError(), cudaSuccess);
     GIVES(cudaDeviceSynchronize(), cudaErrorIllegalAddress);

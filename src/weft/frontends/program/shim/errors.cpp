@@ -11,7 +11,8 @@ Model model;
 
 static thread_local cudaError_t last = cudaSuccess;
 static std::atomic<int> death{cudaSuccess};
-static std::atomic<bool> seen{true};
+static std::atomic<bool> seen{true};    // has a call returned the fault?
+static std::atomic<bool> noticed{true};  // has the program asked for an error, or for its words?
 static std::atomic<const char *> verdict{nullptr};  // why the run must not end with 0
 constexpr int FAILED = 70;  // the exit code of a program that has not noticed
 
@@ -30,10 +31,17 @@ bool dead() { return death != cudaSuccess; }
 
 void die(cudaError_t error) {
     int none = cudaSuccess;
-    if (death.compare_exchange_strong(none, error)) seen = false;
+    if (death.compare_exchange_strong(none, error)) seen = noticed = false;
+}
+
+// A return value alone may have been thrown away; an error that is asked for or spelled out has not.
+static cudaError_t notice(cudaError_t error) {
+    if (error != cudaSuccess) noticed = true;
+    return error;
 }
 
 void revive() {
+    noticed = true;
     death = cudaSuccess;
     last = cudaSuccess;
 }
@@ -51,7 +59,7 @@ void say(const char *form, ...) {
 // Runs after the program's own destructors, since it was registered before the program was loaded.
 static void finish(int status, void *) {
     const char *why = verdict;
-    if (!seen && !why) why = "a kernel failed and the program never asked";
+    if (!noticed && !why) why = "a kernel failed and the program never asked";
     if (status != 0 || !why) return;
     say("%s: exit code %d instead of 0", why, FAILED);
     fflush(nullptr);
@@ -145,18 +153,20 @@ API int weft_unserved(const char *name, int status) {
 API cudaError_t cudaGetLastError() {
     cudaError_t error = last;
     last = seen ? static_cast<cudaError_t>(death.load()) : cudaSuccess;
-    return error;
+    return notice(error);
 }
 
-API cudaError_t cudaPeekAtLastError() { return last; }
+API cudaError_t cudaPeekAtLastError() { return notice(last); }
 
 API const char *cudaGetErrorName(cudaError_t error) {
+    notice(error);
     for (auto &row : names)
         if (row.error == error) return row.name;
     return "unrecognized error code";
 }
 
 API const char *cudaGetErrorString(cudaError_t error) {
+    notice(error);
     for (auto &row : texts)
         if (row.error == error) return row.text;
     return cudaGetErrorName(error);
