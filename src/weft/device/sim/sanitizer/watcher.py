@@ -17,7 +17,8 @@ from weft.device.sim.sanitizer.layout import Kind, Record, Slot, Worker
 from weft.device.sim.sanitizer.local import Local
 from weft.device.sim.sanitizer.overflow import Overflow
 from weft.device.sim.sanitizer.report import report
-from weft.device.sim.sanitizer.shadow import Pattern, Shadow, pattern_of
+from weft.device.sim.sanitizer.shadow_exact import Exact
+from weft.device.sim.sanitizer.shadow_quick import Pattern, Quick, pattern_of
 from weft.device.sim.waits import is_warp_sync
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -43,7 +44,8 @@ class Sanitizing(Watcher):
         self.layout = Slot(program.warps, program.local_bytes)
         self.publishes = any(_releases(i) for i in code)
         self.clocks = Clocks(program.warps, self.layout, self.publishes)
-        self.shadow = Shadow(self.clocks, self.layout)
+        self.quick = Quick(self.clocks, self.layout)
+        self.exact = Exact(self.clocks, self.layout)
         self.local = Local(self.layout, e)
         self.copies = Copies(self)
         self.overflow = Overflow(program)
@@ -178,7 +180,7 @@ class Sanitizing(Watcher):
         e, b = self.e, self.e.b
         assert a.first is not None
         with b.when(lanes.ne(0)):
-            fn = self.shadow.one(b, space, writes, nbytes)
+            fn = self.quick.one(b, space, writes, nbytes)
             done = fn(e.slot, e.warp, self.site(), a.first, lanes)
             with b.when(done ^ 1, rare=True):
                 first = lanes & (b.integer("i32", 0) - lanes)
@@ -190,7 +192,7 @@ class Sanitizing(Watcher):
     ) -> None:  # fmt: skip
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
-        fn = self.shadow.row(b, space, writes, pattern)
+        fn = self.quick.row(b, space, writes, pattern)
         go, slow, end = b.label("whole"), b.label("apart"), b.label("checked")
         steady = (a.last - a.first).eq(max(a.off))  # no index wraps in between
         b.branch(lanes.eq(-1) & steady, go, slow)
@@ -214,7 +216,7 @@ class Sanitizing(Watcher):
             held = e.access.buffer(len(values))
             for i, v in enumerate(values):
                 b.store(b.splat(v, 32), b.at(held, 32 * element * i), 8)
-        fn = self.shadow.lanes(b, space, writes, nbytes, element)
+        fn = self.exact.lanes(b, space, writes, nbytes, element)
         fn(e.slot, e.warp, self.site(), e.access.addresses(a), lanes, held)
 
     def _rows(self, touch: Touch) -> None:

@@ -1,0 +1,173 @@
+"""Accesses lane by lane: what is irregular, and what the quick code saw something odd in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.sanitizer.clocks import put, word
+from weft.device.sim.sanitizer.layout import Kind, Record, Slot
+from weft.device.sim.sanitizer.report import report
+from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of
+from weft.ir import Builder, Val
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+class Exact(Shadow):
+    """The code for any access of one kernel; it alone reports."""
+
+    def lanes(
+        self, b: Builder, space: str, writes: bool, nbytes: int, element: int
+    ) -> Callable[..., Val]:
+        """(slot, warp, site, addresses, lanes, values or null, are values known?).
+
+        Values are [element][lane] as the access writes them; a write of what is there already is
+        no hazard.
+        """
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, warp, site, table, lanes, values = args
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            tag = self.tag(x, p, warp, site, space)
+
+            def one(lane: Val) -> None:
+                address = word(x, x.at(table, lane.zext("i64") << 3))
+                skip = x.label("skip")
+                planes = self.planes(x, slot, p, site, address, space, skip)
+                fits = x.label("fits")
+                x.branch(planes.room.uge(nbytes), fits, skip)
+                x.place(fits)
+                mine = tag | (lane.zext("i64") << Record.LANE) | bytes_of(x, address, nbytes)
+
+                def same(other: Val, i: int) -> Val:
+                    return self._same(x, values, lane, mine, other, address, i, nbytes, element)
+
+                self._lane(x, p, warp, space, writes, nbytes, planes, address, mine, same)
+                x.jump(skip)
+                x.place(skip)
+
+            each_lane(x, lanes, one)
+
+        name = f"sanitizer_lanes_{space}_{'w' if writes else 'r'}{nbytes}_{element}"
+        return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
+
+    def _lane(
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, nbytes: int,
+        planes: Planes, address: Val, mine: Val, same: Callable[[Val, int], Val],
+    ) -> None:  # fmt: skip
+        count = max(1, nbytes // 4)
+        if planes.filled is not None:
+            self._fill_lane(x, p, planes, writes, count, mine, address)
+            known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
+            go, end = x.label("tracked"), x.label("untracked")
+            x.branch(known, go, end)
+            x.place(go)
+        start = word(x, p, Slot.START) << Record.CLOCK
+        if space == "shared" and not writes:
+            fresh = x.integer("i1", 1)
+            for i in range(count):
+                fresh = fresh & word(x, planes.writers, 8 * i).ult(start)
+            with x.when(fresh, rare=True):
+                report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
+        for i in range(count):
+            self._granule(x, p, warp, space, writes, planes, address + 4 * i, mine, i, same)
+        if planes.filled is not None:
+            x.jump(end)
+            x.place(end)
+
+    def _granule(
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, planes: Planes,
+        address: Val, mine: Val, i: int, same: Callable[[Val, int], Val],
+    ) -> None:  # fmt: skip
+        w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
+        kept = x.alloca("i1")
+        x.store(x.integer("i1", 0), kept)
+
+        def compare(record: Val, kind: int) -> None:
+            with x.when(self._hazard(x, p, warp, space, record, mine), rare=True):
+                if writes:
+                    harmless = same(record, i)
+                    x.store(harmless | x.load("i1", 0, kept), kept)
+                    with x.when(harmless ^ 1):
+                        report(x, p, kind, mine, record, address)
+                else:
+                    report(x, p, kind, mine, record, address)
+
+        compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
+        if writes:
+            compare(r, Kind.WRITE_AFTER_READ)
+            with x.when(x.load("i1", 0, kept) ^ 1):
+                put(x, self._merged(x, w, mine), planes.writers, 8 * i)
+            return
+        base, limit = self.limits(x, p, warp, space)
+        earlier = (r - base).ult(limit) | r.eq(0)
+        put(x, earlier.select(mine, r), planes.readers, 8 * i)
+
+    def _merged(self, x: Builder, w: Val, mine: Val) -> Val:
+        """The new record; lanes of one instruction that write parts of four bytes share it."""
+        together = _together(w, mine) & (w ^ mine).ne(0)
+        both = mine | (w & Record.ALL_BYTES) | (1 << Record.MANY)
+        return together.select(both, mine)
+
+    def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, mine: Val) -> Val:
+        """Is it somebody else's access to these bytes, not ordered, and not both are strong?"""
+        warps_lanes = (1 << Record.BYTES) - (1 << Record.LANE)
+        own = ((record ^ mine) & warps_lanes).eq(0)
+        touch = (record & mine & Record.ALL_BYTES).ne(0)
+        strong = (record & mine & Record.STRONG).ne(0)
+        if space == "global":
+            mine_too = own & ((record ^ mine) >> Record.BLOCK).eq(0)
+        else:
+            mine_too = own & (record >> Record.CLOCK).ne(Record.PENDING)
+        may = record.ne(0) & touch & (strong ^ 1) & (mine_too ^ 1)
+        return x.choose(
+            may,
+            lambda: self.clocks.ordered(x, p, warp, record, space) ^ 1,
+            lambda: x.integer("i1", 0),
+        )
+
+    def _fill_lane(
+        self, x: Builder, p: Val, planes: Planes, writes: bool, count: int, mine: Val, address: Val
+    ) -> None:
+        assert planes.filled is not None
+        with x.when(planes.filled.ne(0)):
+            start = x.val("ptr", 0, f"inttoptr {planes.filled.tref} to ptr")
+            fresh = x.integer("i1", 1)
+            for i in range(count):
+                if writes:
+                    x.store(x.integer("i8", 1), x.at(start, i))
+                else:
+                    fresh = fresh & x.load("i8", 0, x.at(start, i)).eq(0)
+            if not writes:
+                with x.when(fresh, rare=True):
+                    report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
+
+    def _same(
+        self, x: Builder, values: Val, lane: Val, mine: Val, record: Val, address: Val, i: int,
+        nbytes: int, element: int,
+    ) -> Val:  # fmt: skip
+        """Does the access write what is there, or what the other lane of it writes?"""
+        together = _together(record, mine)
+        size = min(4, nbytes)
+        ty = f"i{8 * size}"
+        step = (4 * i) // element * 32 * element + (4 * i) % element
+
+        def of(lane: Val) -> Val:
+            return x.load(ty, 0, x.at(x.at(values, step), lane.zext("i64") * element), 1)
+
+        known = x.val("i64", 0, f"ptrtoint {values.tref} to i64").ne(0)
+
+        def compared() -> Val:
+            there = x.val("ptr", 0, f"inttoptr {(address + 4 * i).tref} to ptr")
+            other = of(((record >> Record.LANE) & 31).trunc("i32"))
+            return of(lane).eq(together.select(other, x.load(ty, 0, there, 1)))
+
+        return x.choose(known, compared, lambda: x.integer("i1", 0))
+
+
+def _together(a: Val, c: Val) -> Val:
+    """Are two records of one instruction, as one warp has executed it once?"""
+    lanes = ((1 << Record.WARP) - (1 << Record.LANE)) | Record.ALL_BYTES
+    return ((a ^ c) & ~lanes).eq(0)
