@@ -1,7 +1,8 @@
 """What a user holds: modules, kernels and configured launches."""
 
 from weft.kernels.configured import Configured, Plain
-from weft.kernels.kernel import Dim, Kernel, cdiv
+from weft.kernels.indexed import Dim, Indexed
+from weft.kernels.kernel import Kernel, cdiv
 from weft.kernels.launch import Launch
 from weft.kernels.module import CudaModule, Module, cuda, load_ptx, synchronize
 
@@ -9,6 +10,7 @@ __all__ = [
     "Configured",
     "CudaModule",
     "Dim",
+    "Indexed",
     "Kernel",
     "Launch",
     "Module",

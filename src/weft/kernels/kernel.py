@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from weft.device.arguments import Packer
 from weft.device.models import GpuModel
 from weft.device.sim.launch import About, Grid, Plan, SimModule
 from weft.errors import LaunchError
+from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
 from weft.kernels.limits import check
 from weft.source.resources import Resources
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from weft.device.gpu.variable import GpuVariable
     from weft.device.sim.observe import Observer
 
-Dim = int | Sequence[int]
-
 REMEMBERED = 256
 """Launch shapes that a kernel keeps ready."""
 
@@ -36,7 +35,7 @@ def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-class Kernel:
+class Kernel(Indexed[Launch]):
     """One kernel; `k[grid, block](*args)` runs it."""
 
     def __init__(
@@ -113,7 +112,7 @@ class Kernel:
         try:
             return self._launches[config]
         except (KeyError, TypeError):  # a new one, or a list
-            found = self._configured(config)
+            found = super().__getitem__(config)
         if _constant(config) and len(self._launches) < REMEMBERED:
             self._launches[config] = found
         return found
@@ -133,33 +132,10 @@ class Kernel:
         """
         return self[grid, block, shared_mem, stream].bind(*args)
 
-    def _configured(self, config: Any) -> Launch:
-        items = config if isinstance(config, tuple) else (config,)
-        if not 2 <= len(items) <= 4:
-            raise LaunchError(
-                f"{self.name}[...] takes a grid and a block",
-                got=f"{len(items)} values",
-                allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream]",
-            )
-        shared = items[2] if len(items) > 2 and items[2] is not None else 0
-        stream = items[3] if len(items) > 3 else None
-        return Launch(self, self._grid(items[0], items[1], shared), stream)
-
-    def __call__(
-        self,
-        *args: Any,
-        grid: Dim,
-        block: Dim,
-        shared_mem: int = 0,
-        stream: object = None,
-        time_limit: float | None = None,
-        sanitize: bool = False,
-    ) -> None:
-        """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
-        self[grid, block, shared_mem, stream](*args, time_limit=time_limit, sanitize=sanitize)
-
-    def _grid(self, grid: Dim, block: Dim, shared: int) -> Grid:
-        return Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared))
+    def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> Launch:
+        """What `k[grid, block, shared_mem, stream]` is when it is new."""
+        shape = Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem))
+        return Launch(self, shape, stream)
 
     def as_op(self, name: str, schema: str = "", **options: Any) -> Any:
         """This kernel as an op of PyTorch, e.g. "mine::square": `weft.as_op` has the options."""

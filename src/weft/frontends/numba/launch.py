@@ -22,7 +22,7 @@ from weft.device.models import GpuModel
 from weft.errors import ArgumentError, CompileError, LaunchError
 from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
-from weft.kernels import Dim, Kernel, Plain
+from weft.kernels import Indexed, Kernel, Plain
 from weft.kernels.configured import in_order
 from weft.source.resources import Resources
 
@@ -53,7 +53,7 @@ class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
         return chosen
 
 
-class NumbaKernel:
+class NumbaKernel(Indexed["NumbaLaunch"]):
     """A function that is compiled for the types of its arguments when it is launched."""
 
     def __init__(self, fn: Any, model: GpuModel, options: dict[str, Any]) -> None:
@@ -87,28 +87,8 @@ class NumbaKernel:
     def __repr__(self) -> str:
         return f"<weft.NumbaKernel {self.name}, {len(self.overloads)} compiled>"
 
-    def __getitem__(self, config: Any) -> NumbaLaunch:
-        items = config if isinstance(config, tuple) else (config,)
-        if not 2 <= len(items) <= 4:
-            raise LaunchError(
-                f"{self.name}[...] takes a grid and a block",
-                got=f"{len(items)} values",
-                allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream]",
-            )
-        return NumbaLaunch(self, items)
-
-    def __call__(
-        self,
-        *args: Any,
-        grid: Dim,
-        block: Dim,
-        shared_mem: int = 0,
-        stream: object = None,
-        time_limit: float | None = None,
-        sanitize: bool = False,
-    ) -> None:
-        """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
-        self[grid, block, shared_mem, stream](*args, time_limit=time_limit, sanitize=sanitize)
+    def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> NumbaLaunch:
+        return NumbaLaunch(self, (grid, block, shared_mem), stream)
 
     # ---- compiled code ----------------------------------------------------------------------
     def compile(self, signature: Any) -> Kernel:
@@ -198,10 +178,11 @@ class NumbaKernel:
 class NumbaLaunch:
     """A kernel with its grid; call it with the arguments."""
 
-    __slots__ = ("_items", "kernel")
+    __slots__ = ("_shape", "_stream", "kernel")
 
-    def __init__(self, kernel: NumbaKernel, items: tuple[Any, ...]) -> None:
-        self.kernel, self._items = kernel, items
+    def __init__(self, kernel: NumbaKernel, shape: tuple[Any, Any, Any], stream: object) -> None:
+        """`shape` is the grid, the block and the bytes of dynamic shared memory."""
+        self.kernel, self._shape, self._stream = kernel, shape, stream
 
     @property
     def name(self) -> str:
@@ -210,7 +191,7 @@ class NumbaLaunch:
     @property
     def threads(self) -> int:
         """Of a block."""
-        return math.prod(np.atleast_1d(self._items[1]).tolist())
+        return math.prod(np.atleast_1d(self._shape[1]).tolist())
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
         """What the arguments are called; they are given in order."""
@@ -223,10 +204,10 @@ class NumbaLaunch:
         if not seams.installed() and any(map(api.is_cuda_array, values)):
             if sanitize:
                 raise self._elsewhere("sanitized")
-            grid, block, shared, stream = (*self._items, 0, 0)[:4]
-            kernel.on_gpu[grid, block, stream or 0, shared or 0](*args)
+            grid, block, shared = self._shape
+            kernel.on_gpu[grid, block, self._stream or 0, shared](*args)
             return
-        kernel.overload(values).run(values, self._items[:3], time_limit, sanitize)
+        kernel.overload(values).run(values, self._shape, time_limit, sanitize)
 
     def plain(self, *args: Any) -> Plain:
         """The launch of the overload for these arguments: what measures look at."""
@@ -234,7 +215,7 @@ class NumbaLaunch:
         if not seams.installed() and any(map(api.is_cuda_array, values)):
             raise self._elsewhere("observed")
         loaded, given = self.kernel.overload(values).prepare(values, [])
-        return loaded[self._items[:3]], given
+        return loaded[self._shape], given
 
     def _elsewhere(self, what: str) -> ArgumentError:
         return ArgumentError(
