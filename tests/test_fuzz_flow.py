@@ -16,7 +16,8 @@ import pytest
 
 import reference
 import weft
-from programs import SCRATCH, STORED, Maker, setting
+from random_code import SCRATCH, STORED
+from random_programs import Maker, setting
 from weft.ptx.parse import parse
 
 SEED = os.environ["WEFT_SEED"]

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import chains
-import programs
+from random_code import TABLE_WORDS, WORDS
+from random_programs import Maker, Shape, setting
 from weft.ptx.isa import Decoded, lookup
 
 COUNTERS = 16
 """Words behind the table that programs of kind `warp` count in."""
-WARPS: tuple[programs.Shape, ...] = ((32, 1, 1), (64, 1, 1), (96, 1, 1), (8, 4, 1), (16, 8, 1))
+WARPS: tuple[Shape, ...] = ((32, 1, 1), (64, 1, 1), (96, 1, 1), (8, 4, 1), (16, 8, 1))
 SPECIAL = re.compile(r"%(?:n?tid|n?ctaid)\.[xyz]|%laneid")
 KINDS = {"chain": 4400, "graph": 2400, "tree": 2000, "straight": 800, "warp": 1200}
 """Programs of each kind that are judged."""
@@ -33,8 +34,8 @@ class Program:
     """A kernel and its launch; both arrays are compared afterwards."""
 
     text: str
-    grid: programs.Shape
-    block: programs.Shape
+    grid: Shape
+    block: Shape
     arguments: tuple[np.ndarray | np.unsignedinteger, ...]
 
 
@@ -50,9 +51,9 @@ def make(name: str, opcodes: Opcodes, entry: str) -> Program:
         text = portable(chain.text(), entry)
         return Program(text, (2, 1, 1), (32, 1, 1), (out, data))
     warp = kind == "warp"
-    maker = WarpMaker(name) if warp else programs.Maker(name)
+    maker = WarpMaker(name) if warp else Maker(name)
     text = portable(getattr(maker, "tree" if warp else kind)(), entry)
-    s = programs.setting(name, *((WARPS, programs.TABLE_WORDS + COUNTERS) if warp else ()))
+    s = setting(name, *((WARPS, TABLE_WORDS + COUNTERS) if warp else ()))
     arguments = (s.out, s.table, np.uint32(s.n), np.uint64(s.wide))
     return Program(text, s.grid, s.block, arguments)
 
@@ -113,7 +114,7 @@ class Unjudged(chains.Chain):
         return [np.zeros(chains.N, np.uint64)] * 2
 
 
-class WarpMaker(programs.Maker):
+class WarpMaker(Maker):
     """Trees with barriers, shuffles, votes, and atomics whose order does not matter."""
 
     REDUCTIONS = (
@@ -135,7 +136,7 @@ class WarpMaker(programs.Maker):
         super().store()
         r = self.rng
         slot = r.randrange(len(self.REDUCTIONS))
-        at = 4 * (programs.TABLE_WORDS + slot)
+        at = 4 * (TABLE_WORDS + slot)
         value = "1000" if self.REDUCTIONS[slot].startswith("inc") else self.word()
         self.emit(f"{self.guard()}red.global.{self.REDUCTIONS[slot]} [%table+{at}], {value}")
 
@@ -150,13 +151,13 @@ class WarpMaker(programs.Maker):
         lane = self.word() if r.random() < 0.4 else str(r.randrange(32))
         clamp = {"up": (0, 0x1000, 0x1800)}.get(mode, (31, 0x101F, 0x181F))
         self.emit(
-            f"shfl.sync.{mode}.b32 %r{r.randrange(programs.WORDS)}|{self.pred()}, "
-            f"%r{r.randrange(programs.WORDS)}, {lane}, {r.choice(clamp)}, 0xffffffff"
+            f"shfl.sync.{mode}.b32 %r{r.randrange(WORDS)}|{self.pred()}, "
+            f"%r{r.randrange(WORDS)}, {lane}, {r.choice(clamp)}, 0xffffffff"
         )
 
     def vote(self) -> None:
-        r, dest = self.rng, f"%r{self.rng.randrange(programs.WORDS)}"
-        source = f"%r{r.randrange(programs.WORDS)}"
+        r, dest = self.rng, f"%r{self.rng.randrange(WORDS)}"
+        source = f"%r{r.randrange(WORDS)}"
         self.emit(r.choice((
             f"vote.sync.ballot.b32 {dest}, {self.pred()}, 0xffffffff",
             f"vote.sync.{r.choice(('any', 'all', 'uni'))}.pred {self.pred()}, {self.pred()}, "
@@ -167,5 +168,5 @@ class WarpMaker(programs.Maker):
     def reduce(self) -> None:
         r = self.rng
         op = r.choice(("add.u32", "add.s32", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32"))
-        source = f"%r{r.randrange(programs.WORDS)}"
-        self.emit(f"redux.sync.{op} %r{r.randrange(programs.WORDS)}, {source}, 0xffffffff")
+        source = f"%r{r.randrange(WORDS)}"
+        self.emit(f"redux.sync.{op} %r{r.randrange(WORDS)}, {source}, 0xffffffff")
