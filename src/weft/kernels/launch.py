@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.device.arguments import Place
 from weft.device.sim.launch import Allocation, Grid, Plan
+from weft.device.sim.switch import Request
 from weft.errors import ArgumentError
 from weft.kernels.configured import Plain, in_order
 
@@ -132,7 +133,7 @@ class Launch:
         self.kernel.check(self.shape)
         if 0 not in self.shape.grid:
             plan = self._plan or self.kernel.plan(self.shape)
-            Strict().run(plan, params, memory, keep, time_limit)
+            Strict().run(Request(plan, params, memory, keep, time_limit))
 
     def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
         home = self.kernel.home

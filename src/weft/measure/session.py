@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.sim import switch
-from weft.device.sim.launch import Allocation, Plan
-from weft.device.sim.observe import Observer
+from weft.device.sim.switch import Request
 from weft.errors import DeviceError
 from weft.measure import record, together
 from weft.measure.counted import Profile
@@ -46,27 +45,17 @@ class Recording:
         """In the order of their first launches."""
         return list(self._found.values())
 
-    def run(
-        self,
-        plan: Plan,
-        params: bytes,
-        memory: Sequence[Allocation],
-        keep: object,
-        time_limit: float | None,
-    ) -> None:
+    def run(self, asked: Request) -> None:
         """One launch, counted if it is wanted."""
-
-        def observed(observer: Observer) -> None:
-            plan.under(observer).run(params, memory, keep, time_limit)
-
+        plan = asked.plan
         about = plan.sim.about.get(plan.entry)
         if not self._wanted(about.name if about else plan.entry):
-            plan.run_plain(params, memory, keep, time_limit)
+            asked.run()
             return
         model = self._gpu or plan.sim.model
         with self._lock:  # observers of one plan share its code
             try:
-                found = counted(plan.sim, plan.entry, plan.shape, model, observed)
+                found = counted(plan.sim, plan.entry, plan.shape, model, asked.run)
             except DeviceError as error:
                 self.fault = self.fault or str(error)
                 raise

@@ -225,7 +225,7 @@ class Plan:
         """Runs the grid to its end; raises what went wrong. `keep` owns the memory."""
         report = switch.active() if self.observer is None else None
         if report is not None:
-            report.run(self, params, memory, keep, time_limit)
+            report.run(switch.Request(self, params, memory, keep, time_limit))
             return
         self.run_plain(params, memory, keep, time_limit)
 

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from weft.device.sim.launch import Allocation, Plan
+    from weft.device.sim.observe import Observer
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch that is asked for; `keep` owns the memory."""
+
+    plan: Plan
+    params: bytes
+    memory: Sequence[Allocation]
+    keep: object
+    time_limit: float | None
+
+    def run(self, observer: Observer | None = None) -> None:
+        """Runs it, under an observer if one is given, whatever the switch says."""
+        plan = self.plan if observer is None else self.plan.under(observer)
+        plan.run_plain(self.params, self.memory, self.keep, self.time_limit)
 
 
 class Session(Protocol):
     """What runs launches in place of themselves: the sanitizer's report, a profiler's recording."""
 
-    def run(
-        self,
-        plan: Plan,
-        params: bytes,
-        memory: Sequence[Allocation],
-        keep: object,
-        time_limit: float | None,
-    ) -> None:
+    def run(self, asked: Request) -> None:
         """One launch."""
 
 

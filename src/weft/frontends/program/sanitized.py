@@ -10,10 +10,9 @@ import json
 import os
 from collections.abc import Sequence
 
-from weft.device.sim.launch import Allocation, Plan
 from weft.device.sim.sanitizer.findings import Finding
 from weft.device.sim.sanitizer.session import Report
-from weft.device.sim.switch import Session
+from weft.device.sim.switch import Request, Session
 
 
 class Sent(Report):
@@ -23,17 +22,10 @@ class Sent(Report):
         super().__init__()
         self._file = open(descriptor, "a", closefd=False)  # noqa: SIM115 - open until the end
 
-    def run(
-        self,
-        plan: Plan,
-        params: bytes,
-        memory: Sequence[Allocation],
-        keep: object,
-        time_limit: float | None,
-    ) -> None:
+    def run(self, asked: Request) -> None:
         one = Report()
         try:
-            one.run(plan, params, memory, keep, time_limit)
+            one.run(asked)
         finally:
             self._send(one)
 

@@ -9,15 +9,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.device.sim import switch
 from weft.device.sim.sanitizer.findings import Access, Decoder, Finding, summary
 from weft.device.sim.sanitizer.observer import Counts, Sanitizer
+from weft.device.sim.switch import Request
 from weft.errors import DeviceError, SanitizerError
-
-if TYPE_CHECKING:
-    from weft.device.sim.launch import Allocation, Plan
 
 SHOWN = 5
 """Findings that an error's text has; all are in `findings`."""
@@ -79,23 +77,16 @@ class Report:
         """What ended a launch is among the findings already; it becomes their cause."""
         self._failed = error
 
-    def run(
-        self,
-        plan: Plan,
-        params: bytes,
-        memory: Sequence[Allocation],
-        keep: object,
-        time_limit: float | None,
-    ) -> None:
+    def run(self, asked: Request) -> None:
         """One launch under the sanitizer; what it finds is added."""
         error: DeviceError | None = None
-        observed = plan.under(self._sanitizer)
         try:
-            observed.run(params, memory, keep, time_limit)
+            asked.run(self._sanitizer)
         except DeviceError as failed:
             error = failed
         seen = self._sanitizer.seen
         seen.error = error
+        plan = asked.plan
         found = Decoder(plan.sim, plan.entry, plan.shape, seen).findings()
         with self._lock:
             self.launches += 1
@@ -114,17 +105,10 @@ class Report:
 class Strict(Report):
     """Every launch by itself: what it finds is raised at once."""
 
-    def run(
-        self,
-        plan: Plan,
-        params: bytes,
-        memory: Sequence[Allocation],
-        keep: object,
-        time_limit: float | None,
-    ) -> None:
+    def run(self, asked: Request) -> None:
         one = Report()
         try:
-            one.run(plan, params, memory, keep, time_limit)
+            one.run(asked)
         except DeviceError as error:
             one.fail(error)
         one.raise_findings()
