@@ -7,13 +7,12 @@ block of the CUDA kernel covers.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+from work import COLLATZ_STEPS, seconds
 
 
 @triton.jit
@@ -72,52 +71,40 @@ def _product(n: int, tile: tuple[int, int, int], dtype: torch.dtype) -> float:
     a, b = (torch.randn(n, n, dtype=torch.float32).to(dtype) for _ in range(2))
     c, half = torch.empty(n, n), dtype == torch.float16
     grid = (n // tile[1], n // tile[0])
-    took = _time(lambda: matmul[grid](a, b, c, n, *tile, TRANSPOSED=half))
+    took = seconds(lambda: matmul[grid](a, b, c, n, *tile, TRANSPOSED=half))
     assert torch.allclose(c, a.float() @ (b.T if half else b).float(), atol=1e-1)
     return took
 
 
 def _reduce(n: int) -> float:
     x, out = torch.randn(n), torch.empty(n // 512)
-    took = _time(lambda: reduce[(n // 512,)](x, out, BLOCK=512))
+    took = seconds(lambda: reduce[(n // 512,)](x, out, BLOCK=512))
     assert torch.isclose(out.sum(), x.sum(), atol=1e-1)
     return took
 
 
 def _softmax(rows: int, cols: int) -> float:
     x, y = torch.randn(rows, cols), torch.empty(rows, cols)
-    took = _time(lambda: softmax[(rows,)](x, y, cols, BLOCK=1024))
+    took = seconds(lambda: softmax[(rows,)](x, y, cols, BLOCK=1024))
     assert torch.allclose(y, torch.softmax(x, 1), atol=1e-5)
     return took
 
 
 def _transpose(n: int) -> float:
     x, y = torch.randn(n, n), torch.empty(n, n)
-    took = _time(lambda: transpose[(n // 32, n // 32)](x, y, n, T=32))
+    took = seconds(lambda: transpose[(n // 32, n // 32)](x, y, n, T=32))
     assert torch.equal(x.T, y)
     return took
 
 
 def _collatz(n: int) -> float:
     steps = torch.empty(n, dtype=torch.int32)
-    took = _time(lambda: collatz[(n // 256,)](steps, n, BLOCK=256))
+    took = seconds(lambda: collatz[(n // 256,)](steps, n, BLOCK=256))
     assert int(steps[26]) == 111
     return took
 
 
-def _time(run: Callable[[], Any]) -> float:
-    """Processor seconds, the median of three; the first run is not counted."""
-    run()
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return sorted(times)[1]
-
-
 N = 256
-STEPS = 26_915  # of the Collatz loop from all of 1 to 512
 
 RUNS: dict[str, tuple[float, Callable[[], float]]] = {
     "sgemm_tiled": (2.0 * 64**3, lambda: _product(64, (16, 16, 16), torch.float32)),
@@ -125,7 +112,7 @@ RUNS: dict[str, tuple[float, Callable[[], float]]] = {
     "reduce": (1 << 15, lambda: _reduce(1 << 15)),
     "softmax": (64e3, lambda: _softmax(64, 1000)),
     "transpose": (N**2, lambda: _transpose(N)),
-    "collatz": (STEPS, lambda: _collatz(512)),
+    "collatz": (COLLATZ_STEPS, lambda: _collatz(512)),
     "hgemm": (2.0 * N**3, lambda: _product(N, (64, 64, 32), torch.float16)),
 }
 
