@@ -37,10 +37,12 @@ class Contender:
 
     run        called with the number of an input set, or without
     precision  what it computes in, e.g. "f32", "tf32"; ratios across different ones are marked
+    graph      whether calls may be captured: in a graph PyTorch's copies are slower than plain ones
     """
 
     run: Callable[..., Any]
     precision: str = ""
+    graph: bool = True
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,9 @@ def _sampled(
         progress(f"preparing {name}")
         if check is not None:
             check(name)
-        ready[name] = timing.prepare(stream, _with_number(contender.run), sets)
+        ready[name] = timing.prepare(
+            stream, _with_number(contender.run), sets, graph=contender.graph
+        )
         runs[name] = _Run(ready[name].how, ready[name].calls)
         until = time.monotonic() + WARM_UP_S
         while time.monotonic() < until:

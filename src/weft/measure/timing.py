@@ -69,17 +69,17 @@ class Stream:
         driver.check(self._library.cuCtxSynchronize(), "waiting for the device")
 
 
-def prepare(stream: Stream, call: Call, sets: int) -> Prepared:
+def prepare(stream: Stream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
     """Chooses how many calls make a sample, and captures them where that can be done."""
     for i in range(min(sets, 3)):
         call(i)
     stream.wait()
     once = min(stream.milliseconds(lambda: call(0)) for _ in range(3))
     calls = max(sets, min(MOST_CALLS, int(SAMPLE_MS / max(once, 1e-3)) + 1))
-    if stream.torch is not None:
-        graph = _captured(stream.torch, call, calls, sets)
-        if graph is not None:
-            return Prepared(graph.replay, calls, f"graph of {calls} calls")
+    if graph and stream.torch is not None:
+        captured = _captured(stream.torch, call, calls, sets)
+        if captured is not None:
+            return Prepared(captured.replay, calls, f"graph of {calls} calls")
 
     def plain() -> None:
         for i in range(calls):

@@ -120,7 +120,7 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
         "precision": rung.precision,
     }
     try:
-        _prepare(rung)
+        _prepare(rung, device)
         runner = Runner(rung, op, sms=sms, empty=zeros)
         check(op, runner, device=device, arrays=rung.arrays)
         facts: Mapping[str, float] = {}
@@ -135,9 +135,10 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
         return Reached(**said, right=False, error=f"{kind}{error}"), None
 
 
-def _prepare(rung: Rung) -> None:
-    """Triton's kernels run on CPU tensors once weft's driver is there."""
-    if rung.arrays == "torch" and "torch" not in sys.modules:
+def _prepare(rung: Rung, device: str) -> None:
+    """Imports what holds the rung's arrays; Triton's kernels take CPU tensors by weft's driver."""
+    wanted = rung.arrays == "torch" or (device.startswith("gpu") and rung.arrays != "numpy")
+    if wanted and "torch" not in sys.modules:
         try:
             importlib.import_module("torch")
         except ModuleNotFoundError as error:

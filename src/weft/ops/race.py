@@ -1,7 +1,7 @@
 """Rungs and peers timed side by side on a GPU, case by case, and how far each is from the limit.
 
-Memory limits are measured in the same run: a copy (PyTorch's), or a kernel that only reads. The
-limit of arithmetic is the GPU model's.
+Memory limits are measured in the same run: a copy (PyTorch's or a kernel's, whichever is faster),
+or a kernel that only reads. The limit of arithmetic is the GPU model's.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ __global__ void __launch_bounds__(512) read(const float4* x, float* y, size_t n)
 }
 """
 """Reads everything and keeps nothing."""
+
+COPY = r"""
+__global__ void __launch_bounds__(1024) copy(const float4* x, float4* y, size_t n) {
+    size_t i = size_t(blockIdx.x) * 1024 + threadIdx.x;
+    if (i < n) __stcs(y + i, __ldcs(x + i));
+}
+"""
 
 
 @dataclass
@@ -94,14 +101,14 @@ def _on_case(
             contenders[f"rung {rung.number}"] = Contender(_of(runner, sets, case), rung.precision)
     for text in op.peers:
         contenders[text] = Contender(_peer(text, sets, torch, op), op.inputs[0].dtype.name)
-    probe = _probe(op, moved, torch)
-    if probe is not None:
-        contenders["limit"] = Contender(probe)
+    probes = _probes(op, moved, torch)
+    contenders |= probes
     answer = _answer(op, sets[0], torch)
     _verify(op, case, rungs, sets[0], answer, torch)
     result = bench(contenders, sets=count, gpu=model.key, budget=BUDGET_S)
     _verify(op, case, rungs, sets[0], answer, torch)
-    floor = result["limit"].seconds if probe is not None else work / (model.fp32_tflops * 1e12)
+    computing = work / (model.fp32_tflops * 1e12)
+    floor = min((result[name].seconds for name in probes), default=computing)
     named = {t.name: t for t in result.timings}
     best = min((named[p].seconds for p in op.peers), default=0.0)
 
@@ -115,11 +122,7 @@ def _on_case(
             race.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"]))
     for text in op.peers:
         race.peers[text] = (*race.peers.get(text, ()), taken(named[text]))
-    what = (
-        f"{moved / floor / 1e12:.2f} TB/s"
-        if probe is not None
-        else f"{model.fp32_tflops:.1f} TFLOP/s"
-    )
+    what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{model.fp32_tflops:.1f} TFLOP/s"
     race.limits[repr(case)] = f"{op.ceiling}: {what}"
     race.machine.update(result.machine)
 
@@ -158,25 +161,27 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
     names = [s.name for s in op.inputs]
     function = eval(f"lambda {', '.join(names)}: {expression}", {"torch": torch})
     if expression != text:
-        function = torch.compile(function)
+        torch.compiler.reset()  # or it would compile for any size from the second one on
+        function = torch.compile(function, dynamic=False)
     return lambda i: function(*(sets[i][n] for n in names))
 
 
-def _probe(op: Op, moved: float, torch: Any) -> Callable[[], Any] | None:
+def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
     """What the memory limit is taken from: as many bytes as the operation moves."""
     if op.ceiling == "compute":
-        return None
+        return {}
+    source = torch.empty(int(moved) // 8, dtype=torch.float32, device="cuda").normal_()
+    target = torch.empty_like(source)
     if op.ceiling == "copy":
-        count = int(moved) // 8
-        source = torch.empty(count, dtype=torch.float32, device="cuda").normal_()
-        target = torch.empty_like(source)
-        return lambda: target.copy_(source)
-    kernel = kernels.cuda(READ, name="read.cu").kernel("read")
-    source = torch.empty(int(moved) // 4, dtype=torch.float32, device="cuda").normal_()
-    out = torch.zeros(1, device="cuda")
+        copy = kernels.cuda(COPY, name="copy.cu").kernel("copy")[-(-source.numel() // 4096), 1024]
+        return {
+            "a copy": Contender(lambda: copy(source, target, source.numel() // 4)),
+            "PyTorch's copy": Contender(lambda: target.copy_(source), graph=False),
+        }
     sms = torch.cuda.get_device_properties(0).multi_processor_count
-    launch = kernel[2 * sms, 512]
-    return lambda: launch(source, out, source.numel() // 4)
+    read = kernels.cuda(READ, name="read.cu").kernel("read")[2 * sms, 512]
+    whole = torch.cat([source, source])
+    return {"a read": Contender(lambda: read(whole, target, whole.numel() // 4))}
 
 
 def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:
