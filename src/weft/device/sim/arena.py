@@ -20,7 +20,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<19q{Context.SIZE - 152 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<18q{Context.SIZE - 144 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
@@ -112,7 +112,7 @@ class Arena:
             self._head, 0,
             0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
             address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
-            dynamic_shared, host, address + Context.SIZE, 0, 0,  # ..., workspace, grid id, clock
+            dynamic_shared, host, address + Context.SIZE, 0,  # ..., workspace, grid id
             self._param_bytes, const[1], 0,  # nobody observes
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params
