@@ -17,6 +17,7 @@
     ├── CheckFailed             a kernel is not right
     ├── SanitizerError          the sanitizer has findings
     ├── MissingDependency       an optional package or library is not there
+    ├── NoCounters              the counters of a real GPU cannot be read here
     └── CacheError
 
 An error says what, where, got, allowed, next; each part is also a field.
@@ -138,6 +139,10 @@ class SanitizerError(Error):
 
 class MissingDependency(Error):
     """An optional package or library is needed and not there."""
+
+
+class NoCounters(Error):
+    """ncu is not there, or the driver does not let it count."""
 
 
 class CacheError(Error):

@@ -39,13 +39,18 @@ def run(path: str, args: Sequence[str], *, device: str = "sim", gpu: str = model
         return code
     if device == "sim":
         model = models.get(gpu)  # a wrong name is said before the script begins
-        sys.meta_path.insert(0, _AfterImport(_hooks(model.key)))
+        after_import(_hooks(model.key))
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     sys.modules["__main__"] = main
     sys.argv = [path, *args]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     return _ended(lambda: exec(code, main.__dict__))
+
+
+def after_import(hooks: Mapping[str, Hook]) -> None:
+    """Calls each hook right after its module was imported, from now on."""
+    sys.meta_path.insert(0, _AfterImport(hooks))
 
 
 def _compiled(path: str) -> types.CodeType | int:

@@ -1,21 +1,23 @@
 """ncu's counters of a program on a real GPU, in the sections that profiles have.
 
 ncu runs the program as it is and prints a table; where the driver does not let it count, the error
-says who can change that.
+says who can change that. `beside` finds the simulator's figure of the same thing.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from weft.device.gpu import system
-from weft.errors import Error, MissingDependency
+from weft.device.gpu import driver, system
+from weft.errors import Error, NoCounters
 from weft.measure.sections import Metric, Section
+from weft.measure.session import plain
 
 _GLOBAL = "pipe_lsu_mem_global_op"
 SECTIONS: Mapping[str, Mapping[str, str]] = {
@@ -59,36 +61,58 @@ _UNITS = {"nsecond": ("s", 1e-9), "ns": ("s", 1e-9), "second": ("s", 1.0), "byte
           "%": ("%", 1.0)}  # fmt: skip
 
 
+_REFUSAL = "ERR_NVGPUCTRPERM"
+_SUMS = (".sum", "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
+"""How the ids of counters end that add up over launches; all others are averaged."""
+
+Dims = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class Counted:
-    """One launch, as ncu saw it."""
+    """Launches of one kernel with one shape, as ncu saw them."""
 
     kernel: str
-    grid: str
-    block: str
+    grid: Dims
+    block: Dims
     sections: tuple[Section, ...]
+    launches: int = 1
 
 
 def counters(program: Sequence[str], kernel: str | None, launch: int | None) -> list[Counted]:
-    """Runs a program under ncu; raises where ncu or the permission is missing."""
-    tool = shutil.which("ncu")
-    if tool is None:
-        raise MissingDependency(
-            "ncu is not on PATH",
-            next="install NVIDIA Nsight Compute, or leave --device gpu out: the simulator counts",
-        )
-    allowed, why, mend = system.counters()
-    if not allowed:
-        raise Error(
-            "the GPU's counters may not be read",
-            got=why,
-            next=f"{mend or 'ask the administrator'}; without --device gpu the simulator counts",
-        )
-    command = [tool, *_options(kernel, launch), *program]
+    """Runs a program under ncu; raises NoCounters where ncu or the permission is missing."""
+    command = [tool(), *_options(kernel, launch), *program]
     done = subprocess.run(command, capture_output=True, text=True)
+    if _REFUSAL in done.stdout + done.stderr:
+        raise _refused(f"the driver answered {_REFUSAL}", system.counters().mend)
     if done.returncode:
-        raise Error("ncu failed", got=(done.stdout[-1000:] + done.stderr[-1000:]).strip())
-    return read(done.stdout)
+        raise Error(
+            "the program failed under ncu", got=(done.stdout[-1000:] + done.stderr[-1000:]).strip()
+        )
+    return together(read(done.stdout))
+
+
+def tool() -> str:
+    """ncu, where there is a GPU whose counters it may read."""
+    found = shutil.which("ncu")
+    if found is None:
+        raise NoCounters(
+            "ncu is not on PATH",
+            got="" if driver.count() else "nor is there a GPU",
+            next="NVIDIA Nsight Compute has it",
+        )
+    if not driver.count():
+        raise NoCounters("there is no GPU to count on", got=driver.absence())
+    allowed, why, mend = system.counters()
+    if mend and not allowed:  # where the driver does not say, ncu finds out
+        raise _refused(why.removeprefix("no: "), mend)
+    return found
+
+
+def _refused(why: str, mend: str) -> NoCounters:
+    return NoCounters(
+        "the GPU's counters may not be read", got=why, next=mend or "ask the administrator"
+    )
 
 
 def _options(kernel: str | None, launch: int | None) -> list[str]:
@@ -110,11 +134,47 @@ def read(text: str) -> list[Counted]:
     units = rows.pop(0) if rows else {}
     return [
         Counted(
-            row["Kernel Name"].split("(")[0], row["Grid Size"], row["Block Size"],
+            _name(row["Kernel Name"]), _dims(row["Grid Size"]), _dims(row["Block Size"]),
             tuple(_sections(row, units)),
         )
         for row in rows
     ]  # fmt: skip
+
+
+def together(found: Sequence[Counted]) -> list[Counted]:
+    """Launches of one kernel and shape as one, in the order of their first."""
+    groups: dict[tuple[str, Dims, Dims], list[Counted]] = {}
+    for one in found:
+        groups.setdefault((one.kernel, one.grid, one.block), []).append(one)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: Sequence[Counted]) -> Counted:
+    """Counters are summed, rates and durations averaged."""
+    sections = tuple(
+        replace(same[0], metrics=tuple(map(_all, zip(*(s.metrics for s in same), strict=True))))
+        for same in zip(*(one.sections for one in group), strict=True)
+    )
+    return replace(group[0], sections=sections, launches=len(group))
+
+
+def _all(same: Sequence[Metric]) -> Metric:
+    values = [m.value for m in same if not isinstance(m.value, str)]
+    if len(values) < len(same):
+        return same[0]
+    adds = same[0].id.endswith(_SUMS) and same[0].unit != "s"
+    return replace(same[0], value=sum(values) / (1 if adds else len(values)))
+
+
+def _name(text: str) -> str:
+    """`void saxpy<float>(const float *)` as `saxpy<float>`."""
+    plain = text.replace("(anonymous namespace)::", "")
+    return plain.split("(")[0].removeprefix("void ").strip()
+
+
+def _dims(text: str) -> Dims:
+    x, y, z = (int(n) for n in re.findall(r"\d+", text))
+    return x, y, z
 
 
 def _sections(row: Mapping[str, str], units: Mapping[str, str]) -> list[Section]:
@@ -137,3 +197,23 @@ def _metric(id: str, label: str, text: str, unit: str) -> Metric:
         return Metric(id, label, text)
     shown, scale = _UNITS.get(unit, ("", 1.0))
     return Metric(id, label, number * scale, shown)
+
+
+# ---- the simulator's facts of the same launches --------------------------------------------------
+_OF_PTX = {
+    "smsp__inst_executed.sum": "sim:ptx__inst_executed.sum",
+    "smsp__sass_branch_targets.sum": "sim:ptx__branch_targets.sum",
+    "smsp__sass_branch_targets_threads_divergent.sum":
+        "sim:ptx__branch_targets_threads_divergent.sum",
+}  # fmt: skip
+"""What ncu counts of SASS and the simulator of PTX."""
+
+
+def beside(metric: Metric, simulated: Mapping[str, Metric]) -> Metric | None:
+    """The simulator's metric for one of ncu's, from those of a profile by their ids."""
+    return simulated.get(f"sim:{metric.id}") or simulated.get(_OF_PTX.get(metric.id, ""))
+
+
+def same_launch(c: Counted, kernel: str, grid: Dims, block: Dims) -> bool:
+    """Is it the kernel that the simulator calls so? Templates are spelled in many ways."""
+    return (plain(c.kernel), c.grid, c.block) == (plain(kernel), grid, block)

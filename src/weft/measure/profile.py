@@ -48,18 +48,19 @@ def profile(
             next="weft.profile(kernel[grid, block], x, y, n)",
         )
     subject.names(args, options)  # refuses what does not fit
+    real = on_gpu(subject, args, options)
+    if real is not None:
+        args, options = real.args, real.options
     launch, values = subject.plain(*args, **options)
     if 0 in launch.shape.grid:
         raise LaunchError("there is nothing to profile", got=f"a grid of {launch.shape.grid}")
     kernel = launch.kernel
-    model = kernel.model if gpu is None else models.get(gpu)
+    wanted = gpu or (real.gpu if real else None)
+    model = kernel.model if wanted is None else models.get(wanted)
     kernel.check(launch.shape, model)
-    real = on_gpu(launch, values)
-    if real is not None and gpu is None and real.gpu is not None:
-        model = models.get(real.gpu)
 
     def run(observer: Observer) -> None:
-        launch.observe(observer, *(real.args if real else values), time_limit=time_limit)
+        launch.observe(observer, *values, time_limit=time_limit)
 
     found = counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
     return found if real is None else replace(found, measured=real.seconds, note=real.note)

@@ -83,8 +83,12 @@ class Recording:
         return self._named(kernel) and self._launch in (None, number)
 
     def _named(self, kernel: str) -> bool:
-        plain = kernel.partition("<")[0].rpartition("::")[2]
-        return self._kernel is None or self._kernel in (kernel, plain)
+        return self._kernel is None or self._kernel in (kernel, plain(kernel))
+
+
+def plain(kernel: str) -> str:
+    """A kernel's name without namespaces and arguments of templates."""
+    return kernel.partition("<")[0].rpartition("::")[2]
 
 
 @contextmanager

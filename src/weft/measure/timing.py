@@ -55,10 +55,20 @@ class Stream:
 
     def milliseconds(self, work: Callable[[], None]) -> float:
         """Device time of some work."""
+        self.begin()
+        work()
+        return self.end()
+
+    def begin(self) -> None:
+        """What the stream is given from here to `end` is timed."""
+        driver.check(
+            self._library.cuEventRecord(self._events[0], self.handle), "recording an event"
+        )
+
+    def end(self) -> float:
+        """Waits; the milliseconds since `begin`."""
         start, end = self._events
         lib, out = self._library, ctypes.c_float()
-        driver.check(lib.cuEventRecord(start, self.handle), "recording an event")
-        work()
         driver.check(lib.cuEventRecord(end, self.handle), "recording an event")
         driver.check(lib.cuEventSynchronize(end), "waiting for a timed kernel")
         elapsed = getattr(lib, "cuEventElapsedTime_v2", None) or lib.cuEventElapsedTime

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from weft.measure import ncu
 from weft.measure.changed import Change, Changes
 from weft.measure.ncu import Counted
 from weft.measure.sections import Metric
@@ -31,7 +32,9 @@ def view(p: Profile) -> Iterator[Styled]:
     many = f"{p.launches} launches together, " if p.launches > 1 else ""
     yield f"{many}simulated {p.model.name}; ~ is modelled, all else is exact", "dim"
     if p.measured is not None:
-        yield f"measured on the GPU: {words.duration(p.measured)} by events; {p.note}", ""
+        yield f"measured on the GPU: {words.duration(p.measured)} by events", ""
+    if p.note:
+        yield p.note, "dim"
     yield "", ""
     for section in p.sections:
         yield section.name, "bold"
@@ -49,16 +52,30 @@ def view(p: Profile) -> Iterator[Styled]:
     )
 
 
-def of_ncu(c: Counted) -> Iterator[Styled]:
-    """A launch on a real GPU, in the same sections."""
-    yield f"{c.kernel}  grid {c.grid}, block {c.block}", "bold"
-    yield "counted on the GPU by ncu", "dim"
+def of_ncu(c: Counted, p: Profile | None) -> Iterator[Styled]:
+    """Launches on a real GPU, in the same sections; beside them the simulator's facts, if any."""
+    yield f"{c.kernel}  grid {words.dims(c.grid)}, block {words.dims(c.block)}", "bold"
+    many = f"{c.launches} launches together, " if c.launches > 1 else ""
+    if p is None:
+        yield f"{many}counted on the GPU by ncu", "dim"
+    else:
+        yield f"{many}counted on the GPU by ncu; sim: on the {p.model.name} simulated", "dim"
+        yield "~ is modelled; PTX: instructions as the compiler wrote them, ncu counts SASS", "dim"
+    simulated = {m.id: m for s in p.sections for m in s.metrics} if p else {}
     for section in c.sections:
         yield "", ""
-        yield section.name, "bold"
+        title = f"{section.name:<43}{'ncu':>16}{'sim:':>17}" if simulated else section.name
+        yield title, "bold"
         for metric in section.metrics:
-            yield _metric(metric), ""
+            yield _metric(metric) + _beside(ncu.beside(metric, simulated)), ""
     yield "", ""
+
+
+def _beside(m: Metric | None) -> str:
+    if m is None:
+        return ""
+    of_ptx = "  PTX" if m.id.startswith("sim:ptx") else ""
+    return f"{'~' if m.modelled else ' '}{words.value(m):>16}{of_ptx}"
 
 
 def _metric(m: Metric) -> str:

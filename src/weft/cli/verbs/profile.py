@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,11 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from weft.cli import show
+from weft.cli.real_gpu import Launched, launched
 from weft.cli.verbs.run import Device, runner
 from weft.device import models
 from weft.errors import Error
-from weft.measure import ncu, record
+from weft.measure import record
 from weft.measure.changed import Changes, changed
 from weft.measure.session import Recording, recording
 from weft.report import text
@@ -43,7 +43,7 @@ def run(
     ] = None,
     gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
     device: Annotated[
-        Device, typer.Option(help="gpu: ncu's counters of the GPU that is there, no simulation.")
+        Device, typer.Option(help="gpu: ncu's counters of the GPU that is there, and sim's beside.")
     ] = Device.sim,
     args: Annotated[str, typer.Option(help="The program's arguments, as one string.")] = "",
     html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
@@ -55,38 +55,49 @@ def run(
     """
     models.get(gpu)
     if device is Device.gpu:
-        _on_gpu(file, args, kernel, launch, json)
+        if other is not None or file.suffix == _RECORD:
+            raise Error(
+                "one file is run on a GPU at a time",
+                got=" ".join(map(str, (file, other or ""))).strip(),
+                allowed="a script (.py), a program (.cu) or what nvcc has built",
+                next="leave --device gpu out to compare, or to look at a record",
+            )
+        _on_gpu(*launched(file, args, kernel, launch, gpu), html, json)
         return
     if other is not None:
         _compare(file, other, [*_flags(kernel, launch), "--gpu", gpu, "--args", args], json)
         return
     found = _profiles(file, Recording(gpu, kernel, launch), args, gpu, json)
-    if html is not None:
-        write(html, page(found))
     if json:
         show.data(record.dump(list(found)))
-        return
-    for profile in found:
+    for profile in [] if json else found:
         _print(text.view(profile))
     if html is not None:
-        show.line(f"wrote {html}", "bold")
+        _page(html, found, quiet=json)
 
 
-def _on_gpu(file: Path, args: str, kernel: str | None, launch: int | None, json: bool) -> None:
-    """What ncu counts of a script, or of a program that nvcc has built."""
-    program = [sys.executable, str(file)] if file.suffix == ".py" else [str(file.resolve())]
-    if file.suffix == ".cu":
-        raise Error(
-            "ncu takes a script or a built program",
-            got=str(file),
-            next=f"nvcc -o {file.stem} {file}, then weft profile {file.stem} --device gpu",
-        )
-    found = ncu.counters([*program, *shlex.split(args)], kernel, launch)
+def _on_gpu(found: list[Launched], note: str, html: Path | None, json: bool) -> None:
+    """What ncu has counted, and the simulator."""
     if json:
-        show.data([asdict(c) for c in found])
-        return
-    for one in found:
-        _print(text.of_ncu(one))
+        show.data({"note": note, "launches": [one.to_dict() for one in found]})
+    elif note:
+        show.line(note, "yellow")
+    for one in [] if json else found:
+        if one.ncu is not None:
+            _print(text.of_ncu(one.ncu, one.sim))
+        elif one.sim is not None:
+            _print(text.view(one.sim))
+    simulated = [one.sim for one in found if one.sim is not None]
+    if html is not None:
+        if not simulated:
+            raise Error("there is nothing for a page", got=note)
+        _page(html, simulated, quiet=json)
+
+
+def _page(html: Path, found: list[Profile], *, quiet: bool) -> None:
+    write(html, page(found))
+    if not quiet:
+        show.line(f"wrote {html}", "bold")
 
 
 def _flags(kernel: str | None, launch: int | None) -> list[str]:

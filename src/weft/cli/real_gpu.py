@@ -1,0 +1,130 @@
+"""`weft profile FILE --device gpu`: ncu's counters, and the simulator's facts of the same launches.
+
+Where ncu cannot count, the simulator's facts stand alone, with times by events.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import typer
+
+from weft.device import models
+from weft.device.gpu import driver
+from weft.errors import Error, NoCounters
+from weft.frontends import timed
+from weft.frontends.program import toolkit
+from weft.measure import ncu, on_gpu, record
+from weft.measure.ncu import Counted
+from weft.report.profile import Profile, of
+
+SIMULATED = (".py", ".cu")
+"""Files that the simulator runs; a program that was built elsewhere is ncu's alone."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Launches of one kernel and shape: what ncu counted, and the simulator; either may lack."""
+
+    ncu: Counted | None
+    sim: Profile | None
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "ncu": asdict(self.ncu) if self.ncu else None,
+            "sim": self.sim.to_dict() if self.sim else None,
+        }
+
+
+def launched(
+    file: Path, args: str, kernel: str | None, launch: int | None, gpu: str
+) -> tuple[list[Launched], str]:
+    """What was launched, and a line on what is missing, if anything is."""
+    if not file.is_file():
+        raise Error("there is no such file", where=str(file))
+    gpu = _model(gpu)
+    flags = ["--gpu", gpu, "--args", args]
+    flags += ["--kernel", kernel] if kernel else []
+    flags += ["--launch", str(launch)] if launch is not None else []
+    try:
+        with _program(file) as program:
+            counted = ncu.counters([*program, *shlex.split(args)], kernel, launch)
+    except NoCounters as error:
+        return _without(file, args, flags, error)
+    if not counted:
+        raise Error(
+            "no launch was counted",
+            where=str(file),
+            next="--kernel and --launch choose among its launches; does it launch a kernel?",
+        )
+    try:
+        simulated = _simulated(file, flags, said=subprocess.PIPE)
+    except Error as error:
+        return [Launched(c, None) for c in counted], f"no column sim: {error.what} ({error.got})"
+    return [Launched(c, _same(c, simulated)) for c in counted], ""
+
+
+def _without(
+    file: Path, args: str, flags: Sequence[str], error: NoCounters
+) -> tuple[list[Launched], str]:
+    if file.suffix not in SIMULATED:
+        raise error
+    why = "; ".join(part for part in (error.got, error.next) if part)
+    note = f"{error.what} ({why}): these are the simulator's facts"
+    found = _simulated(file, flags)
+    if file.suffix == ".py" and driver.count():
+        taken = timed.times(str(file), shlex.split(args))
+        found = [
+            of(replace(p, measured=taken.of(s.kernel, s.grid, s.block)))
+            for p, s in ((p, p.launch) for p in found)
+        ]
+    return [Launched(None, p) for p in found], note
+
+
+def _model(gpu: str) -> str:
+    """The model of the GPU that is there, unless another one was asked for."""
+    if gpu != models.DEFAULT or not driver.count():
+        return gpu
+    return on_gpu.model() or gpu
+
+
+@contextmanager
+def _program(file: Path) -> Iterator[list[str]]:
+    """The command that ncu runs; a CUDA program is built for the GPU that is there."""
+    if file.suffix != ".cu":
+        yield [sys.executable, str(file)] if file.suffix == ".py" else [str(file.resolve())]
+        return
+    ncu.tool()  # nothing is built where it would be for nothing
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder, file.stem))
+        arguments = ["-arch=native", "-lineinfo", "-o", out, str(file)]
+        toolkit.find().run(arguments, what=f"compile {file}")
+        yield [out]
+
+
+def _simulated(file: Path, flags: Sequence[str], said: int | None = None) -> list[Profile]:
+    """The same file on the simulated GPU, in a process of its own; `said` is where errors go."""
+    if file.suffix not in SIMULATED:
+        raise Error("a built program is not simulated", got=str(file), next="give its .cu")
+    command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
+    with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
+        done = subprocess.run(command, stdout=out, stderr=said, text=True)
+        if done.returncode and said is None:
+            raise typer.Exit(done.returncode)  # it has said why
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            raise Error("the file does not run on the simulated GPU", got=last[0].strip())
+        return [of(p) for p in record.load(out.name)]
+
+
+def _same(c: Counted, simulated: Sequence[Profile]) -> Profile | None:
+    """The simulator's profile of the same launches."""
+    shapes = ((p, p.launch) for p in simulated)
+    return next((p for p, s in shapes if ncu.same_launch(c, s.kernel, s.grid, s.block)), None)
