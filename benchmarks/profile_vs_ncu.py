@@ -4,7 +4,8 @@
     python benchmarks/profile_vs_ncu.py FILE             # anywhere: a table of what differs
     python benchmarks/profile_vs_ncu.py FILE --record    # also appended to records/
 
-`FILE` is what ncu has counted, one JSON object a case. Kernels are in `profiled/kernels.cu`.
+`FILE` is what ncu has counted, one JSON object a case. `--group NAME` takes a part of the kernels:
+those of `profiled/kernels.cu`, the ladders', those of Triton and Numba (`profiled/carried.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 from profiled import ncu
-from profiled.cases import CASES
+from profiled.cases import GROUPS
 from profiled.compare import compare, show
 from rich.console import Console
 
@@ -27,20 +28,31 @@ RECORDS = Path(__file__).with_name("records") / "profile_vs_ncu.jsonl"
 def main(
     file: Annotated[Path, typer.Argument(help="What ncu has counted.")],
     measure: Annotated[bool, typer.Option("--measure", help="Count with ncu into FILE.")] = False,
+    group: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(GROUPS)}.")] = None,
     record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
 ) -> None:
     """Compares the two."""
+    groups = group or list(GROUPS)
     if measure:
-        file.write_text(json.dumps(ncu.measure()))
+        file.write_text(json.dumps(ncu.measure(groups)))
         return
     counted: list[dict[str, Any]] = json.loads(file.read_text())
-    assert [c["name"] for c in counted] == [c.kernel for c in CASES], "ncu has other launches"
-    rows = [compare(case, row) for case, row in zip(CASES, counted, strict=True)]
+    cases = [case for name in groups for case in GROUPS[name]]
+    assert [c["name"] for c in counted] == [c.title for c in cases], "ncu has other launches"
+    rows = [compare(case, row) for case, row in zip(cases, counted, strict=True)]
     if record:
         done = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "gpu": "H200"}
         with RECORDS.open("a") as out:
-            out.write(json.dumps({**done, "cases": rows}) + "\n")
+            out.write(json.dumps({**done, "cases": _merged(rows)}) + "\n")
     Console(width=None if sys.stdout.isatty() else 160).print(show(rows))
+
+
+def _merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These rows, and those of the newest record that were not counted anew, in their order."""
+    before = json.loads(RECORDS.read_text().splitlines()[-1])["cases"]
+    known = {row["name"]: row for row in (*before, *rows)}
+    titles = [case.title for cases in GROUPS.values() for case in cases]
+    return [known[title] for title in titles if title in known]
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 import weft
-from profiled.cases import Case
+from profiled.case import Case
+from profiled.cases import launch
 from weft.device import models
 from weft.measure.profile import fit
 
@@ -27,15 +26,9 @@ EXACT = ("l1tex__t_requests_", "l1tex__t_sectors_", "l1tex__t_set_", "l1tex__t_o
          "lts__t_sectors_srcunit_tex_op_atom")  # fmt: skip
 
 
-@cache
-def _module(file: Path) -> Any:
-    return weft.cuda(file)
-
-
 def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
     """Both sides of every counter, and the exact ones that differ."""
-    launch = getattr(_module(case.file), case.kernel)[case.grid, case.block]
-    profile = weft.profile(launch, *case.make(), gpu="h200")
+    profile = weft.profile(launch(case), *case.make(), gpu="h200")
     both: dict[str, tuple[float, float]] = {}
     for name, theirs in counted.items():
         mine = profile.totals.get(SAME_AS_PTX.get(name, f"sim:{name}"))
@@ -48,7 +41,7 @@ def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
         if theirs is not None and what in limits:
             both[f"launch__occupancy_limit_{name}"] = (limits[what], theirs)
     differ = [n for n in both if is_exact(n) and both[n][0] != both[n][1]]
-    return {"name": case.kernel, "both": both, "differ": differ}
+    return {"name": case.title, "both": both, "differ": differ}
 
 
 def is_exact(name: str) -> bool:

@@ -6,7 +6,15 @@ import csv
 import io
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[1])
+
+import weft
+from profiled.cases import GROUPS, launch
 
 METRICS = [
     *(
@@ -41,20 +49,22 @@ METRICS = [
 UNITS = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 
 
-def measure() -> list[dict[str, float]]:
-    """One row of metrics a case, in their order."""
+def measure(groups: Sequence[str]) -> list[dict[str, Any]]:
+    """One row of metrics a case of these groups, in their order."""
     command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
-               "--metrics", ",".join(METRICS), sys.executable, str(Path(__file__))]  # fmt: skip
+               "--metrics", ",".join(METRICS), sys.executable, __file__, *groups]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
     text = done.stdout[done.stdout.index('"ID"') :]
     rows = list(csv.DictReader(io.StringIO(text)))
     units = rows.pop(0)
+    cases = [case for name in groups for case in GROUPS[name]]
+    for row, case in zip(rows, cases, strict=True):
+        assert case.kernel in row["Kernel Name"], f"{case.title}: ncu has {row['Kernel Name']}"
     return [
-        {m: _number(row[m], units[m]) for m in METRICS if row.get(m)}
-        | {"name": row["Kernel Name"].split("(")[0]}  # type: ignore[dict-item]
-        for row in rows
+        {m: _number(row[m], units[m]) for m in METRICS if row.get(m)} | {"name": case.title}
+        for row, case in zip(rows, cases, strict=True)
     ]
 
 
@@ -62,19 +72,15 @@ def _number(text: str, unit: str) -> float:
     return float(text.replace(",", "")) * UNITS.get(unit, 1.0)
 
 
-def launch() -> None:
+def launch_all(groups: Sequence[str]) -> None:
     """Every case once, on the GPU."""
     import cupy
-    from cases import CASES
 
-    import weft
-
-    modules = {file: weft.cuda(file) for file in {c.file for c in CASES}}
-    for case in CASES:
-        arguments = [cupy.asarray(a) if hasattr(a, "shape") else a for a in case.make()]
-        getattr(modules[case.file], case.kernel)[case.grid, case.block](*arguments)
+    for case in (case for name in groups for case in GROUPS[name]):
+        arguments = [cupy.asarray(a) if hasattr(a, "shape") and a.shape else a for a in case.make()]
+        launch(case)(*arguments)
         weft.synchronize()
 
 
 if __name__ == "__main__":
-    launch()
+    launch_all(sys.argv[1:])

@@ -1,0 +1,67 @@
+"""The last CUDA rung of every ladder, as its header launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from profiled.case import Case
+from weft.device import models
+from weft.measure import data
+from weft.measure.op import Case as Sizes
+from weft.ops import ladder
+from weft.ops.climb import zeros
+from weft.ops.ladder import Ladder
+from weft.ops.rung import Runner
+
+N = 1 << 20
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "argmax": {"n": N},
+    "histogram": {"n": N},
+    "matmul": {"M": 512, "N": 512, "K": 512},
+    "reduce": {"n": 4 * N},
+    "reduce_max": {"n": 4 * N},
+    "scan": {"n": N},
+    "softmax": {"rows": 256, "n": 4096},
+    "softmax_bf16": {"rows": 256, "n": 4096},
+    "transpose": {"rows": 1024, "columns": 1024},
+    "vecadd": {"n": N},
+}
+"""What each is launched with; a ladder that is not here is not compared."""
+
+
+def cases() -> list[Case]:
+    """One case a launch."""
+    return [case for name in SIZES for case in _of(ladder.find(name), Sizes.of(SIZES[name]))]
+
+
+def _of(found: Ladder, sizes: Sizes) -> list[Case]:
+    rung = [r for r in found.rungs if r.path.suffix == ".cu"][-1]
+    title = f"{found.op.name} {rung.title}"
+    return [
+        Case(
+            launch.kernel.name, launch.shape.grid, launch.shape.block,
+            _taking(partial(_launches, found, sizes), i), rung.path, launch.shape.shared_bytes,
+            title,
+        )
+        for i, (launch, _) in enumerate(_launches(found, sizes))
+    ]  # fmt: skip
+
+
+def _launches(found: Ladder, sizes: Sizes) -> list[tuple[Any, list[Any]]]:
+    """The launches with new arrays; what an earlier one would have computed is still zero."""
+    op, rng = found.op, np.random.default_rng(0)
+    rung = [r for r in found.rungs if r.path.suffix == ".cu"][-1]
+    runner = Runner(rung, op, sms=models.get("h200").sms, empty=zeros)
+    arrays: dict[str, Any] = {s.name: op.data(s, sizes, rng, data.random) for s in op.inputs}
+    arrays |= {s.name: np.zeros(s.shape(sizes), s.dtype.numpy) for s in op.outputs}
+    return list(runner.launches({**arrays, **sizes.sizes}))
+
+
+def _taking(
+    launches: Callable[[], list[tuple[Any, list[Any]]]], number: int
+) -> Callable[[], list[Any]]:
+    return lambda: launches()[number][1]

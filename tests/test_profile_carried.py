@@ -1,0 +1,60 @@
+"""The PTX of Triton's and Numba's kernels that profiles are compared with ncu on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from profiled import carried
+from profiled.carried import PACKAGES, ROWS_OF, Row
+
+import weft
+
+CASES = {case.name: case for case in carried.cases()}
+
+
+@pytest.mark.parametrize("row", [pytest.param(r, id=f"{r.front_end}-{r.name}") for r in ROWS_OF])
+def test_files_are_what_the_front_end_makes(row: Row) -> None:
+    package = PACKAGES[row.front_end]
+    try:
+        here = f"{package} {version(package)}"
+    except PackageNotFoundError as missing:
+        pytest.skip(f"{missing} is not installed")
+    kept, made = row.file.read_text(), carried.compiled(row)
+    if here in kept.splitlines()[0]:
+        assert made == kept, "run benchmarks/profiled/carried.py"
+    else:  # another release writes other code for the same launch
+        name, grid, _, _, arguments = carried.launch(kept)
+        again = carried.launch(made)
+        assert (again[0], again[1], again[4]) == (name, grid, arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("Triton add", lambda x, y, out: x + y),
+        ("Triton transpose_05", lambda x, out: x.T),
+        ("Numba saxpy", lambda x, y: 2 * carried.f32(carried.N) + carried.f32(carried.N)),
+        ("Numba transpose", lambda x, out: x.T),
+    ],
+)
+def test_files_compute_what_their_source_says(name: str, wanted: Callable[..., Any]) -> None:
+    case = CASES[name]
+    given = case.make()
+    arrays = [a for a in given if isinstance(a, np.ndarray)]
+    weft.load_ptx(case.file).kernel(case.kernel)[case.grid, case.block, case.shared](*given)
+    np.testing.assert_array_equal(arrays[-1], wanted(*arrays))
+
+
+def test_files_tell_nothing_of_the_machine_that_made_them() -> None:
+    for row in ROWS_OF:
+        text = row.file.read_text()
+        assert ".file" not in text and ".debug" not in text and str(Path.home()) not in text
