@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import profile_tables
-from profiled.cases import CASES, Case
+from profiled.case import Case
+from profiled.everyday import CASES
 
 TRANSPOSE = r"""
 template <int PAD>

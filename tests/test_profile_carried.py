@@ -43,7 +43,7 @@ def test_files_are_what_the_front_end_makes(row: Row) -> None:
         ("Triton add", lambda x, y, out: x + y),
         ("Triton transpose_05", lambda x, out: x.T),
         ("Numba saxpy", lambda x, y: 2 * carried.f32(carried.N) + carried.f32(carried.N)),
-        ("Numba transpose", lambda x, out: x.T),
+        ("Numba transpose_square", lambda x, out: x.T),
     ],
 )
 def test_files_compute_what_their_source_says(name: str, wanted: Callable[..., Any]) -> None:

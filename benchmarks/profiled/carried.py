@@ -29,7 +29,7 @@ from profiled.case import HERE, Case, f32, ints, zeros
 
 ROOT = HERE.parents[1]
 NETS, OPS = "tests/triton_kernels/nets.py", "src/weft/ops"
-NUMBA = "benchmarks/frontends/numba_cases.py"
+NUMBA = "benchmarks/kernels/numba_kernels.py"
 PACKAGES = {"triton": "triton", "numba": "numba-cuda"}
 DRIVERS = "8.8"
 """The newest PTX version that files are marked with: drivers refuse what is newer than they."""
@@ -116,9 +116,9 @@ ROWS_OF = [
            lambda: [f32(256, 256), f32(256, 256), zeros(256, 256)]),
     _numba("matmul_tiled", (16, 16), (16, 16),
            lambda: [f32(256, 256), f32(256, 256), zeros(256, 256)]),
-    _numba("reduce", (N // 256,), (256,), lambda: [f32(N), zeros(1)]),
-    _numba("softmax", (ROWS,), (128,), lambda: [f32(ROWS, WIDTH), zeros(ROWS, WIDTH)]),
-    _numba("transpose", (64, 64), (16, 16), lambda: [f32(1024, 1024), zeros(1024, 1024)]),
+    _numba("total", (N // 256,), (256,), lambda: [f32(N), zeros(1)]),
+    _numba("softmax_scan", (ROWS,), (128,), lambda: [f32(ROWS, WIDTH), zeros(ROWS, WIDTH)]),
+    _numba("transpose_square", (64, 64), (16, 16), lambda: [f32(1024, 1024), zeros(1024, 1024)]),
     _numba("histogram", (N // 256,), (256,), lambda: [ints(61, N), zeros(64, dtype=np.int32)]),
     _numba("mandelbrot", (32, 32), (16, 16), lambda: [zeros(512, 512, dtype=np.int32)]),
 ]  # fmt: skip
@@ -171,7 +171,6 @@ def _told(data: bytes, type: str, places: Mapping[int, str]) -> str:
 
 def _kernel(row: Row) -> Any:
     path = ROOT / row.source
-    sys.path[:0] = [str(path.parent)]  # the file may import its neighbours
     spec = importlib.util.spec_from_file_location(f"carried_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
