@@ -150,9 +150,11 @@ def compiled(row: Row) -> str:
 
 
 def bare(ptx: str) -> str:
-    """Without what tells of source lines, which has the paths of the machine that compiled it."""
+    """Without what tells of source lines, which has the paths of the machine that compiled it, and
+    without a variable of Numba's that nothing uses: its name counts what was compiled before."""
     text = re.sub(r"^\s*\.section\s+\.debug\w+\s*\{[^}]*\}", "", ptx, flags=re.MULTILINE)
     text = re.sub(r"^\s*\.(?:loc|file)\b.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\.common .*NumbaEnv.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\n\s*\n+", "\n", text).strip() + "\n"
     return re.sub(r"^\.version .*$", _older, text, flags=re.MULTILINE)
 
