@@ -150,11 +150,15 @@ def compiled(row: Row) -> str:
 
 
 def bare(ptx: str) -> str:
-    """Without what tells of source lines, which has the paths of the machine that compiled it, and
-    without a variable of Numba's that nothing uses: its name counts what was compiled before."""
+    """Without what tells of source lines, which has the paths of the machine that compiled it.
+
+    Names in which Numba counts what the process has compiled before are counted from 0.
+    """
     text = re.sub(r"^\s*\.section\s+\.debug\w+\s*\{[^}]*\}", "", ptx, flags=re.MULTILINE)
     text = re.sub(r"^\s*\.(?:loc|file)\b.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^\.common .*NumbaEnv.*$", "", text, flags=re.MULTILINE)
+    for i, name in enumerate(dict.fromkeys(re.findall(r"_cudapy_[sl]mem_\d+", text))):
+        text = re.sub(rf"\b{name}\b", f"memory_{i}", text)
     text = re.sub(r"\n\s*\n+", "\n", text).strip() + "\n"
     return re.sub(r"^\.version .*$", _older, text, flags=re.MULTILINE)
 
