@@ -4,83 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import devices
 import weft
 
 torch = pytest.importorskip("torch")
 
-SOURCE = r"""
-__global__ void square(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = x[i] * x[i];
-}
-__global__ void square_backward(const float* x, const float* grad, float* dx, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) dx[i] = 2 * x[i] * grad[i];
-}
-template <class T> __global__ void cubic(const T* x, T* y, T a, T b, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = (a * x[i] + b) * x[i] * x[i];
-}
-__global__ void axpy(float a, const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] += a * x[i];
-}
-__global__ void split(const float* x, float* whole, int* sign, bool up, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) whole[i] = up ? ceilf(x[i]) : floorf(x[i]), sign[i] = (x[i] > 0) - (x[i] < 0);
-}
-__global__ void row_sums(const float* x, float* y, int rows, int columns) {
-    extern __shared__ float part[];
-    float sum = 0;
-    for (int c = threadIdx.x; c < columns; c += blockDim.x)
-        sum += x[blockIdx.x * columns + c];
-    part[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int t = 1; t < blockDim.x; ++t) sum += part[t];
-        y[blockIdx.x] = sum;
-    }
-}
-__global__ void counts(const int* x, int* bins, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) atomicAdd(&bins[x[i]], 1);
-}
-"""
-MODULE = weft.cuda(SOURCE)
-
-
-def where() -> str:
-    return "cuda" if devices.current.name == "gpu" else "cpu"
-
-
-def randn(*shape: int, **more: Any) -> Any:
-    generator = torch.Generator().manual_seed(7)
-    values = torch.randn(*shape, generator=generator, dtype=more.pop("dtype", torch.float32))
-    return values.to(where()).requires_grad_(more.pop("grad", False))
-
-
-def square(name: str = "mine::square", **more: Any) -> Any:
-    return MODULE.square.as_op(name, **{"backward": lambda ctx, grad: 2 * ctx.x * grad, **more})
-
-
-def row_sums(**more: Any) -> Any:
-    return MODULE.row_sums.as_op(
-        "mine::row_sums",
-        "(Tensor x) -> Tensor",
-        grid="x.shape[0]",
-        block=32,
-        shared_mem="4 * 32",
-        args={"rows": "x.shape[0]", "columns": lambda x: x.shape[1]},
-        out="(x.shape[0],)",
-        backward=lambda ctx, grad: grad[:, None].expand_as(ctx.x),
-        **more,
-    )
+from torch_kernels import MODULE, randn, row_sums, sized, square, where  # noqa: E402
 
 
 # ---- schemas ---------------------------------------------------------------------------------
@@ -107,11 +39,6 @@ def test_schema_is_that_of_the_signature(kernel: str, options: Any, schema: str)
     op = MODULE.kernel(kernel).as_op("mine::derived", **options)
     assert op.body.schema.text == schema
     assert str(op.overload._schema) == f"mine::derived{schema}"
-
-
-def sized(signature: str = "x:f32[rows,columns] -> y:f32[rows]", **more: Any) -> Any:
-    options = {"grid": "rows", "block": 32, "shared_mem": lambda rows: 128, **more}
-    return MODULE.row_sums.as_op("mine::sized", signature, **options)
 
 
 def test_signature_with_sizes() -> None:
@@ -338,99 +265,3 @@ def test_verify_finds_a_fake_kernel_that_lies() -> None:
     op = MODULE.square.as_op("mine::lies", out=lambda x: next(shapes), grid=1)
     with pytest.raises(weft.CheckFailed, match="faketensor"):
         op.verify(randn(5))
-
-
-# ---- messages --------------------------------------------------------------------------------
-MESSAGES: list[Any] = [
-    ("dtype", lambda: square()(randn(4).double()), "'x' has a dtype that the kernel does not take"),
-    (
-        "shape",
-        lambda: MODULE.square_backward.as_op("mine::d")(randn(4), randn(5)),
-        "'grad' has not the shape of 'x'",
-    ),
-    (
-        "backward",
-        lambda: square("mine::m1", backward=None)(randn(4, grad=True)).sum().backward(),
-        "mine::m1 has no backward",
-    ),
-    (
-        "count of gradients",
-        lambda: (
-            square("mine::m2", backward=lambda ctx, g: (g, g))(randn(4, grad=True)).sum().backward()
-        ),
-        "does not give a gradient for each tensor",
-    ),
-    ("name", lambda: square("square"), "a namespace of your own"),
-    ("torch's name", lambda: square("aten::square"), "belong to torch"),
-    ("schema", lambda: MODULE.square.as_op("mine::m3", "(Tensor x -> y"), "schema cannot be read"),
-    (
-        "argument of another name",
-        lambda: MODULE.square.as_op("mine::m3", "(Tensor a) -> Tensor"),
-        "args={'x': 'a'}",
-    ),
-    (
-        "type of an argument",
-        lambda: MODULE.square.as_op("mine::m3", "(Tensor x, float n) -> Tensor"),
-        "'n' is float in the schema, int in the kernel",
-    ),
-    (
-        "written argument",
-        lambda: MODULE.axpy.as_op("mine::m3", "(float a, Tensor x, Tensor y) -> ()"),
-        "Tensor(a!) y where it is changed in place",
-    ),
-    (
-        "results",
-        lambda: MODULE.square.as_op("mine::m3", "(Tensor x) -> (Tensor, Tensor)"),
-        "results are not those that the kernel writes",
-    ),
-    ("sizes", lambda: sized()(randn(5)), "'x' has a shape that does not fit"),
-    (
-        "sizes that differ",
-        lambda: MODULE.square_backward.as_op(
-            "mine::m3", "x:f32[n] grad:f32[n] -> dx:f32[n]"
-        )(randn(4), randn(5)),
-        "got: x [4], grad [5]\n  allowed: grad[n] with n = 4",
-    ),
-    ("type in a signature", lambda: sized("x:f64[rows,columns] -> y:f32[rows]"),
-     "'x' is f64 in the signature, float const* in the kernel"),
-    ("size that is none", lambda: sized(grid="row"), "did you mean 'rows'?"),
-    ("signature", lambda: sized("x:f32 -> y:f32[rows]"), "signature cannot be read"),
-    ("no op", lambda: weft.ops.verify(lambda x: x, randn(3)), "verify takes an op"),
-    ("option", lambda: square("mine::m3", gird=1), "did you mean 'grid'?"),
-    ("rule", lambda: square("mine::m3", grid=lambda xs: 1), "did you mean 'x'?"),
-    ("expression", lambda: square("mine::m3", grid="cdiv(x,"), "is no expression"),
-    ("vmap", lambda: square("mine::m3", vmap="rows"), "no such rule for vmap"),
-    ("save", lambda: square("mine::m3", save="z"), "neither argument nor result"),
-    ("clear", lambda: square("mine::m3", clear="z"), "which is no result"),
-    ("out", lambda: MODULE.split.as_op("mine::m3", out="x"), "which result each shape is for"),
-    ("kernel", lambda: weft.as_op(3, "mine::m3"), "made of a kernel or of a function"),
-    (
-        "derivative of in place",
-        lambda: MODULE.axpy.as_op(
-            "mine::m3", "(float a, Tensor x, Tensor(a!) y) -> ()", backward=lambda ctx: None
-        ),
-        "an op that writes to its arguments has no derivative",
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("call", "words"), [pytest.param(call, words, id=name) for name, call, words in MESSAGES]
-)
-def test_messages(call: Callable[[], Any], words: str) -> None:
-    with pytest.raises(weft.ArgumentError) as caught:
-        call()
-    assert words in str(caught.value)
-
-
-def test_formula_asks_for_what_is_not_saved() -> None:
-    op = square("mine::m4", save="x", backward=lambda ctx, g: ctx.y * g)
-    with pytest.raises(AttributeError, match="'y' is not saved for backward; ctx has x"):
-        op(randn(4, grad=True)).sum().backward()
-
-
-def test_name_of_another_library() -> None:
-    library = torch.library.Library("elsewhere", "DEF")
-    library.define("taken(Tensor x) -> Tensor")
-    with pytest.raises(weft.ArgumentError, match="is taken"):
-        square("elsewhere::taken")
