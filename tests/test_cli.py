@@ -56,6 +56,14 @@ def test_version() -> None:
     assert run("--version").stdout == f"weft {weft.__version__}\n"
 
 
+def test_a_verb_is_imported_when_it_is_used() -> None:
+    code = (
+        "import sys, weft.cli; print([m for m in sys.modules if m.startswith('weft.cli.verbs.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_every_verb_has_help() -> None:
     listed = run("--help").stdout
     for verb in ("cache", "devices", "doctor", "isa", "ptx", "tour"):

@@ -1,4 +1,4 @@
-"""The command line: one verb a file in `verbs/`, found by its name.
+"""The command line: one verb a file in `verbs/`, found by its name and imported when it is used.
 
 A verb's file has a function `run`; its docstring is the help, its parameters are the options.
 A verb prints its answer to standard output, and with `--json` the same facts as JSON. What goes
@@ -8,20 +8,40 @@ is 1. Ctrl-C ends with 130. `SETTINGS`, where a verb has them, are click's for i
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 import weft
 from weft.cli import show, verbs
 from weft.errors import Error
 
+NAMES = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
+
+
+@functools.cache
+def _command(name: str) -> Any:
+    """A verb as the command line knows it."""
+    verb = importlib.import_module(f"{verbs.__name__}.{name}")
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, context_settings=getattr(verb, "SETTINGS", None))(verb.run)
+    return get_command(alone)
+
 
 class _Verbs(TyperGroup):
     """All verbs, with one way to fail."""
+
+    def __init__(self, **options: Any) -> None:
+        names: Any = dict.fromkeys(NAMES)  # what help lists and typing errors are compared with
+        super().__init__(**{**options, "commands": names})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in NAMES else None
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         try:
@@ -55,7 +75,3 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.callback()(_main)
-for _module in pkgutil.iter_modules(verbs.__path__):
-    _verb = importlib.import_module(f"{verbs.__name__}.{_module.name}")
-    _settings = getattr(_verb, "SETTINGS", None)
-    app.command(_module.name, context_settings=_settings)(_verb.run)
