@@ -9,10 +9,13 @@ GPU_TESTS := tests/test_devices.py tests/test_gpu.py tests/test_errors.py tests/
              tests/test_torch_op.py tests/test_torch_messages.py tests/test_torch_ladders.py \
              $(wildcard tests/test_kernels_*.py) $(wildcard tests/conformance)
 
-.PHONY: demo test test-gpu check format tables clean
+.PHONY: demo climb test test-gpu check format tables clean
 
-demo: $(READY)  ## compile, launch and verify kernels on the simulated GPU
-	$(BIN)/weft tour
+demo: $(READY)  ## matrix products from Python loops up, checked and counted on the simulated GPU
+	$(BIN)/weft climb matmul
+
+climb: $(READY)  ## every ladder: all rungs right, and what their headers promise
+	$(BIN)/weft climb --all
 
 test: $(READY)  ## every test but the slow ones
 	$(BIN)/python -m pytest -q -n $(JOBS)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from weft.device import models
+from weft.device.models import GpuModel
+from weft.device.sim.draft import drafts
+from weft.device.sim.launch import thread_count
 from weft.errors import Error, MissingDependency
 from weft.measure import check, data, dtypes, profile
 from weft.measure.op import Op
@@ -58,6 +62,10 @@ class Reached:
     facts: Mapping[str, float] = field(default_factory=dict)
     times: tuple[Time, ...] = ()
 
+    @property
+    def title(self) -> str:
+        return f"{self.number:02} {self.name}"
+
 
 @dataclass(frozen=True)
 class Climb:
@@ -70,13 +78,26 @@ class Climb:
     peers: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
+    when: str = ""
 
     @property
     def right(self) -> bool:
         return all(r.right for r in self.rungs)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        when = self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return {**asdict(self), "when": when}
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Climb:
+        """A climb from its record."""
+
+        def times(many: Sequence[Mapping[str, Any]]) -> tuple[Time, ...]:
+            return tuple(Time(**one) for one in many)
+
+        rungs = tuple(Reached(**{**r, "times": times(r["times"])}) for r in said["rungs"])
+        peers = {name: times(many) for name, many in said["peers"].items()}
+        return cls(**{**said, "rungs": rungs, "peers": peers})
 
 
 def climb(
@@ -90,25 +111,43 @@ def climb(
     """Climbs a ladder: on the simulator rungs are checked and counted, on a GPU timed as well."""
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
     model = models.get(gpu)
-    on_gpu = device.startswith("gpu")
-    reached, ready = [], {}
+    if not device.startswith("gpu"):
+        reached = _together(ladder.op, chosen, device, model, progress)
+        return Climb(ladder.op.name, device, model.name, tuple(reached))
+    reached, ready = [], []
     for rung in chosen:
         progress(rung.title)
         found, runner = _try(ladder.op, rung, device, model.key, model.sms)
         reached.append(found)
         if runner is not None and found.right:
-            ready[rung.number] = runner
-    if not on_gpu:
-        return Climb(ladder.op.name, device, model.name, tuple(reached))
+            ready.append((rung, runner))
     from weft.ops import race
 
-    result = race.times(ladder.op, [(r, ready[r.number]) for r in chosen if r.number in ready],
-                        model, progress)  # fmt: skip
+    result = race.times(ladder.op, ready, model, progress)
     timed = tuple(Reached(**{**vars(r), "times": result.rungs.get(r.number, ())}) for r in reached)
     return Climb(
         ladder.op.name, device, result.machine["gpu"], timed, result.peers, result.limits,
         result.machine,
     )  # fmt: skip
+
+
+def _together(
+    op: Op, rungs: Sequence[Rung], device: str, model: GpuModel, progress: Progress
+) -> list[Reached]:
+    """Rungs on the simulator, on all cores: most of their time is LLVM's, which needs no GIL."""
+
+    def one(rung: Rung) -> Reached:
+        with drafts():  # small arrays: what is compiled sooner is done sooner
+            return _try(op, rung, device, model.key, model.sms)[0]
+
+    pool = ThreadPoolExecutor(thread_count())
+    try:  # the last rungs first: they take longest
+        waiting = {pool.submit(one, rung): rung for rung in reversed(rungs)}
+        for done in as_completed(waiting):
+            progress(waiting[done].title)
+        return [future.result() for future in reversed(waiting)]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, Runner | None]:

@@ -71,6 +71,20 @@ def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
     return out
 
 
+def moved(
+    now: Mapping[str, float], before: Mapping[str, float] | None
+) -> list[tuple[str, float | None, float]]:
+    """(fact, before, now) of those that changed by more than a tenth; of the first, all it has."""
+    if before is None:
+        return [(name, None, value) for name, value in now.items() if value]
+    pairs = [(name, before.get(name, 0.0), value) for name, value in now.items()]
+    return [
+        (name, old, new)
+        for name, old, new in pairs
+        if abs(new - old) > 0.1 * max(abs(old), abs(new), 1e-9)
+    ]
+
+
 def verify(where: str, expected: Sequence[str], found: Mapping[str, float]) -> None:
     """Raises CheckFailed for the first expectation that the counters do not bear out."""
     for text in expected:

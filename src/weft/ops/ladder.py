@@ -25,6 +25,12 @@ class Ladder:
     path: Path
 
     @property
+    def about(self) -> str:
+        """What it computes, in one line: the first of op.py's docstring."""
+        first = (self.path / "op.py").read_text().split('"""')
+        return first[1].strip().splitlines()[0] if len(first) > 1 else self.op.signature
+
+    @property
     def text(self) -> str:
         """What `ladder.md` tells about the climb."""
         file = self.path / "ladder.md"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json as json_text
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn
-from rich.text import Text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from weft.cli import show
 from weft.device import models
-from weft.ops import ladder
-from weft.ops.climb import Climb, Reached, climb
+from weft.errors import ArgumentError, Error
+from weft.ops import ladder, records, story
+from weft.ops.climb import Climb, climb
 from weft.ops.ladder import Ladder
 
 
@@ -27,35 +28,65 @@ def run(
         str, typer.Option(help="The GPU to count for, or to hold times against.")
     ] = models.DEFAULT,
     to: Annotated[int | None, typer.Option(help="Stop at this rung.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every ladder, a line for each.")] = False,
     record: Annotated[Path | None, typer.Option(help="Append the result to a file.")] = None,
+    recorded: Annotated[
+        Path | None, typer.Option("--from", help="Show what a file of records has; climb nothing.")
+    ] = None,
     json: show.Json = False,
 ) -> None:
     """Climb a ladder: every rung compiled, checked, and counted or timed. Without a name: a list.
 
     Exit code 1 when a rung is wrong, or does not do what its header says.
     """
-    if not name:
+    if every and (name or recorded):
+        raise ArgumentError("--all is every ladder", got=name or str(recorded), next="leave it out")
+    if not (name or every or recorded):
         _list(json)
         return
+    if recorded is not None:
+        found = [records.climb(recorded, name)]
+    else:
+        found = []
+        for one in ladder.names() if every else [name]:
+            found.append(_climbed(one, device, gpu, to, json))
+            if every and not json:
+                _print(story.failures(found[-1]))
+    if record is not None and recorded is None:
+        with record.open("a") as file:
+            file.writelines(json_text.dumps(one.to_dict()) + "\n" for one in found)
+    if json:
+        show.data([one.to_dict() for one in found] if every else found[0].to_dict())
+    elif not every:
+        _show(_ladder(name or found[0].ladder), found[0])
+    if not all(one.right for one in found):
+        raise typer.Exit(1)
+
+
+def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Climb:
     found = ladder.find(name)
     with _progress(quiet=json) as progress:
-        task = progress.add_task("", total=None)
-        result = climb(
-            found,
-            device=device,
-            gpu=gpu,
-            to=to,
-            progress=lambda what: progress.update(task, description=f"{found.op.name}: {what}"),
-        )
-    if record is not None:
-        with record.open("a") as file:
-            file.write(json_text.dumps(result.to_dict()) + "\n")
-    if json:
-        show.data(result.to_dict())
-    else:
-        _show(found, result)
-    if not result.right:
-        raise typer.Exit(1)
+        rungs = sum(to is None or r.number <= to for r in found.rungs)
+        task = progress.add_task(found.op.name, total=rungs)
+
+        def tell(what: str) -> None:
+            progress.update(task, advance=1, description=f"{found.op.name}: {what}")
+
+        return climb(found, device=device, gpu=gpu, to=to, progress=tell)
+
+
+def _progress(*, quiet: bool) -> Progress:
+    hidden = quiet or not sys.stdout.isatty()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=show.console(), transient=True, disable=hidden)
+
+
+def _ladder(name: str) -> Ladder | None:
+    """The ladder that a climb was of; a record can be shown where its folder is not."""
+    try:
+        return ladder.find(name)
+    except Error:
+        return None
 
 
 def _list(json: bool) -> None:
@@ -63,60 +94,23 @@ def _list(json: bool) -> None:
     if json:
         show.data([{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in found])
         return
-    rows = [(x.path.name, str(len(x.rungs)), _about(x)) for x in found]
+    rows = [(x.path.name, str(len(x.rungs)), x.about) for x in found]
     show.table(["ladder", "rungs", "what it computes"], rows, right=["rungs"])
     show.line("\nweft climb NAME")
 
 
-def _about(found: Ladder) -> str:
-    first = (found.path / "op.py").read_text().split('"""')
-    return first[1].strip().splitlines()[0] if len(first) > 1 else found.op.signature
+def _print(lines: Iterable[story.Styled]) -> None:
+    for text, style in lines:
+        show.line(text, style)
 
 
-def _progress(*, quiet: bool) -> Progress:
-    hidden = quiet or not sys.stdout.isatty()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=show.console(), transient=True, disable=hidden)
-
-
-def _show(found: Ladder, result: Climb) -> None:
+def _show(found: Ladder | None, result: Climb) -> None:
     how = "timed on" if result.device.startswith("gpu") else "checked and counted for"
-    show.line(f"{found.op.name}: {found.op.signature}, {how} {result.gpu}", "bold")
-    rungs = {r.number: r for r in found.rungs}
-    before: Reached | None = None
-    for reached in result.rungs:
-        rung = rungs[reached.number]
-        out = Text.assemble((f"\n{rung.title}", "bold"), (f"  {reached.language}", "dim"))
-        show.console().print(out, soft_wrap=True)
-        show.line(f"   {rung.idea}")
-        if reached.missing:
-            show.line(f"   not tried: {reached.missing}", "yellow")
-        elif not reached.right:
-            show.line(f"   ✗ {reached.error}", "red")
-        else:
-            show.line(f"   ✓ right{_facts(reached, before)}", "green")
-        for t in reached.times:
-            peer = f", {t.of_peer:.2f} x the best peer" if t.of_peer else ""
-            show.line(
-                f"   {t.case}: {show.duration(t.seconds)}, {t.of_limit:.1%} of the limit{peer}"
-            )
-        if rung.lesson:
-            show.line(f"   {rung.lesson}", "dim")
-        before = reached if reached.facts else before
-    for name, times in result.peers.items():
-        show.line(f"\npeer  {name}")
-        for t in times:
-            show.line(f"   {t.case}: {show.duration(t.seconds)}, {t.of_limit:.1%} of the limit")
-    for case, text in result.limits.items():
-        show.line(f"limit of {case}: {text}", "dim")
-
-
-def _facts(now: Reached, before: Reached | None) -> str:
-    """The counters that moved by more than a tenth since the rung before."""
-    moved = []
-    for name, value in now.facts.items():
-        old = before.facts.get(name, 0.0) if before is not None else 0.0
-        if (before is None and value) or abs(value - old) > 0.1 * max(abs(old), abs(value), 1e-9):
-            arrow = f"{old:,.4g} → " if before is not None else ""
-            moved.append(f"\n     {name:<38} {arrow}{value:,.4g}")
-    return "".join(moved)
+    signature = f": {found.op.signature}" if found is not None else ""
+    show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
+    _print(story.rungs(found, result))
+    for title, columns, rows in story.summaries(result):
+        show.line(f"\n{title}".rstrip(" "), "bold")
+        show.table(columns, rows, right=columns[1:2] if title else columns[2:])
+    if found is not None and found.text:
+        show.line(f"\nWhat was measured, and why: {found.path / 'ladder.md'}")

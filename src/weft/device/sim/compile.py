@@ -51,17 +51,19 @@ def compile_kernel(
     *,
     fast: bool = False,
     observer: Observer | None = None,
+    draft: bool = False,
 ) -> Compiled:
     """Takes the code from the cache, or makes it; only then `parsed` is asked for the module."""
     seen = observer.key if observer is not None else ""
-    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), fast, seen)
+    how = (fast, seen, *(("draft",) if draft else ()))
+    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), *how)
     data = cache.get("sim", key)
     if data is None:
         from weft.device.sim.generate import generate  # cached code needs no generator
 
         ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
         head = json.dumps(asdict(facts)).encode()
-        data = len(head).to_bytes(4, "little") + head + jit.compile_object(ir)
+        data = len(head).to_bytes(4, "little") + head + jit.compile_object(ir, draft=draft)
         cache.put("sim", key, data)
     size = int.from_bytes(data[:4], "little")
     facts = Facts(**json.loads(data[4 : 4 + size]))

@@ -46,10 +46,10 @@ def identity() -> str:
     return "|".join((*host(), llvmlite.__version__, *OPTIONS, *PASSES))
 
 
-def _machine() -> llvm.TargetMachine:
+def _machine(level: int = 2) -> llvm.TargetMachine:
     cpu, features = host()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=2, jit=True, codemodel="jitdefault"
+        cpu=cpu, features=features, opt=level, jit=True, codemodel="jitdefault"
     )
 
 
@@ -61,8 +61,8 @@ class Code:
     engine: object
 
 
-def compile_object(text: str) -> bytes:
-    """IR text to an object file."""
+def compile_object(text: str, *, draft: bool = False) -> bytes:
+    """IR text to an object file; a draft is made in a fraction of the time and runs slowly."""
     _initialise()
     try:
         module = llvm.parse_assembly(text)
@@ -72,7 +72,7 @@ def compile_object(text: str) -> bytes:
             got=str(e).partition("\n")[2][:200],
             next="this is a fault of weft: please report it with the kernel's PTX",
         ) from e
-    machine = _machine()
+    machine = _machine(0 if draft else 2)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     inline = llvm.create_new_module_pass_manager()

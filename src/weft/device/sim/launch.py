@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from weft.device.models import GpuModel
-from weft.device.sim import switch
+from weft.device.sim import draft, switch
 from weft.device.sim.arena import Arena
 from weft.device.sim.compile import Compiled, compile_kernel
 from weft.device.sim.crew import Crew
@@ -87,7 +87,7 @@ class SimModule:
         self._outline: Outline | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
-        self._compiled: dict[tuple[str, Shape, str], Compiled] = {}
+        self._compiled: dict[tuple[str, Shape, str, bool], Compiled] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
         self._lock = threading.RLock()
         self.root: SimModule = within.root if within else self
@@ -167,11 +167,11 @@ class SimModule:
 
     def compiled(self, entry: str, shape: Shape, observer: Observer | None = None) -> Compiled:
         """Machine code of a kernel for a block shape, with an observer's beside it."""
-        place = entry, shape, "" if observer is None else observer.key
+        place = entry, shape, "" if observer is None else observer.key, draft.wanted()
         with self._lock:
             found = self._compiled.get(place)
             if found is None:
-                how: dict[str, Any] = {"fast": self.fast, "observer": observer}
+                how: dict[str, Any] = {"fast": self.fast, "observer": observer, "draft": place[3]}
                 found = compile_kernel(lambda: self.module, self.ptx.text, entry, shape, **how)
                 self._compiled[place] = found
         return found

@@ -1,7 +1,7 @@
 // rung:   08 conflict free
 // idea:   a thread's eight columns are two groups of four, 64 columns apart: eight neighbouring lanes read
 //         128 bytes in a row. A's tile is padded, so that turning it costs no conflicts either
-// expect: shared load wavefronts per request <= 2.1
+// expect: shared bank conflicts = 0
 // launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)), 256>>>
 
 #include "tile.cuh"

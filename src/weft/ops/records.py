@@ -1,0 +1,49 @@
+"""Records of climbs: JSON lines, one climb each, as `weft climb --record` appends them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from weft.errors import ArgumentError
+from weft.ops.climb import Climb
+
+
+def climbs(path: Path) -> Iterator[Climb]:
+    """Every climb of a file, the oldest first."""
+    if not path.is_file():
+        raise ArgumentError(
+            "no such file of records", got=str(path), next="weft climb NAME --record FILE makes one"
+        )
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            yield Climb.from_dict(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ArgumentError(
+                "this is no record of a climb",
+                where=f"{path}:{number}",
+                got=f"{line[:60]} ({type(error).__name__}: {error})",
+                allowed="lines that weft climb --record has written",
+            ) from error
+
+
+def newest(path: Path) -> dict[str, Climb]:
+    """The newest climb of each ladder."""
+    return {found.ladder: found for found in climbs(path)}
+
+
+def climb(path: Path, name: str = "") -> Climb:
+    """The newest climb of a ladder, by name or folder; without a name the newest of all."""
+    wanted = Path(name).name
+    found = [c for c in climbs(path) if not wanted or c.ladder == wanted]
+    if not found:
+        known = list(newest(path))
+        near = difflib.get_close_matches(wanted, known, 1)
+        raise ArgumentError(
+            f"no climb of '{wanted}' in {path}" if wanted else f"no climb in {path}",
+            allowed=", ".join(known),
+            next=f"did you mean '{near[0]}'?" if near else "",
+        )
+    return found[-1]

@@ -1,0 +1,144 @@
+"""A climb as text: each rung with its idea, what it changed and its times; then a summary."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from weft.ops import counters
+from weft.ops.climb import Climb, Reached, Time
+from weft.ops.ladder import Ladder
+from weft.report import words
+
+Styled = tuple[str, str]
+"""A line and its style."""
+
+WIDTH = 100
+BAR = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+SUMMARY: Mapping[str, str] = {
+    "instructions": "instructions",
+    "load sectors per request": "sectors/load",
+    "store sectors per request": "sectors/store",
+    "bytes read per result": "bytes/result",
+    "global atomics per input": "atomics/input",
+    "shared bank conflicts": "bank conflicts",
+}
+"""Facts that stand in the summary where a rung has them, and their short names there."""
+
+
+def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
+    """What came of each rung, in order."""
+    lessons = {r.number: r.lesson for r in found.rungs} if found is not None else {}
+    before: Reached | None = None
+    for reached in result.rungs:
+        yield "", ""
+        yield f"{reached.title}  {reached.language}", "bold"
+        yield from _wrapped(reached.idea)
+        if reached.missing:
+            yield f"   not tried: {reached.missing}", "yellow"
+        elif not reached.right:
+            yield f"   ✗ {reached.error}", "red"
+        else:
+            yield "   ✓ right", "green"
+            for name, old, new in counters.moved(reached.facts, before.facts if before else None):
+                arrow = f"{number(old)} → " if old is not None else ""
+                yield f"     {name:<38} {arrow}{number(new)}", "green"
+        for t in reached.times:
+            peer = f", {t.of_peer:.2f} x the best peer" if t.of_peer else ""
+            yield (
+                f"   {t.case}: {words.duration(t.seconds)}, {t.of_limit:.1%} of the limit{peer}",
+                "",
+            )
+        yield from _wrapped(lessons.get(reached.number, ""), "dim")
+        before = reached if reached.facts else before
+
+
+def number(value: float) -> str:
+    """23,568; 1.667"""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def failures(result: Climb) -> Iterator[Styled]:
+    """A line for the whole climb, and what went wrong in it."""
+    tried = [r for r in result.rungs if not r.missing]
+    wrong = [r for r in tried if not r.right]
+    said = f"{len(tried) - len(wrong)} of {len(result.rungs)} rungs right"
+    yield f"{'✗' if wrong else '✓'} {result.ladder:<14} {said}", "red" if wrong else "green"
+    for r in result.rungs:
+        if r.missing or not r.right:
+            yield f"  {r.title}: {r.missing or r.error}", "yellow" if r.missing else "red"
+
+
+def _wrapped(text: str, style: str = "") -> Iterator[Styled]:
+    for line in textwrap.wrap(text, WIDTH - 3):
+        yield f"   {line}", style
+
+
+# ---- the summary -----------------------------------------------------------------------------
+Summary = tuple[str, list[str], list[list[str]]]
+"""Title, columns, rows."""
+
+
+def summaries(result: Climb) -> Iterator[Summary]:
+    """One table of all rungs for each case that was timed, or one of what was counted."""
+    cases = list(dict.fromkeys(t.case for r in result.rungs for t in r.times))
+    for case in cases:
+        yield _timed(result, case)
+    if not cases:
+        counted = _counted(result.rungs)
+        if counted is not None:
+            yield counted
+
+
+def _timed(result: Climb, case: str) -> Summary:
+    """Bars are parts of the limit; rungs with a size of their own have a table of their own."""
+    rows, before = [], None
+    for reached in result.rungs:
+        now = _of(reached.times, case)
+        if now is None:
+            continue
+        gain = f"{before.seconds / now.seconds:.2f} x" if before is not None else ""
+        rows.append(_line(reached.title, now, gain))
+        before = now
+    for name, times in result.peers.items():
+        now = _of(times, case)
+        if now is not None:
+            rows.append(_line(name, now, ""))
+    limit = result.limits.get(case, "")
+    title = f"{case}: limit {limit}" if limit else case
+    return title, ["", "time", "of the limit", "", "over the last", "of the best peer"], rows
+
+
+def _of(times: Sequence[Time], case: str) -> Time | None:
+    return next((t for t in times if t.case == case), None)
+
+
+def _line(name: str, t: Time, gain: str) -> list[str]:
+    peer = f"{t.of_peer:.2f} x" if t.of_peer else ""
+    return [name, words.duration(t.seconds), bar(t.of_limit), f"{t.of_limit:.1%}", gain, peer]
+
+
+def _counted(reached: Sequence[Reached]) -> Summary | None:
+    """Bars are instructions of warps, as a part of the most that a rung executes."""
+    known = [r for r in reached if r.facts]
+    if len(known) < 2:
+        return None
+    shown = [name for name in SUMMARY if any(r.facts.get(name) for r in known)]
+    most = max(r.facts["instructions"] for r in known) or 1.0
+    rows = []
+    for r in reached:
+        facts = [number(r.facts[n]) if n in r.facts else "" for n in shown]
+        length = bar(r.facts["instructions"] / most) if r.facts else ""
+        rows.append([f"{_mark(r)} {r.title}", length, *facts])
+    return "", ["", "", *(SUMMARY[name] for name in shown)], rows
+
+
+def _mark(r: Reached) -> str:
+    return "·" if r.missing else "✓" if r.right else "✗"
+
+
+def bar(part: float, width: int = BAR) -> str:
+    """A bar of eighths of a character."""
+    eighths = round(max(0.0, min(1.0, part)) * width * 8)
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

@@ -1,0 +1,63 @@
+"""Drafts: the same bits from code that is made sooner, kept apart from the real one."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import numpy as np
+import pytest
+
+import weft
+from weft.device.sim import draft, jit
+
+pytestmark = pytest.mark.sim
+
+SOURCE = r"""
+__global__ void mix(const float* x, float* y, int n) {
+    __shared__ float tile[64];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    tile[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    float sum = 0.0f;
+    for (int k = 0; k <= threadIdx.x % 7; ++k) sum = fmaf(tile[(threadIdx.x + k) % 64], 1.7f, sum);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 3);
+    if (i < n) y[i] = expf(sum) / (1.0f + sum * sum);
+}
+"""
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> list[bool]:
+    """Whether each piece of code that is made is a draft."""
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    kinds, real = [], jit.compile_object
+
+    def compile_object(text: str, *, draft: bool = False) -> bytes:
+        kinds.append(draft)
+        return real(text, draft=draft)
+
+    monkeypatch.setattr(jit, "compile_object", compile_object)
+    return kinds
+
+
+def test_a_draft_gives_the_same_bits(made: list[bool]) -> None:
+    x = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
+    results = []
+    for wanted in (True, False):
+        y = np.zeros_like(x)
+        with draft.drafts() if wanted else contextlib.nullcontext():
+            weft.cuda(SOURCE).mix[16, 64](x, y, x.size)
+        results.append(y)
+    assert made == [True, False], "a draft is not served where the real code is wanted"
+    assert results[0].tobytes() == results[1].tobytes() and results[0].any()
+
+
+def test_drafts_are_for_the_thread_that_asks() -> None:
+    seen = []
+    with draft.drafts():
+        other = threading.Thread(target=lambda: seen.append(draft.wanted()))
+        other.start()
+        other.join()
+        assert draft.wanted()
+    assert seen == [False] and not draft.wanted()
