@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 import weft
 from weft.cli import app
-from weft.ops import counters, ladder, rung
-from weft.ops.climb import climb
+from weft.ops import counters, ladder, records, rung, story
+from weft.ops.climb import Climb, Reached, Time, climb
 
 SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}
 """Ladders whose kernels take long to compile for the simulator: behind the marker."""
@@ -142,3 +142,73 @@ def test_a_new_operation_can_be_climbed(tmp_path: Path) -> None:
     assert again.exit_code == 1 and "already" in again.output
     odd = CliRunner().invoke(app, ["new", "op", "my op", "--in", str(tmp_path)])
     assert "a C++ and Python name" in odd.output
+
+
+# ---- all of them, and records ----------------------------------------------------------------
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of two ladders, of which the second is wrong."""
+    for name, text in (("first", GOOD), ("second", GOOD.replace("2 * x", "3 * x"))):
+        folder = tmp_path / "home" / name
+        folder.mkdir(parents=True)
+        (folder / "op.py").write_text(OP.replace('"twice"', f'"{name}"'))
+        (folder / "rung_00_naive.cu").write_text(text)
+    monkeypatch.setattr(ladder, "HOME", tmp_path / "home")
+    return tmp_path / "home"
+
+
+def test_all_ladders_say_which_is_wrong(home: Path, tmp_path: Path) -> None:
+    record = tmp_path / "all.jsonl"
+    result = run("--all", "--record", str(record))
+    assert result.exit_code == 1
+    assert "✓ first          1 of 1 rungs right" in result.stdout
+    assert "✗ second         0 of 1 rungs right\n  00 naive: " in result.stdout
+    assert set(records.newest(record)) == {"first", "second"}
+    assert "leave it out" in run("--all", "first").output
+
+
+def test_a_record_is_shown_as_the_climb_was(own: Path, tmp_path: Path) -> None:
+    record = tmp_path / "records.jsonl"
+    (own / "rung_01_again.cu").write_text(GOOD)
+    climbed = run(str(own), "--record", str(record)).stdout
+    assert "✓ 01 again" in climbed and "████████" in climbed
+    shown = run("--from", str(record)).stdout
+    assert shown.splitlines()[1:] == climbed.splitlines()[1:]
+    assert json.loads(run("--from", str(record), "twice", "--json").stdout)["ladder"] == "twice"
+    assert "did you mean 'twice'?" in run("--from", str(record), "twise").output
+
+
+@pytest.mark.parametrize("text", ["{}", "no", '{"rungs": [1], "peers": {}}', "[]"])
+def test_what_is_no_record(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(text)
+    assert "this is no record of a climb" in run("--from", str(file)).output
+    assert "no such file" in run("--from", str(tmp_path / "none")).output
+
+
+def timed() -> Climb:
+    """Two rungs and a peer, as on a GPU."""
+
+    def at(seconds: float, peer: float = 2.0) -> tuple[Time, ...]:
+        how = ("graph of 9 calls", 1.0 / seconds, peer / seconds)
+        return (Time("n=9", seconds * 1e-3, seconds * 0.99e-3, seconds * 1.01e-3, *how),)
+
+    said = ("an idea", "CUDA C++", "f32")
+    reached = [
+        Reached(i, n, *said, times=at(s)) for i, n, s in ((0, "slow", 8.0), (1, "good", 1.25))
+    ]
+    peers = {"torch.add(a, b)": at(2.0)}
+    limits = {"n=9": "copy: 4.00 TB/s"}
+    machine = {"gpu": "NVIDIA H200", "torch": "2.11"}
+    return Climb(
+        "vecadd", "gpu", "NVIDIA H200", tuple(reached), peers, limits, machine, "2026-01-02"
+    )
+
+
+def test_times_are_held_against_limit_rung_and_peer() -> None:
+    ((title, _, rows),) = story.summaries(timed())
+    assert title == "n=9: limit copy: 4.00 TB/s"
+    assert rows[0][1:] == ["8 ms", "███", "12.5%", "", "0.25 x"]
+    assert rows[1][1:] == ["1.25 ms", story.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
+    assert rows[2][0] == "torch.add(a, b)"
+    assert Climb.from_dict(json.loads(json.dumps(timed().to_dict()))) == timed()
