@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import profile_tables
 from profiled import carried
 from profiled.carried import PACKAGES, ROWS_OF, Row
 
@@ -52,6 +54,26 @@ def test_files_compute_what_their_source_says(name: str, wanted: Callable[..., A
     arrays = [a for a in given if isinstance(a, np.ndarray)]
     weft.load_ptx(case.file).kernel(case.kernel)[case.grid, case.block, case.shared](*given)
     np.testing.assert_array_equal(arrays[-1], wanted(*arrays))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Triton add",
+        pytest.param("Triton reduce_07", id="Triton reduce_07: an atomic that acquires stays one"),
+        pytest.param("Triton histogram_06", id="Triton histogram_06: one that is relaxed does not"),
+        "Numba saxpy",
+        "Numba matmul_naive",
+    ],
+)
+def test_a_recorded_launch_counts_as_ncu_did(name: str) -> None:
+    case = CASES[name]
+    launch = weft.load_ptx(case.file).kernel(case.kernel)[case.grid, case.block, case.shared]
+    p = weft.profile(launch, *case.make())
+    cases = profile_tables.newest("profile_vs_ncu.jsonl")["cases"]
+    both = next(c["both"] for c in cases if c["name"] == name)
+    exact = {n: theirs for n, (_, theirs) in both.items() if profile_tables.is_exact(n)}
+    assert {n: p.totals[f"sim:{n}"] for n in exact} == exact
 
 
 def test_files_tell_nothing_of_the_machine_that_made_them() -> None:

@@ -77,6 +77,7 @@ def test_the_simulators_facts_stand_beside_those_of_ncu() -> None:
     assert rows["Memory Workload Analysis"] == ["ncu", "sim:"]
     assert rows["L2 hit rate"] == ["n/a"], "what the simulator does not know stays empty"
     assert "sim:" not in "".join(line for line, _ in text.of_ncu(one, None))
+    assert [line.split() for line, _ in text.others([one])][2] == ["1", "2.5", "µs", "saxpy"]
 
 
 SCRIPT = f"""

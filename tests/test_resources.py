@@ -12,6 +12,7 @@ import pytest
 from cuda.bindings import nvrtc
 
 import weft
+from weft.kernels import Kernel
 from weft.source.resources import Resources, read
 
 SOURCE = r"""
@@ -160,3 +161,10 @@ def test_ptx_has_no_source_to_assemble() -> None:
     text = weft.cuda("__global__ void k() {}").k.ptx
     with pytest.raises(weft.LaunchError, match="only kernels from CUDA"):
         _ = weft.load_ptx(text).kernel("_Z1kv").resources
+
+
+def test_a_report_that_says_nothing_is_an_error_of_its_own() -> None:
+    k = weft.cuda("__global__ void k() {}").k
+    silent = Kernel(k.code, k.entry, k.name, dict)
+    with pytest.raises(weft.LaunchError, match="did not say what k needs"):
+        _ = silent.resources

@@ -41,7 +41,17 @@ def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
         if theirs is not None and what in limits:
             both[f"launch__occupancy_limit_{name}"] = (limits[what], theirs)
     differ = [n for n in both if is_exact(n) and both[n][0] != both[n][1]]
-    return {"name": case.title, "both": both, "differ": differ}
+    return {"name": case.title, "both": both, "differ": differ, "marks": _marks(profile)}
+
+
+def _marks(profile: weft.Profile) -> list[str]:
+    """What a kernel does that no rule foretells: copies past L1, and waiting for other blocks."""
+    ran = [i.opcode.split(".") for i in profile.instructions if i.executions]
+    found = {
+        "cp.async.cg": any(p[:3] == ["cp", "async", "cg"] for p in ran),
+        "waits": any(p[0] == "ld" and {"volatile", "acquire", "relaxed"} & set(p) for p in ran),
+    }
+    return [mark for mark, does in found.items() if does]
 
 
 def is_exact(name: str) -> bool:

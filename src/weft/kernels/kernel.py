@@ -95,7 +95,13 @@ class Kernel(Indexed[Launch]):
         if self._resources is None:
             variables = self._sim.outline.variables
             constant = sum(v.size for v in variables if v.space == "const")
-            self._resources = replace(self._measure()[self.entry], constant_bytes=constant)
+            found = self._measure().get(self.entry)
+            if found is None:
+                raise LaunchError(
+                    f"the assembler did not say what {self.name} needs",
+                    next="`weft cache clear`, so that it is assembled anew",
+                )
+            self._resources = replace(found, constant_bytes=constant)
             self._launches.clear()  # they were checked without
         return self._resources
 

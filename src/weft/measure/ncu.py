@@ -36,7 +36,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         f"l1tex__t_sectors_{_GLOBAL}_ld.sum": "Global loads: sectors",
         f"l1tex__t_requests_{_GLOBAL}_st.sum": "Global stores: requests",
         f"l1tex__t_sectors_{_GLOBAL}_st.sum": "Global stores: sectors",
-        "l1tex__t_sector_hit_rate.pct": "L1 hit rate",
+        "l1tex__t_sector_hit_rate.pct": "L1 hit rate, stores too",
         "lts__t_sector_hit_rate.pct": "L2 hit rate",
         "dram__bytes_read.sum": "DRAM bytes read",
         "dram__bytes_write.sum": "DRAM bytes written",

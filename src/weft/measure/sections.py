@@ -109,7 +109,8 @@ def _memory(p: Profile, gpu: GpuModel) -> Section:
     looked = of[f"{hit}_hit.sum"] + of[f"{hit}_miss.sum"]
     if looked:
         rate = 100 * of[f"{hit}_hit.sum"] / looked
-        rows.append(Metric("sim:l1tex__t_sector_hit_rate.pct", "L1 hit rate", rate, "%", True))
+        name = "sim:l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
+        rows.append(Metric(name, "L1 hit rate", rate, "%", True))
     rows += [
         Metric("sim:weft__bytes_asked.sum", "Global bytes asked for",
                _sum(far, lambda a: a.bytes), "byte"),
@@ -143,7 +144,7 @@ def _launch(p: Profile, gpu: GpuModel) -> Section:
         Metric("sim:launch__block_size", "Block Size (threads)", s.threads),
         Metric("sim:launch__thread_count", "Threads", s.blocks * s.threads),
         Metric("sim:launch__registers_per_thread", "Registers Per Thread",
-               s.registers if s.registers is not None else "not known: PTX alone is not assembled"),
+               s.registers if s.registers is not None else "not known: it was not assembled"),
         Metric("sim:launch__shared_mem_per_block_static", "Static Shared Memory",
                s.static_shared, "byte"),
         Metric("sim:launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from weft.measure import ncu
 from weft.measure.changed import Change, Changes
@@ -68,6 +68,17 @@ def of_ncu(c: Counted, p: Profile | None) -> Iterator[Styled]:
         yield title, "bold"
         for metric in section.metrics:
             yield _metric(metric) + _beside(ncu.beside(metric, simulated)), ""
+    yield "", ""
+
+
+def others(found: Sequence[Counted]) -> Iterator[Styled]:
+    """What a script's libraries have launched, a line each."""
+    yield "Others, which the simulator did not run: --kernel NAME shows all of one", "bold"
+    yield f"  {'launches':>8} {'of':>10}  kernel", "dim"
+    for c in found:
+        taken = {m.id: words.value(m) for s in c.sections for m in s.metrics}
+        row = f"  {c.launches:>8} {taken.get('gpu__time_duration.sum', ''):>10}  {c.kernel}"
+        yield row[:WIDTH], ""
     yield "", ""
 
 

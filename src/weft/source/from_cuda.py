@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -91,6 +92,10 @@ def compile_machine(
         made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
     except nvrtc.Refused as refusal:
         raise diagnose.error(str(refusal), main.name) from None
+    if "ptxas info" not in made.log:  # with a driver NVRTC keeps code itself, without the report
+        with contextlib.suppress(nvrtc.Refused):  # releases that know no such option keep nothing
+            again = [*unit.options, "--no-cache"]
+            made = nvrtc.compile(main.text, main.name, again, unit.expressions)
     unit.store("report", made.log.encode("utf-8", "replace"))
     unit.store("cubin", made.cubin)
     return Machine(made.cubin, made.log)

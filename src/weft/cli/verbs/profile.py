@@ -78,20 +78,29 @@ def run(
 
 def _on_gpu(found: list[Launched], note: str, html: Path | None, json: bool) -> None:
     """What ncu has counted, and the simulator."""
+    simulated = [one.sim for one in found if one.sim is not None]
     if json:
         show.data({"note": note, "launches": [one.to_dict() for one in found]})
-    elif note:
-        show.line(note, "yellow")
-    for one in [] if json else found:
-        if one.ncu is not None:
-            _print(text.of_ncu(one.ncu, one.sim))
-        elif one.sim is not None:
-            _print(text.view(one.sim))
-    simulated = [one.sim for one in found if one.sim is not None]
+    else:
+        _print(_shown(found, note, whole=not simulated))
     if html is not None:
         if not simulated:
             raise Error("there is nothing for a page", got=note)
         _page(html, simulated, quiet=json)
+
+
+def _shown(found: list[Launched], note: str, *, whole: bool) -> Iterator[text.Styled]:
+    """Kernels that the simulator knows in full, those of libraries in short unless `whole`."""
+    if note:
+        yield note, "yellow"
+    for one in found:
+        if one.ncu is not None and (one.sim is not None or whole):
+            yield from text.of_ncu(one.ncu, one.sim)
+        elif one.ncu is None and one.sim is not None:
+            yield from text.view(one.sim)
+    rest = [one.ncu for one in found if one.sim is None and one.ncu is not None]
+    if rest and not whole:
+        yield from text.others(rest)
 
 
 def _page(html: Path, found: list[Profile], *, quiet: bool) -> None:

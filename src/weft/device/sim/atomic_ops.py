@@ -173,7 +173,9 @@ class Atomics:
         wanted = [x for x in _items(dest) if isinstance(x, Reg) and x.name in self._read]
         operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in given]
         count = len(operands[0])
-        kind = "atomic" if wanted or op in ("exch", "cas") else "reduction"
+        # the assembler makes a reduction of what nobody reads, unless it has to acquire
+        answers = op in ("exch", "cas") or {"acquire", "acq_rel"} & set(ins.parts)
+        kind = "atomic" if wanted or answers else "reduction"
         e.watch.access(Touch(kind, True, a, what.size * count))
         lanes = e.executing()
         if a.uniform and count == 1:
