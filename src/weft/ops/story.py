@@ -29,7 +29,7 @@ SUMMARY: Mapping[str, str] = {
 
 def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
     """What came of each rung, in order."""
-    lessons = {r.number: r.lesson for r in found.rungs} if found is not None else {}
+    lessons = {r.title: r.lesson for r in found.rungs} if found is not None else {}
     before: Reached | None = None
     for reached in result.rungs:
         yield "", ""
@@ -50,7 +50,7 @@ def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
                 f"   {t.case}: {words.duration(t.seconds)}, {t.of_limit:.1%} of the limit{peer}",
                 "",
             )
-        yield from _wrapped(lessons.get(reached.number, ""), "dim")
+        yield from _wrapped(lessons.get(reached.title, ""), "dim")
         before = reached if reached.facts else before
 
 

@@ -29,13 +29,14 @@ def page(profiles: Sequence[Profile]) -> str:
     """A whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
-    return _template("page.html").render(
-        title=title,
-        views=views,
-        css=_part("page.css"),
-        js=_part("page.js"),
-        heats=list(LINE_COUNTERS),
-    )
+    return render("page", title=title, views=views, heats=list(LINE_COUNTERS))
+
+
+def render(template: str, **values: Any) -> str:
+    """`template.html` of this folder with its style and script put in; every page has page.css."""
+    sheets = dict.fromkeys(("page.css", f"{template}.css"))
+    css = Markup("").join(_part(sheet) for sheet in sheets)
+    return _template(f"{template}.html").render(css=css, js=_part(f"{template}.js"), **values)
 
 
 def fragment(p: Profile) -> str:

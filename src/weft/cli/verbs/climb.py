@@ -17,6 +17,8 @@ from weft.errors import ArgumentError, Error
 from weft.ops import ladder, records, story
 from weft.ops.climb import Climb, climb
 from weft.ops.ladder import Ladder
+from weft.ops.page import page
+from weft.report.profile import write
 
 
 def run(
@@ -33,14 +35,16 @@ def run(
     recorded: Annotated[
         Path | None, typer.Option("--from", help="Show what a file of records has; climb nothing.")
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
     json: show.Json = False,
 ) -> None:
     """Climb a ladder: every rung compiled, checked, and counted or timed. Without a name: a list.
 
     Exit code 1 when a rung is wrong, or does not do what its header says.
     """
-    if every and (name or recorded):
-        raise ArgumentError("--all is every ladder", got=name or str(recorded), next="leave it out")
+    if every and (name or recorded or html):
+        more = name or str(recorded or html)
+        raise ArgumentError("--all is every ladder, shown briefly", got=more, next="leave it out")
     if not (name or every or recorded):
         _list(json)
         return
@@ -55,10 +59,15 @@ def run(
     if record is not None and recorded is None:
         with record.open("a") as file:
             file.writelines(json_text.dumps(one.to_dict()) + "\n" for one in found)
+    climbed = _ladder(name or found[0].ladder)
+    if html is not None:
+        write(html, page(climbed, found[0]))
     if json:
         show.data([one.to_dict() for one in found] if every else found[0].to_dict())
     elif not every:
-        _show(_ladder(name or found[0].ladder), found[0])
+        _show(climbed, found[0])
+        if html is not None:
+            show.line(f"\nwrote {html}", "bold")
     if not all(one.right for one in found):
         raise typer.Exit(1)
 

@@ -1,0 +1,157 @@
+"""A climb as one self-contained HTML page: the ladder as a picture, then rung by rung with its
+idea, the counters that moved and its source against the rung before; then the ladder's text.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from weft.ops import counters
+from weft.ops.climb import Climb, Reached, Time
+from weft.ops.ladder import Ladder
+from weft.ops.rung import Rung
+from weft.ops.story import number
+from weft.report import words
+from weft.report.colour import colour
+from weft.report.page import render
+
+_QUIET = ("samples", "throttled_samples")
+"""What a record keeps of its machine and a reader does not need."""
+
+
+def page(found: Ladder | None, result: Climb) -> str:
+    """The whole page; `found` is the ladder itself, where it is at hand."""
+    return render(
+        "ladder",
+        name=result.ladder,
+        about=found.about if found is not None else "",
+        signature=found.op.signature if found is not None else "",
+        how="timed on" if result.device.startswith("gpu") else "checked and counted for",
+        gpu=result.gpu,
+        when=result.when[:10],
+        machine=", ".join(f"{k} {v}" for k, v in result.machine.items() if k not in _QUIET),
+        timed=list(_charts(result)),
+        counted=list(_counters(result.rungs)),
+        rungs=list(_rungs(found, result)),
+        text=_text(found.text if found is not None else ""),
+    )
+
+
+def _text(markdown: str) -> Markup:
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return Markup(reader.render(markdown)) if markdown else Markup("")
+
+
+# ---- the picture -----------------------------------------------------------------------------
+def _charts(result: Climb) -> Iterator[dict[str, Any]]:
+    """A chart for each case that was timed."""
+    own = [(r.title, r.times, "rung") for r in result.rungs]
+    every = own + [(name, times, "peer") for name, times in result.peers.items()]
+    for case in dict.fromkeys(t.case for _, times, _ in every for t in times):
+        rows = [(n, t, kind) for n, times, kind in every for t in times if t.case == case]
+        best = min((t.seconds for _, t, kind in rows if kind == "rung"), default=0.0)
+        yield {
+            "case": case,
+            "limit": result.limits.get(case, "by the GPU's ceilings"),
+            "rows": [_bar(n, t, "best" if t.seconds == best else kind) for n, t, kind in rows],
+            "most": max(1.0, *(t.of_limit for _, t, _ in rows)) * 1.02,
+        }
+
+
+def _bar(name: str, t: Time, kind: str) -> dict[str, Any]:
+    peer = f" · {t.of_peer:.2f} x best peer" if t.of_peer and kind != "peer" else ""
+    limit = t.of_limit * t.seconds
+    return {
+        "name": name,
+        "kind": kind,
+        "part": t.of_limit,
+        "low": limit / t.high,
+        "high": limit / t.low,
+        "limit": 1.0,
+        "said": f"{words.duration(t.seconds)} · {t.of_limit:.1%}{peer}",
+        "title": f"{name}: {words.duration(t.low)} to {words.duration(t.high)}, {t.how}",
+    }
+
+
+def _counters(reached: Sequence[Reached]) -> Iterator[dict[str, Any]]:
+    """Facts that change from rung to rung."""
+    known = [r for r in reached if r.facts]
+    for name in known[0].facts if known else ():
+        values = [r.facts.get(name, 0.0) for r in known]
+        if max(values) - min(values) <= 0.1 * max(map(abs, values)):
+            continue
+        rows = [
+            {"name": r.title, "kind": "rung", "part": v, "said": number(v), "title": r.idea}
+            for r, v in zip(known, values, strict=True)
+        ]
+        yield {"name": name, "rows": rows, "most": max(values)}
+
+
+# ---- rungs -----------------------------------------------------------------------------------
+def _rungs(found: Ladder | None, result: Climb) -> Iterator[dict[str, Any]]:
+    files = {r.title: r for r in found.rungs} if found is not None else {}
+    counted: Mapping[str, float] | None = None
+    before: Rung | None = None
+    for reached in result.rungs:
+        rung = files.get(reached.title)
+        moved = [
+            (name, number(old) if old is not None else "", number(new))
+            for name, old, new in counters.moved(reached.facts, counted)
+        ]
+        yield {
+            **vars(reached),
+            "title": reached.title,
+            "best": _best(reached.times),
+            "moved": moved,
+            "lesson": rung.lesson if rung is not None else "",
+            **(_source(rung, before) if rung is not None else {}),
+        }
+        counted = reached.facts or counted
+        before = rung
+
+
+def _best(times: Sequence[Time]) -> str:
+    if not times:
+        return ""
+    t = max(times, key=lambda one: one.of_limit)
+    return f"{words.duration(t.seconds)}, {t.of_limit:.1%} of the limit at {t.case}"
+
+
+def _source(rung: Rung, before: Rung | None) -> dict[str, Any]:
+    """The file's lines; against those of the rung before where both are of one language."""
+    new = rung.path.read_text().splitlines()
+    comparable = before is not None and before.path.suffix == rung.path.suffix
+    old = before.path.read_text().splitlines() if before is not None and comparable else []
+    rows = list(_compared(old, new)) if comparable else [_row(i, t, "") for i, t in _numbered(new)]
+    kinds = [row["kind"] for row in rows]
+    return {
+        "file": Path(rung.path).name,
+        "source": rows,
+        "against": before.title if before is not None and comparable else "",
+        "added": kinds.count("new"),
+        "gone": kinds.count("gone"),
+    }
+
+
+def _numbered(lines: Sequence[str], first: int = 1) -> Iterator[tuple[int, str]]:
+    return enumerate(lines, first)
+
+
+def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[dict[str, Any]]:
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for _, a, b, c, d in matcher.get_opcodes():
+        same = old[a:b] == new[c:d]
+        if not same:
+            yield from (_row("", text, "gone") for text in old[a:b])
+        yield from (_row(i, t, "" if same else "new") for i, t in _numbered(new[c:d], c + 1))
+
+
+def _row(place: object, text: str, kind: str) -> dict[str, Any]:
+    sign = {"new": "+", "gone": "-"}.get(kind, "")
+    return {"number": place, "code": Markup(colour(text)), "kind": kind, "sign": sign}
