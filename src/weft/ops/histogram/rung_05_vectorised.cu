@@ -4,7 +4,7 @@
 // clear:  counts
 // expect: load sectors per request = 16
 // expect: shared atomic wavefronts per request = 1
-// launch: histogram<<<min(cdiv(n, 4096), 2 * sms), 1024, 32768>>>
+// launch: histogram<<<min(cdiv(n, 4096), sms), 1024, 32768>>>
 
 #ifndef AHEAD
 #define AHEAD 4

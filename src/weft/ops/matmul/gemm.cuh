@@ -1,107 +1,124 @@
 // A product whose tiles arrive by cp.async in a ring of stages.
 //
-// BM x BN of C for a block, BK of K for a stage; a warp owns WM x WN, a thread 8 x 8 or TM x TN.
-// A lies in shared memory as it lies in memory, row by row; a thread reads four k of a row at once, so
-// that nothing has to be turned. Its rows are padded by four numbers, which spreads the eight rows
-// that a warp reads over all banks.
+// BM x BN of C for a block, BK of K for a stage; a warp owns WM x WN, a thread TM x TN. A is turned on
+// its way, number by number, so that what a thread needs of one k lies side by side; rows of B come
+// 16 bytes at a time. What the next k needs is read from shared memory while this one is multiplied.
 #pragma once
 #include "tile.cuh"
 
-__device__ inline void copy16(float* to, const float* from, bool in) {
+template <int BYTES>
+__device__ void copy(float* to, const float* from, bool in) {
     unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    int bytes = in ? 16 : 0;  // the rest is filled with zeros
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
+    int bytes = in ? BYTES : 0;  // the rest is filled with zeros
+    if constexpr (BYTES == 16)  // past the L1, which has no use for it
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes));
 }
+
+// Copies a thread's share of the next tiles of A and B; its places only move along K.
+template <int BM, int BN, int BK, int STAGES, int THREADS>
+struct Copies {
+    static constexpr int AP = BM + 4;  // padded, so that turning A meets no bank twice
+    static constexpr int A_SIZE = BK * AP, B_SIZE = BK * BN;
+    static constexpr int AC = BM * BK / THREADS, BC = BK * BN / 4 / THREADS;
+    static constexpr int A_ROWS = THREADS / BK, B_ROWS = THREADS / (BN / 4);
+    static_assert(AC * THREADS == BM * BK && BC * THREADS * 4 == BK * BN, "whole copies");
+    const float *a, *b;
+    float *as, *bs;
+    int ak, bk, left, rows, into = 0;
+    bool in_columns;
+
+    __device__ Copies(const float* A, const float* B, float* as_, float* bs_, int r0, int c0, int M, int N,
+                      int K) {
+        int t = threadIdx.x, ar = t / BK, bc = t % (BN / 4) * 4;
+        ak = t % BK, bk = t / (BN / 4), left = K, rows = M - r0 - ar, in_columns = c0 + bc < N;
+        a = A + (r0 + ar) * size_t(K) + ak, b = B + bk * size_t(N) + c0 + bc;
+        as = as_ + ak * AP + ar, bs = bs_ + bk * BN + bc;
+    }
+    __device__ void next(int N, int K) {
+#pragma unroll
+        for (int i = 0; i < AC; ++i)
+            copy<4>(as + into * A_SIZE + i * A_ROWS, a + i * A_ROWS * size_t(K), ak < left && i * A_ROWS < rows);
+#pragma unroll
+        for (int i = 0; i < BC; ++i)
+            copy<16>(bs + into * B_SIZE + i * B_ROWS * BN, b + i * B_ROWS * size_t(N),
+                     in_columns && bk + i * B_ROWS < left);
+        asm volatile("cp.async.commit_group;");
+        a += BK, b += BK * size_t(N), left -= BK;
+        into = into + 1 == STAGES ? 0 : into + 1;
+    }
+};
 
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES>
 struct Gemm {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
-    static constexpr int AP = BK + 4;  // numbers in a row of A's tile
-    static constexpr int SHARED = STAGES * (BM * AP + BK * BN) * 4;
+    using Share = Copies<BM, BN, BK, STAGES, THREADS>;
+    static constexpr int AP = Share::AP, A_SIZE = Share::A_SIZE, B_SIZE = Share::B_SIZE;
+    static constexpr int SHARED = STAGES * (A_SIZE + B_SIZE) * 4;
     static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
-    static constexpr int AC = BM * BK / 4 / THREADS, BC = BK * BN / 4 / THREADS;  // copies of a thread
     static_assert(LM * LN == 32, "a warp has 32 lanes");
-    static_assert(AC * THREADS * 4 == BM * BK && BC * THREADS * 4 == BK * BN, "whole copies");
-
-    // What a thread copies for each stage: places that only move along K.
-    struct Copies {
-        const float *a, *b;
-        int k, left, ar[AC];
-        bool bc[BC];
-        __device__ Copies(const float* A, const float* B, int r0, int c0, int M, int N, int K) {
-            int t = threadIdx.x;
-            k = t % (BK / 4) * 4, left = K;
-            a = A + (r0 + t / (BK / 4)) * size_t(K) + k;
-            b = B + t / (BN / 4) * size_t(N) + c0 + t % (BN / 4) * 4;
-#pragma unroll
-            for (int i = 0; i < AC; ++i) ar[i] = r0 + t / (BK / 4) + i * (THREADS / (BK / 4)) < M;
-#pragma unroll
-            for (int i = 0; i < BC; ++i) bc[i] = c0 + t % (BN / 4) * 4 < N;
-        }
-        __device__ void fetch(float* as, float* bs, int N, int K) {
-            int t = threadIdx.x;
-#pragma unroll
-            for (int i = 0; i < AC; ++i)
-                copy16(as + (t / (BK / 4) + i * (THREADS / (BK / 4))) * AP + k,
-                       a + i * (THREADS / (BK / 4)) * size_t(K), ar[i] && k < left);
-#pragma unroll
-            for (int i = 0; i < BC; ++i) {
-                int row = t / (BN / 4) + i * (THREADS / (BN / 4));
-                copy16(bs + row * BN + t % (BN / 4) * 4, b + i * (THREADS / (BN / 4)) * size_t(N),
-                       bc[i] && row < left);
-            }
-            asm volatile("cp.async.commit_group;");
-            a += BK, b += BK * size_t(N), left -= BK;
-        }
-    };
+    static_assert(BK % 2 == 0, "k by k in two sets of registers, in turns");
 
     // Lanes 0 and 1 stand one below the other, lanes 0 and 2 side by side, and so on in turns: then
     // pairs of lanes ask for the same vector of B, other pairs for the same of A, and shared memory
     // serves a 16-byte load of the warp in two steps instead of four.
-    static __device__ void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    static __device__ void run(const float* A, const float* B, float* C, int M, int N, int K, int r0, int c0) {
         extern __shared__ __align__(16) float memory[];
-        float *as = memory, *bs = memory + STAGES * BM * AP;
-        int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        float *as = memory, *bs = memory + STAGES * A_SIZE;
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, now = 0;
         int down = lane % 2 + lane / (2 * LN) * 2, across = lane / 2 % LN;
-        int ty = warp / (BN / WN) * WM + down, tx = warp % (BN / WN) * WN + across * 4;
-        int r0 = blockIdx.y * BM, c0 = blockIdx.x * BN, tiles = (K + BK - 1) / BK;
-        float sum[TM][TN] = {};
-        Copies copies(A, B, r0, c0, M, N, K);
-        for (int s = 0; s < STAGES - 1; ++s) copies.fetch(as + s * BM * AP, bs + s * BK * BN, N, K);
-        int now = 0, into = STAGES - 1;
-        for (int tile = 0; tile < tiles; ++tile) {
+        int ty = warp / (BN / WN) * WM + down * 4, tx = warp % (BN / WN) * WN + across * 4;
+        const float *pa = as + ty, *pb = bs + tx;
+        float sum[TM][TN] = {}, a[2][TM], b[2][TN];
+        Share share(A, B, as, bs, r0, c0, M, N, K);
+
+        auto load = [&](int to, int k) {
+#pragma unroll
+            for (int i = 0; i < TM; i += 4)
+                *reinterpret_cast<float4*>(&a[to][i]) = *reinterpret_cast<const float4*>(pa + k * AP + i * LM);
+#pragma unroll
+            for (int j = 0; j < TN; j += 4)
+                *reinterpret_cast<float4*>(&b[to][j]) = *reinterpret_cast<const float4*>(pb + k * BN + j * LN);
+        };
+        auto multiply = [&](int from) {
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) {
+                    int jj = i % 2 ? TN - 1 - j : j;  // there and back: the operand at a turn is used again
+                    sum[i][jj] += a[from][i] * b[from][jj];
+                }
+        };
+        auto wait = [&]() {
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
             __syncthreads();
-            copies.fetch(as + into * BM * AP, bs + into * BK * BN, N, K);
-            const float* a = as + now * BM * AP + ty * AP;
-            const float* b = bs + now * BK * BN + tx;
-            now = now + 1 == STAGES ? 0 : now + 1, into = into + 1 == STAGES ? 0 : into + 1;
+        };
+        for (int s = 0; s < STAGES - 1; ++s) share.next(N, K);
+        wait();
+        load(0, 0);
 #pragma unroll 1
-            for (int k = 0; k < BK; k += 4) {
-                float4 u[TM];
-#pragma unroll
-                for (int i = 0; i < TM; ++i) u[i] = *reinterpret_cast<const float4*>(a + i * LM * AP + k);
-#pragma unroll
-                for (int kk = 0; kk < 4; ++kk) {
-                    float v[TN];
-#pragma unroll
-                    for (int j = 0; j < TN / 4; ++j) {
-                        float4 f = *reinterpret_cast<const float4*>(b + (k + kk) * BN + j * LN * 4);
-                        v[4 * j] = f.x, v[4 * j + 1] = f.y, v[4 * j + 2] = f.z, v[4 * j + 3] = f.w;
-                    }
-#pragma unroll
-                    for (int i = 0; i < TM; ++i) {
-                        float w = kk == 0 ? u[i].x : kk == 1 ? u[i].y : kk == 2 ? u[i].z : u[i].w;
-#pragma unroll
-                        for (int j = 0; j < TN; ++j) sum[i][j] += w * v[j];
-                    }
+        for (int tile = (K + BK - 1) / BK; tile > 0; --tile) {
+            share.next(N, K);
+#pragma unroll 1
+            for (int k = 2; k <= BK; k += 2) {
+                load(1, 1);
+                multiply(0);
+                if (k < BK) {
+                    pa += 2 * AP, pb += 2 * BN;
+                } else {
+                    wait();
+                    now = now + 1 == STAGES ? 0 : now + 1;
+                    pa = as + now * A_SIZE + ty, pb = bs + now * B_SIZE + tx;
                 }
+                load(0, 0);
+                multiply(1);
             }
         }
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll
-            for (int j = 0; j < TN / 4; ++j)
-                put4(C, r0 + ty + i * LM, c0 + tx + j * LN * 4, M, N, &sum[i][4 * j]);
+            for (int j = 0; j < TN; j += 4)
+                put4(C, r0 + ty + i / 4 * 4 * LM + i % 4, c0 + tx + j * LN, M, N, &sum[i][j]);
     }
 };

@@ -1,4 +1,4 @@
-// Matrices whose rows are no multiple of 16 bytes: cp.async cannot take them.
+// Matrices whose rows are no multiples of 16 bytes: number by number.
 #pragma once
 #include "tile.cuh"
 

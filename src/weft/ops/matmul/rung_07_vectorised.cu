@@ -1,9 +1,10 @@
 // rung:   07 vectorised
 // idea:   16 bytes at a time from memory and from shared memory; A's tile is turned while it is stored,
 //         so that a thread's eight numbers of A lie side by side, too
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)), 256>>>
+// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
+// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
-#include "tile.cuh"
+#include "ragged.cuh"
 
 __global__ void __launch_bounds__(256) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ __align__(16) float a[8][128], b[8][128];

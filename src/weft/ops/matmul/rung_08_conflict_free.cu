@@ -2,9 +2,10 @@
 // idea:   a thread's eight columns are two groups of four, 64 columns apart: eight neighbouring lanes read
 //         128 bytes in a row. A's tile is padded, so that turning it costs no conflicts either
 // expect: shared bank conflicts = 0
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)), 256>>>
+// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
+// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
-#include "tile.cuh"
+#include "ragged.cuh"
 
 __global__ void __launch_bounds__(256) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ __align__(16) float a[8][132], b[8][128];

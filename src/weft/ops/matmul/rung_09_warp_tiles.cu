@@ -2,9 +2,10 @@
 // idea:   a warp owns 64 x 32 of C, its lanes stand as 8 x 4: they ask for 64 + 32 different numbers
 //         instead of 16 + 128, and most lanes share what another lane asks for. The next tile is on
 //         its way from memory, in registers, while this one is used
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)), 256>>>
+// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
+// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
-#include "tile.cuh"
+#include "ragged.cuh"
 
 __global__ void __launch_bounds__(256) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ __align__(16) float a[2][8][132], b[2][8][128];

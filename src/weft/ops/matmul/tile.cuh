@@ -1,23 +1,15 @@
-// What the upper rungs share: reading and writing four numbers at a time, also at the edges, and the
-// outer product of eight by eight in registers.
+// What the upper rungs share: reading and writing four numbers at a time where rows are multiples of 16
+// bytes (`ragged.cuh` has the others), and the outer product of eight by eight in registers.
 #pragma once
 
 __device__ inline float4 four(const float* m, int row, int col, int rows, int cols) {
-    float v[4] = {};
-    if (row < rows && col + 3 < cols && cols % 4 == 0)
-        return *reinterpret_cast<const float4*>(m + row * size_t(cols) + col);
-    if (row < rows)
-        for (int k = 0; k < 4; ++k)
-            if (col + k < cols) v[k] = m[row * size_t(cols) + col + k];
-    return make_float4(v[0], v[1], v[2], v[3]);
+    if (row < rows && col < cols) return *reinterpret_cast<const float4*>(m + row * size_t(cols) + col);
+    return make_float4(0, 0, 0, 0);
 }
 
 __device__ inline void put4(float* m, int row, int col, int rows, int cols, const float* v) {
-    if (row < rows && col + 3 < cols && cols % 4 == 0)
+    if (row < rows && col < cols)
         *reinterpret_cast<float4*>(m + row * size_t(cols) + col) = make_float4(v[0], v[1], v[2], v[3]);
-    else if (row < rows)
-        for (int k = 0; k < 4; ++k)
-            if (col + k < cols) m[row * size_t(cols) + col + k] = v[k];
 }
 
 // Eight numbers as two vectors, `apart` numbers from each other.

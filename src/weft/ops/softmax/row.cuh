@@ -1,16 +1,17 @@
-// A row of softmax in the registers of one block, or of several that share it.
+// A row of softmax in the registers of one block, or piece by piece in those of several.
 //
 // T      type of the elements (float, __nv_bfloat16)
-// THREADS, VECTORS   a thread holds VECTORS pieces of 16 bytes
+// THREADS, VECTORS   a thread holds VECTORS pieces of 16 bytes, a block THREADS times as many
 // Rows whose length is no multiple of 16 bytes go through `softmax_any`.
-// A block holds THREADS * VECTORS * 16 bytes of a row. A longer row is split among `parts` blocks:
-// each publishes its maximum and its sum, waits for those of the others, and goes on.
 #pragma once
 #include <cuda_bf16.h>
 
+// KEEPS: exponentials take the place of the elements; as bf16 they would lose digits, so there the
+// elements stay and their exponentials are computed again.
 template <class T> struct Vector;
 template <> struct Vector<float> {
     static constexpr int N = 4;
+    static constexpr bool KEEPS = true;
     static constexpr unsigned LOWEST = 0xff800000u;  // -inf
     static __device__ void open(uint4 v, float* f) {
         f[0] = __uint_as_float(v.x), f[1] = __uint_as_float(v.y);
@@ -23,6 +24,7 @@ template <> struct Vector<float> {
 };
 template <> struct Vector<__nv_bfloat16> {
     static constexpr int N = 8;
+    static constexpr bool KEEPS = false;
     static constexpr unsigned LOWEST = 0xff80ff80u;  // -inf twice
     static __device__ void open(uint4 v, float* f) {
         unsigned w[4] = {v.x, v.y, v.z, v.w};
@@ -39,12 +41,17 @@ template <> struct Vector<__nv_bfloat16> {
     }
 };
 
+__device__ inline float lowest() { return __int_as_float(0xff800000); }
+
 // The larger one, or NaN if either is.
 __device__ inline float larger(float a, float b) {
     float m;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
     return m;
 }
+
+// exp(v - most); where all is -inf that is 0, and 0 / 0 at the end.
+__device__ inline float above(float v, float most) { return most == lowest() ? 0 : __expf(v - most); }
 
 template <int THREADS, class Join>
 __device__ float across(float v, float* part, float start, Join join) {
@@ -59,76 +66,69 @@ __device__ float across(float v, float* part, float start, Join join) {
     return v;
 }
 
-// Joins (maximum, sum) of the blocks of a row. The last to arrive at a row resets its counter.
-__device__ inline void among_blocks(float& most, float& sum, int row, int part, int parts,
-                                    float2* slots, unsigned* arrived) {
-    __shared__ float2 joined;
-    float2* mine = slots + size_t(row) * parts;
-    if (threadIdx.x == 0) {
-        __stcg(mine + part, make_float2(most, sum));
-        __threadfence();
-        atomicAdd(arrived + row, 1);
-        while (*static_cast<volatile unsigned*>(arrived + row) < parts) {}
-        __threadfence();
+// What a block holds of a row.
+template <class T, int THREADS, int VECTORS>
+struct Piece {
+    using V = Vector<T>;
+    static constexpr int N = V::N, SIZE = THREADS * VECTORS * N;
+    uint4 held[VECTORS];
+
+    static __device__ int place(int k) { return (k * THREADS + threadIdx.x) * N; }
+    static __device__ uint4 nothing() { return make_uint4(V::LOWEST, V::LOWEST, V::LOWEST, V::LOWEST); }
+
+    // Adds 0 in a way that the compiler does not see through: it would keep what it has opened, in twice
+    // the registers.
+    __device__ void forget(unsigned zero) {
+        if constexpr (!V::KEEPS)
+#pragma unroll
+            for (int k = 0; k < VECTORS; ++k)
+                held[k].x += zero, held[k].y += zero, held[k].z += zero, held[k].w += zero;
     }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        float m = __int_as_float(0xff800000), s = 0;
-        for (int i = threadIdx.x; i < parts; i += 32) {
-            float2 other = __ldcg(mine + i);
-            float up = larger(m, other.x);
-            s = (m == up ? s : s * __expf(m - up)) + (other.x == up ? other.y : other.y * __expf(other.x - up));
-            m = up;
+    __device__ float most(float* part, int n) {
+        float most = lowest();
+#pragma unroll
+        for (int k = 0; k < VECTORS; ++k) {
+            float v[N];
+            V::open(held[k], v);
+            for (int j = 0; j < N; ++j) most = larger(most, v[j]);
         }
-        for (int d = 16; d > 0; d /= 2) {
-            float om = __shfl_xor_sync(~0u, m, d), os = __shfl_xor_sync(~0u, s, d), up = larger(m, om);
-            s = (m == up ? s : s * __expf(m - up)) + (om == up ? os : os * __expf(om - up));
-            m = up;
-        }
-        if (threadIdx.x == 0) joined = make_float2(m, s);
+        forget(n < 0);
+        return across<THREADS>(most, part, lowest(), larger);
     }
-    __syncthreads();
-    most = joined.x, sum = joined.y;
-}
+    __device__ float sum(float most, float* part, int n) {
+        float sum = 0;
+#pragma unroll
+        for (int k = 0; k < VECTORS; ++k) {
+            float v[N];
+            V::open(held[k], v);
+            for (int j = 0; j < N; ++j) sum += v[j] = above(v[j], most);
+            if constexpr (V::KEEPS) held[k] = V::close(v);
+        }
+        forget(n < 0);
+        return across<THREADS>(sum, part, 0, [](float a, float b) { return a + b; });
+    }
+    __device__ void write(T* y, int left, float most, float scale) const {
+#pragma unroll
+        for (int k = 0; k < VECTORS; ++k) {
+            float v[N];
+            V::open(held[k], v);
+            for (int j = 0; j < N; ++j) v[j] = (V::KEEPS ? v[j] : above(v[j], most)) * scale;
+            if (place(k) < left) *reinterpret_cast<uint4*>(y + place(k)) = V::close(v);
+        }
+    }
+};
 
 template <class T, int THREADS, int VECTORS>
-__device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n, int parts,
-                            float2* slots, unsigned* arrived) {
-    using V = Vector<T>;
-    constexpr int N = V::N;
+__device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n) {
+    using P = Piece<T, THREADS, VECTORS>;
     __shared__ float part[THREADS / 32];
-    int row = blockIdx.x / parts, piece = blockIdx.x % parts;
-    x += size_t(row) * n, y += size_t(row) * n;
-    int start = piece * (THREADS * VECTORS * N);
-    float v[VECTORS][N];
-    float most = __int_as_float(0xff800000), sum = 0;
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k) {
-        int i = start + (k * THREADS + threadIdx.x) * N;
-        uint4 bits = make_uint4(V::LOWEST, V::LOWEST, V::LOWEST, V::LOWEST);
-        if (i < n) bits = __ldcs(reinterpret_cast<const uint4*>(x + i));
-        V::open(bits, v[k]);
-    }
+    x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
+    P piece;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k)
-        for (int j = 0; j < N; ++j) most = larger(most, v[k][j]);
-    most = across<THREADS>(most, part, __int_as_float(0xff800000), larger);
-    float own = most;  // what the exponentials below are relative to
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k)
-        for (int j = 0; j < N; ++j) {
-            v[k][j] = own == __int_as_float(0xff800000) ? 0 : __expf(v[k][j] - own);
-            sum += v[k][j];
-        }
-    sum = across<THREADS>(sum, part, 0, [](float a, float b) { return a + b; });
-    if (parts > 1) among_blocks(most, sum, row, piece, parts, slots, arrived);
-    float scale = (own == most ? 1 : __expf(own - most)) / sum;
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k) {
-        int i = start + (k * THREADS + threadIdx.x) * N;
-        for (int j = 0; j < N; ++j) v[k][j] *= scale;
-        if (i < n) __stcs(reinterpret_cast<uint4*>(y + i), V::close(v[k]));
-    }
+        piece.held[k] = P::place(k) < n ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
+    float most = piece.most(part, n), sum = piece.sum(most, part, n);
+    piece.write(y, n, most, 1 / sum);
 }
 
 // Any row, by three passes over memory.
@@ -136,9 +136,9 @@ template <class T, int THREADS>
 __device__ void softmax_any(const T* x, T* y, int n) {
     __shared__ float part[THREADS / 32];
     x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
-    float most = __int_as_float(0xff800000), sum = 0;
+    float most = lowest(), sum = 0;
     for (int i = threadIdx.x; i < n; i += THREADS) most = larger(most, x[i]);
-    most = across<THREADS>(most, part, __int_as_float(0xff800000), larger);
+    most = across<THREADS>(most, part, lowest(), larger);
     for (int i = threadIdx.x; i < n; i += THREADS) sum += __expf(static_cast<float>(x[i]) - most);
     sum = across<THREADS>(sum, part, 0, [](float a, float b) { return a + b; });
     for (int i = threadIdx.x; i < n; i += THREADS)

@@ -11,7 +11,7 @@ op = Op(
         Case(rows=6, n=1024),
         Case(rows=3, n=1000, why="ragged: no whole warps, whole vectors of eight"),
         Case(rows=5, n=77, why="ragged: no whole vectors either"),
-        Case(rows=2, n=20000, why="a row of several blocks"),
+        Case(rows=2, n=40000, why="a row of several blocks"),
     ],
     bench=[Case(rows=2**28 // n, n=n) for n in (1024, 4096, 8192, 16384, 32768, 65536, 131072)],
     flops="5*rows*n",

@@ -1,30 +1,50 @@
 // rung:   01 split rows
-// idea:   the kernel of the float ladder with eight elements in 16 bytes: the row in registers, long
-//         rows shared by several blocks
+// idea:   the kernels of the float ladder with eight elements in 16 bytes. Elements stay bf16 in their
+//         registers, which holds rows of twice the length; exponentials are computed again for the
+//         result instead of being kept
 // precision: bf16
-// scratch: slots:u64[rows*cdiv(n,8192)] arrived:u32[rows]
-// clear:  arrived
+// scratch: slots:u64[rows*cdiv(n,16384)]
+// clear:  slots
 // launch: of_1024<<<rows if (n <= 1024) * (n % 8 == 0) else 0, 32>>>
-// launch: of_4096<<<rows if (n > 1024) * (n <= 4096) * (n % 8 == 0) else 0, 128>>>
-// launch: of_8192<<<rows * cdiv(n, 8192) if (n > 4096) * (n % 8 == 0) else 0, 256>>>
+// launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 8 == 0) else 0, 32>>>
+// launch: of_4096<<<rows if (n > 2048) * (n <= 4096) * (n % 8 == 0) else 0, 64>>>
+// launch: of_8192<<<rows if (n > 4096) * (n <= 8192) * (n % 8 == 0) else 0, 128>>>
+// launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 8 == 0) else 0, 256>>>
+// launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
+// launch: longer<<<min(rows * cdiv(n, 16384), 4 * sms) if (n > 32768) * (n % 8 == 0) else 0, 256, 32768>>>
 // launch: ragged<<<rows if n % 8 > 0 else 0, 256>>>
 
-#include "../softmax/row.cuh"
+#include "../softmax/split.cuh"
 
-__global__ void __launch_bounds__(32) of_1024(const __nv_bfloat16* x, __nv_bfloat16* y, int n) {
-    softmax_row<__nv_bfloat16, 32, 4>(x, y, n, 1, nullptr, nullptr);
+using T = __nv_bfloat16;
+
+__global__ void __launch_bounds__(32) of_1024(const T* x, T* y, int n) {
+    softmax_row<T, 32, 4>(x, y, n);
 }
 
-__global__ void __launch_bounds__(128) of_4096(const __nv_bfloat16* x, __nv_bfloat16* y, int n) {
-    softmax_row<__nv_bfloat16, 128, 4>(x, y, n, 1, nullptr, nullptr);
+__global__ void __launch_bounds__(32) of_2048(const T* x, T* y, int n) {
+    softmax_row<T, 32, 8>(x, y, n);
 }
 
-__global__ void __launch_bounds__(256) of_8192(const __nv_bfloat16* x, __nv_bfloat16* y, int n,
-                                               unsigned long long* slots, unsigned* arrived) {
-    softmax_row<__nv_bfloat16, 256, 4>(x, y, n, (n + 8191) / 8192, reinterpret_cast<float2*>(slots),
-                                       arrived);
+__global__ void __launch_bounds__(64) of_4096(const T* x, T* y, int n) {
+    softmax_row<T, 64, 8>(x, y, n);
 }
 
-__global__ void __launch_bounds__(256) ragged(const __nv_bfloat16* x, __nv_bfloat16* y, int n) {
-    softmax_any<__nv_bfloat16, 256>(x, y, n);
+__global__ void __launch_bounds__(128) of_8192(const T* x, T* y, int n) {
+    softmax_row<T, 128, 8>(x, y, n);
 }
+
+__global__ void __launch_bounds__(256) of_16384(const T* x, T* y, int n) {
+    softmax_row<T, 256, 8>(x, y, n);
+}
+
+__global__ void __launch_bounds__(512) of_32768(const T* x, T* y, int n) {
+    softmax_row<T, 512, 8>(x, y, n);
+}
+
+__global__ void __launch_bounds__(256, 4) longer(const T* x, T* y, int rows, int n,
+                                                 unsigned long long* slots) {
+    softmax_split<T, 256, 8>(x, y, rows, n, slots);
+}
+
+__global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) { softmax_any<T, 256>(x, y, n); }

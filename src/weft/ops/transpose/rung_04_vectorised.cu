@@ -19,7 +19,7 @@
 __device__ float4 read(const float* x, size_t r, int c, int rows, int columns) {
     float v[4] = {};
     if (r < rows && c + 3 < columns && columns % 4 == 0)
-        return __ldcs(reinterpret_cast<const float4*>(x + r * columns + c));
+        return *reinterpret_cast<const float4*>(x + r * columns + c);
     if (r < rows)
         for (int k = 0; k < 4; ++k)
             if (c + k < columns) v[k] = x[r * columns + c + k];
@@ -28,7 +28,7 @@ __device__ float4 read(const float* x, size_t r, int c, int rows, int columns) {
 
 __device__ void write(float* y, size_t r, int c, int rows, int columns, const float* v) {
     if (r < rows && c + 3 < columns && columns % 4 == 0)
-        __stcs(reinterpret_cast<float4*>(y + r * columns + c), make_float4(v[0], v[1], v[2], v[3]));
+        *reinterpret_cast<float4*>(y + r * columns + c) = make_float4(v[0], v[1], v[2], v[3]);
     else if (r < rows)
         for (int k = 0; k < 4; ++k)
             if (c + k < columns) y[r * columns + c + k] = v[k];

@@ -1,5 +1,5 @@
 """
-rung:   11 triton
+rung:   12 triton
 idea:   the same in Triton, without tensor cores: `tl.dot` with input_precision="ieee"
 arrays: torch
 """
