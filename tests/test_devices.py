@@ -12,7 +12,6 @@ import weft
 from devices import Gpu, Sim
 
 SOURCE = r"""
-#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 struct Pair { int a; double b; };
@@ -48,14 +47,17 @@ __global__ void reversed(int* y) {
     __syncthreads();
     for (int i = threadIdx.x; i < 16384; i += blockDim.x) y[i] = room[16383 - i];
 }
+__global__ void variables(float* y) {
+    if (threadIdx.x == 0) count += 1;
+    y[threadIdx.x] = factor[threadIdx.x];
+}
+"""
+MEET = r"""
+#include <cooperative_groups.h>
 __global__ void meet(int* y) {
     y[blockIdx.x] = blockIdx.x;
     cooperative_groups::this_grid().sync();
     y[gridDim.x + blockIdx.x] = y[(blockIdx.x + 1) % gridDim.x];
-}
-__global__ void variables(float* y) {
-    if (threadIdx.x == 0) count += 1;
-    y[threadIdx.x] = factor[threadIdx.x];
 }
 """
 
@@ -136,9 +138,9 @@ def test_much_dynamic_shared_memory(module: weft.Module, device: Device) -> None
     assert np.array_equal(device.read(y), np.arange(16384)[::-1])
 
 
-def test_blocks_that_wait_for_the_grid(module: weft.Module, device: Device) -> None:
+def test_blocks_that_wait_for_the_grid(device: Device) -> None:
     y = device.array(np.zeros(32, np.int32))
-    module.meet[16, 32](y)
+    weft.cuda(MEET).meet[16, 32](y)
     assert device.read(y)[16:].tolist() == [*range(1, 16), 0]
 
 
