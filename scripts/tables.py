@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import conformance_tables
+import ladder_tables
 import profile_tables
 import sanitizer_tables
 
@@ -211,6 +212,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,
+    "ladders": lambda: ladder_tables.best_table(table),
+    "rungs": lambda: ladder_tables.rungs_table(table),
     "sanitizer": lambda: sanitizer_tables.found_table(table),
     "sanitizer_cost": lambda: sanitizer_tables.cost_table(table),
 }

@@ -212,3 +212,30 @@ def test_times_are_held_against_limit_rung_and_peer() -> None:
     assert rows[1][1:] == ["1.25 ms", story.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
     assert rows[2][0] == "torch.add(a, b)"
     assert Climb.from_dict(json.loads(json.dumps(timed().to_dict()))) == timed()
+
+
+@pytest.mark.parametrize(
+    ("headers", "chosen"),
+    [
+        (("", "", ""), (2, 2)),
+        (("// best: n <= 100\n", "", ""), (0, 2)),
+        (("// best: n <= 100\n", "// best: n <= 100\n", ""), (1, 2)),
+        (("", "", "// best: n > 100\n"), (1, 2)),
+        (("// best: n > 999\n",) * 3, (2, 2)),
+    ],
+)
+def test_the_best_rung_for_sizes(
+    own: Path, headers: tuple[str, ...], chosen: tuple[int, int]
+) -> None:
+    (own / "rung_03_triton.py").write_text('"""\nrung: 03 triton\nidea: no CUDA\n"""\n')
+    for number, header in enumerate(headers):
+        name = "rung_00_naive.cu" if not number else f"rung_0{number}_more.cu"
+        (own / name).write_text(header + GOOD)
+    found = ladder.find(str(own))
+    assert tuple(found.best({"n": n, "sms": 132}).number for n in (100, 101)) == chosen
+
+
+def test_a_best_that_cannot_be_computed(own: Path) -> None:
+    (own / "rung_00_naive.cu").write_text("// best: m < 3\n" + GOOD)
+    with pytest.raises(weft.ArgumentError, match="cannot be computed from the sizes"):
+        ladder.find(str(own)).best({"n": 1, "sms": 132})

@@ -63,6 +63,8 @@ class Op:
     peers      what people would use instead, as expressions of torch and the inputs, e.g.
                "torch.softmax(x, -1)"; "compile: ..." goes through torch.compile
     ceiling    what bounds it on a GPU: "copy", "read" (bandwidths) or "compute"
+    target     what its best kernel is to reach: "limit 0.97" (a part of the ceiling), or "peer 1.0"
+               (times as fast as the best peer)
     reference  called with float64 inputs (integers stay), gives the output or a tuple of them
     reduce     how many terms a result sums, e.g. "K"; by default it is found by changing inputs
     fill       name of an input -> function of (random generator, shape, and sizes that it names),
@@ -79,13 +81,14 @@ class Op:
     bytes: str = ""
     peers: Sequence[str] = ()
     ceiling: str = "copy"
+    target: str = ""
     reduce: str = ""
     accumulate: str = ""
     fill: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     solutions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _ = self.inputs, self.outputs
+        _ = self.inputs, self.outputs, self.goal
         for case in (*self.cases, *self.bench):
             for slot in (*self.inputs, *self.outputs):
                 slot.shape(case)
@@ -97,6 +100,21 @@ class Op:
     @property
     def outputs(self) -> tuple[Slot, ...]:
         return slots(self._sides()[1], self.signature)
+
+    @property
+    def goal(self) -> tuple[str, float] | None:
+        """The target as ("limit" or "peer", number), where there is one."""
+        if not self.target:
+            return None
+        found = re.fullmatch(r"(limit|peer) (\d+(?:\.\d+)?)", self.target)
+        if found is None:
+            raise ArgumentError(
+                "an operation's target cannot be read",
+                where=self.name,
+                got=repr(self.target),
+                allowed='"limit 0.97" or "peer 1.0"',
+            )
+        return found[1], float(found[2])
 
     def _sides(self) -> list[str]:
         sides = self.signature.split("->")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import ArgumentError
-from weft.measure.op import Op
+from weft.measure.op import Op, evaluate
 from weft.ops import rung as rungs
 from weft.ops.rung import Rung
 
@@ -23,6 +24,21 @@ class Ladder:
     op: Op
     rungs: tuple[Rung, ...]
     path: Path
+
+    def best(self, sizes: Mapping[str, int]) -> Rung:
+        """The CUDA rung to compute sizes with, `sms` among them.
+
+        The highest whose `best` holds for them; else the highest that does not say.
+        """
+        known = [r for r in reversed(self.rungs) if r.path.suffix == ".cu"]
+        if not known:
+            raise ArgumentError(
+                "no rung of this ladder is CUDA C++",
+                where=str(self.path),
+                next="add rung_NN_name.cu",
+            )
+        fits = [r for r in known if r.best and evaluate(r.best, sizes)]
+        return (fits or [r for r in known if not r.best] or known)[0]
 
     @property
     def about(self) -> str:

@@ -1,7 +1,8 @@
 """`weft.ops.softmax`, `weft.ops.matmul`, …: ladders as ops of PyTorch, by their best rungs.
 
-The best rung is the highest that is CUDA C++: rungs choose among their kernels by shape. Arguments
-are those of the ladder's signature; a ladder `NAME_bf16` serves tensors of that type for `NAME`.
+The best rung is the highest that is CUDA C++, unless another says `best` for the sizes (see
+`Ladder.best`); rungs choose among their kernels by shape, too. Arguments are those of the ladder's
+signature; a ladder `NAME_bf16` serves tensors of that type for `NAME`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _run(signature: Signature, served: list[Ladder]) -> Any:
         sizes = signature.sizes(given)
         if all(given[slot.name].numel() for slot in one.op.outputs):
             arrays = {n: _aligned(t) for n, t in given.items()}
-            _runner(one.path.name, str(first.device))(**arrays, **sizes)
+            runner = _chosen(one.path.name, str(first.device), tuple(sizes.items()))
+            runner(**arrays, **sizes)
 
     return run
 
@@ -99,11 +101,18 @@ def _aligned(tensor: Any) -> Any:
     return tensor.clone() if tensor.data_ptr() % ALIGNED else tensor
 
 
+@functools.lru_cache(maxsize=1024)
+def _chosen(name: str, device: str, sizes: tuple[tuple[str, int], ...]) -> OneCall:
+    """The best rung for these sizes."""
+    known = {**dict(sizes), "sms": _sms(torch.device(device))}
+    return _runner(name, device, ladder.find(name).best(known).number)
+
+
 @functools.cache
-def _runner(name: str, device: str) -> OneCall:
+def _runner(name: str, device: str, number: int) -> OneCall:
     one = ladder.find(name)
-    best = [rung for rung in one.rungs if rung.path.suffix == ".cu"][-1]
-    return OneCall(best, one.op, sms=_sms(torch.device(device)), empty=zeros)
+    rung = next(r for r in one.rungs if r.number == number)
+    return OneCall(rung, one.op, sms=_sms(torch.device(device)), empty=zeros)
 
 
 def _sms(device: Any) -> int:

@@ -29,6 +29,17 @@ def climbs(path: Path) -> Iterator[Climb]:
             ) from error
 
 
+def append(path: Path, found: Climb) -> None:
+    """One more line."""
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(found.to_dict()) + "\n")
+    except OSError as error:
+        raise ArgumentError(
+            "the record cannot be written", where=str(path), got=error.strerror or ""
+        ) from None
+
+
 def newest(path: Path) -> dict[str, Climb]:
     """The newest climb of each ladder."""
     return {found.ladder: found for found in climbs(path)}

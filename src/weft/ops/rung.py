@@ -8,7 +8,8 @@
 Keys of a header: `rung`, `idea`, `launch` (several are run in order), `scratch` (arrays that live
 from launch to launch), `clear` (an array that is zeroed before), `expect` (facts that the
 simulator's counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays`
-(torch, or numpy: then it is no GPU that runs it), `bench` (sizes to time a slow one on).
+(torch, or numpy: then it is no GPU that runs it), `bench` (sizes to time a slow one on), `best`
+(the sizes for which `weft.ops` takes it, e.g. n <= 8192).
 Kernel parameters are bound by their names: arrays and sizes of the operation, and scratch.
 A Python rung has the header in its docstring and a function `run` with parameters of those names.
 """
@@ -30,7 +31,7 @@ from weft.measure.op import Op, Slot, evaluate, slots, split
 
 KEYS = (
     "rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays",
-    "bench",
+    "bench", "best",
 )  # fmt: skip
 _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
@@ -62,6 +63,7 @@ class Rung:
     precision: str
     arrays: str
     bench: Mapping[str, int]
+    best: str = ""
 
     @property
     def title(self) -> str:
@@ -110,6 +112,7 @@ def read(path: Path) -> Rung:
         " ".join(said.get("precision", ())) or "f32",
         " ".join(said.get("arrays", ())),
         _sizes(" ".join(said.get("bench", ()))),
+        " ".join(said.get("best", ())),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,11 +53,10 @@ def run(
         found = []
         for one in ladder.names() if every else [name]:
             found.append(_climbed(one, device, gpu, to, json))
+            if record is not None:  # at once: a later ladder may fail
+                records.append(record, found[-1])
             if every and not json:
                 _print(story.failures(found[-1]))
-    if record is not None and recorded is None:
-        with record.open("a") as file:
-            file.writelines(json_text.dumps(one.to_dict()) + "\n" for one in found)
     climbed = _ladder(name or found[0].ladder)
     if html is not None:
         write(html, page(climbed, found[0]))
