@@ -80,7 +80,7 @@ def test_the_page_works(html: str, tmp_path: Path, width: int) -> None:
     assert found is not None
     said = found[1]
     assert '"hot":"32 different words of 4 bytes; bank 0 has 32 of them' in said
-    assert '"line":"32 lanes ask for 128 bytes: 4 sectors of 32 bytes in 1 lines of 128' in said
+    assert '"line":"32 lanes ask for 128 bytes: 4 sectors of 32 bytes in 1 line of 128' in said
     assert '"words":32' in said and '"source":"7"' in said, "a click on PTX picks its source line"
     assert '"wide":0' in said, "nothing is wider than the window"
     assert re.search(r'"heat":"[\d.]+%"', said) and '"hotRows":0' not in said

@@ -172,7 +172,8 @@ def _occupancy(p: Profile, gpu: GpuModel) -> Section:
         Metric("sim:weft__occupancy_limiter", "Limited by", ", ".join(o.limiter)),
     ]  # fmt: skip
     steps = [str(c) for c in cliffs(p.launch, gpu)]
-    says = f"{o.blocks} blocks an SM, limited by {' and '.join(o.limiter)}."
+    blocks = "1 block" if o.blocks == 1 else f"{o.blocks} blocks"
+    says = f"{blocks} an SM, limited by {' and '.join(o.limiter)}."
     return Section(
         "Occupancy", tuple(rows), " ".join([says, *(f"{s[0].upper()}{s[1:]}." for s in steps)])
     )

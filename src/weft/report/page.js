@@ -9,6 +9,7 @@ const shape = (name, attributes, text) => {
 };
 const titled = (made, text) => (made.append(shape("title", {}, text)), made);
 const laneColour = (lane) => `hsl(${(205 + lane * 10.5) % 360} 75% ${lane % 2 ? 68 : 76}%)`;
+const some = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const hex = (n) => "0x" + n.toString(16);
 
 class View {
@@ -105,7 +106,7 @@ class View {
     const lanes = sample.offsets.filter((x) => x !== null).length, asked = lanes * sample.nbytes;
     const part = Math.min(100, 100 * words.size * 4 / (sectors.size * 32));
     says.innerHTML = "";
-    says.append(`${lanes} lanes ask for ${asked} bytes: ${sectors.size} sectors of 32 bytes in ${rows.length} lines of 128; `);
+    says.append(`${some(lanes, "lane")} ask for ${asked} bytes: ${some(sectors.size, "sector")} of 32 bytes in ${some(rows.length, "line")} of 128; `);
     const used = document.createElement(part < 80 ? "b" : "span");
     used.textContent = `${Number(part.toPrecision(3))} % of what is moved is used`;
     says.append(used, ".");

@@ -1,7 +1,7 @@
 """Code that counts lines and sectors of any 32 addresses.
 
 Lines are told apart by a small table with open addressing. Where every eight lanes in a row are
-neighbours, as in most tiles, they are taken together.
+neighbours or at one place, as in most tiles, they are taken together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.ir import Builder, Val
 SLOTS = 64
 """Of the table by which lines are told apart: twice as many as there can be."""
 RUN = 8
-"""Lanes in a row that are looked at together where they are neighbours."""
+"""Lanes in a row that are looked at together where they are neighbours or at one place."""
 
 
 def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
@@ -102,9 +102,11 @@ def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
         _each(b, seats, table, lanes, place_of)
     else:
         runs, apart, seen = b.label("runs"), b.label("apart"), b.label("seen")
-        b.branch(lanes.eq(-1) & _are_runs(b, table, width), runs, apart)
+        neighbours, alike = _runs(b, table, width)
+        b.branch(lanes.eq(-1) & (neighbours | alike), runs, apart)
         b.place(runs)
-        _each_run(b, seats, table, width, place_of)
+        reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
+        _each_run(b, seats, table, reach, place_of)
         b.jump(seen)
         b.place(apart)
         _each(b, seats, table, lanes, place_of)
@@ -133,22 +135,23 @@ def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[
     each_lane(b, lanes, one)
 
 
-def _are_runs(b: Builder, table: Val, width: int) -> Val:
-    """Are the lanes of every run neighbours?"""
+def _runs(b: Builder, table: Val, width: int) -> tuple[Val, Val]:
+    """Are the lanes of every run neighbours? Are they at one place?"""
     at = b.load("i64", 32, table, 64).trunc("i32")
     inner = [i % RUN < RUN - 1 for i in range(32)]
     ahead = b.shuffle(at, [i + x for i, x in enumerate(inner)])
-    return b.same(ahead, at + b.lanes("i32", [width * x for x in inner]))
+    return b.same(ahead, at + b.lanes("i32", [width * x for x in inner])), b.same(ahead, at)
 
 
 def _each_run(
-    b: Builder, seats: Seats, table: Val, width: int, place_of: Callable[[Val], Val]
+    b: Builder, seats: Seats, table: Val, reach: Val, place_of: Callable[[Val], Val]
 ) -> None:
+    """Each run touches `reach` bytes without gaps."""
     with b.loop(32 // RUN) as i:
         p = place_of(b.load("i64", 0, b.at(table, i.zext("i64") * (8 * RUN)), 8))
         with b.when(p.ne(NOWHERE)):
             start = ((p >> SECTOR) & 3).trunc("i32")
-            until = (((p & 127) + (RUN * width - 1)) >> SECTOR).trunc("i32") + 1
+            until = (((p & 127) + (reach - 1)) >> SECTOR).trunc("i32") + 1
             sectors = ((b.integer("i32", 1) << until) - 1) & (b.integer("i32", -1) << start)
             with b.loop((until + 3) >> 2) as j:
                 seats.mark(seats.find((p >> LINE) + j.zext("i64")), (sectors >> (j << 2)) & 15)
