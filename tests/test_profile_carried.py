@@ -43,7 +43,7 @@ def test_files_are_what_the_front_end_makes(row: Row) -> None:
     ("name", "wanted"),
     [
         ("Triton add", lambda x, y, out: x + y),
-        ("Triton transpose_05", lambda x, out: x.T),
+        ("Triton transpose_rung", lambda x, out: x.T),
         ("Numba saxpy", lambda x, y: 2 * carried.f32(carried.N) + carried.f32(carried.N)),
         ("Numba transpose_square", lambda x, out: x.T),
     ],
@@ -60,8 +60,12 @@ def test_files_compute_what_their_source_says(name: str, wanted: Callable[..., A
     "name",
     [
         "Triton add",
-        pytest.param("Triton reduce_07", id="Triton reduce_07: an atomic that acquires stays one"),
-        pytest.param("Triton histogram_06", id="Triton histogram_06: one that is relaxed does not"),
+        pytest.param(
+            "Triton reduce_rung", id="Triton reduce_rung: an atomic that acquires stays one"
+        ),
+        pytest.param(
+            "Triton histogram_rung", id="Triton histogram_rung: one that is relaxed does not"
+        ),
         "Numba saxpy",
         "Numba matmul_naive",
     ],

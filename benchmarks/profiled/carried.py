@@ -67,12 +67,11 @@ def _triton(name: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **o
 
 
 def _rung(
-    op: str, rung: str, kernel: str, grid: tuple[int, ...], make: Callable[[], list[Any]],
-    **options: Any,
-) -> Row:  # fmt: skip
-    return Row(
-        f"{op}_{rung[:2]}", f"{OPS}/{op}/rung_{rung}.py", kernel, grid, make, options=options
-    )
+    op: str, kernel: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **options: Any
+) -> Row:
+    """Of a ladder: its rung in Triton, whatever number that has."""
+    (path,) = (ROOT / OPS / op).glob("rung_*_triton.py")
+    return Row(f"{op}_rung", f"{OPS}/{op}/{path.name}", kernel, grid, make, options=options)
 
 
 def _numba(
@@ -100,15 +99,15 @@ ROWS_OF = [
     _triton("attention", (8, 4),
             lambda: [_h(4, 256, 64), _h(4, 256, 64), _h(4, 256, 64), _h(4, 256, 64),
                      zeros(4, 256), 0.125, 256], D=64, BM=32, BN=32, CAUSAL=True),
-    _rung("transpose", "05_triton", "_transpose", (16, 16),
+    _rung("transpose", "_transpose", (16, 16),
           lambda: [f32(1024, 1024), zeros(1024, 1024), 1024, 1024], R=64, C=64),
-    _rung("reduce", "07_triton", "_reduce", (128,), lambda: [f32(N), zeros(1), N, 1],
+    _rung("reduce", "_reduce", (128,), lambda: [f32(N), zeros(1), N, 1],
           BLOCK=8192, num_warps=16),
-    _rung("histogram", "06_triton", "_histogram", (N // 8192,),
+    _rung("histogram", "_histogram", (N // 8192,),
           lambda: [ints(256, N), zeros(256, dtype=np.int32), N], BLOCK=8192, num_warps=8),
-    _rung("scan", "05_triton", "_scan_tiles", (N // 4096,),
+    _rung("scan", "_scan_tiles", (N // 4096,),
           lambda: [f32(N), zeros(N), zeros(N // 4096), N], BLOCK=4096, num_warps=8),
-    _rung("matmul", "11_triton", "_matmul", (4, 4),
+    _rung("matmul", "_matmul", (4, 4),
           lambda: [f32(256, 256), f32(256, 256), zeros(256, 256), 256, 256, 256],
           BM=64, BN=64, BK=16, num_warps=4),
     _numba("saxpy", (N // 256,), (256,), lambda: [np.float32(2), f32(N), f32(N)]),
