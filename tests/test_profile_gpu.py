@@ -110,6 +110,14 @@ def test_without_ncu_the_simulator_counts_and_a_line_says_so(tmp_path: Path) -> 
     assert "saxpy" in (tmp_path / "p.html").read_text()
 
 
+def test_what_it_prints_as_json_is_a_record(tmp_path: Path) -> None:
+    done = _weft(tmp_path / "script.py", "--json", PATH="/nowhere")
+    (tmp_path / "record.json").write_text(done.stdout)
+    (only,) = weft.Profile.load(tmp_path / "record.json")
+    assert only.launch.kernel == "saxpy" and json.loads(done.stdout)["ncu"] == []
+    assert "the script's own words" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
@@ -161,12 +169,13 @@ def test_ncu_and_the_simulator_agree_in_one_table(tmp_path: Path) -> None:
     except Error as error:
         pytest.skip(str(error))
     done = _weft(tmp_path / "script.py", "--args", "torch", "--kernel", "saxpy", "--json")
-    (only,) = json.loads(done.stdout)["launches"]
-    assert only["ncu"]["launches"] == only["sim"]["launches"] == 2
-    values = {m["label"]: m["value"] for s in only["ncu"]["sections"] for m in s["metrics"]}
+    told = json.loads(done.stdout)
+    (counted,), (simulated,) = told["ncu"], told["profiles"]
+    assert counted["launches"] == simulated["launches"] == 2 and counted["profile"] == 0
+    values = {m["label"]: m["value"] for s in counted["sections"] for m in s["metrics"]}
     for op, short in (("loads", "ld"), ("stores", "st")):
         name = f"sim:l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum"
-        assert values[f"Global {op}: sectors"] == only["sim"]["totals"][name]
+        assert values[f"Global {op}: sectors"] == simulated["totals"][name]
     shown = _weft(tmp_path / "script.py", "--args", "torch", "--kernel", "saxpy").stdout
     assert "sim:" in shown and "Duration, measured by ncu" in shown
 

@@ -141,8 +141,9 @@ def compiled(row: Row) -> str:
     places = {a.ctypes.data: f"@{i}" for i, a in enumerate(given) if isinstance(a, np.ndarray)}
     params = [_told(block[p.offset : p.offset + p.size], p.type, places) for p in entry.params]
     made = f"{PACKAGES[row.front_end]} {version(PACKAGES[row.front_end])}"
+    source = re.sub(r"rung_\d+", "rung_NN", row.source)  # a ladder may grow
     return (
-        f"// {row.kernel} of {row.source}, compiled by {made} (benchmarks/profiled/carried.py)\n"
+        f"// {row.kernel} of {source}, compiled by {made} (benchmarks/profiled/carried.py)\n"
         f"// launch: {kernel.entry}<<<{shape.grid}, {shape.block}, {shape.shared_bytes}>>>"
         f"({', '.join(params)})\n{bare(kernel.ptx)}"
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -36,11 +37,17 @@ class Launched:
     ncu: Counted | None
     sim: Profile | None
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "ncu": asdict(self.ncu) if self.ncu else None,
-            "sim": self.sim.to_dict() if self.sim else None,
-        }
+
+def dump(found: Sequence[Launched], note: str) -> dict[str, Any]:
+    """A record of the simulator's profiles, and what ncu has, each with the number of its own."""
+    profiles = [one.sim for one in found if one.sim is not None]
+    numbers = {id(p): i for i, p in enumerate(profiles)}
+    counted = [
+        {**asdict(one.ncu), "profile": numbers.get(id(one.sim))}
+        for one in found
+        if one.ncu is not None
+    ]
+    return {**record.dump(list(profiles)), "note": note, "ncu": counted}
 
 
 def launched(

@@ -16,7 +16,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from weft.cli import show
-from weft.cli.real_gpu import Launched, launched
+from weft.cli.real_gpu import Launched, dump, launched
 from weft.cli.verbs.run import Device, runner
 from weft.device import models
 from weft.errors import Error
@@ -80,7 +80,7 @@ def _on_gpu(found: list[Launched], note: str, html: Path | None, json: bool) -> 
     """What ncu has counted, and the simulator."""
     simulated = [one.sim for one in found if one.sim is not None]
     if json:
-        show.data({"note": note, "launches": [one.to_dict() for one in found]})
+        show.data(dump(found, note))
     else:
         _print(_shown(found, note, whole=not simulated))
     if html is not None:
