@@ -101,19 +101,20 @@ struct Gemm {
         for (int tile = (K + BK - 1) / BK; tile > 0; --tile) {
             share.next(N, K);
 #pragma unroll 1
-            for (int k = 2; k <= BK; k += 2) {
+            for (int k = 2; k < BK; k += 2) {
                 load(1, 1);
                 multiply(0);
-                if (k < BK) {
-                    pa += 2 * AP, pb += 2 * BN;
-                } else {
-                    wait();
-                    now = now + 1 == STAGES ? 0 : now + 1;
-                    pa = as + now * A_SIZE + ty, pb = bs + now * B_SIZE + tx;
-                }
-                load(0, 0);
+                load(0, 2);
                 multiply(1);
+                pa += 2 * AP, pb += 2 * BN;
             }
+            load(1, 1);
+            multiply(0);
+            wait();  // for the next tile, whose first k is read already
+            now = now + 1 == STAGES ? 0 : now + 1;
+            pa = as + now * A_SIZE + ty, pb = bs + now * B_SIZE + tx;
+            load(0, 0);
+            multiply(1);
         }
 #pragma unroll
         for (int i = 0; i < TM; ++i)

@@ -1,18 +1,16 @@
 // rung:   04 look back
 // idea:   one pass: a tile tells the next ones its sum as soon as it knows it, and its running total as
 //         soon as that is known; a tile looks back over its predecessors until it meets a total
-//         (decoupled look-back, Merrill and Garland). x is read once, y written once. A block fetches
-//         its next tile into shared memory while it looks back: waiting costs no bandwidth
+//         (decoupled look-back, Merrill and Garland). x is read once, y written once
 // clear:  state, ticket
-// scratch: state:u64[cdiv(n,8192)] ticket:u32[1]
-// launch: scan<<<min(cdiv(n, 8192), 4 * sms), 256, 32768>>>
+// scratch: state:u64[cdiv(n,4096)] ticket:u32[1]
+// launch: scan<<<cdiv(n, 4096), 256>>>
 
 #ifndef ITEMS
-#define ITEMS 32  // elements of a thread, a multiple of 4
+#define ITEMS 16  // elements of a thread, a multiple of 4
 #define THREADS 256
-#define RESIDENT 4  // blocks of an SM
+#define WINDOW 4
 #endif
-#define VECTORS (ITEMS / 4)
 #define TILE (ITEMS * THREADS)
 #define WARPS (THREADS / 32)
 
@@ -29,119 +27,106 @@ __device__ unsigned long long ask(const unsigned long long* state) {
     return word;
 }
 
-// The sum of all tiles before `tile`, by one warp: 32 predecessors at a time.
+// The sum of all tiles before `tile`, by one warp, which asks WINDOW * 32 predecessors at a time: a total
+// that is told becomes known to so many tiles after one journey to the L2 and back.
 __device__ float look_back(const unsigned long long* state, int tile) {
     int lane = threadIdx.x % 32;
     float before = 0;
-    for (int last = tile - 1; last >= 0; last -= 32) {
-        int at = last - lane;
-        unsigned long long word = 0;
-        unsigned ready, total;
-        do {
-            word = at >= 0 ? ask(state + at) : 2ull << 32;
-            ready = __ballot_sync(~0u, (word >> 32) != 0);
-            total = __ballot_sync(~0u, (word >> 32) == 2);
-            // nothing past the nearest total is needed
-        } while (~ready & (total ? (total & -total) - 1 : ~0u));
-        int stop = total ? __ffs(total) - 1 : 31;
-        float value = lane <= stop ? __uint_as_float(static_cast<unsigned>(word)) : 0;
-        for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(~0u, value, d);
-        before += value;
-        if (total) break;
+    for (int last = tile - 1; last >= 0; last -= WINDOW * 32) {
+        unsigned long long words[WINDOW];
+        auto word = [&](int w) {
+            int at = last - w * 32 - lane;
+            return at >= 0 ? ask(state + at) : 2ull << 32;
+        };
+#pragma unroll
+        for (int w = 0; w < WINDOW; ++w) words[w] = word(w);
+#pragma unroll
+        for (int w = 0; w < WINDOW; ++w) {
+            unsigned ready, total;
+            while (true) {
+                ready = __ballot_sync(~0u, (words[w] >> 32) != 0);
+                total = __ballot_sync(~0u, (words[w] >> 32) == 2);
+                // nothing past the nearest total is needed
+                if (!(~ready & (total ? (total & -total) - 1 : ~0u))) break;
+                words[w] = word(w);
+            }
+            int stop = total ? __ffs(total) - 1 : 31;
+            float value = lane <= stop ? __uint_as_float(static_cast<unsigned>(words[w])) : 0;
+            for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(~0u, value, d);
+            before += value;
+            if (total) return before;
+        }
     }
     return before;
 }
 
-__device__ void copy16(void* to, const void* from) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
-}
-
-__global__ void __launch_bounds__(THREADS, RESIDENT) scan(
-        const float* __restrict__ x, float* __restrict__ y, unsigned long long* state, unsigned* ticket,
-        size_t n) {
-    extern __shared__ float4 ahead[];
+__global__ void __launch_bounds__(THREADS) scan(const float* __restrict__ x, float* __restrict__ y,
+                                                unsigned long long* state, unsigned* ticket,
+                                                size_t n) {
     __shared__ float sums[WARPS];
     __shared__ float start;
-    __shared__ unsigned number;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned tiles = (n + TILE - 1) / TILE;
-    // a warp owns 32 * ITEMS elements of a tile; lane l of step k holds vector k * 32 + l
-    auto place = [&](unsigned tile, int k) {
-        return size_t(tile) * TILE + warp * (32 * ITEMS) + 4 * (k * 32 + lane);
-    };
-    auto fetch = [&](unsigned tile) {
-#pragma unroll
-        for (int k = 0; k < VECTORS; ++k)
-            if (place(tile, k) + 3 < n) copy16(ahead + k * THREADS + threadIdx.x, x + place(tile, k));
-        asm volatile("cp.async.commit_group;");
-    };
-    // tiles are numbered in the order in which blocks take them: predecessors are always under way
+    __shared__ int number;
+    // tiles are numbered in the order in which blocks begin: predecessors are always running
     if (threadIdx.x == 0) number = atomicAdd(ticket, 1);
     __syncthreads();
-    unsigned tile = number;
-    fetch(tile);
-    while (tile < tiles) {
-        __syncthreads();
-        if (threadIdx.x == 0) number = atomicAdd(ticket, 1);
-        float4 v[VECTORS];
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
+    int tile = number, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    size_t first = size_t(tile) * TILE + warp * (32 * ITEMS);
+    bool whole = first + 32 * ITEMS <= n;
+    float4 v[ITEMS / 4];
 #pragma unroll
-        for (int k = 0; k < VECTORS; ++k) {
-            size_t i = place(tile, k);
-            if (i + 3 < n) {
-                v[k] = ahead[k * THREADS + threadIdx.x];
-            } else {
-                v[k].x = i < n ? x[i] : 0, v[k].y = i + 1 < n ? x[i + 1] : 0;
-                v[k].z = i + 2 < n ? x[i + 2] : 0, v[k].w = 0;
-            }
+    for (int k = 0; k < ITEMS / 4; ++k) {
+        size_t i = first + 4 * (k * 32 + lane);
+        if (whole) {
+            v[k] = *reinterpret_cast<const float4*>(x + i);
+        } else {
+            v[k].x = i < n ? x[i] : 0, v[k].y = i + 1 < n ? x[i + 1] : 0;
+            v[k].z = i + 2 < n ? x[i + 2] : 0, v[k].w = i + 3 < n ? x[i + 3] : 0;
         }
-        // Each step is scanned by the warp, so that no data has to change its place.
-        float before = 0;
+    }
+    // Vectors of four stay together; lane l of step k holds vector k·32 + l. Each step is scanned by
+    // the warp, so that no data has to change its place.
+    float before = 0;
 #pragma unroll
-        for (int k = 0; k < VECTORS; ++k) {
-            v[k].y += v[k].x, v[k].z += v[k].y, v[k].w += v[k].z;
-            float up = v[k].w;
-            for (int d = 1; d < 32; d *= 2) {
-                float left = __shfl_up_sync(~0u, up, d);
-                if (lane >= d) up += left;
-            }
-            float own = __shfl_up_sync(~0u, up, 1);
-            float left = before + (lane ? own : 0);
-            v[k].x += left, v[k].y += left, v[k].z += left, v[k].w += left;
-            before += __shfl_sync(~0u, up, 31);
+    for (int k = 0; k < ITEMS / 4; ++k) {
+        v[k].y += v[k].x, v[k].z += v[k].y, v[k].w += v[k].z;
+        float up = v[k].w;
+        for (int d = 1; d < 32; d *= 2) {
+            float left = __shfl_up_sync(~0u, up, d);
+            if (lane >= d) up += left;
         }
-        if (lane == 31) sums[warp] = before;
-        __syncthreads();
-        unsigned next = number;
-        fetch(next);  // a thread overwrites what it alone has read
-        float left = 0, all = 0;
-        for (int w = 0; w < WARPS; ++w) {
-            if (w < warp) left += sums[w];
-            all += sums[w];
+        float own = __shfl_up_sync(~0u, up, 1);
+        float left = before + (lane ? own : 0);
+        v[k].x += left, v[k].y += left, v[k].z += left, v[k].w += left;
+        before += __shfl_sync(~0u, up, 31);
+    }
+    if (lane == 31) sums[warp] = before;
+    __syncthreads();
+    float left = 0, all = 0;
+    for (int w = 0; w < WARPS; ++w) {
+        if (w < warp) left += sums[w];
+        all += sums[w];
+    }
+    if (warp == 0) {
+        if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
+        float earlier = look_back(state, tile);
+        if (lane == 0) {
+            if (tile) tell(state + tile, 2, earlier + all);
+            start = earlier;
         }
-        if (warp == 0) {
-            if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
-            float earlier = look_back(state, tile);
-            if (lane == 0) {
-                if (tile) tell(state + tile, 2, earlier + all);
-                start = earlier;
-            }
-        }
-        __syncthreads();
-        left += start;
+    }
+    __syncthreads();
+    left += start;
 #pragma unroll
-        for (int k = 0; k < VECTORS; ++k) {
-            size_t i = place(tile, k);
-            float4 o = make_float4(v[k].x + left, v[k].y + left, v[k].z + left, v[k].w + left);
-            if (i + 3 < n) {
-                *reinterpret_cast<float4*>(y + i) = o;
-            } else {
-                if (i < n) y[i] = o.x;
-                if (i + 1 < n) y[i + 1] = o.y;
-                if (i + 2 < n) y[i + 2] = o.z;
-            }
+    for (int k = 0; k < ITEMS / 4; ++k) {
+        size_t i = first + 4 * (k * 32 + lane);
+        float4 o = make_float4(v[k].x + left, v[k].y + left, v[k].z + left, v[k].w + left);
+        if (whole) {
+            *reinterpret_cast<float4*>(y + i) = o;
+        } else {
+            if (i < n) y[i] = o.x;
+            if (i + 1 < n) y[i + 1] = o.y;
+            if (i + 2 < n) y[i + 2] = o.z;
+            if (i + 3 < n) y[i + 3] = o.w;
         }
-        tile = next;
     }
 }

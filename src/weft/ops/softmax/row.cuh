@@ -6,6 +6,23 @@
 #pragma once
 #include <cuda_bf16.h>
 
+__device__ inline float lowest() { return __int_as_float(0xff800000); }
+
+// The larger one, or NaN if either is; of two bf16 at a time below.
+__device__ inline float larger(float a, float b) {
+    float m;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+    return m;
+}
+__device__ inline unsigned larger2(unsigned a, unsigned b) {
+    unsigned m;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+    return m;
+}
+
+// What exponentials are relative to. Where all is -inf they are 0, and 0 / 0 at the end.
+__device__ inline float base(float most) { return most == lowest() ? 0 : most; }
+
 // KEEPS: exponentials take the place of the elements; as bf16 they would lose digits, so there the
 // elements stay and their exponentials are computed again.
 template <class T> struct Vector;
@@ -20,6 +37,11 @@ template <> struct Vector<float> {
     static __device__ uint4 close(const float* f) {
         return make_uint4(__float_as_uint(f[0]), __float_as_uint(f[1]), __float_as_uint(f[2]),
                           __float_as_uint(f[3]));
+    }
+    static __device__ float top(uint4 v) {
+        float f[4];
+        open(v, f);
+        return larger(larger(f[0], f[1]), larger(f[2], f[3]));
     }
 };
 template <> struct Vector<__nv_bfloat16> {
@@ -39,19 +61,18 @@ template <> struct Vector<__nv_bfloat16> {
         }
         return make_uint4(w[0], w[1], w[2], w[3]);
     }
+    static __device__ float top(uint4 v) {
+        unsigned m = larger2(larger2(v.x, v.y), larger2(v.z, v.w));
+        return larger(__uint_as_float(m << 16), __uint_as_float(m & 0xffff0000u));
+    }
 };
 
-__device__ inline float lowest() { return __int_as_float(0xff800000); }
-
-// The larger one, or NaN if either is.
-__device__ inline float larger(float a, float b) {
-    float m;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
-    return m;
+// A vector on its way into shared memory, zeros where there is none.
+__device__ inline void copy16(void* to, const void* from, bool in) {
+    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    int bytes = in ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
 }
-
-// exp(v - most); where all is -inf that is 0, and 0 / 0 at the end.
-__device__ inline float above(float v, float most) { return most == lowest() ? 0 : __expf(v - most); }
 
 template <int THREADS, class Join>
 __device__ float across(float v, float* part, float start, Join join) {
@@ -76,47 +97,41 @@ struct Piece {
     static __device__ int place(int k) { return (k * THREADS + threadIdx.x) * N; }
     static __device__ uint4 nothing() { return make_uint4(V::LOWEST, V::LOWEST, V::LOWEST, V::LOWEST); }
 
-    // Adds 0 in a way that the compiler does not see through: it would keep what it has opened, in twice
-    // the registers.
-    __device__ void forget(unsigned zero) {
-        if constexpr (!V::KEEPS)
+    // The largest element of a thread.
+    __device__ float top() const {
+        float top = lowest();
 #pragma unroll
-            for (int k = 0; k < VECTORS; ++k)
-                held[k].x += zero, held[k].y += zero, held[k].z += zero, held[k].w += zero;
+        for (int k = 0; k < VECTORS; ++k) top = larger(top, V::top(held[k]));
+        return top;
     }
-    __device__ float most(float* part, int n) {
-        float most = lowest();
-#pragma unroll
-        for (int k = 0; k < VECTORS; ++k) {
-            float v[N];
-            V::open(held[k], v);
-            for (int j = 0; j < N; ++j) most = larger(most, v[j]);
-        }
-        forget(n < 0);
-        return across<THREADS>(most, part, lowest(), larger);
-    }
-    __device__ float sum(float most, float* part, int n) {
+    // The sum of a thread's exponentials. Where they are not kept, 0 is added to the elements, in a way
+    // that the compiler does not see through: it would keep what it has opened, in twice the registers.
+    __device__ float sum(float from, unsigned zero) {
         float sum = 0;
 #pragma unroll
         for (int k = 0; k < VECTORS; ++k) {
             float v[N];
             V::open(held[k], v);
-            for (int j = 0; j < N; ++j) sum += v[j] = above(v[j], most);
+            for (int j = 0; j < N; ++j) sum += v[j] = __expf(v[j] - from);
             if constexpr (V::KEEPS) held[k] = V::close(v);
+            else held[k].x += zero, held[k].y += zero, held[k].z += zero, held[k].w += zero;
         }
-        forget(n < 0);
-        return across<THREADS>(sum, part, 0, [](float a, float b) { return a + b; });
+        return sum;
     }
-    __device__ void write(T* y, int left, float most, float scale) const {
+    __device__ static uint4 result(uint4 held, float from, float scale) {
+        float v[N];
+        V::open(held, v);
+        for (int j = 0; j < N; ++j) v[j] = (V::KEEPS ? v[j] : __expf(v[j] - from)) * scale;
+        return V::close(v);
+    }
+    __device__ void write(T* y, int left, float from, float scale) const {
 #pragma unroll
-        for (int k = 0; k < VECTORS; ++k) {
-            float v[N];
-            V::open(held[k], v);
-            for (int j = 0; j < N; ++j) v[j] = (V::KEEPS ? v[j] : above(v[j], most)) * scale;
-            if (place(k) < left) *reinterpret_cast<uint4*>(y + place(k)) = V::close(v);
-        }
+        for (int k = 0; k < VECTORS; ++k)
+            if (place(k) < left) *reinterpret_cast<uint4*>(y + place(k)) = result(held[k], from, scale);
     }
 };
+
+__device__ inline float add(float a, float b) { return a + b; }
 
 template <class T, int THREADS, int VECTORS>
 __device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n) {
@@ -127,8 +142,9 @@ __device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n) {
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k)
         piece.held[k] = P::place(k) < n ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
-    float most = piece.most(part, n), sum = piece.sum(most, part, n);
-    piece.write(y, n, most, 1 / sum);
+    float from = base(across<THREADS>(piece.top(), part, lowest(), larger));
+    float sum = across<THREADS>(piece.sum(from, n < 0), part, 0, add);
+    piece.write(y, n, from, 1 / sum);
 }
 
 // Any row, by three passes over memory.
@@ -140,7 +156,7 @@ __device__ void softmax_any(const T* x, T* y, int n) {
     for (int i = threadIdx.x; i < n; i += THREADS) most = larger(most, x[i]);
     most = across<THREADS>(most, part, lowest(), larger);
     for (int i = threadIdx.x; i < n; i += THREADS) sum += __expf(static_cast<float>(x[i]) - most);
-    sum = across<THREADS>(sum, part, 0, [](float a, float b) { return a + b; });
+    sum = across<THREADS>(sum, part, 0, add);
     for (int i = threadIdx.x; i < n; i += THREADS)
         y[i] = static_cast<T>(__expf(static_cast<float>(x[i]) - most) / sum);
 }

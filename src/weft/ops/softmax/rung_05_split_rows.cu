@@ -3,43 +3,20 @@
 //         maximum and sum, and waits for theirs, while its next piece is already on its way into
 //         shared memory. Short rows get blocks of a few warps, so that many are under way at once
 // expect: bytes read per result = 4
-// scratch: slots:u64[rows*cdiv(n,8192)]
+// scratch: slots:u64[rows*cdiv(n,4096)]
 // clear:  slots
 // launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 4 == 0) else 0, 64>>>
 // launch: of_4096<<<rows if (n > 2048) * (n <= 4096) * (n % 4 == 0) else 0, 128>>>
 // launch: of_8192<<<rows if (n > 4096) * (n <= 8192) * (n % 4 == 0) else 0, 256>>>
 // launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 4 == 0) else 0, 512>>>
-// launch: longer<<<min(rows * cdiv(n, 8192), 4 * sms) if (n > 16384) * (n % 4 == 0) else 0, 256, 32768>>>
+// launch: longer<<<min(rows * cdiv(n, 4096), 7 * sms) if (n > 16384) * (n % 4 == 0) else 0, 128, 16384>>>
 // launch: ragged<<<rows if n % 4 > 0 else 0, 256>>>
 
+#include "short.cuh"
 #include "split.cuh"
 
-__global__ void __launch_bounds__(32) of_1024(const float* x, float* y, int n) {
-    softmax_row<float, 32, 8>(x, y, n);
-}
-
-__global__ void __launch_bounds__(64) of_2048(const float* x, float* y, int n) {
-    softmax_row<float, 64, 8>(x, y, n);
-}
-
-__global__ void __launch_bounds__(128) of_4096(const float* x, float* y, int n) {
-    softmax_row<float, 128, 8>(x, y, n);
-}
-
-__global__ void __launch_bounds__(256) of_8192(const float* x, float* y, int n) {
-    softmax_row<float, 256, 8>(x, y, n);
-}
-
-__global__ void __launch_bounds__(512) of_16384(const float* x, float* y, int n) {
-    softmax_row<float, 512, 8>(x, y, n);
-}
-
-__global__ void __launch_bounds__(256, 4) longer(const float* x, float* y, int rows, int n,
+__global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int rows, int n,
                                                  unsigned long long* slots) {
-    softmax_split<float, 256, 8>(x, y, rows, n, slots);
-}
-
-__global__ void __launch_bounds__(256) ragged(const float* x, float* y, int n) {
-    softmax_any<float, 256>(x, y, n);
+    softmax_split<float, 128, 8>(x, y, rows, n, slots);
 }

@@ -6,12 +6,6 @@
 #pragma once
 #include "row.cuh"
 
-__device__ inline void copy16(void* to, const void* from, bool in) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    int bytes = in ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
-}
-
 // Joins (maximum, sum) of the blocks of a row by one warp. A slot is 0 until its block has written it:
 // the sum is at least 1, or the maximum is -inf, or one of them NaN.
 __device__ inline float2 joined(float most, float sum, unsigned long long* slots, int mine, int parts) {
@@ -64,15 +58,15 @@ __device__ void softmax_split(const T* __restrict__ x, T* __restrict__ y, int ro
 #pragma unroll
         for (int k = 0; k < VECTORS; ++k)
             piece.held[k] = P::place(k) < left ? ahead[k * THREADS + threadIdx.x] : P::nothing();
-        float most = piece.most(part, n);
+        float most = across<THREADS>(piece.top(), part, lowest(), larger);
         fetch(i + gridDim.x);  // a thread overwrites what it alone has read
-        float sum = piece.sum(most, part, n);
+        float sum = across<THREADS>(piece.sum(base(most), n < 0), part, 0, add);
         if (threadIdx.x < 32) {
             float2 found = joined(most, sum, slots + size_t(row) * parts, mine, parts);
             if (threadIdx.x == 0) all = found;
         }
         __syncthreads();
         float scale = (most == all.x ? 1 : __expf(most - all.x)) / all.y;
-        piece.write(y + size_t(row) * n + mine * P::SIZE, left, most, scale);
+        piece.write(y + size_t(row) * n + mine * P::SIZE, left, base(most), scale);
     }
 }

@@ -1,5 +1,5 @@
 """
-rung:   06 triton
+rung:   07 triton
 idea:   the same in Triton: a program holds a row; the compiler keeps it in registers
 arrays: torch
 """
