@@ -6,7 +6,7 @@ JOBS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
 GPU_TESTS := tests/test_devices.py tests/test_gpu.py tests/test_errors.py tests/test_check_launch.py \
-             tests/test_torch_op.py tests/test_torch_messages.py tests/test_torch_ladders.py \
+             tests/test_torch_op.py tests/test_torch_messages.py tests/test_torch_ladders.py tests/test_bench_verb.py \
              $(wildcard tests/test_kernels_*.py) $(wildcard tests/conformance)
 
 .PHONY: demo climb test test-gpu check format tables clean

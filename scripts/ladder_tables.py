@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from weft.ops import ladder, records
-from weft.ops.climb import Climb, Reached, Time
+from weft.ops.climb import Climb, Time
 from weft.report.words import duration
 
 RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ladders.jsonl"
@@ -65,15 +65,9 @@ def _best(climb: Climb) -> Iterable[list[str]]:
         rung, t = min(rungs, key=lambda pair: pair[1].seconds)
         peer = min(peers, key=lambda pair: pair[1].seconds)[0] if peers else ""
         yield [
-            climb.ladder, _size(case), _name(climb, rung), duration(t.seconds), f"{t.of_limit:.1%}",
+            climb.ladder, _size(case), climb.named(rung), duration(t.seconds), f"{t.of_limit:.1%}",
             f"{t.of_peer:.2f} x" if peer else "", f"`{peer}`" if peer else "", *_target(climb, t),
         ]  # fmt: skip
-
-
-def _name(climb: Climb, rung: Reached) -> str:
-    """A rung that computes in less than its data's type says so."""
-    full = {"f32", ladder.find(climb.ladder).op.inputs[0].dtype.name}
-    return rung.title + ("" if rung.precision in full else f" (in {rung.precision})")
 
 
 def _target(climb: Climb, t: Time) -> list[str]:
@@ -95,7 +89,7 @@ def _whole(climb: Climb, table: Table) -> str:
     cases = list(climb.limits)
     other = any(t.case not in cases for r in climb.rungs for t in r.times)
     header = ["rung", *(f"{_size(case)}#" for case in cases), *(["on a size of its own#"] * other)]
-    rows = [[_name(climb, r), *_cells(r.times, cases, other)] for r in climb.rungs]
+    rows = [[climb.named(r), *_cells(r.times, cases, other)] for r in climb.rungs]
     rows += [[f"`{name}`", *_cells(times, cases, other)] for name, times in climb.peers.items()]
     limits = "; ".join(f"{_size(case)}: {text}" for case, text in climb.limits.items())
     text = (

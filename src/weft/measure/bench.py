@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import inspect
 import math
+import platform
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from weft.device import models
@@ -137,8 +140,8 @@ def bench(
     with Watch() as watch:
         runs = _sampled(known, sets, check, budget, progress, watch)
     timings = tuple(_timing(n, known[n], r) for n, r in runs.items())
-    for timing in timings:
-        _alarm(timing, floor, bound, model)
+    for timing in timings:  # each by its own precision: tensor cores have other ceilings
+        _alarm(timing, *ceiling(model, bytes, flops, timing.precision or precision), model)
     machine = {**_machine(), **watch.to_dict()}
     return Bench(model.name, True, timings, bytes, flops, floor, bound, machine)
 
@@ -261,11 +264,21 @@ def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
 
 def _machine() -> dict[str, Any]:
     from weft.device.gpu import driver, facts
+    from weft.measure.clocks import driver_version
 
     found = facts.facts(0)
-    loaded = [name for name in ("torch", "triton") if name in sys.modules]
+    loaded = [name for name in ("weft", "torch", "triton") if name in sys.modules]
     versions: dict[str, Any] = {name: sys.modules[name].__version__ for name in loaded}
-    return {"gpu": found.name, "driver_cuda": driver.version(), "sms": found.sms, **versions}
+    return {
+        "gpu": found.name,
+        "driver": driver_version(),
+        "driver_cuda": driver.version(),
+        "sms": found.sms,
+        "python": platform.python_version(),
+        "host": f"{platform.system()} {platform.machine()}",
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        **versions,
+    }
 
 
 def _spread(t: Timing) -> float:

@@ -83,6 +83,15 @@ class Watch:
         }
 
 
+def driver_version() -> str:
+    """The driver's own version, e.g. 580.95.05; empty where nvidia-smi cannot say."""
+    if not shutil.which("nvidia-smi"):
+        return ""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    said = subprocess.run(command, capture_output=True, text=True).stdout
+    return said.partition("\n")[0].strip()
+
+
 def parse(line: str, when: float) -> Sample | None:
     """One line of nvidia-smi's table; None where a figure is missing."""
     parts = [part.strip() for part in line.split(",")]

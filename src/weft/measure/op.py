@@ -8,6 +8,7 @@ op = weft.Op("matmul", "A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import operator
 import re
@@ -86,6 +87,7 @@ class Op:
     accumulate: str = ""
     fill: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     solutions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    precisions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _ = self.inputs, self.outputs, self.goal
@@ -131,9 +133,15 @@ class Op:
         more = {n: v for n, v in case.sizes.items() if n in wanted}
         return np.asarray(own(rng, shape, **more))
 
-    def solution(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorator: a function that computes this operation, for `weft check FILE` to find."""
+    def solution(self, run: Callable[..., Any] | None = None, *, precision: str = "f32") -> Any:
+        """Decorator: a function that computes this operation, for `weft check FILE` to find.
+
+        `@op.solution(precision="tf32")` says what it computes in, where that is less than f32.
+        """
+        if run is None:
+            return functools.partial(self.solution, precision=precision)
         self.solutions[run.__name__] = run
+        self.precisions[run.__name__] = precision
         return run
 
     def terms(self, case: Case) -> int | None:

@@ -32,6 +32,7 @@ class Time:
 
     of_limit   the case's limit over it: 1 is as fast as the hardware goes
     of_peer    the best peer's time over it: above 1 is faster than what people use
+    notes      what a reader must know, e.g. that it is shorter than its launch
     """
 
     case: str
@@ -41,11 +42,13 @@ class Time:
     how: str
     of_limit: float = 0.0
     of_peer: float = 0.0
+    samples: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reached:
-    """What came of a rung.
+    """What came of a rung, or of a contender of `weft bench`, whose number is negative.
 
     facts      counted on the simulator, on the first case
     missing    why it could not be tried, e.g. a package that is not installed
@@ -64,7 +67,7 @@ class Reached:
 
     @property
     def title(self) -> str:
-        return f"{self.number:02} {self.name}"
+        return f"{self.number:02} {self.name}" if self.number >= 0 else self.name
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,17 @@ class Climb:
     limits: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     when: str = ""
+    precision: str = ""
+
+    def fastest(self, case: str) -> float:
+        """The least time of all rungs and peers on a case."""
+        every = [r.times for r in self.rungs] + list(self.peers.values())
+        return min(t.seconds for times in every for t in times if t.case == case)
+
+    def named(self, rung: Reached) -> str:
+        """Its title; one that computes in less than f32, or than its data's type, says so."""
+        full = rung.precision in ("", "f32", "f64", self.precision)
+        return rung.title if full else f"{rung.title} (in {rung.precision})"
 
     @property
     def right(self) -> bool:
@@ -93,7 +107,7 @@ class Climb:
         """A climb from its record."""
 
         def times(many: Sequence[Mapping[str, Any]]) -> tuple[Time, ...]:
-            return tuple(Time(**one) for one in many)
+            return tuple(Time(**{**t, "notes": tuple(t.get("notes", ()))}) for t in many)
 
         rungs = tuple(Reached(**{**r, "times": times(r["times"])}) for r in said["rungs"])
         peers = {name: times(many) for name, many in said["peers"].items()}
@@ -127,7 +141,7 @@ def climb(
     timed = tuple(Reached(**{**vars(r), "times": result.rungs.get(r.number, ())}) for r in reached)
     return Climb(
         ladder.op.name, device, result.machine["gpu"], timed, result.peers, result.limits,
-        result.machine,
+        result.machine, precision=ladder.op.inputs[0].dtype.name,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from weft.ops import counters
 from weft.ops.climb import Climb, Reached, Time
 from weft.ops.ladder import Ladder
 from weft.ops.rung import Rung
-from weft.ops.story import number
+from weft.ops.story import notes, number
 from weft.report import words
 from weft.report.colour import colour
 from weft.report.page import render
@@ -25,10 +25,13 @@ _QUIET = ("samples", "throttled_samples")
 """What a record keeps of its machine and a reader does not need."""
 
 
-def page(found: Ladder | None, result: Climb) -> str:
+def page(found: Ladder | None, result: Climb, verb: str = "climb") -> str:
     """The whole page; `found` is the ladder itself, where it is at hand."""
     return render(
         "ladder",
+        verb=verb,
+        floors=[] if result.device.startswith("gpu") else list(result.limits.items()),
+        notes=list(notes(result)),
         name=result.ladder,
         about=found.about if found is not None else "",
         signature=found.op.signature if found is not None else "",
@@ -51,7 +54,7 @@ def _text(markdown: str) -> Markup:
 # ---- the picture -----------------------------------------------------------------------------
 def _charts(result: Climb) -> Iterator[dict[str, Any]]:
     """A chart for each case that was timed."""
-    own = [(r.title, r.times, "rung") for r in result.rungs]
+    own = [(result.named(r), r.times, "rung") for r in result.rungs]
     every = own + [(name, times, "peer") for name, times in result.peers.items()]
     for case in dict.fromkeys(t.case for _, times, _ in every for t in times):
         rows = [(n, t, kind) for n, times, kind in every for t in times if t.case == case]
@@ -59,22 +62,27 @@ def _charts(result: Climb) -> Iterator[dict[str, Any]]:
         yield {
             "case": case,
             "limit": result.limits.get(case, "by the GPU's ceilings"),
-            "rows": [_bar(n, t, "best" if t.seconds == best else kind) for n, t, kind in rows],
+            "rows": [
+                _bar(n, t, "best" if t.seconds == best else kind, result.fastest(case))
+                for n, t, kind in rows
+            ],
             "most": max(1.0, *(t.of_limit for _, t, _ in rows)) * 1.02,
         }
 
 
-def _bar(name: str, t: Time, kind: str) -> dict[str, Any]:
+def _bar(name: str, t: Time, kind: str, fastest: float) -> dict[str, Any]:
+    """A part of the limit; of the fastest, where no limit is known."""
     peer = f" · {t.of_peer:.2f} x best peer" if t.of_peer and kind != "peer" else ""
-    limit = t.of_limit * t.seconds
+    part = f" · {t.of_limit:.1%}" if t.of_limit else ""
+    limit = t.of_limit * t.seconds or fastest
     return {
         "name": name,
         "kind": kind,
-        "part": t.of_limit,
+        "part": limit / t.seconds,
         "low": limit / t.high,
         "high": limit / t.low,
         "limit": 1.0,
-        "said": f"{words.duration(t.seconds)} · {t.of_limit:.1%}{peer}",
+        "said": f"{words.duration(t.seconds)}{part}{peer}",
         "title": f"{name}: {words.duration(t.low)} to {words.duration(t.high)}, {t.how}",
     }
 

@@ -19,10 +19,12 @@ from weft.device.models import GpuModel
 from weft.errors import CheckFailed, MissingDependency
 from weft.measure import data, dtypes, tolerance
 from weft.measure.bench import Contender, Timing, bench, interval
-from weft.measure.op import Case, Op, evaluate
+from weft.measure.op import Case, Op, call, evaluate
 from weft.ops.climb import Progress, Time
-from weft.ops.rung import Rung, Runner
+from weft.ops.rung import Rung
 
+Run = Callable[..., Any]
+"""Computes the operation on arrays and sizes, by name: a `Runner`, or a user's solution."""
 BUDGET_S = 0.4
 FLUSH = 3
 """Input sets together are so many times the L2, so that none is found there."""
@@ -63,9 +65,7 @@ class Race:
     machine: dict[str, Any] = field(default_factory=dict)
 
 
-def times(
-    op: Op, rungs: Sequence[tuple[Rung, Runner]], model: GpuModel, progress: Progress
-) -> Race:
+def times(op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Progress) -> Race:
     """Times everything on every bench case."""
     try:
         torch = importlib.import_module("torch")
@@ -88,7 +88,7 @@ def _on_case(
     race: Race,
     op: Op,
     case: Case,
-    rungs: Sequence[tuple[Rung, Runner]],
+    rungs: Sequence[tuple[Rung, Run]],
     model: GpuModel,
     torch: Any,
 ) -> None:
@@ -101,20 +101,21 @@ def _on_case(
             contenders[f"rung {rung.number}"] = Contender(_of(runner, sets, case), rung.precision)
     for text in op.peers:
         contenders[text] = Contender(_peer(text, sets, torch, op), op.inputs[0].dtype.name)
-    probes = _probes(op, moved, torch)
+    probed = max(moved, FLUSH * model.l2)
+    probes = _probes(op, probed, torch) if moved else {}
     contenders |= probes
     answer = _answer(op, sets[0], torch)
     _verify(op, case, rungs, sets[0], answer, torch)
-    result = bench(contenders, sets=count, gpu=model.key, budget=BUDGET_S)
+    result = bench(contenders, sets=count, gpu=model.key, budget=BUDGET_S, bytes=moved, flops=work)
     _verify(op, case, rungs, sets[0], answer, torch)
     computing = work / (model.fp32_tflops * 1e12)
-    floor = min((result[name].seconds for name in probes), default=computing)
+    floor = min((result[n].seconds * moved / probed for n in probes), default=computing)
     named = {t.name: t for t in result.timings}
     best = min((named[p].seconds for p in op.peers), default=0.0)
 
     def taken(t: Timing) -> Time:
         ratios = (floor / t.seconds, best / t.seconds)
-        return Time(repr(case), t.seconds, t.low, t.high, t.how, *ratios)
+        return Time(repr(case), t.seconds, t.low, t.high, t.how, *ratios, t.samples, t.notes)
 
     for rung, _ in rungs:
         if f"rung {rung.number}" in named:
@@ -123,7 +124,7 @@ def _on_case(
     for text in op.peers:
         race.peers[text] = (*race.peers.get(text, ()), taken(named[text]))
     what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{model.fp32_tflops:.1f} TFLOP/s"
-    race.limits[repr(case)] = f"{op.ceiling}: {what}"
+    race.limits[repr(case)] = f"{op.ceiling}: {what}" if floor else "not known"
     race.machine.update(result.machine)
 
 
@@ -152,7 +153,7 @@ def _arrays(op: Op, case: Case, torch: Any, seed: int) -> dict[str, Any]:
     return out
 
 
-def _of(runner: Runner, sets: Sequence[Mapping[str, Any]], case: Case) -> Callable[[int], Any]:
+def _of(runner: Run, sets: Sequence[Mapping[str, Any]], case: Case) -> Callable[[int], Any]:
     return lambda i: runner(**sets[i], **case.sizes)
 
 
@@ -167,7 +168,7 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
 
 
 def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
-    """What the memory limit is taken from: as many bytes as the operation moves."""
+    """What the memory limit is taken from: as many bytes as the operation moves, or past the L2."""
     if op.ceiling == "compute":
         return {}
     source = torch.empty(int(moved) // 8, dtype=torch.float32, device="cuda").normal_()
@@ -185,20 +186,33 @@ def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
 
 
 def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:
-    """The first peer's answer in float64."""
+    """The first peer's answer in float64; where there is no peer, the reference's."""
     names = [s.name for s in op.inputs]
+    if not op.peers:
+        plain = {
+            n: _plain(arrays[n], s.dtype.floating) for n, s in zip(names, op.inputs, strict=True)
+        }
+        answer = call(op.reference, plain, names)
+        first = answer[0] if isinstance(answer, tuple | list) else answer
+        return torch.as_tensor(np.asarray(first), device="cuda")
     wide = [
         arrays[n].double() if s.dtype.floating else arrays[n]
         for n, s in zip(names, op.inputs, strict=True)
     ]
-    function = eval(f"lambda {', '.join(names)}: {op.peers[0]}", {"torch": torch})
+    function = eval(
+        f"lambda {', '.join(names)}: {op.peers[0].removeprefix('compile: ')}", {"torch": torch}
+    )
     return function(*wide)
+
+
+def _plain(tensor: Any, floating: bool) -> Any:
+    return (tensor.double() if floating else tensor).cpu().numpy()
 
 
 def _verify(
     op: Op,
     case: Case,
-    rungs: Sequence[tuple[Rung, Runner]],
+    rungs: Sequence[tuple[Rung, Run]],
     arrays: Mapping[str, Any],
     answer: Any,
     torch: Any,
@@ -229,7 +243,7 @@ def _verify(
             )
 
 
-def _alone(race: Race, op: Op, rung: Rung, runner: Runner, model: GpuModel, torch: Any) -> None:
+def _alone(race: Race, op: Op, rung: Rung, runner: Run, model: GpuModel, torch: Any) -> None:
     """A slow rung on a size of its own, held against the limit of that size."""
     case = Case.of(rung.bench)
     moved, work = _amounts(op, case)

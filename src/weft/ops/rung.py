@@ -67,7 +67,7 @@ class Rung:
 
     @property
     def title(self) -> str:
-        return f"{self.number:02} {self.name}"
+        return f"{self.number:02} {self.name}" if self.number >= 0 else self.name
 
     @property
     def language(self) -> str:

@@ -15,6 +15,8 @@ Styled = tuple[str, str]
 
 WIDTH = 100
 BAR = 24
+ABOVE = 1.02
+"""Part of the limit from which a time is suspicious: what is measured varies by a percent."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 SUMMARY: Mapping[str, str] = {
     "instructions": "instructions",
@@ -46,10 +48,9 @@ def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
                 yield f"     {name:<38} {arrow}{number(new)}", "green"
         for t in reached.times:
             peer = f", {t.of_peer:.2f} x the best peer" if t.of_peer else ""
-            yield (
-                f"   {t.case}: {words.duration(t.seconds)}, {t.of_limit:.1%} of the limit{peer}",
-                "",
-            )
+            part = f", {t.of_limit:.1%} of the limit" if t.of_limit else ""
+            more = "".join(f"; {note}" for note in t.notes)
+            yield f"   {t.case}: {words.duration(t.seconds)}{part}{peer}{more}", ""
         yield from _wrapped(lessons.get(reached.title, ""), "dim")
         before = reached if reached.facts else before
 
@@ -63,7 +64,8 @@ def failures(result: Climb) -> Iterator[Styled]:
     """A line for the whole climb, and what went wrong in it."""
     tried = [r for r in result.rungs if not r.missing]
     wrong = [r for r in tried if not r.right]
-    said = f"{len(tried) - len(wrong)} of {len(result.rungs)} rungs right"
+    rungs = " rungs" if any(r.number >= 0 for r in result.rungs) else ""
+    said = f"{len(tried) - len(wrong)} of {len(result.rungs)}{rungs} right"
     yield f"{'✗' if wrong else '✓'} {result.ladder:<14} {said}", "red" if wrong else "green"
     for r in result.rungs:
         if r.missing or not r.right:
@@ -92,19 +94,23 @@ def summaries(result: Climb) -> Iterator[Summary]:
 
 
 def _timed(result: Climb, case: str) -> Summary:
-    """Bars are parts of the limit; rungs with a size of their own have a table of their own."""
+    """Bars are parts of the limit; rungs with a size of their own have a table of their own.
+
+    Where no limit is known they are parts of the fastest.
+    """
+    fastest = result.fastest(case)
     rows, before = [], None
     for reached in result.rungs:
         now = _of(reached.times, case)
         if now is None:
             continue
         gain = f"{before.seconds / now.seconds:.2f} x" if before is not None else ""
-        rows.append(_line(reached.title, now, gain))
+        rows.append(_line(result.named(reached), now, fastest, gain if reached.number >= 0 else ""))
         before = now
     for name, times in result.peers.items():
         now = _of(times, case)
         if now is not None:
-            rows.append(_line(name, now, ""))
+            rows.append(_line(name, now, fastest))
     limit = result.limits.get(case, "")
     title = f"{case}: limit {limit}" if limit else case
     return title, ["", "time", "of the limit", "", "over the last", "of the best peer"], rows
@@ -114,15 +120,33 @@ def _of(times: Sequence[Time], case: str) -> Time | None:
     return next((t for t in times if t.case == case), None)
 
 
-def _line(name: str, t: Time, gain: str) -> list[str]:
+def _line(name: str, t: Time, fastest: float, gain: str = "") -> list[str]:
     peer = f"{t.of_peer:.2f} x" if t.of_peer else ""
-    return [name, words.duration(t.seconds), bar(t.of_limit), f"{t.of_limit:.1%}", gain, peer]
+    part = f"{t.of_limit:.1%}" if t.of_limit else ""
+    return [
+        name,
+        words.duration(t.seconds),
+        bar(t.of_limit or fastest / t.seconds),
+        part,
+        gain,
+        peer,
+    ]
+
+
+def notes(result: Climb) -> Iterator[str]:
+    """What must be known of single times: too short, throttled, more than the limit."""
+    named = [(result.named(r), t) for r in result.rungs for t in r.times]
+    named += [(name, t) for name, times in result.peers.items() for t in times]
+    for name, t in named:
+        above = [f"{t.of_limit:.0%} of the limit that was measured"] if t.of_limit > ABOVE else []
+        for note in (*t.notes, *above):
+            yield f"{name}, {t.case}: {note}"
 
 
 def _counted(reached: Sequence[Reached]) -> Summary | None:
     """Bars are instructions of warps, as a part of the most that a rung executes."""
     known = [r for r in reached if r.facts]
-    if len(known) < 2:
+    if not known or (len(known) < 2 and known[0].number >= 0):
         return None
     shown = [name for name in SUMMARY if any(r.facts.get(name) for r in known)]
     most = max(r.facts["instructions"] for r in known) or 1.0

@@ -119,5 +119,7 @@ def _show(found: Ladder | None, result: Climb) -> None:
     for title, columns, rows in story.summaries(result):
         show.line(f"\n{title}".rstrip(" "), "bold")
         show.table(columns, rows, right=columns[1:2] if title else columns[2:])
+    for text in story.notes(result):
+        show.line(text, "yellow")
     if found is not None and found.text:
         show.line(f"\nWhat was measured, and why: {found.path / 'ladder.md'}")

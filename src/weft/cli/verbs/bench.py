@@ -1,0 +1,134 @@
+"""`weft bench PATH`: solutions or rungs beside what people would use instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from weft.cli import show
+from weft.device import models
+from weft.errors import ArgumentError
+from weft.measure import found
+from weft.measure.op import Op
+from weft.ops import contest, ladder, records, story
+from weft.ops.climb import Climb
+from weft.ops.page import page
+from weft.report.profile import write
+
+
+class Device(StrEnum):
+    """Where to bench."""
+
+    auto = "auto"
+    sim = "sim"
+    gpu = "gpu"
+
+
+def run(
+    path: Annotated[
+        str, typer.Argument(help="A file with weft.Op and @op.solution, a ladder, or records.")
+    ],
+    only: Annotated[str, typer.Option(help="One operation or one solution.")] = "",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(help="One more peer, e.g. 'torch.relu(x)' or 'compile: torch.relu(x)'."),
+    ] = None,
+    device: Annotated[
+        Device, typer.Option(help="gpu: time; sim: count; auto: time where there is a GPU.")
+    ] = Device.auto,
+    gpu: Annotated[str, typer.Option(help="The GPU whose ceilings are meant.")] = models.DEFAULT,
+    record: Annotated[Path | None, typer.Option(help="Append the result to a file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
+    json: show.Json = False,
+) -> None:
+    """Time the solutions of a file, or the rungs of a ladder, beside their peers.
+
+    All are checked first and after. Where there is no GPU nothing is timed: then it gives the
+    least time that the hardware allows and the simulator's counters. A file of records (.jsonl)
+    is shown again. Exit code 1 when a contender is wrong.
+    """
+    models.get(gpu)
+    timed = device is not Device.sim and contest.has_gpu()
+    if path.endswith(".jsonl"):
+        results = [r for n, r in records.newest(Path(path)).items() if only in ("", n)]
+    else:
+        with _progress(quiet=json) as tell:
+            results = [*_results(path, only, peer or [], timed, gpu, tell)]
+        for result in results if record is not None else ():
+            records.append(record, result)  # type: ignore[arg-type]
+    if not results:
+        raise ArgumentError("no such record", where=path, got=only or "an empty file")
+    if html is not None:
+        write(html, page(None, _one(results), verb="bench"))
+    if json:
+        show.data([r.to_dict() for r in results])
+    else:
+        for result in results:
+            _show(result, asked=not path.endswith(".jsonl") and device is not Device.sim)
+        if html is not None:
+            show.line(f"\nwrote {html}", "bold")
+    if not all(r.right for r in results):
+        raise typer.Exit(1)
+
+
+def _results(
+    path: str, only: str, peers: list[str], timed: bool, gpu: str, tell: Callable[[str], None]
+) -> Iterator[Climb]:
+    if not path.endswith(".py"):
+        whole = ladder.find(path)
+        chosen = replace(whole, op=_with(whole.op, peers))
+        yield contest.of_ladder(chosen, timed=timed, gpu=gpu, progress=tell)
+        return
+    by_op: dict[int, tuple[Op, dict[str, contest.Solution]]] = {}
+    for op, name, solution in found.solutions(Path(path), only):
+        by_op.setdefault(id(op), (op, {}))[1][name] = solution
+    for op, solutions in by_op.values():
+        yield contest.of_file(_with(op, peers), solutions, timed=timed, gpu=gpu, progress=tell)
+
+
+def _with(op: Op, peers: list[str]) -> Op:
+    return replace(op, peers=[*op.peers, *peers])
+
+
+def _one(results: list[Climb]) -> Climb:
+    if len(results) > 1:
+        names = ", ".join(r.ladder for r in results)
+        raise ArgumentError("a page is of one operation", got=names, next="--only NAME")
+    return results[0]
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    hidden = quiet or not sys.stdout.isatty()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=show.console(), transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda what: progress.update(task, description=what)
+
+
+def _show(result: Climb, *, asked: bool) -> None:
+    on_gpu = result.device.startswith("gpu")
+    if not on_gpu and asked:
+        show.line(
+            "No GPU here: nothing was timed. Floors, and counters of the simulator:", "yellow"
+        )
+    how = "timed on" if on_gpu else "checked and counted for"
+    show.line(f"{result.ladder}, {how} {result.gpu}", "bold")
+    if not on_gpu:
+        for case, text in result.limits.items():
+            show.line(f"  {case}: {text}")
+    for text, style in story.failures(result):
+        show.line(text, style)
+    for title, columns, rows in story.summaries(result):
+        show.line(f"\n{title}".rstrip(" "), "bold")
+        show.table(columns, rows, right=columns[1:2] if title else columns[2:])
+    for text in story.notes(result):
+        show.line(text, "yellow")

@@ -1,0 +1,125 @@
+"""`weft bench`: solutions of an operation beside its peers; timed on a GPU, else counted.
+
+A contest is a climb without steps: contenders stand where rungs do, with negative numbers, so that
+records, tables and pages of the one serve the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.device import models
+from weft.device.gpu import driver
+from weft.device.models import GpuModel
+from weft.device.sim.draft import drafts
+from weft.errors import ArgumentError, Error
+from weft.measure import check, data
+from weft.measure.bench import ceiling
+from weft.measure.op import Op, call, evaluate
+from weft.measure.session import Recording, recording
+from weft.ops import counters
+from weft.ops.climb import Climb, Progress, Reached, climb
+from weft.ops.ladder import Ladder
+from weft.ops.rung import Rung
+from weft.report.words import duration
+
+Solution = Callable[..., Any]
+
+
+def has_gpu() -> bool:
+    """Is there a GPU to time on?"""
+    return driver.count() > 0
+
+
+def of_ladder(found: Ladder, *, timed: bool, gpu: str, progress: Progress) -> Climb:
+    """The rungs of a ladder."""
+    result = climb(found, device="gpu" if timed else "sim", gpu=gpu, progress=progress)
+    return result if timed else replace(result, limits=floors(found.op, models.get(gpu)))
+
+
+def of_file(
+    op: Op, solutions: Mapping[str, Solution], *, timed: bool, gpu: str, progress: Progress
+) -> Climb:
+    """The solutions that a file has of an operation."""
+    model = models.get(gpu)
+    if timed and not op.bench:
+        raise ArgumentError(
+            f"{op.name} has no sizes to time on",
+            next=f"weft.Op('{op.name}', ..., bench=[weft.Case(...)])",
+        )
+    reached, ready = [], []
+    for number, (name, solution) in enumerate(solutions.items()):
+        progress(name)
+        entry = _contender(-1 - number, name, op.precisions.get(name, "f32"))
+        found = _judged(op, entry, solution, model, timed)
+        reached.append(found)
+        if found.right:
+            ready.append((entry, _by_name(op, solution)))
+    precision = op.inputs[0].dtype.name
+    if not timed:
+        limits = floors(op, model)
+        return Climb(op.name, "sim", model.name, tuple(reached), {}, limits, precision=precision)
+    from weft.ops import race
+
+    result = race.times(op, ready, model, progress)
+    rungs = tuple(replace(r, times=result.rungs.get(r.number, ())) for r in reached)
+    more = (result.peers, result.limits, result.machine)
+    return Climb(op.name, "gpu", result.machine["gpu"], rungs, *more, precision=precision)
+
+
+def floors(op: Op, model: GpuModel) -> dict[str, str]:
+    """The least time of each size by the GPU's ceilings."""
+    out = {}
+    for case in op.bench:
+        moved, work = (float(evaluate(text or "0", case.sizes)) for text in (op.bytes, op.flops))
+        seconds, bound = ceiling(model, moved, work, op.inputs[0].dtype.name)
+        if seconds:
+            out[repr(case)] = f"at least {duration(seconds)} ({bound})"
+    return out
+
+
+# ---- one contender ---------------------------------------------------------------------------
+def _contender(number: int, name: str, precision: str) -> Rung:
+    return Rung(number, name, Path(name), "", (), (), (), (), "", precision, "", {})
+
+
+def _by_name(op: Op, solution: Solution) -> Solution:
+    order = [s.name for s in (*op.inputs, *op.outputs)]
+
+    def run(**given: Any) -> Any:
+        return call(solution, given, [*order, *(n for n in given if n not in order)])
+
+    return run
+
+
+def _judged(op: Op, entry: Rung, solution: Solution, model: GpuModel, timed: bool) -> Reached:
+    """Right or wrong, and what it does on the simulator where nothing can be timed."""
+    about = (solution.__doc__ or "").strip().partition("\n")[0]
+    said = (entry.number, entry.name, about, "", entry.precision)
+    try:
+        with drafts():
+            check(op, solution, device="gpu" if timed else "sim")
+            return Reached(*said, facts={} if timed else _counted(op, solution, model))
+    except Exception as error:  # a solution is a user's code: whatever it raises is its failure
+        kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
+        return Reached(*said, right=False, error=f"{kind}{error}")
+
+
+def _counted(op: Op, solution: Solution, model: GpuModel) -> dict[str, float]:
+    """Its launches on the first case; nothing where it launches no kernel."""
+    case, rng = op.cases[0], np.random.default_rng(0)
+    arrays = {s.name: op.data(s, case, rng, data.random) for s in op.inputs}
+    arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
+    with recording(Recording(model.key)) as recorded:
+        _by_name(op, solution)(**arrays, **case.sizes)
+    results = max(a.size for a in _results(op, arrays))
+    return counters.facts(recorded.profiles, results) if recorded.profiles else {}
+
+
+def _results(op: Op, arrays: Mapping[str, Any]) -> Sequence[Any]:
+    return [arrays[s.name] for s in (*op.outputs, *op.inputs[:1])]
