@@ -152,21 +152,27 @@ def _padding(width: int) -> int:
     [(*row, ("global", "shared", "")[i % 3]) for i, row in enumerate(LOADS)],
 )
 def test_wmma_load(matrix: str, shape: str, kind: str, layout: str, space: str) -> None:
+    """Lines that are apart, and lines that follow one another up to the end of the memory."""
     width = WIDTH[kind]
     values = matrix_bits(matrix, shape, kind)
+    want = fragment(values, matrix, shape, kind)
     length = values.shape[1 if layout == "row" else 0]
-    for padding in (0, _padding(width)) if length * width >= 128 else (_padding(width) - length,):
-        data = in_memory(values, width, layout, length + padding)
-        want = fragment(values, matrix, shape, kind)
-        reg = np.uint64 if width == 64 else np.uint32
-        names = ", ".join(f"%d{i}" for i in range(len(want)))
+    paddings = (_padding(width), 0) if length * width >= 128 else (_padding(width) - length,)
+    memory, loads = np.zeros(0, np.uint8), ""
+    for i, padding in enumerate(paddings):
+        place = -(-len(memory) // 32) * 32  # aligned
+        memory = np.pad(memory, (0, place - len(memory)))
+        memory = np.append(memory, in_memory(values, width, layout, length + padding))
+        names = ", ".join(f"%d{len(want) * i + j}" for j in range(len(want)))
         stride = f", {length + padding}" if padding else ""
-        copy, at = ("", "%memory") if space != "shared" else (_to_pool(len(data)), "%l50")
-        text = f"""{copy} wmma.load.{matrix}.sync.aligned.{layout}.{shape}{"." * bool(space)}{space}
-            .{kind} {{{names}}}, [{at}]{stride};""".replace("\n            .", ".")
-        got = run(text, [LANES.astype(np.uint32)], [reg] * len(want), memory=data, shared=8192)
-        for have, expected in zip(got, want, strict=True):
-            assert (have == expected).all()
+        at = "%memory" if space != "shared" else "%l50"
+        opcode = ".".join(filter(None, (matrix, "sync.aligned", layout, shape, space, kind)))
+        loads += f"wmma.load.{opcode} {{{names}}}, [{at}+{place}]{stride};"
+    copy = _to_pool(len(memory)) if space == "shared" else ""
+    kinds = [np.uint64 if width == 64 else np.uint32] * (len(want) * len(paddings))
+    got = run(copy + loads, [LANES.astype(np.uint32)], kinds, memory=memory, shared=8192)
+    for have, expected in zip(got, want * len(paddings), strict=True):
+        assert (have == expected).all()
 
 
 def _to_pool(nbytes: int) -> str:
