@@ -1,15 +1,17 @@
 // rung:   04 look back
 // idea:   one pass: a tile tells the next ones its sum as soon as it knows it, and its running total as
 //         soon as that is known; a tile looks back over its predecessors until it meets a total
-//         (decoupled look-back, Merrill and Garland). x is read once, y written once
-// clear:  state, ticket
-// scratch: state:u64[cdiv(n,4096)] ticket:u32[1]
-// launch: scan<<<cdiv(n, 4096), 256>>>
+//         (decoupled look-back, Merrill and Garland). x is read once, y written once. Sums come
+//         first, and a warp of its own looks back while the others scan
+// clear:  state
+// scratch: state:u64[cdiv(n,8192)]
+// launch: scan<<<cdiv(n, 8192), 288>>>
 
 #ifndef ITEMS
-#define ITEMS 16  // elements of a thread, a multiple of 4
-#define THREADS 256
-#define WINDOW 4
+#define ITEMS 32      // elements of a thread, a multiple of 4
+#define THREADS 256   // and a warp that looks back
+#define RESIDENT 4    // blocks of an SM
+#define WINDOW 2      // times 32 predecessors are asked at once
 #endif
 #define TILE (ITEMS * THREADS)
 #define WARPS (THREADS / 32)
@@ -60,16 +62,29 @@ __device__ float look_back(const unsigned long long* state, int tile) {
     return before;
 }
 
-__global__ void __launch_bounds__(THREADS) scan(const float* __restrict__ x, float* __restrict__ y,
-                                                unsigned long long* state, unsigned* ticket,
-                                                size_t n) {
+__device__ float warp_sum(float v) {
+    for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
+    return v;
+}
+
+// Blocks start in the order of their numbers, so that predecessors are always under way.
+__global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
+        const float* __restrict__ x, float* __restrict__ y, unsigned long long* state, size_t n) {
     __shared__ float sums[WARPS];
     __shared__ float start;
-    __shared__ int number;
-    // tiles are numbered in the order in which blocks begin: predecessors are always running
-    if (threadIdx.x == 0) number = atomicAdd(ticket, 1);
-    __syncthreads();
-    int tile = number, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (warp == WARPS) {
+        __syncthreads();
+        float all = warp_sum(lane < WARPS ? sums[lane] : 0);
+        if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
+        float earlier = look_back(state, tile);
+        if (lane == 0) {
+            if (tile) tell(state + tile, 2, earlier + all);
+            start = earlier;
+        }
+        __syncthreads();
+        return;
+    }
     size_t first = size_t(tile) * TILE + warp * (32 * ITEMS);
     bool whole = first + 32 * ITEMS <= n;
     float4 v[ITEMS / 4];
@@ -77,15 +92,22 @@ __global__ void __launch_bounds__(THREADS) scan(const float* __restrict__ x, flo
     for (int k = 0; k < ITEMS / 4; ++k) {
         size_t i = first + 4 * (k * 32 + lane);
         if (whole) {
-            v[k] = *reinterpret_cast<const float4*>(x + i);
+            v[k] = __ldcs(reinterpret_cast<const float4*>(x + i));
         } else {
             v[k].x = i < n ? x[i] : 0, v[k].y = i + 1 < n ? x[i + 1] : 0;
             v[k].z = i + 2 < n ? x[i + 2] : 0, v[k].w = i + 3 < n ? x[i + 3] : 0;
         }
     }
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < ITEMS / 4; ++k) sum += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    sum = warp_sum(sum);
+    if (lane == 0) sums[warp] = sum;
+    __syncthreads();
     // Vectors of four stay together; lane l of step k holds vector k·32 + l. Each step is scanned by
     // the warp, so that no data has to change its place.
     float before = 0;
+    for (int w = 0; w < warp; ++w) before += sums[w];
 #pragma unroll
     for (int k = 0; k < ITEMS / 4; ++k) {
         v[k].y += v[k].x, v[k].z += v[k].y, v[k].w += v[k].z;
@@ -99,29 +121,13 @@ __global__ void __launch_bounds__(THREADS) scan(const float* __restrict__ x, flo
         v[k].x += left, v[k].y += left, v[k].z += left, v[k].w += left;
         before += __shfl_sync(~0u, up, 31);
     }
-    if (lane == 31) sums[warp] = before;
     __syncthreads();
-    float left = 0, all = 0;
-    for (int w = 0; w < WARPS; ++w) {
-        if (w < warp) left += sums[w];
-        all += sums[w];
-    }
-    if (warp == 0) {
-        if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
-        float earlier = look_back(state, tile);
-        if (lane == 0) {
-            if (tile) tell(state + tile, 2, earlier + all);
-            start = earlier;
-        }
-    }
-    __syncthreads();
-    left += start;
 #pragma unroll
     for (int k = 0; k < ITEMS / 4; ++k) {
         size_t i = first + 4 * (k * 32 + lane);
-        float4 o = make_float4(v[k].x + left, v[k].y + left, v[k].z + left, v[k].w + left);
+        float4 o = make_float4(v[k].x + start, v[k].y + start, v[k].z + start, v[k].w + start);
         if (whole) {
-            *reinterpret_cast<float4*>(y + i) = o;
+            __stcs(reinterpret_cast<float4*>(y + i), o);
         } else {
             if (i < n) y[i] = o.x;
             if (i + 1 < n) y[i + 1] = o.y;

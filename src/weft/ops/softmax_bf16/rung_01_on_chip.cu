@@ -3,8 +3,8 @@
 //         registers, which holds rows of twice the length; exponentials are computed again for the
 //         result instead of being kept
 // precision: bf16
-// expect: bytes read per result <= 2
-// scratch: slots:u64[rows*cdiv(n,8192)]
+// expect: bytes read per result = 2
+// scratch: slots:u64[rows*cdiv(n,131072)]
 // clear:  slots
 // launch: of_1024<<<rows if (n <= 1024) * (n % 8 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 8 == 0) else 0, 32>>>
@@ -12,13 +12,11 @@
 // launch: of_8192<<<rows if (n > 4096) * (n <= 8192) * (n % 8 == 0) else 0, 128>>>
 // launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 8 == 0) else 0, 256>>>
 // launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
-// launch: of_65536<<<rows if (n > 32768) * (n <= 65536) * (n % 8 == 0) else 0, 1024>>>
-// launch: of_131072<<<rows if (n > 65536) * (n <= 131072) * (n % 8 == 0) else 0, 1024, 131072>>>
-// launch: longer<<<min(rows * cdiv(n, 8192), 7 * sms) if (n > 131072) * (n % 8 == 0) else 0, 128, 16384>>>
+// launch: of_65536<<<min(rows, 2 * sms) if (n > 32768) * (n <= 65536) * (n % 8 == 0) else 0, 512, 65536>>>
+// launch: longer<<<min(rows * cdiv(n, 131072), sms) if (n > 65536) * (n % 8 == 0) else 0, 1024, 131072>>>
 // launch: ragged<<<rows if n % 8 > 0 else 0, 256>>>
 
 #include "../softmax/chip.cuh"
-#include "../softmax/split.cuh"
 
 using T = __nv_bfloat16;
 
@@ -40,14 +38,12 @@ __global__ void __launch_bounds__(256) of_16384(const T* x, T* y, int n) {
 __global__ void __launch_bounds__(512) of_32768(const T* x, T* y, int n) {
     softmax_row<T, 512, 8>(x, y, n);
 }
-__global__ void __launch_bounds__(1024) of_65536(const T* x, T* y, int n) {
-    softmax_row<T, 1024, 8>(x, y, n);
+__global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int rows, int n,
+                                                   unsigned long long* slots) {
+    softmax_chip<T, 512, 8, 8>(x, y, rows, n, slots);
 }
-__global__ void __launch_bounds__(1024) of_131072(const T* x, T* y, int n) {
-    softmax_chip<T, 1024, 8, 8, 0>(x, y, n);
-}
-__global__ void __launch_bounds__(128, 7) longer(const T* x, T* y, int rows, int n,
-                                                 unsigned long long* slots) {
-    softmax_split<T, 128, 8>(x, y, rows, n, slots);
+__global__ void __launch_bounds__(1024) longer(const T* x, T* y, int rows, int n,
+                                               unsigned long long* slots) {
+    softmax_chip<T, 1024, 8, 8>(x, y, rows, n, slots);
 }
 __global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) { softmax_any<T, 256>(x, y, n); }
