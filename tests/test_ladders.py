@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import weft
 from weft.cli import app
+from weft.measure import op as operation
 from weft.ops import counters, ladder, records, rung, story
 from weft.ops.climb import Climb, Reached, Time, climb
 
@@ -239,3 +243,21 @@ def test_a_best_that_cannot_be_computed(own: Path) -> None:
     (own / "rung_00_naive.cu").write_text("// best: m < 3\n" + GOOD)
     with pytest.raises(weft.ArgumentError, match="cannot be computed from the sizes"):
         ladder.find(str(own)).best({"n": 1, "sms": 132})
+
+
+def test_threads_parse_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 fails now and then when two threads make syntax trees at a time."""
+    header = (
+        "// scratch: spare:f32[8*sms]\n// launch: twice<<<cdiv(n, 32) if n > 99 else 0, 64>>>\n"
+    )
+    (own / "rung_01_more.cu").write_text(header + GOOD.replace("00", "01"))
+    found, real, threads = ladder.find(str(own)), ast.parse, []
+
+    def parse(*args: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        return real(*args, **options)
+
+    operation.parse.cache_clear()
+    monkeypatch.setattr(ast, "parse", parse)
+    assert climb(found).right
+    assert set(threads) == {threading.current_thread()}

@@ -232,11 +232,17 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
             f" {', '.join(_FUNCTIONS)}, and {', '.join(sizes) or 'no size is given'}",
         )
 
+    return value(parse(expression.strip()))  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(expression: str) -> ast.expr:
+    """The tree of an expression. Python 3.11 cannot make two trees at a time, in two threads:
+    what threads evaluate is to be evaluated once before they start."""
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        return ast.parse(expression, mode="eval").body
     except SyntaxError as error:
         raise ArgumentError(f"'{expression}' is no expression", got=str(error)) from error
-    return value(tree.body)  # type: ignore[no-any-return]
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> Any:

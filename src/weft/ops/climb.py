@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -149,9 +151,12 @@ def _together(
     op: Op, rungs: Sequence[Rung], device: str, model: GpuModel, progress: Progress
 ) -> list[Reached]:
     """Rungs on the simulator, on all cores: most of their time is LLVM's, which needs no GIL."""
+    _parse_ahead(op, rungs, model.sms)
+    alone = threading.Lock()  # Triton parses Python: see `weft.measure.op.parse`
 
     def one(rung: Rung) -> Reached:
-        with drafts():  # small arrays: what is compiled sooner is done sooner
+        turn = alone if rung.path.suffix == ".py" else contextlib.nullcontext()
+        with turn, drafts():  # small arrays: what is compiled sooner is done sooner
             return _try(op, rung, device, model.key, model.sms)[0]
 
     pool = ThreadPoolExecutor(thread_count())
@@ -162,6 +167,16 @@ def _together(
         return [future.result() for future in reversed(waiting)]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:
+    """Every expression that threads will evaluate; what is wrong with one is its rung's failure."""
+    for case in op.cases:
+        _ = [slot.shape(case) for slot in (*op.inputs, *op.outputs)], op.terms(case)
+        sizes = {**case.sizes, "sms": sms}
+        for rung in rungs:
+            with contextlib.suppress(Error):
+                _ = list(rung.dims(sizes)), list(rung.scratch_shapes(sizes))
 
 
 def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, Runner | None]:

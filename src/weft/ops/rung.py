@@ -37,6 +37,9 @@ _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
 
 
+Dims = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Step:
     """One launch: `kernel<<<grid, block, shared>>>`, as expressions of the sizes."""
@@ -78,6 +81,17 @@ class Rung:
             if re.search(rf"^\s*(import|from) {library}\b", text, re.MULTILINE):
                 return name
         return "Python"
+
+    def dims(self, sizes: Mapping[str, int]) -> Iterator[tuple[Step, Dims, Dims, int]]:
+        """The launches for these sizes, `sms` among them: grid, block, bytes of shared memory."""
+        for step in self.steps:
+            grid, block = _dims(step.grid, sizes), _dims(step.block, sizes)
+            yield step, grid, block, int(evaluate(step.shared, sizes))
+
+    def scratch_shapes(self, sizes: Mapping[str, int]) -> Iterator[tuple[Slot, tuple[int, ...]]]:
+        """The arrays of its own for these sizes."""
+        for slot in self.scratch:
+            yield slot, tuple(int(evaluate(text, sizes)) for text in slot.sizes)
 
 
 def read(path: Path) -> Rung:
@@ -191,19 +205,16 @@ class Runner:
         known = {**given, **self._scratch(sizes, given[self._names[0]])}
         for name in self.rung.clear:
             _zero(known[name])
-        for step in self.rung.steps:
-            grid, block = _dims(step.grid, sizes), _dims(step.block, sizes)
+        for step, grid, block, shared in self.rung.dims(sizes):
             if 0 in grid:
                 continue
             kernel = self._module.kernel(step.kernel)
-            shared = int(evaluate(step.shared, sizes))
             yield kernel[grid, block, shared], [known[n] for n in kernel.packer.names]
 
     def _scratch(self, sizes: Mapping[str, int], like: Any) -> dict[str, Any]:
         """Arrays for the rung's own use, as a library keeps its workspace."""
         out = {}
-        for slot in self.rung.scratch:
-            shape = tuple(int(evaluate(text, sizes)) for text in slot.sizes)
+        for slot, shape in self.rung.scratch_shapes(sizes):
             key = (slot.name, shape, str(getattr(like, "device", "")))
             if key not in self._kept:
                 self._kept[key] = self._empty(slot.dtype.name, shape, like)
