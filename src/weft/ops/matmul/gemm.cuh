@@ -29,10 +29,12 @@ struct Copies {
     int ak, bk, left, rows, into = 0;
     bool in_columns;
 
+    // Of K the part from k0 up to k1, a multiple of BK or the end.
     __device__ Copies(const float* A, const float* B, float* as_, float* bs_, int r0, int c0, int M, int N,
-                      int K) {
+                      int K, int k0, int k1) {
         int t = threadIdx.x, ar = t / BK, bc = t % (BN / 4) * 4;
-        ak = t % BK, bk = t / (BN / 4), left = K, rows = M - r0 - ar, in_columns = c0 + bc < N;
+        A += k0, B += k0 * size_t(N);
+        ak = t % BK, bk = t / (BN / 4), left = k1 - k0, rows = M - r0 - ar, in_columns = c0 + bc < N;
         a = A + (r0 + ar) * size_t(K) + ak, b = B + bk * size_t(N) + c0 + bc;
         as = as_ + ak * AP + ar, bs = bs_ + bk * BN + bc;
     }
@@ -63,7 +65,11 @@ struct Gemm {
     // Lanes 0 and 1 stand one below the other, lanes 0 and 2 side by side, and so on in turns: then
     // pairs of lanes ask for the same vector of B, other pairs for the same of A, and shared memory
     // serves a 16-byte load of the warp in two steps instead of four.
-    static __device__ void run(const float* A, const float* B, float* C, int M, int N, int K, int r0, int c0) {
+    // What becomes of the sums is up to `finish(each)`, where each(f) calls f(row, column, place, sums) for
+    // each four of them; places are numbered 0, 1, ...
+    template <class Finish>
+    static __device__ void run(const float* A, const float* B, int M, int N, int K, int r0, int c0, int k0,
+                               int k1, Finish finish) {
         extern __shared__ __align__(16) float memory[];
         float *as = memory, *bs = memory + STAGES * A_SIZE;
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32, now = 0;
@@ -71,7 +77,7 @@ struct Gemm {
         int ty = warp / (BN / WN) * WM + down * 4, tx = warp % (BN / WN) * WN + across * 4;
         const float *pa = as + ty, *pb = bs + tx;
         float sum[TM][TN] = {}, a[2][TM], b[2][TN];
-        Share share(A, B, as, bs, r0, c0, M, N, K);
+        Share share(A, B, as, bs, r0, c0, M, N, K, k0, k1);
 
         auto load = [&](int to, int k) {
 #pragma unroll
@@ -98,7 +104,7 @@ struct Gemm {
         wait();
         load(0, 0);
 #pragma unroll 1
-        for (int tile = (K + BK - 1) / BK; tile > 0; --tile) {
+        for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
             share.next(N, K);
 #pragma unroll 1
             for (int k = 2; k < BK; k += 2) {
@@ -116,10 +122,23 @@ struct Gemm {
             load(0, 0);
             multiply(1);
         }
+        asm volatile("cp.async.wait_all;");  // of what lies past the end: memory is free again
+        finish([&](auto f) {
 #pragma unroll
-        for (int i = 0; i < TM; ++i)
+            for (int i = 0; i < TM; ++i)
 #pragma unroll
-            for (int j = 0; j < TN; j += 4)
-                put4(C, r0 + ty + i / 4 * 4 * LM + i % 4, c0 + tx + j * LN, M, N, &sum[i][j]);
+                for (int j = 0; j < TN; j += 4)
+                    f(r0 + ty + i / 4 * 4 * LM + i % 4, c0 + tx + j * LN, (i * TN + j) / 4, &sum[i][j]);
+        });
+    }
+};
+
+// The sums are the result.
+struct Write {
+    float* C;
+    int M, N;
+    template <class Each>
+    __device__ void operator()(Each each) const {
+        each([&](int row, int column, int, const float* sums) { put4(C, row, column, M, N, sums); });
     }
 };

@@ -11,7 +11,8 @@
 #define ITEMS 32      // elements of a thread, a multiple of 4
 #define THREADS 256   // and a warp that looks back
 #define RESIDENT 4    // blocks of an SM
-#define WINDOW 2      // times 32 predecessors are asked at once
+#define WINDOW 4      // times 32 predecessors are asked at once
+#define SLEEP 200     // nanoseconds until they are asked again
 #endif
 #define TILE (ITEMS * THREADS)
 #define WARPS (THREADS / 32)
@@ -50,6 +51,7 @@ __device__ float look_back(const unsigned long long* state, int tile) {
                 total = __ballot_sync(~0u, (words[w] >> 32) == 2);
                 // nothing past the nearest total is needed
                 if (!(~ready & (total ? (total & -total) - 1 : ~0u))) break;
+                __nanosleep(SLEEP);  // who asks too often keeps others from telling
                 words[w] = word(w);
             }
             int stop = total ? __ffs(total) - 1 : 31;

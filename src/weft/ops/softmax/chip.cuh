@@ -1,73 +1,55 @@
 // A row on one SM, in registers and in shared memory; longer ones on several, which tell each other maximum
 // and sum.
-//
-// As many blocks as the GPU holds at once go through all pieces of all rows in order. Whatever place
-// is written out is filled at once with what comes next, so that reading never waits for writing.
 #pragma once
 #include "split.cuh"
 
 // Of each thread's vectors HELD are in registers and LYING in shared memory.
 template <class T, int THREADS, int HELD, int LYING>
-__device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int rows, int n,
-                             unsigned long long* slots) {
+__device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n, unsigned long long* slots) {
     using P = Piece<T, THREADS, HELD>;
     using V = Vector<T>;
     constexpr int SIZE = (HELD + LYING) * THREADS * P::N;
     extern __shared__ uint4 lying[];
     __shared__ float part[THREADS / 32];
     __shared__ float2 all;
-    int parts = (n + SIZE - 1) / SIZE, pieces = rows * parts;
+    int parts = (n + SIZE - 1) / SIZE, row = blockIdx.x / parts, mine = blockIdx.x % parts;
+    int left = n - mine * SIZE;
+    x += size_t(row) * n + mine * SIZE, y += size_t(row) * n + mine * SIZE;
+#pragma unroll
+    for (int k = 0; k < LYING; ++k)
+        copy16(lying + k * THREADS + threadIdx.x, x + P::place(HELD + k), P::place(HELD + k) < left);
     P piece;
-    auto fetch_held = [&](int i) {
-        int start = i % parts * SIZE;
-        const T* from = x + size_t(i / parts) * n + start;
 #pragma unroll
-        for (int k = 0; k < HELD; ++k)
-            piece.held[k] = i < pieces && start + P::place(k) < n
-                                ? *reinterpret_cast<const uint4*>(from + P::place(k)) : P::nothing();
-    };
-    auto fetch_lying = [&](int i, int k) {
-        int start = i % parts * SIZE + P::place(HELD + k);
-        copy16(lying + k * THREADS + threadIdx.x, x + size_t(i / parts) * n + start, i < pieces && start < n);
-    };
-    fetch_held(blockIdx.x);
-#pragma unroll
-    for (int k = 0; k < LYING; ++k) fetch_lying(blockIdx.x, k);
-    for (int i = blockIdx.x; i < pieces; i += gridDim.x) {
-        int row = i / parts, mine = i % parts, left = n - mine * SIZE;
-        T* to = y + size_t(row) * n + mine * SIZE;
-        auto at = [&](int k) { return P::place(HELD + k) < left ? lying[k * THREADS + threadIdx.x] : P::nothing(); };
-        float most = piece.top();
-        asm volatile("cp.async.wait_all;" ::: "memory");
-#pragma unroll
-        for (int k = 0; k < LYING; ++k) most = larger(most, V::top(at(k)));
-        most = across<THREADS>(most, part, lowest(), larger);
-        float from = base(most), sum = piece.sum(from, n < 0);
+    for (int k = 0; k < HELD; ++k)
+        piece.held[k] = P::place(k) < left ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
+    auto at = [&](int k) { return P::place(HELD + k) < left ? lying[k * THREADS + threadIdx.x] : P::nothing(); };
+    float most = piece.top();
+    asm volatile("cp.async.wait_all;" ::: "memory");
 #pragma unroll 2
-        for (int k = 0; k < LYING; ++k) {
-            Piece<T, THREADS, 1> one;
-            one.held[0] = at(k);
-            sum += one.sum(from, 0);
-            if constexpr (V::KEEPS) lying[k * THREADS + threadIdx.x] = one.held[0];
-        }
-        sum = across<THREADS>(sum, part, 0, add);
-        float scale = 1 / sum;
-        if (parts > 1) {
-            if (threadIdx.x < 32) {
-                float2 found = joined(most, sum, slots + size_t(row) * parts, mine, parts);
-                if (threadIdx.x == 0) all = found;
-            }
-            __syncthreads();
-            scale = (most == all.x ? 1 : __expf(most - all.x)) / all.y;
-        }
-        piece.write(to, left, from, scale);
-        fetch_held(i + gridDim.x);
+    for (int k = 0; k < LYING; ++k) most = larger(most, V::top(at(k)));
+    most = across<THREADS>(most, part, lowest(), larger);
+    float from = base(most), sum = piece.sum(from, n < 0);
 #pragma unroll 2
-        for (int k = 0; k < LYING; ++k) {
-            if (P::place(HELD + k) < left)
-                *reinterpret_cast<uint4*>(to + P::place(HELD + k)) =
-                    P::result(lying[k * THREADS + threadIdx.x], from, scale);
-            fetch_lying(i + gridDim.x, k);  // a thread overwrites what it alone has read
-        }
+    for (int k = 0; k < LYING; ++k) {
+        Piece<T, THREADS, 1> one;
+        one.held[0] = at(k);
+        sum += one.sum(from, 0);
+        if constexpr (V::KEEPS) lying[k * THREADS + threadIdx.x] = one.held[0];
     }
+    sum = across<THREADS>(sum, part, 0, add);
+    float scale = 1 / sum;
+    if (parts > 1) {
+        if (threadIdx.x < 32) {
+            float2 found = joined(most, sum, slots + size_t(row) * parts, mine, parts);
+            if (threadIdx.x == 0) all = found;
+        }
+        __syncthreads();
+        scale = (most == all.x ? 1 : __expf(most - all.x)) / all.y;
+    }
+    piece.write(y, left, from, scale);
+#pragma unroll 2
+    for (int k = 0; k < LYING; ++k)
+        if (P::place(HELD + k) < left)
+            *reinterpret_cast<uint4*>(y + P::place(HELD + k)) =
+                P::result(lying[k * THREADS + threadIdx.x], from, scale);
 }

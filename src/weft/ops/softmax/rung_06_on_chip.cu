@@ -1,9 +1,8 @@
 // rung:   06 on chip
 // idea:   one SM has 256 KiB of registers and 227 KiB of shared memory: half of each hold rows of up to
-//         65,536 elements, and nobody waits for another block; two SMs share rows of twice the length.
-//         Whatever is written out makes room for the next row at once
+//         65,536 elements, and nobody waits for another block. Longer ones are shared by several
 // expect: bytes read per result = 4
-// scratch: slots:u64[rows*cdiv(n,65536)]
+// scratch: slots:u64[rows*cdiv(n,16384)]
 // clear:  slots
 // launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 4 == 0) else 0, 64>>>
@@ -11,7 +10,8 @@
 // launch: of_8192<<<rows if (n > 4096) * (n <= 8192) * (n % 4 == 0) else 0, 256>>>
 // launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 4 == 0) else 0, 512>>>
 // launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 4 == 0) else 0, 1024>>>
-// launch: longer<<<min(rows * cdiv(n, 65536), sms) if (n > 32768) * (n % 4 == 0) else 0, 1024, 131072>>>
+// launch: of_65536<<<rows if (n > 32768) * (n <= 65536) * (n % 4 == 0) else 0, 1024, 131072>>>
+// launch: longer<<<rows * cdiv(n, 16384) if (n > 65536) * (n % 4 == 0) else 0, 256, 32768>>>
 // launch: ragged<<<rows if n % 4 > 0 else 0, 256>>>
 
 #include "chip.cuh"
@@ -20,7 +20,9 @@
 __global__ void __launch_bounds__(1024) of_32768(const float* x, float* y, int n) {
     softmax_row<float, 1024, 8>(x, y, n);
 }
-__global__ void __launch_bounds__(1024) longer(const float* x, float* y, int rows, int n,
-                                               unsigned long long* slots) {
-    softmax_chip<float, 1024, 8, 8>(x, y, rows, n, slots);
+__global__ void __launch_bounds__(1024) of_65536(const float* x, float* y, int n, unsigned long long* slots) {
+    softmax_chip<float, 1024, 8, 8>(x, y, n, slots);
+}
+__global__ void __launch_bounds__(256, 4) longer(const float* x, float* y, int n, unsigned long long* slots) {
+    softmax_chip<float, 256, 8, 8>(x, y, n, slots);
 }

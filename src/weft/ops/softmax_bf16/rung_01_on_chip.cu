@@ -12,8 +12,8 @@
 // launch: of_8192<<<rows if (n > 4096) * (n <= 8192) * (n % 8 == 0) else 0, 128>>>
 // launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 8 == 0) else 0, 256>>>
 // launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
-// launch: of_65536<<<min(rows, 2 * sms) if (n > 32768) * (n <= 65536) * (n % 8 == 0) else 0, 512, 65536>>>
-// launch: longer<<<min(rows * cdiv(n, 131072), sms) if (n > 65536) * (n % 8 == 0) else 0, 1024, 131072>>>
+// launch: of_65536<<<rows if (n > 32768) * (n <= 65536) * (n % 8 == 0) else 0, 512, 65536>>>
+// launch: longer<<<rows * cdiv(n, 131072) if (n > 65536) * (n % 8 == 0) else 0, 1024, 131072>>>
 // launch: ragged<<<rows if n % 8 > 0 else 0, 256>>>
 
 #include "../softmax/chip.cuh"
@@ -38,12 +38,10 @@ __global__ void __launch_bounds__(256) of_16384(const T* x, T* y, int n) {
 __global__ void __launch_bounds__(512) of_32768(const T* x, T* y, int n) {
     softmax_row<T, 512, 8>(x, y, n);
 }
-__global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int rows, int n,
-                                                   unsigned long long* slots) {
-    softmax_chip<T, 512, 8, 8>(x, y, rows, n, slots);
+__global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int n, unsigned long long* slots) {
+    softmax_chip<T, 512, 8, 8>(x, y, n, slots);
 }
-__global__ void __launch_bounds__(1024) longer(const T* x, T* y, int rows, int n,
-                                               unsigned long long* slots) {
-    softmax_chip<T, 1024, 8, 8>(x, y, rows, n, slots);
+__global__ void __launch_bounds__(1024) longer(const T* x, T* y, int n, unsigned long long* slots) {
+    softmax_chip<T, 1024, 8, 8>(x, y, n, slots);
 }
 __global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) { softmax_any<T, 256>(x, y, n); }

@@ -1,5 +1,5 @@
 """
-rung:   12 triton
+rung:   13 triton
 idea:   the same in Triton, without tensor cores: `tl.dot` with input_precision="ieee"
 arrays: torch
 """
