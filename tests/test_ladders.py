@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -261,3 +264,24 @@ def test_threads_parse_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(ast, "parse", parse)
     assert climb(found).right
     assert set(threads) == {threading.current_thread()}
+
+
+def test_ctrl_c_does_not_wait(own: Path) -> None:
+    (own / "rung_01_slow.py").write_text(
+        '"""\nrung: 01 slow\nidea: it sleeps\narrays: numpy\n"""\nimport sys\nimport time\n\n\n'
+        'def run(x, y, n):\n    print("asleep", file=sys.stderr, flush=True)\n    time.sleep(60)\n'
+    )
+    command = [sys.executable, "-m", "weft", "climb", str(own)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None and process.stderr.readline() == "asleep\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130 and not process.stderr.read()
+
+
+def test_a_rung_that_exits_ends_the_climb(own: Path) -> None:
+    text = (
+        '"""\nrung: 01 out\nidea: it leaves\n"""\n\n\ndef run(x, y, n):\n    raise SystemExit(3)\n'
+    )
+    (own / "rung_01_out.py").write_text(text)
+    with pytest.raises(SystemExit):
+        climb(ladder.find(str(own)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -56,6 +58,17 @@ def failure(error: Error) -> None:
     """An error's own text on standard error."""
     out = Console(stderr=True, highlight=False, markup=False)
     out.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+
+
+@contextmanager
+def ends_at_once() -> Iterator[None]:
+    """Ctrl-C inside ends the process there and then: threads may be in the midst of LLVM, whose
+    destructors must not run beside them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        os._exit(130)
 
 
 def size(n: float) -> str:

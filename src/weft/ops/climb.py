@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import queue
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -159,14 +159,39 @@ def _together(
         with turn, drafts():  # small arrays: what is compiled sooner is done sooner
             return _try(op, rung, device, model.key, model.sms)[0]
 
-    pool = ThreadPoolExecutor(thread_count())
-    try:  # the last rungs first: they take longest
-        waiting = {pool.submit(one, rung): rung for rung in reversed(rungs)}
-        for done in as_completed(waiting):
-            progress(waiting[done].title)
-        return [future.result() for future in reversed(waiting)]
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    waiting = list(rungs)  # taken from its end: the last rungs take longest
+    done: queue.SimpleQueue[tuple[int, Reached | BaseException]] = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            try:
+                rung = waiting.pop()
+            except IndexError:
+                return
+            try:
+                done.put((rung.number, one(rung)))
+            except BaseException as error:  # even a rung that exits must be heard of
+                done.put((rung.number, error))
+
+    crew = [threading.Thread(target=work, daemon=True) for _ in range(thread_count())]
+    for thread in crew:
+        thread.start()
+    found: dict[int, Reached] = {}
+    titles = {rung.number: rung.title for rung in rungs}
+    try:
+        while len(found) < len(rungs):
+            number, reached = done.get()
+            if isinstance(reached, BaseException):
+                raise reached
+            progress(titles[number])
+            found[number] = reached
+    except BaseException as error:
+        waiting.clear()
+        if not isinstance(error, KeyboardInterrupt):  # who interrupts does not wait for LLVM
+            for thread in crew:
+                thread.join()
+        raise
+    return [found[rung.number] for rung in rungs]
 
 
 def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:

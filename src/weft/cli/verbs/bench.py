@@ -60,7 +60,7 @@ def run(
     if path.endswith(".jsonl"):
         results = [r for n, r in records.newest(Path(path)).items() if only in ("", n)]
     else:
-        with _progress(quiet=json) as tell:
+        with show.ends_at_once(), _progress(quiet=json) as tell:
             results = [*_results(path, only, peer or [], timed, gpu, tell)]
         for result in results if record is not None else ():
             records.append(record, result)  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def run(
 
 def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Climb:
     found = ladder.find(name)
-    with _progress(quiet=json) as progress:
+    with show.ends_at_once(), _progress(quiet=json) as progress:
         rungs = sum(to is None or r.number <= to for r in found.rungs)
         task = progress.add_task(found.op.name, total=rungs)
 
