@@ -65,18 +65,35 @@ struct Gemm {
     // Lanes 0 and 1 stand one below the other, lanes 0 and 2 side by side, and so on in turns: then
     // pairs of lanes ask for the same vector of B, other pairs for the same of A, and shared memory
     // serves a 16-byte load of the warp in two steps instead of four.
-    // What becomes of the sums is up to `finish(each)`, where each(f) calls f(row, column, place, sums) for
-    // each four of them; places are numbered 0, 1, ...
-    template <class Finish>
-    static __device__ void run(const float* A, const float* B, int M, int N, int K, int r0, int c0, int k0,
-                               int k1, Finish finish) {
+    // What a thread has, and where it belongs.
+    struct Sums {
+        int row, column;
+        float of[TM][TN];
+        // Calls f(row, column, place, sums) for each four of them; places are numbered 0, 1, ...
+        template <class Function>
+        __device__ void each(Function f) {
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; j += 4)
+                    f(row + i / 4 * 4 * LM + i % 4, column + j * LN, (i * TN + j) / 4, &of[i][j]);
+        }
+        __device__ void write(float* C, int M, int N) {
+            each([&](int r, int c, int, const float* v) { put4(C, r, c, M, N, v); });
+        }
+    };
+
+    // Returns sums over k from k0 up to k1.
+    static __device__ Sums run(const float* A, const float* B, int M, int N, int K, int r0, int c0, int k0,
+                               int k1) {
         extern __shared__ __align__(16) float memory[];
         float *as = memory, *bs = memory + STAGES * A_SIZE;
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32, now = 0;
         int down = lane % 2 + lane / (2 * LN) * 2, across = lane / 2 % LN;
         int ty = warp / (BN / WN) * WM + down * 4, tx = warp % (BN / WN) * WN + across * 4;
         const float *pa = as + ty, *pb = bs + tx;
-        float sum[TM][TN] = {}, a[2][TM], b[2][TN];
+        float a[2][TM], b[2][TN];
+        Sums sums{r0 + ty, c0 + tx, {}};
         Share share(A, B, as, bs, r0, c0, M, N, K, k0, k1);
 
         auto load = [&](int to, int k) {
@@ -93,7 +110,7 @@ struct Gemm {
 #pragma unroll
                 for (int j = 0; j < TN; ++j) {
                     int jj = i % 2 ? TN - 1 - j : j;  // there and back: the operand at a turn is used again
-                    sum[i][jj] += a[from][i] * b[from][jj];
+                    sums.of[i][jj] += a[from][i] * b[from][jj];
                 }
         };
         auto wait = [&]() {
@@ -123,22 +140,6 @@ struct Gemm {
             multiply(1);
         }
         asm volatile("cp.async.wait_all;");  // of what lies past the end: memory is free again
-        finish([&](auto f) {
-#pragma unroll
-            for (int i = 0; i < TM; ++i)
-#pragma unroll
-                for (int j = 0; j < TN; j += 4)
-                    f(r0 + ty + i / 4 * 4 * LM + i % 4, c0 + tx + j * LN, (i * TN + j) / 4, &sum[i][j]);
-        });
-    }
-};
-
-// The sums are the result.
-struct Write {
-    float* C;
-    int M, N;
-    template <class Each>
-    __device__ void operator()(Each each) const {
-        each([&](int row, int column, int, const float* sums) { put4(C, row, column, M, N, sums); });
+        return sums;
     }
 };

@@ -15,5 +15,5 @@ static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as the launch says
 
 __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     int2 at = in_bands(blockIdx.y * gridDim.x + blockIdx.x, gridDim.y, gridDim.x);
-    Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K, Write{C, M, N});
+    Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K).write(C, M, N);
 }

@@ -36,34 +36,31 @@ __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B,
             step += to - from;
         }
         int2 at = in_bands(id, down, across);
-        Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, from * 8, min(K, to * 8), [&](auto each) {
-            if (from > 0) {  // for the block that has the beginning
-                float4* mine = left + me * 8192 + threadIdx.x;
-                each([&](int, int, int place, const float* sums) {
-                    __stcg(mine + place * 256, make_float4(sums[0], sums[1], sums[2], sums[3]));
-                });
-                return;
-            }
-            for (int other = me + 1, had = to; had < length; ++other) {
-                int steps_of_it = int(share(other + 1, steps) - share(other, steps));
-                if (steps_of_it == 0) continue;  // more blocks than steps
-                if (threadIdx.x == 0)
-                    while (*static_cast<volatile unsigned*>(told + other) == 0) {}
-                __syncthreads();
-                const float4* theirs = left + other * 8192 + threadIdx.x;
-                each([&](int, int, int place, float* sums) {
-                    float4 v = __ldcg(theirs + place * 256);
-                    sums[0] += v.x, sums[1] += v.y, sums[2] += v.z, sums[3] += v.w;
-                });
-                had += steps_of_it;
-            }
-            Write{C, M, N}(each);
-        });
-        if (from > 0) {
+        Tile::Sums sums = Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, from * 8, min(K, to * 8));
+        if (from > 0) {  // for the block that has the beginning
+            float4* mine = left + me * 8192 + threadIdx.x;
+            sums.each([&](int, int, int place, const float* v) {
+                __stcg(mine + place * 256, make_float4(v[0], v[1], v[2], v[3]));
+            });
             __threadfence();
             __syncthreads();
             if (threadIdx.x == 0) *static_cast<volatile unsigned*>(told + me) = 1;
+            continue;
         }
+        for (int other = me + 1, had = to; had < length; ++other) {
+            int more = int(share(other + 1, steps) - share(other, steps));
+            if (more == 0) continue;  // more blocks than steps
+            if (threadIdx.x == 0)
+                while (*static_cast<volatile unsigned*>(told + other) == 0) {}
+            __syncthreads();
+            const float4* theirs = left + other * 8192 + threadIdx.x;
+            sums.each([&](int, int, int place, float* v) {
+                float4 f = __ldcg(theirs + place * 256);
+                v[0] += f.x, v[1] += f.y, v[2] += f.z, v[3] += f.w;
+            });
+            had += more;
+        }
+        sums.write(C, M, N);
         __syncthreads();  // shared memory is free for the next tile
     }
 }

@@ -3,18 +3,21 @@
 //         soon as that is known; a tile looks back over its predecessors until it meets a total
 //         (decoupled look-back, Merrill and Garland). x is read once, y written once. Sums come
 //         first, and a warp of its own looks back while the others scan
+//         A tile is in registers and in shared memory: the more is under way, the less a wait costs
 // clear:  state
-// scratch: state:u64[cdiv(n,8192)]
-// launch: scan<<<cdiv(n, 8192), 288>>>
+// scratch: state:u64[cdiv(n,12288)]
+// launch: scan<<<cdiv(n, 12288), 288, 16384>>>
 
-#ifndef ITEMS
-#define ITEMS 32      // elements of a thread, a multiple of 4
-#define THREADS 256   // and a warp that looks back
-#define RESIDENT 4    // blocks of an SM
-#define WINDOW 4      // times 32 predecessors are asked at once
-#define SLEEP 200     // nanoseconds until they are asked again
+#ifndef HELD
+#define HELD 8       // vectors of four that a thread holds in registers
+#define LYING 4      // and in shared memory
+#define THREADS 256  // and a warp that looks back
+#define RESIDENT 4   // blocks of an SM
+#define WINDOW 1     // times 32 predecessors are asked at once
+#define SLEEP 200    // nanoseconds until they are asked again
 #endif
-#define TILE (ITEMS * THREADS)
+#define VECTORS (HELD + LYING)
+#define TILE (4 * VECTORS * THREADS)
 #define WARPS (THREADS / 32)
 
 // What a tile tells: 0 nothing yet, 1 its own sum, 2 the sum of all up to it; with the value in one
@@ -64,6 +67,11 @@ __device__ float look_back(const unsigned long long* state, int tile) {
     return before;
 }
 
+__device__ void copy16(float4* to, const float* from) {
+    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
+}
+
 __device__ float warp_sum(float v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
     return v;
@@ -87,54 +95,63 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
         __syncthreads();
         return;
     }
-    size_t first = size_t(tile) * TILE + warp * (32 * ITEMS);
-    bool whole = first + 32 * ITEMS <= n;
-    float4 v[ITEMS / 4];
+    extern __shared__ float4 lying[];
+    size_t first = size_t(tile) * TILE + warp * (128 * VECTORS);
+    bool whole = first + 128 * VECTORS <= n;
+    float4 v[HELD];
+    // Vectors of four stay together; lane l of step k holds vector k·32 + l. Each step is scanned by
+    // the warp, so that no data has to change its place.
+    auto place = [&](int k) { return first + 4 * (k * 32 + lane); };
+    auto other = [&](int k) -> float4& { return lying[(k - HELD) * THREADS + threadIdx.x]; };
+    auto edge = [&](size_t i) {
+        return make_float4(i < n ? x[i] : 0, i + 1 < n ? x[i + 1] : 0, i + 2 < n ? x[i + 2] : 0,
+                           i + 3 < n ? x[i + 3] : 0);
+    };
 #pragma unroll
-    for (int k = 0; k < ITEMS / 4; ++k) {
-        size_t i = first + 4 * (k * 32 + lane);
-        if (whole) {
-            v[k] = __ldcs(reinterpret_cast<const float4*>(x + i));
-        } else {
-            v[k].x = i < n ? x[i] : 0, v[k].y = i + 1 < n ? x[i + 1] : 0;
-            v[k].z = i + 2 < n ? x[i + 2] : 0, v[k].w = i + 3 < n ? x[i + 3] : 0;
-        }
+    for (int k = HELD; k < VECTORS; ++k) {
+        if (whole) copy16(&other(k), x + place(k));
+        else other(k) = edge(place(k));
     }
+#pragma unroll
+    for (int k = 0; k < HELD; ++k)
+        v[k] = whole ? *reinterpret_cast<const float4*>(x + place(k)) : edge(place(k));
+    asm volatile("cp.async.wait_all;" ::: "memory");
     float sum = 0;
 #pragma unroll
-    for (int k = 0; k < ITEMS / 4; ++k) sum += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    for (int k = 0; k < VECTORS; ++k) {
+        float4 f = k < HELD ? v[k < HELD ? k : 0] : other(k);
+        sum += (f.x + f.y) + (f.z + f.w);
+    }
     sum = warp_sum(sum);
     if (lane == 0) sums[warp] = sum;
     __syncthreads();
-    // Vectors of four stay together; lane l of step k holds vector k·32 + l. Each step is scanned by
-    // the warp, so that no data has to change its place.
     float before = 0;
     for (int w = 0; w < warp; ++w) before += sums[w];
 #pragma unroll
-    for (int k = 0; k < ITEMS / 4; ++k) {
-        v[k].y += v[k].x, v[k].z += v[k].y, v[k].w += v[k].z;
-        float up = v[k].w;
+    for (int k = 0; k < VECTORS; ++k) {
+        float4 f = k < HELD ? v[k < HELD ? k : 0] : other(k);
+        f.y += f.x, f.z += f.y, f.w += f.z;
+        float up = f.w;
         for (int d = 1; d < 32; d *= 2) {
             float left = __shfl_up_sync(~0u, up, d);
             if (lane >= d) up += left;
         }
         float own = __shfl_up_sync(~0u, up, 1);
         float left = before + (lane ? own : 0);
-        v[k].x += left, v[k].y += left, v[k].z += left, v[k].w += left;
+        f.x += left, f.y += left, f.z += left, f.w += left;
         before += __shfl_sync(~0u, up, 31);
+        (k < HELD ? v[k < HELD ? k : 0] : other(k)) = f;
     }
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < ITEMS / 4; ++k) {
-        size_t i = first + 4 * (k * 32 + lane);
-        float4 o = make_float4(v[k].x + start, v[k].y + start, v[k].z + start, v[k].w + start);
+    for (int k = 0; k < VECTORS; ++k) {
+        float4 f = k < HELD ? v[k < HELD ? k : 0] : other(k);
+        float o[4] = {f.x + start, f.y + start, f.z + start, f.w + start};
         if (whole) {
-            __stcs(reinterpret_cast<float4*>(y + i), o);
+            *reinterpret_cast<float4*>(y + place(k)) = make_float4(o[0], o[1], o[2], o[3]);
         } else {
-            if (i < n) y[i] = o.x;
-            if (i + 1 < n) y[i + 1] = o.y;
-            if (i + 2 < n) y[i + 2] = o.z;
-            if (i + 3 < n) y[i + 3] = o.w;
+            for (int j = 0; j < 4; ++j)
+                if (place(k) + j < n) y[place(k) + j] = o[j];
         }
     }
 }

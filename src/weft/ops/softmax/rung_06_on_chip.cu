@@ -2,7 +2,7 @@
 // idea:   one SM has 256 KiB of registers and 227 KiB of shared memory: half of each hold rows of up to
 //         65,536 elements, and nobody waits for another block. Longer ones are shared by several
 // expect: bytes read per result = 4
-// scratch: slots:u64[rows*cdiv(n,16384)]
+// scratch: slots:u64[rows*cdiv(n,8192)]
 // clear:  slots
 // launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 4 == 0) else 0, 64>>>
@@ -11,7 +11,7 @@
 // launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 4 == 0) else 0, 512>>>
 // launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 4 == 0) else 0, 1024>>>
 // launch: of_65536<<<rows if (n > 32768) * (n <= 65536) * (n % 4 == 0) else 0, 1024, 131072>>>
-// launch: longer<<<rows * cdiv(n, 16384) if (n > 65536) * (n % 4 == 0) else 0, 256, 32768>>>
+// launch: longer<<<rows * cdiv(n, 8192) if (n > 65536) * (n % 4 == 0) else 0, 128, 16384>>>
 // launch: ragged<<<rows if n % 4 > 0 else 0, 256>>>
 
 #include "chip.cuh"
@@ -23,6 +23,6 @@ __global__ void __launch_bounds__(1024) of_32768(const float* x, float* y, int n
 __global__ void __launch_bounds__(1024) of_65536(const float* x, float* y, int n, unsigned long long* slots) {
     softmax_chip<float, 1024, 8, 8>(x, y, n, slots);
 }
-__global__ void __launch_bounds__(256, 4) longer(const float* x, float* y, int n, unsigned long long* slots) {
-    softmax_chip<float, 256, 8, 8>(x, y, n, slots);
+__global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int n, unsigned long long* slots) {
+    softmax_chip<float, 128, 8, 8>(x, y, n, slots);
 }

@@ -4,7 +4,7 @@
 //         result instead of being kept
 // precision: bf16
 // expect: bytes read per result = 2
-// scratch: slots:u64[rows*cdiv(n,131072)]
+// scratch: slots:u64[rows*cdiv(n,16384)]
 // clear:  slots
 // launch: of_1024<<<rows if (n <= 1024) * (n % 8 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 8 == 0) else 0, 32>>>
@@ -13,7 +13,7 @@
 // launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 8 == 0) else 0, 256>>>
 // launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
 // launch: of_65536<<<rows if (n > 32768) * (n <= 65536) * (n % 8 == 0) else 0, 512, 65536>>>
-// launch: longer<<<rows * cdiv(n, 131072) if (n > 65536) * (n % 8 == 0) else 0, 1024, 131072>>>
+// launch: longer<<<rows * cdiv(n, 16384) if (n > 65536) * (n % 8 == 0) else 0, 128, 16384>>>
 // launch: ragged<<<rows if n % 8 > 0 else 0, 256>>>
 
 #include "../softmax/chip.cuh"
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(512) of_32768(const T* x, T* y, int n) {
 __global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int n, unsigned long long* slots) {
     softmax_chip<T, 512, 8, 8>(x, y, n, slots);
 }
-__global__ void __launch_bounds__(1024) longer(const T* x, T* y, int n, unsigned long long* slots) {
-    softmax_chip<T, 1024, 8, 8>(x, y, n, slots);
+__global__ void __launch_bounds__(128, 7) longer(const T* x, T* y, int n, unsigned long long* slots) {
+    softmax_chip<T, 128, 8, 8>(x, y, n, slots);
 }
 __global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) { softmax_any<T, 256>(x, y, n); }
