@@ -20,8 +20,10 @@ OPTIONS = (
     "-enable-post-misched=false",
     "-instcombine-code-sinking=false",
     "-disable-machine-sink",
+    "-has-predecessor-max-steps=512",
 )
-"""Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code."""
+"""Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code. In
+the long blocks of unrolled loops instruction selection asks for each load what comes before it."""
 
 
 @functools.cache
