@@ -52,6 +52,13 @@ def test_every_ladder_has_a_row() -> None:
     assert set(ladder.names()) <= set(dir(weft.ops))
 
 
+def rounding(name: str, want: torch.Tensor) -> dict[str, float]:
+    """Long sums in another order: a roundoff of the largest for the root of their length."""
+    if name != "scan":
+        return {}
+    return {"rtol": 1.3e-6, "atol": 6e-8 * want.numel() ** 0.5 * float(want.abs().max())}
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_values_and_gradients(name: str) -> None:
     op, (reference, cases) = getattr(weft.ops, name), OPS[name]
@@ -59,7 +66,7 @@ def test_values_and_gradients(name: str) -> None:
     for shapes in cases:
         args = [tensor(*shape, dtype=dtype) for shape in shapes]
         got, want = op(*args), reference(*args)
-        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(got, want, **rounding(name, want))
         if not want.requires_grad:
             assert not got.requires_grad
             continue

@@ -49,13 +49,17 @@ class Watch:
             self._process = subprocess.Popen(
                 self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
-            threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+            self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+            self._reader.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
+            self._reader.join()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

@@ -25,7 +25,7 @@ from weft.ops.rung import Rung
 
 Run = Callable[..., Any]
 """Computes the operation on arrays and sizes, by name: a `Runner`, or a user's solution."""
-BUDGET_S = 0.4
+BUDGET_S = 0.25
 FLUSH = 3
 """Input sets together are so many times the L2, so that none is found there."""
 

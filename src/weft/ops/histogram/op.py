@@ -23,4 +23,5 @@ op = Op(
             np.full(shape, 7, np.int32) if constant else rng.integers(0, 256, shape, np.int32)
         )
     },
+    target="limit 0.90",
 )

@@ -52,7 +52,8 @@ struct Copies {
     }
 };
 
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES>
+// UNROLL: so many pairs of k are written out one after the other.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int UNROLL = 1>
 struct Gemm {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
     using Share = Copies<BM, BN, BK, STAGES, THREADS>;
@@ -123,7 +124,7 @@ struct Gemm {
 #pragma unroll 1
         for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
             share.next(N, K);
-#pragma unroll 1
+#pragma unroll UNROLL
             for (int k = 2; k < BK; k += 2) {
                 load(1, 1);
                 multiply(0);

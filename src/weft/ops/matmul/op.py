@@ -16,4 +16,5 @@ op = Op(
     bytes="4*(M*K + K*N + M*N)",
     peers=["torch.matmul(A, B)"],
     ceiling="compute",
+    target="peer 1.0",
 )

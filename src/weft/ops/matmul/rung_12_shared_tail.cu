@@ -6,49 +6,61 @@
 // scratch: partial:f32[sms*32768] told:u32[sms]
 // clear:  told
 // expect: shared load wavefronts per request = 2
-// launch: matmul<<<sms if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 24832>>>
+// launch: matmul<<<sms if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 37248>>>
 // launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "bands.cuh"
 #include "gemm.cuh"
 #include "ragged.cuh"
 
-using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as the launch says");
+using Tile = Gemm<128, 256, 8, 32, 128, 8, 16, 3, 3>;
+static_assert(Tile::THREADS == 256 && Tile::SHARED == 37248, "as the launch says");
+
+// What a block does next: a tile, and which of its steps of eight k; none if `to` is 0.
+struct Turn {
+    int tile, from, to;
+};
 
 // The first step of a block's share, if `steps` are shared by all blocks.
-__device__ long long share(int block, long long steps) { return block * steps / gridDim.x; }
+__device__ int share(int block, int steps) { return int(static_cast<long long>(block) * steps / gridDim.x); }
 
+// The tiles of full waves one after the other, then the parts of a share of the rest.
+__device__ Turn turn(int number, int tiles, int length) {
+    int waves = tiles / gridDim.x, first = waves * gridDim.x, me = blockIdx.x;
+    if (number < waves) return {number * int(gridDim.x) + me, 0, length};
+    int steps = (tiles - first) * length, step = share(me, steps), end = share(me + 1, steps);
+    for (int past = waves; past < number && step < end; ++past) step += length - step % length;
+    if (step >= end) return {0, 0, 0};
+    return {first + step / length, step % length, min(length, step % length + end - step)};
+}
+
+// Turns are found by one thread and lie in shared memory: in registers they would take those of the product.
 __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B, float* C, int M, int N, int K,
                                                  float* partial, unsigned* told) {
-    int down = (M + 127) / 128, across = (N + 255) / 256, tiles = down * across;
-    int length = (K + 7) / 8, waves = tiles / gridDim.x, me = blockIdx.x;  // of a tile in steps of 8
-    long long steps = static_cast<long long>(tiles - waves * int(gridDim.x)) * length;
+    __shared__ Turn now;
     float4* left = reinterpret_cast<float4*>(partial);
-    long long step = share(me, steps), end = share(me + 1, steps);
-    for (int wave = 0; wave < waves || step < end; ++wave) {
-        int id, from = 0, to = length;
-        if (wave < waves) {
-            id = wave * gridDim.x + me;
-        } else {
-            id = waves * gridDim.x + int(step / length);
-            from = int(step % length), to = int(min(static_cast<long long>(length), from + end - step));
-            step += to - from;
-        }
-        int2 at = in_bands(id, down, across);
-        Tile::Sums sums = Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, from * 8, min(K, to * 8));
-        if (from > 0) {  // for the block that has the beginning
-            float4* mine = left + me * 8192 + threadIdx.x;
+#pragma unroll 1
+    for (int number = 0;; ++number) {
+        __syncthreads();  // shared memory is free again
+        if (threadIdx.x == 0) now = turn(number, (M + 127) / 128 * ((N + 255) / 256), (K + 7) / 8);
+        __syncthreads();
+        if (now.to == 0) return;
+        int2 at = in_bands(now.tile, (M + 127) / 128, (N + 255) / 256);
+        Tile::Sums sums = Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, now.from * 8, min(K, now.to * 8));
+        if (now.from > 0) {  // for the block that has the beginning
+            float4* mine = left + blockIdx.x * 8192 + threadIdx.x;
             sums.each([&](int, int, int place, const float* v) {
                 __stcg(mine + place * 256, make_float4(v[0], v[1], v[2], v[3]));
             });
             __threadfence();
             __syncthreads();
-            if (threadIdx.x == 0) *static_cast<volatile unsigned*>(told + me) = 1;
+            if (threadIdx.x == 0) *static_cast<volatile unsigned*>(told + blockIdx.x) = 1;
             continue;
         }
-        for (int other = me + 1, had = to; had < length; ++other) {
-            int more = int(share(other + 1, steps) - share(other, steps));
+        int length = (K + 7) / 8, tiles = (M + 127) / 128 * ((N + 255) / 256);
+        int steps = tiles % gridDim.x * length;
+        for (int other = blockIdx.x + 1, had = now.to; had < length; ++other) {
+            int more = share(other + 1, steps) - share(other, steps);
             if (more == 0) continue;  // more blocks than steps
             if (threadIdx.x == 0)
                 while (*static_cast<volatile unsigned*>(told + other) == 0) {}
@@ -61,6 +73,5 @@ __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B,
             had += more;
         }
         sums.write(C, M, N);
-        __syncthreads();  // shared memory is free for the next tile
     }
 }

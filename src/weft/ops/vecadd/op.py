@@ -15,4 +15,5 @@ op = Op(
     flops="n",
     bytes="12*n",
     peers=["torch.add(a, b)", "compile: torch.add(a, b)"],
+    target="limit 0.97",
 )
