@@ -10,7 +10,7 @@
 #include "gemm.cuh"
 #include "ragged.cuh"
 
-using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
+using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2, 3>;
 static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as the launch says");
 
 __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B, float* C, int M, int N, int K) {

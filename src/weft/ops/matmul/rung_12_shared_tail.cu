@@ -1,22 +1,29 @@
 // rung:   12 shared tail
-// idea:   512 tiles on 132 SMs are three full waves and a last one that leaves SMs idle; 2,048 tiles leave
-//         half of them. So the tiles of the last wave are cut along K into as many equal shares as
-//         there are SMs (stream-K, Osama and others). Who has the beginning of a tile adds what
+// idea:   512 tiles on 132 SMs are three full waves and a last one of 116; 2,048 tiles leave half of the
+//         SMs idle at the end. So the tiles of the last wave are cut along K into as many equal shares
+//         as there are SMs (stream-K, Osama and others). Who has the beginning of a tile adds what
 //         the others have left in memory
 // scratch: partial:f32[sms*32768] told:u32[sms]
 // clear:  told
 // expect: shared load wavefronts per request = 2
-// launch: matmul<<<sms if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 37248>>>
+// launch: whole<<<(cdiv(N, 256) * cdiv(M, 128) - (cdiv(N, 256) * cdiv(M, 128) % sms if cdiv(N, 256) * cdiv(M, 128) > sms else 0)) * (N % 4 == 0) * (K % 4 == 0), 256, 24832>>>
+// launch: rest<<<sms * (cdiv(N, 256) * cdiv(M, 128) > sms) * (cdiv(N, 256) * cdiv(M, 128) % sms > 0) * (N % 4 == 0) * (K % 4 == 0), 256, 24832>>>
 // launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "bands.cuh"
 #include "gemm.cuh"
 #include "ragged.cuh"
 
-using Tile = Gemm<128, 256, 8, 32, 128, 8, 16, 3, 3>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 37248, "as the launch says");
+using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
+static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as the launches say");
 
-// What a block does next: a tile, and which of its steps of eight k; none if `to` is 0.
+// The tiles of full waves, or all where there is no full one.
+__global__ void __launch_bounds__(256, 1) whole(const float* A, const float* B, float* C, int M, int N, int K) {
+    int2 at = in_bands(blockIdx.x, (M + 127) / 128, (N + 255) / 256);
+    Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K).write(C, M, N);
+}
+
+// What a block of the rest does next: a tile, and which of its steps of eight k; none if `to` is 0.
 struct Turn {
     int tile, from, to;
 };
@@ -24,19 +31,17 @@ struct Turn {
 // The first step of a block's share, if `steps` are shared by all blocks.
 __device__ int share(int block, int steps) { return int(static_cast<long long>(block) * steps / gridDim.x); }
 
-// The tiles of full waves one after the other, then the parts of a share of the rest.
 __device__ Turn turn(int number, int tiles, int length) {
-    int waves = tiles / gridDim.x, first = waves * gridDim.x, me = blockIdx.x;
-    if (number < waves) return {number * int(gridDim.x) + me, 0, length};
-    int steps = (tiles - first) * length, step = share(me, steps), end = share(me + 1, steps);
-    for (int past = waves; past < number && step < end; ++past) step += length - step % length;
+    int steps = tiles % gridDim.x * length, step = share(blockIdx.x, steps), end = share(blockIdx.x + 1, steps);
+    for (int past = 0; past < number && step < end; ++past) step += length - step % length;
     if (step >= end) return {0, 0, 0};
-    return {first + step / length, step % length, min(length, step % length + end - step)};
+    return {tiles - tiles % int(gridDim.x) + step / length, step % length,
+            min(length, step % length + end - step)};
 }
 
 // Turns are found by one thread and lie in shared memory: in registers they would take those of the product.
-__global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B, float* C, int M, int N, int K,
-                                                 float* partial, unsigned* told) {
+__global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, float* C, int M, int N, int K,
+                                               float* partial, unsigned* told) {
     __shared__ Turn now;
     float4* left = reinterpret_cast<float4*>(partial);
 #pragma unroll 1
@@ -57,8 +62,7 @@ __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B,
             if (threadIdx.x == 0) *static_cast<volatile unsigned*>(told + blockIdx.x) = 1;
             continue;
         }
-        int length = (K + 7) / 8, tiles = (M + 127) / 128 * ((N + 255) / 256);
-        int steps = tiles % gridDim.x * length;
+        int length = (K + 7) / 8, steps = (M + 127) / 128 * ((N + 255) / 256) % gridDim.x * length;
         for (int other = blockIdx.x + 1, had = now.to; had < length; ++other) {
             int more = share(other + 1, steps) - share(other, steps);
             if (more == 0) continue;  // more blocks than steps

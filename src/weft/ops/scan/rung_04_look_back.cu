@@ -5,16 +5,16 @@
 //         first, and a warp of its own looks back while the others scan
 //         A tile is in registers and in shared memory: the more is under way, the less a wait costs
 // clear:  state
-// scratch: state:u64[cdiv(n,12288)]
-// launch: scan<<<cdiv(n, 12288), 288, 16384>>>
+// scratch: state:u64[cdiv(n,19712)]
+// launch: scan<<<cdiv(n, 19712), 256, 43008>>>
 
 #ifndef HELD
-#define HELD 8       // vectors of four that a thread holds in registers
-#define LYING 4      // and in shared memory
-#define THREADS 256  // and a warp that looks back
+#define HELD 10       // vectors of four that a thread holds in registers
+#define LYING 12      // and in shared memory
+#define THREADS 224  // and a warp that looks back
 #define RESIDENT 4   // blocks of an SM
 #define WINDOW 1     // times 32 predecessors are asked at once
-#define SLEEP 200    // nanoseconds until they are asked again
+#define SLEEP 100    // nanoseconds until they are asked again
 #endif
 #define VECTORS (HELD + LYING)
 #define TILE (4 * VECTORS * THREADS)

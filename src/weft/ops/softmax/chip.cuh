@@ -5,7 +5,8 @@
 
 // Of each thread's vectors HELD are in registers and LYING in shared memory.
 template <class T, int THREADS, int HELD, int LYING>
-__device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n, unsigned long long* slots) {
+__device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n, unsigned long long* slots,
+                             unsigned* readers) {
     using P = Piece<T, THREADS, HELD>;
     using V = Vector<T>;
     constexpr int SIZE = (HELD + LYING) * THREADS * P::N;
@@ -40,7 +41,7 @@ __device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n, 
     float scale = 1 / sum;
     if (parts > 1) {
         if (threadIdx.x < 32) {
-            float2 found = joined(most, sum, slots + size_t(row) * parts, mine, parts);
+            float2 found = joined(most, sum, slots + size_t(row) * parts, readers + row, mine, parts);
             if (threadIdx.x == 0) all = found;
         }
         __syncthreads();

@@ -3,8 +3,7 @@
 //         maximum and sum, and waits for theirs, while its next piece is already on its way into
 //         shared memory. Short rows get blocks of a few warps, so that many are under way at once
 // expect: bytes read per result = 4
-// scratch: slots:u64[rows*cdiv(n,4096)]
-// clear:  slots
+// scratch: slots:u64[rows*cdiv(n,4096)] readers:u32[rows]
 // launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 4 == 0) else 0, 64>>>
 // launch: of_4096<<<rows if (n > 2048) * (n <= 4096) * (n % 4 == 0) else 0, 128>>>
@@ -17,6 +16,7 @@
 #include "split.cuh"
 
 __global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int rows, int n,
-                                                 unsigned long long* slots) {
-    softmax_split<float, 128, 8>(x, y, rows, n, slots);
+                                                 unsigned long long* slots,
+        unsigned* readers) {
+    softmax_split<float, 128, 8>(x, y, rows, n, slots, readers);
 }

@@ -2,8 +2,7 @@
 // idea:   one SM has 256 KiB of registers and 227 KiB of shared memory: half of each hold rows of up to
 //         65,536 elements, and nobody waits for another block. Longer ones are shared by several
 // expect: bytes read per result = 4
-// scratch: slots:u64[rows*cdiv(n,8192)]
-// clear:  slots
+// scratch: slots:u64[rows*cdiv(n,8192)] readers:u32[rows]
 // launch: of_1024<<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 4 == 0) else 0, 64>>>
 // launch: of_4096<<<rows if (n > 2048) * (n <= 4096) * (n % 4 == 0) else 0, 128>>>
@@ -20,9 +19,11 @@
 __global__ void __launch_bounds__(1024) of_32768(const float* x, float* y, int n) {
     softmax_row<float, 1024, 8>(x, y, n);
 }
-__global__ void __launch_bounds__(1024) of_65536(const float* x, float* y, int n, unsigned long long* slots) {
-    softmax_chip<float, 1024, 8, 8>(x, y, n, slots);
+__global__ void __launch_bounds__(1024) of_65536(const float* x, float* y, int n, unsigned long long* slots,
+        unsigned* readers) {
+    softmax_chip<float, 1024, 8, 8>(x, y, n, slots, readers);
 }
-__global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int n, unsigned long long* slots) {
-    softmax_chip<float, 128, 8, 8>(x, y, n, slots);
+__global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int n, unsigned long long* slots,
+        unsigned* readers) {
+    softmax_chip<float, 128, 8, 8>(x, y, n, slots, readers);
 }

@@ -7,8 +7,10 @@
 #include "row.cuh"
 
 // Joins (maximum, sum) of the blocks of a row by one warp. A slot is 0 until its block has written it:
-// the sum is at least 1, or the maximum is -inf, or one of them NaN.
-__device__ inline float2 joined(float most, float sum, unsigned long long* slots, int mine, int parts) {
+// the sum is at least 1, or the maximum is -inf, or one of them NaN. Who is the last to have read them
+// all makes them 0 again, for the next launch.
+__device__ inline float2 joined(float most, float sum, unsigned long long* slots, unsigned* readers, int mine,
+                                int parts) {
     int lane = threadIdx.x % 32;
     if (lane == 0) {
         unsigned long long word =
@@ -27,6 +29,11 @@ __device__ inline float2 joined(float most, float sum, unsigned long long* slots
         while (word == 0);
         take(__uint_as_float(static_cast<unsigned>(word)), __uint_as_float(static_cast<unsigned>(word >> 32)));
     }
+    __syncwarp();
+    unsigned before = lane == 0 ? atomicInc(readers, parts - 1) : 0;
+    if (__shfl_sync(~0u, before, 0) == parts - 1)
+        for (int i = lane; i < parts; i += 32)
+            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(slots + i), "l"(0ull) : "memory");
     for (int d = 16; d > 0; d /= 2) {
         float om = __shfl_xor_sync(~0u, m, d), os = __shfl_xor_sync(~0u, s, d);
         take(om, os);
@@ -36,7 +43,7 @@ __device__ inline float2 joined(float most, float sum, unsigned long long* slots
 
 template <class T, int THREADS, int VECTORS>
 __device__ void softmax_split(const T* __restrict__ x, T* __restrict__ y, int rows, int n,
-                              unsigned long long* slots) {
+                              unsigned long long* slots, unsigned* readers) {
     using P = Piece<T, THREADS, VECTORS>;
     extern __shared__ uint4 ahead[];
     __shared__ float part[THREADS / 32];
@@ -62,7 +69,7 @@ __device__ void softmax_split(const T* __restrict__ x, T* __restrict__ y, int ro
         fetch(i + gridDim.x);  // a thread overwrites what it alone has read
         float sum = across<THREADS>(piece.sum(base(most), n < 0), part, 0, add);
         if (threadIdx.x < 32) {
-            float2 found = joined(most, sum, slots + size_t(row) * parts, mine, parts);
+            float2 found = joined(most, sum, slots + size_t(row) * parts, readers + row, mine, parts);
             if (threadIdx.x == 0) all = found;
         }
         __syncthreads();

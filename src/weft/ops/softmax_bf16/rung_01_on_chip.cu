@@ -4,8 +4,7 @@
 //         result instead of being kept
 // precision: bf16
 // expect: bytes read per result = 2
-// scratch: slots:u64[rows*cdiv(n,16384)]
-// clear:  slots
+// scratch: slots:u64[rows*cdiv(n,16384)] readers:u32[rows]
 // launch: of_1024<<<rows if (n <= 1024) * (n % 8 == 0) else 0, 32>>>
 // launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 8 == 0) else 0, 32>>>
 // launch: of_4096<<<rows if (n > 2048) * (n <= 4096) * (n % 8 == 0) else 0, 64>>>
@@ -38,10 +37,12 @@ __global__ void __launch_bounds__(256) of_16384(const T* x, T* y, int n) {
 __global__ void __launch_bounds__(512) of_32768(const T* x, T* y, int n) {
     softmax_row<T, 512, 8>(x, y, n);
 }
-__global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int n, unsigned long long* slots) {
-    softmax_chip<T, 512, 8, 8>(x, y, n, slots);
+__global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int n, unsigned long long* slots,
+        unsigned* readers) {
+    softmax_chip<T, 512, 8, 8>(x, y, n, slots, readers);
 }
-__global__ void __launch_bounds__(128, 7) longer(const T* x, T* y, int n, unsigned long long* slots) {
-    softmax_chip<T, 128, 8, 8>(x, y, n, slots);
+__global__ void __launch_bounds__(128, 7) longer(const T* x, T* y, int n, unsigned long long* slots,
+        unsigned* readers) {
+    softmax_chip<T, 128, 8, 8>(x, y, n, slots, readers);
 }
 __global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) { softmax_any<T, 256>(x, y, n); }
