@@ -66,9 +66,8 @@ __global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, f
         for (int other = blockIdx.x + 1, had = now.to; had < length; ++other) {
             int more = share(other + 1, steps) - share(other, steps);
             if (more == 0) continue;  // more blocks than steps
-            if (threadIdx.x == 0)
-                while (*static_cast<volatile unsigned*>(told + other) == 0) {}
-            __syncthreads();
+            while (*static_cast<volatile unsigned*>(told + other) == 0) {}
+            __threadfence();
             const float4* theirs = left + other * 8192 + threadIdx.x;
             sums.each([&](int, int, int place, float* v) {
                 float4 f = __ldcg(theirs + place * 256);
