@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -18,7 +19,7 @@ import weft
 from weft.cli import app
 from weft.measure import op as operation
 from weft.ops import counters, ladder, records, rung, story
-from weft.ops.climb import Climb, Reached, Time, climb
+from weft.ops.climb import Climb, Reached, Time, climb, zeros
 
 SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}
 """Ladders whose kernels take long to compile for the simulator: behind the marker."""
@@ -52,6 +53,26 @@ def own(tmp_path: Path) -> Path:
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["climb", *arguments])
+
+
+@pytest.mark.parametrize("name", ladder.names())
+def test_every_ladder_tells_its_story(name: str) -> None:
+    found = ladder.find(name)
+    assert found.text.startswith("# ") and found.op.target, "ladder.md, and what is to be reached"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sms", [2, 3, 5, 132])
+@pytest.mark.parametrize("size", [(300, 600, 64), (256, 512, 200), (400, 1000, 36), (128, 128, 64)])
+def test_the_last_wave_of_a_matmul_is_shared(sms: int, size: tuple[int, int, int]) -> None:
+    """With few SMs small products have full waves, a rest, and shares of less than a step."""
+    (m, n, k), rng = size, np.random.default_rng(sms)
+    found = ladder.find("matmul")
+    (tail,) = [r for r in found.rungs if r.name == "shared tail"]
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    c = np.full((m, n), np.nan, np.float32)
+    rung.Runner(tail, found.op, sms=sms, empty=zeros)(A=a, B=b, C=c, M=m, N=n, K=k)
+    np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)

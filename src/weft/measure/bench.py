@@ -276,7 +276,7 @@ def _machine() -> dict[str, Any]:
         "sms": found.sms,
         "python": platform.python_version(),
         "host": f"{platform.system()} {platform.machine()}",
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join(Path(word).name if "/" in word else word for word in sys.argv),
         **versions,
     }
 
