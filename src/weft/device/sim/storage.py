@@ -61,9 +61,9 @@ class Registers:
         self.header = header
         live_in = self.program.graph.live_in
         joined: set[str] = set().union(*(live_in[x] for x in points))
-        vectors = self._joined_vectors(joined)
-        if len(points) * len(vectors) > MANY_JOINS:
-            self.resident |= vectors
+        vectors = {r for r in joined if self.program.forms[r].kind in (VECTOR, SPARSE)}
+        if len(points) * max(1, len(vectors - self._given_at_the_start())) > MANY_JOINS:
+            self.resident |= vectors  # those of the start, too: a warp that goes on restores them
         scalars = {r for r in joined if self.program.forms[r].kind != VECTOR}
         if len(points) * len(scalars) > MANY_SCALAR_JOINS:
             self.resident_scalars = scalars
@@ -73,13 +73,12 @@ class Registers:
                 self.crowded = True
                 self.resident.update(crowd)
 
-    def _joined_vectors(self, live: set[str]) -> set[str]:
-        """Vectors that the one place from which waiting lanes go on would have to join."""
+    def _given_at_the_start(self) -> set[str]:
+        """Registers that only the first block writes: joined nowhere, unless a warp was waiting."""
         program = self.program
         first = {r for ins in program.graph.blocks[0].code for r in program.defs(ins)}
         later = {r for b in program.graph.blocks[1:] for ins in b.code for r in program.defs(ins)}
-        lanes = (VECTOR, SPARSE)
-        return {r for r in live if program.forms[r].kind in lanes and r not in first - later}
+        return first - later
 
     def is_vector(self, name: str) -> bool:
         """Held as 32 values that memory can hold as they are."""
