@@ -262,3 +262,69 @@ __global__ void k(int* y) {
     y[threadIdx.x] = p[1];  //!
     free((void*)p);
 }
+
+// case: copy_left_behind_by_a_block   kind: missing wait   grid: 64   block: 32   args: f32[128] f32[2048]
+#include <cuda_pipeline.h>
+__global__ void k(const float4* x, float* y) {
+    __shared__ float4 s[32];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&s[t], &x[t], 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    float a = s[t].x;
+    __pipeline_memcpy_async(&s[t], &x[31 - t], 16);  // nobody waits for it: the block ends
+    __pipeline_commit();
+    a += s[t].y;  //!  //-
+    y[32 * blockIdx.x + t] = a;
+}
+
+// case: copy_of_what_another_block_writes   kind: data race   grid: 2   block: 32   args: f32[256]
+#include <cuda_pipeline.h>
+__global__ void k(float4* a) {
+    __shared__ float4 s[32];
+    int t = threadIdx.x, mine = 32 * blockIdx.x + t, other = 32 - 32 * blockIdx.x + t;
+    int zeros = 0;  //-
+    //+ int zeros = t < 16 ? 8 : 16;
+    __pipeline_memcpy_async(&s[t], &a[other], 16, zeros);  //!
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    if (t < 16) a[mine].w = s[t].x;
+    else a[mine] = s[t];
+}
+
+// case: barrier_behind_a_spinning_thread   kind: barrier divergence   grid: 32   block: 64   args: u32[4]=0 f32[64] f32[2048] 4 0
+__global__ void k(unsigned* flag, const float* x, float* y, int n, int apart) {
+    int t = threadIdx.x;
+    float sum = 0;
+    int i = 0;
+    do {
+        if (blockIdx.x < gridDim.x - 1) {
+            if (t == 0) while (*(volatile unsigned*)(flag + i) == 0) {}
+            if (t != apart)  //-
+            __syncthreads();  //!
+        } else if (t == 0) atomicExch(flag + i, 1u);
+        sum += x[t] * i;
+    } while (++i < n);
+    y[64 * blockIdx.x + t] = sqrtf(sum);
+}
+
+// case: another_barrier_for_who_spins   kind: barrier divergence   grid: 32   block: 64   args: u32[4]=0 f32[64] f32[2048] 4
+__global__ void k(unsigned* flag, const float* x, float* y, int n) {
+    int t = threadIdx.x;
+    float sum = 0;
+    int i = 0;
+    do {
+        if (blockIdx.x < gridDim.x - 1) {
+            if (t == 0) {
+                while (*(volatile unsigned*)(flag + i) == 0) {}
+                asm volatile("bar.sync 1, 64;" ::: "memory");  //-
+                sum += 1;
+            } else {  //-
+                asm volatile("bar.sync 1, 64;" ::: "memory");  //!  //-
+            }
+            //+ asm volatile("bar.sync 1, 64;" ::: "memory");
+        } else if (t == 0) atomicExch(flag + i, 1u);
+        sum += x[t] * i;
+    } while (++i < n);
+    y[64 * blockIdx.x + t] = sqrtf(sum);
+}

@@ -9,6 +9,7 @@ from weft.device.sim.address import Address
 from weft.device.sim.async_ops import SIZES, Ring
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
+from weft.device.sim.observe import Touch
 from weft.device.sim.sanitizer.clocks import put, word
 from weft.device.sim.sanitizer.layout import Record, Slot
 from weft.ir import Builder, Val
@@ -27,6 +28,40 @@ class Copies:
 
     def __init__(self, w: Sanitizing) -> None:
         self.w = w
+
+    def started(self, b: Builder, slot: Val) -> None:
+        """A block starts: what the last one in its slot never waited for is nobody's now."""
+        if not self.w.e.copies.used:
+            return
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p = x.load("ptr", 0, x.at(args[0], Block.OBSERVER))
+            words = word(x, args[0], Block.SHARED_BYTES) >> 2
+            with x.loop(words.trunc("i32")) as i:
+                at = x.at(x.at(p, self.w.layout.writers), i.zext("i64") << 3)
+                record = word(x, at)
+                pending = (record >> Record.CLOCK).eq(Record.PENDING)
+                put(x, pending.select(x.integer("i64", 0), record), at)
+
+        b.helper("sanitizer_forget_copies", [_P], None, body)(slot)
+
+    def read(self, touch: Touch, lanes: Val) -> None:
+        """The source, as far as each lane wants it: its address may be anything where it does not.
+
+        Of four bytes that are wanted partly, all count as read.
+        """
+        w, e, b, a = self.w, self.w.e, self.w.e.b, touch.address
+        if touch.wanted is None:
+            w._touch(a, False, touch.nbytes, lanes, None)
+            return
+        whole = e.bits_of(touch.wanted.eq(touch.nbytes))
+        w._touch(a, False, touch.nbytes, lanes & whole, None)
+        part = lanes & ~whole & e.bits_of(touch.wanted.ne(0))
+        with b.when(part.ne(0), rare=True):
+            start = b.load("i64", 32, e.access.addresses(a), 64)
+            for i in range(0, touch.nbytes, 4):
+                more = part & e.bits_of(touch.wanted.ugt(i))
+                w._touch(Address(a.space, None, exact=start + i), False, 4, more, None)
 
     def issued(self, target: Address, nbytes: int, lanes: Val) -> None:
         """The target belongs to the copy from now on; its entry of the ring is the next one."""

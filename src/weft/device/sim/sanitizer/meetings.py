@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim.layout import Frame
 from weft.device.sim.layout import Slot as Block
+from weft.device.sim.program import Program
 from weft.device.sim.sanitizer.layout import Kind, Slot, Worker
-from weft.device.sim.sanitizer.report import report
-from weft.ir import Val
+from weft.device.sim.sanitizer.report import first_of, report
+from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.model import Instruction
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
     from weft.device.sim.sanitizer.watcher import Sanitizing
 
+_P, _I32 = ("ptr", 0), ("i32", 0)
 WHOLE_WARP = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
 """Instructions that all 32 lanes execute together."""
 
@@ -72,25 +74,75 @@ def arrive(w: Sanitizing, number: Val, count: Val | None, lanes: Val) -> None:
         wanted = b.integer("i32", 0) if count is None else count
         with b.when(there.ne(0) & expected.ne(wanted), rare=True):
             report(b, p, Kind.BARRIER_COUNT, me, first.zext("i64"), expected.zext("i64"))
-        if _rejoins(e) and e.ins.parts[0] != "barrier":
-            missing = e.schedule.header_load(Frame.LIVE) & ~lanes
-            with b.when(missing.ne(0), rare=True):
-                report(b, p, Kind.BARRIER_SPLIT, me, nobody, missing.zext("i64"))
+        _check_split(w, me, lanes)
 
 
-def _rejoins(e: WarpEmitter) -> bool:
+def leave(w: Sanitizing, lanes: Val) -> None:
+    """Lanes return: a barrier at which others of their warp wait for them is not for all."""
+    _check_others(w, w.e.b.integer("i32", -1), lanes)
+
+
+def _check_split(w: Sanitizing, me: Val, lanes: Val) -> None:
+    """Lanes of a warp that are not here: late, if they were overtaken; else elsewhere.
+
+    Lanes run in the order of the code. Only who spins is overtaken, and may still come: what
+    it does next is looked at when it arrives at a barrier, or returns.
+    """
+    e, b, schedule = w.e, w.e.b, w.e.schedule
+    here = next((i for i, (_, ins) in enumerate(schedule.barriers) if ins is e.ins), -1)
+    _check_others(w, b.integer("i32", here), lanes)
+    if here in w.one_sided:
+        waiting = schedule.header_load(schedule.waits_at + 16 * here)
+    elif here < 0 and not schedule.spin_heads and _rejoins(e.program, e.block.index):
+        waiting = b.integer("i32", 0)  # who arrives does not wait: only lanes that are together
+    else:
+        return
+    missing = schedule.header_load(Frame.LIVE) & ~(lanes | waiting)
+    with b.when(missing.ne(0) & schedule.pending.none_before(e.block.index), rare=True):
+        report(b, w.p, Kind.BARRIER_SPLIT, me, b.integer("i64", 0), missing.zext("i64"))
+
+
+def _check_others(w: Sanitizing, here: Val, lanes: Val) -> None:
+    """Do other lanes of the warp wait at another barrier, which these have not passed?"""
+    e = w.e
+    if not w.one_sided:
+        return
+
+    def body(x: Builder, args: list[Val]) -> None:
+        frame, p, warp, here, lanes = args
+        for i, ins in w.one_sided.items():
+            waiting = x.load("i32", 0, x.at(frame, e.schedule.waits_at + 16 * i))
+            with x.when(waiting.ne(0) & here.ne(i), rare=True):
+                who = first_of(x, waiting, warp) | w.number(ins)
+                report(x, p, Kind.BARRIER_SPLIT, who, x.integer("i64", 0), lanes.zext("i64"))
+
+    fn = e.b.helper("sanitizer_others", [_P, _P, _I32, _I32, _I32], None, body)
+    fn(e.frame, w.p, e.warp, here, lanes)
+
+
+def one_sided(e: WarpEmitter) -> dict[int, Instruction]:
+    """Barriers, by number, that all lanes of a warp must reach and some may not."""
+    return {
+        i: ins
+        for i, (block, ins) in enumerate(e.schedule.barriers)
+        if ins.parts[0] != "barrier" and _rejoins(e.program, block)
+    }
+
+
+def _rejoins(program: Program, here: int) -> bool:
     """Is this barrier on one side only of a branch whose sides meet again and go on?
 
     Where they meet only to return, the other side is an early return, which a barrier allows.
     """
-    program, here = e.program, e.block.index
+    graph = program.graph
     for source in program.divergent:
-        join = program.graph.post_dominator[source]
+        join = graph.post_dominator[source]
         if join in (EXIT, here) or not program.partial[here]:
             continue
-        code = program.graph.blocks[join].code
-        goes_on = any(i.parts[0] not in ("ret", "exit") for i in code)
-        if goes_on and _between(program.graph, source, join, here):
+        block = graph.blocks[join]
+        returns = block.successors == [EXIT]
+        goes_on = not returns or any(i.parts[0] not in ("ret", "exit") for i in block.code)
+        if goes_on and _between(graph, source, join, here):
             return True
     return False
 

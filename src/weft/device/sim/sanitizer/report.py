@@ -16,6 +16,12 @@ def report(b: Builder, p: Val, kind: int, mine: Val, other: Val, address: Val) -
     fn(p, key, mine, other, address)
 
 
+def first_of(b: Builder, lanes: Val, warp: Val) -> Val:
+    """The bits of a record that name the first of these lanes of a warp."""
+    lane = b.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
+    return (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
+
+
 def _report(b: Builder, args: list[Val]) -> None:
     p, key, mine, other, address = args
     worker = b.load("ptr", 0, b.at(p, Slot.WORKER))

@@ -16,7 +16,7 @@ from weft.device.sim.sanitizer.copies import Copies
 from weft.device.sim.sanitizer.layout import Kind, Record, Slot, Worker
 from weft.device.sim.sanitizer.local import Local
 from weft.device.sim.sanitizer.overflow import Overflow
-from weft.device.sim.sanitizer.report import report
+from weft.device.sim.sanitizer.report import first_of, report
 from weft.device.sim.sanitizer.shadow_exact import Exact
 from weft.device.sim.sanitizer.shadow_quick import Pattern, Quick, pattern_of
 from weft.device.sim.waits import is_warp_sync
@@ -53,6 +53,7 @@ class Sanitizing(Watcher):
         """Are there copies to shared memory that are no accesses of a lane?"""
         self.sites: dict[int, int] = {}
         self.met = False
+        self.one_sided = meetings.one_sided(e)
 
     # ---- names ------------------------------------------------------------------------------
     @property
@@ -62,17 +63,17 @@ class Sanitizing(Watcher):
 
     def site(self) -> Val:
         """The present instruction as records name it."""
-        ins = self.e.ins
+        return self.e.b.integer("i64", self.number(self.e.ins))
+
+    def number(self, ins: Instruction) -> int:
+        """An instruction as records name it."""
         number = self.sites.setdefault(ins.index, len(self.sites) + 1)
         strong = Record.STRONG if _is_strong(ins) else 0
-        return self.e.b.integer("i64", min(number, Record.SITES) | strong)
+        return min(number, Record.SITES) | strong
 
     def me(self, lanes: Val) -> Val:
         """A record of the first of these lanes, for findings that are not about memory."""
-        b = self.e.b
-        lane = b.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
-        warp = self.e.warp.zext("i64")
-        return self.site() | (lane << Record.LANE) | (warp << Record.WARP)
+        return first_of(self.e.b, lanes, self.e.warp) | self.site()
 
     def count(self, field: int, by: Val) -> None:
         b = self.e.b
@@ -118,7 +119,7 @@ class Sanitizing(Watcher):
         if touch.rows is not None:
             self._rows(touch)
         elif touch.target is not None:
-            self._touch(touch.address, False, touch.nbytes, lanes, None)
+            self.copies.read(touch, lanes)
             self.copies.issued(touch.target, touch.nbytes, lanes)
         else:
             self._touch(touch.address, touch.writes, touch.nbytes, lanes, touch.values)
@@ -143,8 +144,13 @@ class Sanitizing(Watcher):
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         meetings.arrive(self, number, count, lanes)
 
+    def leave(self, lanes: Val | None) -> None:
+        if lanes is not None:
+            meetings.leave(self, lanes)
+
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
+        self.copies.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
         self.clocks.meet(b, slot, number)
