@@ -292,8 +292,8 @@ __global__ void k(float4* a) {
     else a[mine] = s[t];
 }
 
-// case: barrier_behind_a_spinning_thread   kind: barrier divergence   grid: 32   block: 64   args: u32[4]=0 f32[64] f32[2048] 4 0
-__global__ void k(unsigned* flag, const float* x, float* y, int n, int apart) {
+// case: barrier_behind_a_spinning_thread   kind: barrier divergence   grid: 3   block: 64   args: u32[1]=0 f32[64] f32[192] 1 0
+__global__ void k(unsigned* flag, float* x, float* y, int n, int apart) {
     int t = threadIdx.x;
     float sum = 0;
     int i = 0;
@@ -302,14 +302,17 @@ __global__ void k(unsigned* flag, const float* x, float* y, int n, int apart) {
             if (t == 0) while (*(volatile unsigned*)(flag + i) == 0) {}
             if (t != apart)  //-
             __syncthreads();  //!
-        } else if (t == 0) atomicExch(flag + i, 1u);
+        } else if (t == 0) {
+            for (int k = 0; k < 5000; k++) sum += *(volatile float*)(x + k % 64);  // they spin for long
+            atomicExch(flag + i, 1u);
+        }
         sum += x[t] * i;
     } while (++i < n);
     y[64 * blockIdx.x + t] = sqrtf(sum);
 }
 
-// case: another_barrier_for_who_spins   kind: barrier divergence   grid: 32   block: 64   args: u32[4]=0 f32[64] f32[2048] 4
-__global__ void k(unsigned* flag, const float* x, float* y, int n) {
+// case: another_barrier_for_who_spins   kind: barrier divergence   grid: 3   block: 64   args: u32[1]=0 f32[64] f32[192] 1
+__global__ void k(unsigned* flag, float* x, float* y, int n) {
     int t = threadIdx.x;
     float sum = 0;
     int i = 0;
@@ -323,7 +326,10 @@ __global__ void k(unsigned* flag, const float* x, float* y, int n) {
                 asm volatile("bar.sync 1, 64;" ::: "memory");  //!  //-
             }
             //+ asm volatile("bar.sync 1, 64;" ::: "memory");
-        } else if (t == 0) atomicExch(flag + i, 1u);
+        } else if (t == 0) {
+            for (int k = 0; k < 5000; k++) sum += *(volatile float*)(x + k % 64);  // they spin for long
+            atomicExch(flag + i, 1u);
+        }
         sum += x[t] * i;
     } while (++i < n);
     y[64 * blockIdx.x + t] = sqrtf(sum);
