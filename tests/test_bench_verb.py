@@ -14,7 +14,7 @@ from test_ladders import GOOD, OP, timed
 from weft.cli import app
 from weft.device import models
 from weft.measure.bench import Timing, _alarm, ceiling
-from weft.ops import contest, story
+from weft.ops import contest, race, story
 from weft.ops.page import page
 from weft.pytest_plugin import no_gpu
 
@@ -76,7 +76,8 @@ def test_wrong_and_raising_solutions(mine: Path) -> None:
     mine.write_text(MINE + wrong + raises)
     result = run(mine, "--device", "sim")
     assert result.exit_code == 1 and "✗ twice          2 of 4 right" in result.stdout
-    assert "wrong: " in result.stdout and "raises: OSError: no" in result.stdout
+    line = len(mine.read_text().splitlines())
+    assert "wrong: " in result.stdout and f"mine.py:{line}: OSError: no" in result.stdout
 
 
 @pytest.mark.sim
@@ -101,6 +102,46 @@ def test_a_ladder_has_floors(tmp_path: Path) -> None:
     (tmp_path / "rung_00_naive.cu").write_text(GOOD)
     assert "at least 28 µs (memory)" in run(tmp_path, "--device", "sim").stdout
     assert "did you mean 'scan'?" in run("scam").output
+    assert "allowed: naive" in run(tmp_path, "--only", "clever").output
+    assert "1 of 1 rungs right" in run(tmp_path, "--only", "naive", "--device", "sim").stdout
+
+
+@pytest.mark.parametrize(
+    ("peer", "says"),
+    [
+        ("torch.mul(x, z)", "torch.mul(x, z) (what is z?)"),
+        ("compile: torch.mul(x", "compile: torch.mul(x ('(' was never closed)"),
+    ],
+)
+def test_peers_with_a_typo(mine: Path, peer: str, says: str) -> None:
+    result = run(mine, "--device", "sim", "--peer", peer)
+    assert says in result.output and result.exit_code == 1
+    assert "allowed: torch, x;" in result.output
+
+
+def test_a_peer_that_raises() -> None:
+    torch = pytest.importorskip("torch")
+    op = weft.Op("t", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=4)])
+    with pytest.raises(weft.ArgumentError, match=r"torch\.sqare\(x\): AttributeError"):
+        race._peer("torch.sqare(x)", [{"x": torch.ones(4)}], torch, op)
+    square = race._peer("torch.square(x)", [{"x": 2 * torch.ones(4)}], torch, op)
+    assert square(0).tolist() == [4.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\xff\x00\x93", "r.jsonl:1: this is no record of a climb"),
+        (b'{"a": 1}', "r.jsonl:1: this is no record of a climb"),
+        (b"", "got: an empty file"),
+    ],
+)
+def test_files_that_are_no_records(tmp_path: Path, content: bytes, says: str) -> None:
+    record = tmp_path / "r.jsonl"
+    record.write_bytes(content)
+    for verb in (["bench", str(record)], ["climb", "--from", str(record)]):
+        result = CliRunner().invoke(app, verb)
+        assert says in result.output and isinstance(result.exception, SystemExit)
 
 
 def test_an_operation_without_sizes_to_time_on() -> None:

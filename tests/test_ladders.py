@@ -20,6 +20,7 @@ from weft.cli import app
 from weft.measure import op as operation
 from weft.ops import counters, ladder, records, rung, story
 from weft.ops.climb import Climb, Reached, Time, climb, zeros
+from weft.pytest_plugin import no_gpu
 
 SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}
 """Ladders whose kernels take long to compile for the simulator: behind the marker."""
@@ -108,7 +109,7 @@ def test_a_rung_that_raises_fails_alone(own: Path) -> None:
     (own / "rung_01_broken.py").write_text(text)
     result = run(str(own))
     assert result.exit_code == 1
-    assert "✓ right" in result.stdout and "✗ OSError: no" in result.stdout
+    assert "✓ right" in result.stdout and "rung_01_broken.py:7: OSError: no" in result.stdout
 
 
 def test_a_rung_that_does_not_do_what_it_says(own: Path) -> None:
@@ -135,11 +136,58 @@ def test_a_record_is_appended(own: Path, tmp_path: Path) -> None:
         (("// launch: twice<<<cdiv(n, 64), 64>>>\n", ""), "says how it is launched"),
         (("<<<cdiv(n, 64), 64>>>", "[1, 64]"), "a launch cannot be read"),
         (("load sectors per request <= 4", "bank sectors"), "an expectation cannot be read"),
+        (("// expect:", "// expct:"), "did you mean 'expect:'?"),
+        (("cdiv(n, 64)", "cdiv(n,, 64)"), "rung_00_naive.cu: 'cdiv(n,, 64)' is no expression"),
+        (("cdiv(n, 64)", "cdiv(n)"), "rung_00_naive.cu: 'cdiv(n)' cannot be computed"),
+        (("cdiv(n, 64)", "n // 0"), "rung_00_naive.cu: 'n // 0' cannot be computed"),
+        (("// expect:", "// clear: z\n// expect:"), "rung_00_naive.cu: nothing says what 'z' is"),
+        (("// expect:", "// bench: n\n// expect:"), "sizes cannot be read"),
     ],
 )
 def test_bad_headers(own: Path, change: tuple[str, str], says: str) -> None:
     (own / "rung_00_naive.cu").write_text(GOOD.replace(*change))
-    assert says in run(str(own)).output
+    result = run(str(own))
+    assert says in result.output and isinstance(result.exception, SystemExit)
+    assert result.exit_code == 1
+
+
+def test_two_rungs_of_one_number_are_refused(own: Path) -> None:
+    (own / "rung_00_again.cu").write_text(GOOD)
+    result = run(str(own))
+    assert "rung_00_again.cu, rung_00_naive.cu" in result.output and "rung_01_" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import weft\nop = (\n", "op.py:2: the file raises an error when it is imported"),
+        ("import weft\n\nop = weft.Operation()\n", "op.py:3: the file raises an error"),
+        (OP.replace("x:f32", "x:f33"), "no element type 'f33'\n  got: f33\n  allowed: f64"),
+    ],
+)
+def test_an_operation_that_cannot_be_imported(own: Path, text: str, says: str) -> None:
+    (own / "op.py").write_text(text)
+    result = run(str(own))
+    assert says in result.output and isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["vecadd", "--to", "99"], "got: 99\n  allowed: 0 to "),
+        (["vecadd", "--device", "cpu"], "no such device\n  got: cpu\n  allowed: sim, gpu"),
+        (["--html", "page.html"], "which ladder?"),
+    ],
+)
+def test_options_that_make_no_sense(arguments: list[str], says: str) -> None:
+    result = run(*arguments)
+    assert says in result.output and result.exit_code == 1
+
+
+@pytest.mark.skipif(not no_gpu(), reason="there is a GPU")
+def test_no_gpu_to_time_on() -> None:
+    result = run("vecadd", "--device", "gpu")
+    assert "there is no GPU to time on" in result.output and result.exit_code == 1
 
 
 def test_names_with_a_typo() -> None:

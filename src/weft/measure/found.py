@@ -1,4 +1,4 @@
-"""Operations and their solutions in a user's file, for `weft check FILE`."""
+"""Operations and their solutions in a user's file, and where such a file went wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, Error
 from weft.measure.op import Op
 
 
@@ -39,7 +39,13 @@ def solutions(path: Path, only: str = "") -> list[tuple[Op, str, Callable[..., A
 def _operations(path: Path) -> list[Op]:
     if not path.is_file():
         what = "this is a folder" if path.is_dir() else "no such file"
-        raise ArgumentError(what, got=str(path), allowed="a Python file")
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
+        raise ArgumentError(
+            what,
+            got=str(path),
+            allowed="a Python file",
+            next=f"did you mean '{path.with_name(near[0])}'?" if near else "",
+        )
     name = f"weft_checked_{path.stem}"
     if name not in sys.modules or getattr(sys.modules[name], "__file__", "") != str(path):
         spec = importlib.util.spec_from_file_location(name, path)
@@ -52,21 +58,39 @@ def _operations(path: Path) -> list[Op]:
             spec.loader.exec_module(module)
         except Exception as error:  # whatever the user's own code may raise
             del sys.modules[name]
-            raise _raised(path, error) from error
+            raise raised(path, error) from error
         finally:
             sys.path.remove(str(path.parent))
     values = vars(sys.modules[name]).values()
     return list({id(v): v for v in values if isinstance(v, Op)}.values())
 
 
-def _raised(path: Path, error: Exception) -> ArgumentError:
-    """What the file itself has raised, at its own line."""
-    here = str(path.absolute())
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == here]
-    line = error.lineno if isinstance(error, SyntaxError) else next(reversed(lines), None)
+def raised(path: Path, error: Exception) -> ArgumentError:
+    """What the file itself has raised when it was imported, at its own line."""
+    where = place(path, error)
+    if isinstance(error, Error):  # it has its own words
+        inner = f"{where}: {error.where}" if error.where else where
+        parts = {"got": error.got, "allowed": error.allowed, "next": error.next}
+        return ArgumentError(error.what, where=inner, **parts)
     return ArgumentError(
         "the file raises an error when it is imported",
-        where=f"{path}:{line}" if line else str(path),
+        where=where,
         got=f"{type(error).__name__}: {error}",
         next=f"`python {path}` shows all of it",
     )
+
+
+def place(path: Path, error: Exception) -> str:
+    """`file.py:7`: the file's own line that an error came from, innermost."""
+    here = str(path.absolute())
+    if isinstance(error, SyntaxError) and error.filename in (here, None):
+        return f"{path}:{error.lineno}"
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == here]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def words(path: Path, error: Exception) -> str:
+    """An error of a user's code in one text, with its place where it does not say one itself."""
+    if isinstance(error, Error):
+        return str(error) if path.stem in str(error) else f"{path.name}: {error}"
+    return f"{place(path, error)}: {type(error).__name__}: {error}"

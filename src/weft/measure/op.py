@@ -232,7 +232,10 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
             f" {', '.join(_FUNCTIONS)}, and {', '.join(sizes) or 'no size is given'}",
         )
 
-    return value(parse(expression.strip()))  # type: ignore[no-any-return]
+    try:
+        return value(parse(expression.strip()))  # type: ignore[no-any-return]
+    except (ArithmeticError, TypeError) as error:  # n // 0; cdiv of one number
+        raise ArgumentError(f"'{expression}' cannot be computed", got=str(error)) from error
 
 
 @functools.lru_cache(maxsize=4096)
@@ -242,7 +245,11 @@ def parse(expression: str) -> ast.expr:
     try:
         return ast.parse(expression, mode="eval").body
     except SyntaxError as error:
-        raise ArgumentError(f"'{expression}' is no expression", got=str(error)) from error
+        raise ArgumentError(
+            f"'{expression}' is no expression",
+            got=f"{error.msg}, column {error.offset}",
+            allowed="arithmetic of sizes, e.g. cdiv(n, 256)",
+        ) from error
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> Any:

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from weft.device import models
+from weft.device.gpu import driver
 from weft.device.models import GpuModel
 from weft.device.sim.draft import drafts
 from weft.device.sim.launch import thread_count
-from weft.errors import Error, MissingDependency
-from weft.measure import check, data, dtypes, profile
+from weft.errors import ArgumentError, Error, MissingDependency
+from weft.measure import check, data, dtypes, found, profile
 from weft.measure.op import Op
 from weft.ops import counters
 from weft.ops.ladder import Ladder
@@ -127,15 +128,16 @@ def climb(
     """Climbs a ladder: on the simulator rungs are checked and counted, on a GPU timed as well."""
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
     model = models.get(gpu)
+    _there(device)
     if not device.startswith("gpu"):
         reached = _together(ladder.op, chosen, device, model, progress)
         return Climb(ladder.op.name, device, model.name, tuple(reached))
     reached, ready = [], []
     for rung in chosen:
         progress(rung.title)
-        found, runner = _try(ladder.op, rung, device, model.key, model.sms)
-        reached.append(found)
-        if runner is not None and found.right:
+        came, runner = _try(ladder.op, rung, device, model.key, model.sms)
+        reached.append(came)
+        if runner is not None and came.right:
             ready.append((rung, runner))
     from weft.ops import race
 
@@ -145,6 +147,18 @@ def climb(
         ladder.op.name, device, result.machine["gpu"], timed, result.peers, result.limits,
         result.machine, precision=ladder.op.inputs[0].dtype.name,
     )  # fmt: skip
+
+
+def _there(device: str) -> None:
+    """Is there such a device, and is it here?"""
+    if device.partition(":")[0] not in ("sim", "gpu"):
+        raise ArgumentError("no such device", got=device, allowed="sim, gpu")
+    if device.startswith("gpu") and not driver.count():
+        raise MissingDependency(
+            "there is no GPU to time on",
+            got=driver.absence(),
+            next="--device sim checks and counts; --from FILE shows what was timed elsewhere",
+        )
 
 
 def _together(
@@ -176,22 +190,22 @@ def _together(
     crew = [threading.Thread(target=work, daemon=True) for _ in range(thread_count())]
     for thread in crew:
         thread.start()
-    found: dict[int, Reached] = {}
+    results: dict[int, Reached] = {}
     titles = {rung.number: rung.title for rung in rungs}
     try:
-        while len(found) < len(rungs):
+        while len(results) < len(rungs):
             number, reached = done.get()
             if isinstance(reached, BaseException):
                 raise reached
             progress(titles[number])
-            found[number] = reached
+            results[number] = reached
     except BaseException as error:
         waiting.clear()
         if not isinstance(error, KeyboardInterrupt):  # who interrupts does not wait for LLVM
             for thread in crew:
                 thread.join()
         raise
-    return [found[rung.number] for rung in rungs]
+    return [results[rung.number] for rung in rungs]
 
 
 def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:
@@ -224,8 +238,7 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
     except MissingDependency as error:
         return Reached(**said, missing=str(error)), None
     except Exception as error:  # a rung is a user's code: whatever it raises is its failure
-        kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
-        return Reached(**said, right=False, error=f"{kind}{error}"), None
+        return Reached(**said, right=False, error=found.words(rung.path, error)), None
 
 
 def _prepare(rung: Rung, device: str) -> None:

@@ -6,6 +6,8 @@ records, tables and pages of the one serve the other.
 
 from __future__ import annotations
 
+import ast
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from weft.device.gpu import driver
 from weft.device.models import GpuModel
 from weft.device.sim.draft import drafts
 from weft.errors import ArgumentError, Error
-from weft.measure import check, data
+from weft.measure import check, data, found
 from weft.measure.bench import ceiling
 from weft.measure.op import Op, call, evaluate
 from weft.measure.session import Recording, recording
@@ -36,10 +38,11 @@ def has_gpu() -> bool:
     return driver.count() > 0
 
 
-def of_ladder(found: Ladder, *, timed: bool, gpu: str, progress: Progress) -> Climb:
+def of_ladder(ladder: Ladder, *, timed: bool, gpu: str, progress: Progress) -> Climb:
     """The rungs of a ladder."""
-    result = climb(found, device="gpu" if timed else "sim", gpu=gpu, progress=progress)
-    return result if timed else replace(result, limits=floors(found.op, models.get(gpu)))
+    peers(ladder.op)
+    result = climb(ladder, device="gpu" if timed else "sim", gpu=gpu, progress=progress)
+    return result if timed else replace(result, limits=floors(ladder.op, models.get(gpu)))
 
 
 def of_file(
@@ -47,6 +50,7 @@ def of_file(
 ) -> Climb:
     """The solutions that a file has of an operation."""
     model = models.get(gpu)
+    peers(op)
     if timed and not op.bench:
         raise ArgumentError(
             f"{op.name} has no sizes to time on",
@@ -56,9 +60,9 @@ def of_file(
     for number, (name, solution) in enumerate(solutions.items()):
         progress(name)
         entry = _contender(-1 - number, name, op.precisions.get(name, "f32"))
-        found = _judged(op, entry, solution, model, timed)
-        reached.append(found)
-        if found.right:
+        judged = _judged(op, entry, solution, model, timed)
+        reached.append(judged)
+        if judged.right:
             ready.append((entry, _by_name(op, solution)))
     precision = op.inputs[0].dtype.name
     if not timed:
@@ -70,6 +74,29 @@ def of_file(
     rungs = tuple(replace(r, times=result.rungs.get(r.number, ())) for r in reached)
     more = (result.peers, result.limits, result.machine)
     return Climb(op.name, "gpu", result.machine["gpu"], rungs, *more, precision=precision)
+
+
+def peers(op: Op) -> None:
+    """Peers are computed on a GPU only; what is no expression of the inputs is refused before."""
+    names = [s.name for s in op.inputs]
+    for text in op.peers:
+        try:
+            tree = ast.parse(text.removeprefix("compile: ").strip(), mode="eval")
+        except SyntaxError as error:
+            wrong = f"{text} ({error.msg})"
+        else:
+            known = {"torch", *names, *dir(builtins)}
+            known |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+            used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            if used <= known:
+                continue
+            wrong = f"{text} (what is {', '.join(sorted(used - known))}?)"
+        raise ArgumentError(
+            "a peer is an expression of torch and the inputs",
+            where=op.name,
+            got=wrong,
+            allowed=f"torch, {', '.join(names)}; 'compile: ...' for torch.compile",
+        )
 
 
 def floors(op: Op, model: GpuModel) -> dict[str, str]:
@@ -106,8 +133,16 @@ def _judged(op: Op, entry: Rung, solution: Solution, model: GpuModel, timed: boo
             check(op, solution, device="gpu" if timed else "sim")
             return Reached(*said, facts={} if timed else _counted(op, solution, model))
     except Exception as error:  # a solution is a user's code: whatever it raises is its failure
-        kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
-        return Reached(*said, right=False, error=f"{kind}{error}")
+        return Reached(*said, right=False, error=_words(solution, error))
+
+
+def _words(solution: Solution, error: Exception) -> str:
+    code = getattr(solution, "__code__", None)  # a function has its file, other callables none
+    if isinstance(error, Error) or code is None:
+        return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+    path = Path(code.co_filename)
+    short = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return found.words(short, error)
 
 
 def _counted(op: Op, solution: Solution, model: GpuModel) -> dict[str, float]:

@@ -7,9 +7,11 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from weft.errors import ArgumentError
+from weft.measure import found as files
 from weft.measure.op import Op, evaluate
 from weft.ops import rung as rungs
 from weft.ops.rung import Rung
@@ -73,7 +75,16 @@ def find(name_or_path: str) -> Ladder:
     found = sorted((*folder.glob("rung_*.cu"), *folder.glob("rung_*.py")), key=lambda p: p.name)
     if not found:
         raise ArgumentError("a ladder has rungs", where=str(folder), next="add rung_00_naive.cu")
-    return Ladder(_operation(folder), tuple(rungs.read(path) for path in found), folder)
+    read = tuple(rungs.read(path) for path in found)
+    for one, other in pairwise(read):
+        if one.number == other.number:
+            raise ArgumentError(
+                "two rungs have one number",
+                where=str(folder),
+                got=f"{one.path.name}, {other.path.name}",
+                next=f"call one of them rung_{read[-1].number + 1:02}_...",
+            )
+    return Ladder(_operation(folder), read, folder)
 
 
 def _operation(folder: Path) -> Op:
@@ -82,7 +93,10 @@ def _operation(folder: Path) -> Op:
         spec = importlib.util.spec_from_file_location(name, folder / "op.py")
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # whatever the user's own code may raise
+            raise files.raised(folder / "op.py", error) from error
         sys.modules[name] = module
     op = getattr(sys.modules[name], "op", None)
     if not isinstance(op, Op):

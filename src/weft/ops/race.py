@@ -16,7 +16,7 @@ import numpy as np
 
 from weft import kernels
 from weft.device.models import GpuModel
-from weft.errors import CheckFailed, MissingDependency
+from weft.errors import ArgumentError, CheckFailed, MissingDependency
 from weft.measure import data, dtypes, tolerance
 from weft.measure.bench import Contender, Timing, bench, interval
 from weft.measure.op import Case, Op, call, evaluate
@@ -164,7 +164,19 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
     if expression != text:
         torch.compiler.reset()  # or it would compile for any size from the second one on
         function = torch.compile(function, dynamic=False)
-    return lambda i: function(*(sets[i][n] for n in names))
+
+    def run(i: int) -> Any:
+        return function(*(sets[i][n] for n in names))
+
+    try:
+        run(0)
+    except Exception as error:  # a peer is a user's code, too
+        raise ArgumentError(
+            "a peer raises an error",
+            where=op.name,
+            got=f"{text}: {type(error).__name__}: {str(error).partition(chr(10))[0]}",
+        ) from error
+    return run
 
 
 def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:

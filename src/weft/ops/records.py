@@ -10,14 +10,14 @@ from pathlib import Path
 from weft.errors import ArgumentError
 from weft.ops.climb import Climb
 
+_MAKE = "weft climb NAME --record FILE makes one"
+
 
 def climbs(path: Path) -> Iterator[Climb]:
     """Every climb of a file, the oldest first."""
     if not path.is_file():
-        raise ArgumentError(
-            "no such file of records", got=str(path), next="weft climb NAME --record FILE makes one"
-        )
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+        raise ArgumentError("no such file of records", got=str(path), next=_MAKE)
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         try:
             yield Climb.from_dict(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -25,7 +25,7 @@ def climbs(path: Path) -> Iterator[Climb]:
                 "this is no record of a climb",
                 where=f"{path}:{number}",
                 got=f"{line[:60]} ({type(error).__name__}: {error})",
-                allowed="lines that weft climb --record has written",
+                allowed="lines that `--record` of weft climb or weft bench has written",
             ) from error
 
 
@@ -54,7 +54,8 @@ def climb(path: Path, name: str = "") -> Climb:
         near = difflib.get_close_matches(wanted, known, 1)
         raise ArgumentError(
             f"no climb of '{wanted}' in {path}" if wanted else f"no climb in {path}",
+            got="" if known else "an empty file",
             allowed=", ".join(known),
-            next=f"did you mean '{near[0]}'?" if near else "",
+            next=f"did you mean '{near[0]}'?" if near else "" if known else _MAKE,
         )
     return found[-1]

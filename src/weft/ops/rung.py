@@ -16,6 +16,7 @@ A Python rung has the header in its docstring and a function `run` with paramete
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import inspect
 import re
@@ -125,15 +126,17 @@ def read(path: Path) -> Rung:
         " ".join(said.get("lesson", ())),
         " ".join(said.get("precision", ())) or "f32",
         " ".join(said.get("arrays", ())),
-        _sizes(" ".join(said.get("bench", ()))),
+        _sizes(path, " ".join(said.get("bench", ()))),
         " ".join(said.get("best", ())),
     )
 
 
-def _sizes(text: str) -> dict[str, int]:
+def _sizes(path: Path, text: str) -> dict[str, int]:
     """`M=64, N=64` as numbers."""
-    pairs = [part.split("=") for part in text.split(",") if part.strip()]
-    return {name.strip(): int(evaluate(value, {})) for name, value in pairs}
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not all(value.strip() for _, _, value in pairs):
+        raise ArgumentError("sizes cannot be read", where=str(path), got=text, allowed="M=64, N=64")
+    return {name.strip(): int(evaluate(value, {})) for name, _, value in pairs}
 
 
 def _header(path: Path) -> dict[str, tuple[str, ...]]:
@@ -151,10 +154,25 @@ def _header(path: Path) -> dict[str, tuple[str, ...]]:
             key = found[1]
             out.setdefault(key, []).append(found[2])
         elif key and text.strip():
+            _no_typo(path, text.strip())
             out[key][-1] += " " + text.strip()
         elif not text.strip():
             key = ""
     return {k: tuple(v) for k, v in out.items()}
+
+
+def _no_typo(path: Path, text: str) -> None:
+    """A line that goes on must not be a key that is spelt wrong: it would be lost in silence."""
+    word = re.match(r"(\w+):\s", text)
+    near = difflib.get_close_matches(word[1], KEYS, 1, cutoff=0.75) if word else []
+    if near:
+        raise ArgumentError(
+            "no such key in the header of a rung",
+            where=str(path),
+            got=text,
+            allowed=", ".join(KEYS),
+            next=f"did you mean '{near[0]}:'?",
+        )
 
 
 def _step(path: Path, text: str) -> Step:
@@ -204,12 +222,22 @@ class Runner:
         sizes = {n: v for n, v in given.items() if n not in self._names} | {"sms": self.sms}
         known = {**given, **self._scratch(sizes, given[self._names[0]])}
         for name in self.rung.clear:
-            _zero(known[name])
+            _zero(self._named(known, name))
         for step, grid, block, shared in self.rung.dims(sizes):
             if 0 in grid:
                 continue
             kernel = self._module.kernel(step.kernel)
-            yield kernel[grid, block, shared], [known[n] for n in kernel.packer.names]
+            yield kernel[grid, block, shared], [self._named(known, n) for n in kernel.packer.names]
+
+    def _named(self, known: Mapping[str, Any], name: str) -> Any:
+        """What a kernel's parameter, or `clear`, means."""
+        if name not in known:
+            raise ArgumentError(
+                f"nothing says what '{name}' is",
+                where=self.rung.path.name,
+                allowed=f"{', '.join(known)}, and arrays of `scratch`",
+            )
+        return known[name]
 
     def _scratch(self, sizes: Mapping[str, int], like: Any) -> dict[str, Any]:
         """Arrays for the rung's own use, as a library keeps its workspace."""

@@ -70,7 +70,11 @@ def new_op(name: str, where: Path) -> Path:
         )
     folder = where / name
     if folder.exists():
-        raise ArgumentError("there is something of this name already", got=str(folder))
+        raise ArgumentError(
+            "there is something of this name already",
+            got=str(folder),
+            next="take another name, or another folder: --in FOLDER",
+        )
     folder.mkdir(parents=True)
     for file, text in FILES.items():
         (folder / file).write_text(text.format(name=name))

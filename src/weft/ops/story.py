@@ -35,12 +35,12 @@ def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
     before: Reached | None = None
     for reached in result.rungs:
         yield "", ""
-        yield f"{reached.title}  {reached.language}", "bold"
+        yield f"{reached.title}  {reached.language}".rstrip(), "bold"
         yield from _wrapped(reached.idea)
         if reached.missing:
-            yield f"   not tried: {reached.missing}", "yellow"
+            yield _under(f"   not tried: {reached.missing}"), "yellow"
         elif not reached.right:
-            yield f"   ✗ {reached.error}", "red"
+            yield _under(f"   ✗ {reached.error}"), "red"
         else:
             yield "   ✓ right", "green"
             for name, old, new in counters.moved(reached.facts, before.facts if before else None):
@@ -69,7 +69,13 @@ def failures(result: Climb) -> Iterator[Styled]:
     yield f"{'✗' if wrong else '✓'} {result.ladder:<14} {said}", "red" if wrong else "green"
     for r in result.rungs:
         if r.missing or not r.right:
-            yield f"  {r.title}: {r.missing or r.error}", "yellow" if r.missing else "red"
+            told = _under(f"  {r.title}: {r.missing or r.error}")
+            yield told, "yellow" if r.missing else "red"
+
+
+def _under(text: str) -> str:
+    """An error's further lines stand under its first, not beside the rung's name."""
+    return text.replace("\n", "\n   ")
 
 
 def _wrapped(text: str, style: str = "") -> Iterator[Styled]:

@@ -36,7 +36,7 @@ def run(
     path: Annotated[
         str, typer.Argument(help="A file with weft.Op and @op.solution, a ladder, or records.")
     ],
-    only: Annotated[str, typer.Option(help="One operation or one solution.")] = "",
+    only: Annotated[str, typer.Option(help="One operation, one solution or one rung.")] = "",
     peer: Annotated[
         list[str] | None,
         typer.Option(help="One more peer, e.g. 'torch.relu(x)' or 'compile: torch.relu(x)'."),
@@ -65,7 +65,9 @@ def run(
         for result in results if record is not None else ():
             records.append(record, result)  # type: ignore[arg-type]
     if not results:
-        raise ArgumentError("no such record", where=path, got=only or "an empty file")
+        known = ", ".join(records.newest(Path(path)))
+        got = only or "an empty file"
+        raise ArgumentError("no such record", where=path, got=got, allowed=known)
     if html is not None:
         write(html, page(None, _one(results), verb="bench"))
     if json:
@@ -84,6 +86,12 @@ def _results(
 ) -> Iterator[Climb]:
     if not path.endswith(".py"):
         whole = ladder.find(path)
+        if only:
+            titles = ", ".join(r.name for r in whole.rungs)
+            rungs = tuple(r for r in whole.rungs if only in (r.name, r.title))
+            if not rungs:
+                raise ArgumentError("no such rung", where=path, got=only, allowed=titles)
+            whole = replace(whole, rungs=rungs)
         chosen = replace(whole, op=_with(whole.op, peers))
         yield contest.of_ladder(chosen, timed=timed, gpu=gpu, progress=tell)
         return

@@ -19,6 +19,8 @@ from weft.ops.ladder import Ladder
 from weft.ops.page import page
 from weft.report.profile import write
 
+_ONE = "weft climb NAME ..., or --all"
+
 
 def run(
     name: Annotated[
@@ -28,7 +30,7 @@ def run(
     gpu: Annotated[
         str, typer.Option(help="The GPU to count for, or to hold times against.")
     ] = models.DEFAULT,
-    to: Annotated[int | None, typer.Option(help="Stop at this rung.")] = None,
+    to: Annotated[int | None, typer.Option(min=0, help="Stop at this rung.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every ladder, a line for each.")] = False,
     record: Annotated[Path | None, typer.Option(help="Append the result to a file.")] = None,
     recorded: Annotated[
@@ -45,6 +47,8 @@ def run(
         more = name or str(recorded or html)
         raise ArgumentError("--all is every ladder, shown briefly", got=more, next="leave it out")
     if not (name or every or recorded):
+        if html or record or to is not None:
+            raise ArgumentError("which ladder?", allowed=", ".join(ladder.names()), next=_ONE)
         _list(json)
         return
     if recorded is not None:
@@ -52,7 +56,7 @@ def run(
     else:
         found = []
         for one in ladder.names() if every else [name]:
-            found.append(_climbed(one, device, gpu, to, json))
+            found.append(_climbed(one, device, gpu, to if every else _within(one, to), json))
             if record is not None:  # at once: a later ladder may fail
                 records.append(record, found[-1])
             if every and not json:
@@ -80,6 +84,16 @@ def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Cl
             progress.update(task, advance=1, description=f"{found.op.name}: {what}")
 
         return climb(found, device=device, gpu=gpu, to=to, progress=tell)
+
+
+def _within(name: str, to: int | None) -> int | None:
+    """A rung to stop at that the ladder has."""
+    last = ladder.find(name).rungs[-1].number
+    if to is not None and to > last:
+        raise ArgumentError(
+            "no such rung to stop at", where=name, got=str(to), allowed=f"0 to {last}"
+        )
+    return to
 
 
 def _progress(*, quiet: bool) -> Progress:

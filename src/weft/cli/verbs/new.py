@@ -32,4 +32,4 @@ def run(
         return
     for file in files:
         show.line(file)
-    show.line(f"\nNow: weft climb ./{folder}")
+    show.line(f"\nNow: weft climb {folder if folder.is_absolute() else f'./{folder}'}")
