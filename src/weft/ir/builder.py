@@ -258,6 +258,12 @@ class Builder(Flow):
     def store(self, v: Val, p: Val, align: int = 0) -> None:
         self.emit(f"store {v.tref}, {p.tref}" + (f", align {align}" if align else ""))
 
+    def prefetch(self, p: Val) -> None:
+        """Asks for the bytes at p, which need not be there."""
+        fn = "@llvm.prefetch.p0"
+        self.module.declarations[fn] = f"declare void {fn}(ptr, i32, i32, i32)"
+        self.emit(f"call void {fn}({p.tref}, i32 0, i32 3, i32 1)")
+
     def at(self, p: Val, offset: Val | int) -> Val:
         """p + offset bytes; a vector offset gives a vector of pointers."""
         if isinstance(offset, int):

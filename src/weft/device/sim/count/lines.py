@@ -147,8 +147,7 @@ def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None
     first = pretended(b, launch, row, address)
     with b.when(first.ne(NOWHERE)):
         inside = first & ((1 << LINE) - 1)
-        unit = (width.bit_length() - 1) if width < SECTOR_BYTES else SECTOR
-        bump(b, b.at(row, Row.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
+        count_place(b, row, inside, width)
         line, sector = first >> LINE, (inside >> SECTOR).trunc("i32")
         until = ((inside + (span - 1)) >> SECTOR).trunc("i32") + 1
         tags = (until + 3) >> 2
@@ -163,6 +162,12 @@ def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None
             with b.when(near.ugt(4), rare=True):
                 extra = b.helper("count_extra_waves", [P, I64, I32], None, _extra_waves)
                 extra(row, line, tags)
+
+
+def count_place(b: Builder, row: Val, inside: Val, width: int) -> None:
+    """One more that begins at this place in its line."""
+    unit = (width.bit_length() - 1) if width < SECTOR_BYTES else SECTOR
+    bump(b, b.at(row, Row.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
 
 
 def _extra_waves(b: Builder, args: list[Val]) -> None:
@@ -182,13 +187,18 @@ def count_one(b: Builder, way: str) -> Callable[..., Val]:
         launch, worker, row, address, lanes = args
         p = pretended(x, launch, row, address)
         with x.when(p.ne(NOWHERE)):
-            bump(x, row, Row.REQUESTS, x.integer("i64", 1))
-            bump(x, row, Row.THREADS, x.intrinsic("ctpop", [lanes]))
+            count_request(x, row, lanes)
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
             missing = look_up(x, way, launch, worker, p >> LINE, bit)
             _add_misses(x, way, row, missing)
 
     return b.helper(f"count_one_{way}", [P, P, P, I64, I32], None, body)
+
+
+def count_request(b: Builder, row: Val, lanes: Val) -> None:
+    """One more request, by these lanes."""
+    bump(b, row, Row.REQUESTS, b.integer("i64", 1))
+    bump(b, row, Row.THREADS, b.intrinsic("ctpop", [lanes]))
 
 
 def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:

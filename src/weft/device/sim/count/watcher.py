@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weft.device.sim.address import Address
 from weft.device.sim.count import fragments, rules, shared
 from weft.device.sim.count.atomics import count_at_one_place, count_atomic
+from weft.device.sim.count.hits import Beside
 from weft.device.sim.count.joined import Joined
 from weft.device.sim.count.lanes import count_lanes
 from weft.device.sim.count.layout import EPOCHS_AT, SECTOR_BYTES, Launch, PerWorker, Row
@@ -22,7 +23,9 @@ from weft.device.sim.count.lines import (
     LOCAL,
     bump,
     count_one,
+    count_place,
     count_range,
+    count_request,
     way_of,
 )
 from weft.device.sim.count.text import Listing
@@ -318,30 +321,44 @@ class CountWatcher(Watcher):
             fn = count_atomic(b, touch.nbytes, cas="cas" in e.ins.parts)
             fn(launch, mine, row, e.access.addresses(a), lanes)
             return
-        width = touch.nbytes
-        general = count_lanes(b, way, width)
-        span = _span(a, width)
+        width, span = touch.nbytes, _span(a, touch.nbytes)
         if span is None:
-            general(launch, mine, row, e.access.addresses(a), lanes)
-            return
-        if a.uniform:
-            count_one(b, way)(launch, mine, row, a.first, lanes)
-            return
-        of_range = count_range(b, way, span, width)
-        if e.executes_fully and touch.wanted is None and a.wide is None:
-            of_range(launch, mine, row, a.first)
-            return
+            count_lanes(b, way, width)(launch, mine, row, e.access.addresses(a), lanes)
+        elif a.uniform:
+            assert a.first is not None
+            beside = Beside(b, launch, mine, row, a.first, 1, b.integer("i1", 1))
+            call = count_one(b, way)
+            beside.count(
+                way,
+                lambda _: count_request(b, row, lanes),
+                lambda: _drop(call(launch, mine, row, a.first, lanes)),
+            )
+        else:
+            self._range(touch, row, lanes, span)
+
+    def _range(self, touch: Touch, row: Val, lanes: Val, span: int) -> None:
+        """Neighbours in global memory."""
+        e, b, a, width = self.e, self.e.b, touch.address, touch.nbytes
+        launch, mine, way = self.launch(), self.counters(), way_of(e.ins.parts, writes=touch.writes)
         assert a.first is not None and a.last is not None
-        near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
-        yes, no, end = b.label("range"), b.label("lanes"), b.label("counted")
-        b.branch(near, yes, no)
-        b.place(yes)
-        of_range(launch, mine, row, a.first)
-        b.jump(end)
-        b.place(no)
-        general(launch, mine, row, e.access.addresses(a), lanes)
-        b.jump(end)
-        b.place(end)
+        near = b.integer("i1", 1)
+        if not e.executes_fully or touch.wanted is not None or a.wide is not None:
+            near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
+
+        def otherwise() -> None:
+            of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
+            yes, no, end = b.label("range"), b.label("lanes"), b.label("counted")
+            b.branch(near, yes, no)
+            b.place(yes)
+            of_range(launch, mine, row, a.first)
+            b.jump(end)
+            b.place(no)
+            general(launch, mine, row, e.access.addresses(a), lanes)
+            b.jump(end)
+            b.place(end)
+
+        beside = Beside(b, launch, mine, row, a.first, span, near)
+        beside.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
 
     # ---- local memory -----------------------------------------------------------------------
     def _local(self, touch: Touch) -> None:
