@@ -281,6 +281,23 @@ def test_colour_only_on_a_terminal() -> None:
     os.close(parent)
 
 
+INTERRUPTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *more):
+        if name == "weft.cli.show":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from weft.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_while_weft_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     """The compiler waits for a source that never comes: a pipe without a writer."""
     pipe = tmp_path / "slow.cu"

@@ -137,6 +137,8 @@ def test_what_cannot_be_profiled_says_so(module: weft.Module) -> None:
     x = np.ones(64, np.float32)
     with pytest.raises(weft.LaunchError, match="kernel with its grid"):
         weft.profile(module.odd, x, 64)  # type: ignore[arg-type]
+    with pytest.raises(weft.LaunchError, match="no such block in the grid"):
+        weft.profile(module.odd[1, 64], x, 64, block=1)
     with pytest.raises(weft.LaunchError, match="no such GPU model"):
         weft.profile(module.odd[1, 64], x, 64, gpu="rtx9999")
     with pytest.raises(weft.LaunchError, match="nothing to profile"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from weft.errors import PtxError
 from weft.frontends.program import blas, fatbin, linked
+from weft.frontends.program.build import _parallel
 from weft.frontends.program.device_code import is_program
 from weft.frontends.program.flags import for_linking, wanted
 from weft.frontends.program.interface import BlasCall
@@ -172,3 +174,19 @@ def test_an_unknown_type_is_not_supported() -> None:
 
 def test_structures_are_as_large_as_in_cpp() -> None:
     assert ctypes.sizeof(BlasCall) == 8 + 7 * 4 + 4 + 3 * 8 + 5 * 8 + 7 * 8
+
+
+def test_what_fails_begins_nothing_more() -> None:
+    """So that Ctrl-C does not wait for every file of a build."""
+    begun = []
+
+    def slow() -> None:
+        begun.append(1)
+        time.sleep(0.05)
+
+    def fails() -> None:
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        _parallel([fails, *[slow] * 400])
+    assert len(begun) < 400

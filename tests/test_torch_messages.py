@@ -57,6 +57,11 @@ MESSAGES: list[Any] = [
     ),
     ("sizes", lambda: sized()(randn(5)), "'x' has a shape that does not fit"),
     (
+        "rule that raises",
+        lambda: MODULE.square.as_op("mine::m3", args={"n": "x.nume()"})(randn(4)),
+        "mine::m3: args['n'] cannot be computed",
+    ),
+    (
         "sizes that differ",
         lambda: MODULE.square_backward.as_op(
             "mine::m3", "x:f32[n] grad:f32[n] -> dx:f32[n]"

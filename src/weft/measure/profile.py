@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -58,6 +59,9 @@ def profile(
     wanted = gpu or (real.gpu if real else None)
     model = kernel.model if wanted is None else models.get(wanted)
     kernel.check(launch.shape, model)
+    last = math.prod(launch.shape.grid) - 1
+    if block is not None and not 0 <= block <= last:
+        raise LaunchError("no such block in the grid", got=str(block), allowed=f"0 to {last}")
 
     def run(observer: Observer) -> None:
         launch.observe(observer, *values, time_limit=time_limit)

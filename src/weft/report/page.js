@@ -113,7 +113,7 @@ class View {
     const height = 19, svg = shape("svg", { viewBox: `0 0 940 ${rows.length * height + 24}`, role: "img", "aria-label": "Sectors that the warp touches" });
     for (let s = 0; s < 4; s++) svg.append(shape("text", { x: 150 + s * 196, y: 13, class: "tick" }, `sector ${s}`));
     rows.forEach((row, i) => {
-      svg.append(shape("text", { x: 140, y: 24 + i * height + 13, "text-anchor": "end", class: "tick" }, `${sample.array || "memory"} + ${hex(row * 128)}`));
+      svg.append(shape("text", { x: 140, y: 24 + i * height + 13, "text-anchor": "end", class: "tick" }, `${/^\w{1,12}$/.test(sample.array) ? sample.array : "memory"} + ${hex(row * 128)}`));
       for (let s = 0; s < 4; s++) if (sectors.has(row * 4 + s))
         svg.append(shape("rect", { x: 149 + s * 196, y: 23.5 + i * height, width: 193, height: height - 1, rx: 4, fill: "none", stroke: "var(--accent)", class: "sector" }));
     });

@@ -154,7 +154,9 @@ def _nothing(file: Path, recorded: Recording) -> Error:
         "no launch was profiled",
         where=str(file),
         got=f"launches of {seen}" if seen else "no launch on the simulated GPU",
-        next="--kernel and --launch choose among these" if seen else "launch a kernel in it",
+        next="--kernel and --launch choose among these"
+        if seen
+        else "launch a kernel in it; weft.profile keeps to itself what it launches",
     )
 
 

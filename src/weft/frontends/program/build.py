@@ -89,8 +89,13 @@ def _cached(kind: str, key: str, toolkit: Toolkit, make: Callable[[Toolkit, Path
 
 def _parallel(work: Sequence[Callable[[], None]]) -> None:
     with ThreadPoolExecutor(min(len(work), os.cpu_count() or 1)) as pool:
-        for done in [pool.submit(each) for each in work]:
-            done.result()
+        waiting = [pool.submit(each) for each in work]
+        try:
+            for done in waiting:
+                done.result()
+        except BaseException:  # an error, or Ctrl-C: what has not begun shall not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 # ---- the library --------------------------------------------------------------------------------

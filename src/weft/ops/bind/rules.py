@@ -46,7 +46,16 @@ def _expression(what: str, text: str, known: list[str]) -> Rule:
     if text in known:
         return operator.itemgetter(text)
     code = compile(tree, what, "eval")
-    return lambda given: eval(code, _NAMES, given)
+
+    def value(given: Mapping[str, Any]) -> Any:
+        try:
+            return eval(code, _NAMES, given)
+        except (AttributeError, IndexError, TypeError) as error:
+            raise ArgumentError(
+                f"{what} cannot be computed", got=f"{text}: {type(error).__name__}: {error}"
+            ) from error
+
+    return value
 
 
 def _function(what: str, function: Callable[..., Any], known: list[str]) -> Rule:

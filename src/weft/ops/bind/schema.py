@@ -63,7 +63,7 @@ def parse(op: str, text: str) -> Schema:
     except RuntimeError as error:
         raise ArgumentError(
             f"{op}: the schema cannot be read",
-            got=f"{text!r}: {str(error).splitlines()[0]}",
+            got=": ".join(filter(None, (repr(text), *str(error).strip().splitlines()[:1]))),
             allowed=f"arguments and returns as torch writes them: {_EXAMPLES}",
         ) from None
     for result in found.returns:
