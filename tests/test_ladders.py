@@ -112,6 +112,14 @@ def test_a_rung_that_raises_fails_alone(own: Path) -> None:
     assert "✓ right" in result.stdout and "rung_01_broken.py:7: OSError: no" in result.stdout
 
 
+def test_a_module_that_is_spelt_wrong_is_a_failure(own: Path) -> None:
+    text = '"""\nrung: 01 typo\nidea: a module that is not there\n"""\n\nimport numpyy\n'
+    (own / "rung_01_typo.py").write_text(text)
+    result = run(str(own))
+    assert result.exit_code == 1
+    assert "rung_01_typo.py:6: ModuleNotFoundError: No module named 'numpyy'" in result.stdout
+
+
 def test_a_rung_that_does_not_do_what_it_says(own: Path) -> None:
     (own / "rung_00_naive.cu").write_text(GOOD.replace("<= 4", "= 1"))
     assert "load sectors per request 4" in run(str(own)).stdout

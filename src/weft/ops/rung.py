@@ -36,7 +36,8 @@ KEYS = (
 )  # fmt: skip
 _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
-
+_EXTRAS = ("torch", "triton", "numba")
+"""What a rung may do without where it is not installed."""
 
 Dims = tuple[int, ...]
 
@@ -258,6 +259,8 @@ def _python(rung: Rung) -> Callable[..., Any]:
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:  # of the rung's own, or spelt wrong
+            raise
         raise MissingDependency(
             f"{rung.title} needs {error.name}", next=f"pip install 'weft[{error.name}]'"
         ) from None
