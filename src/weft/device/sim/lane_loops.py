@@ -51,16 +51,13 @@ def spread_index(e: WarpEmitter, w: Wide, index: Val, out: Val) -> None:
     b = e.b
 
     def body(x: Builder, args: list[Val]) -> None:
-        base, scale, source, target = args
-        with x.loop(32) as i:
-            at = i.zext("i64")
-            v = x.load("i32", 0, x.at(source, at << 2), 4)
-            wide = v.sext("i64") if w.signed else v.zext("i64")
-            x.store(wide * scale + base, x.at(target, at << 3), 8)
+        base, source, target = args
+        v = x.load("i32", 32, source, 64)
+        wide = v.sext("i64") if w.signed else v.zext("i64")
+        x.store(wide * w.scale + base, target, 64)
 
-    name = f"spread_{'s' if w.signed else 'u'}"
-    fn = b.helper(name, [_I64, _I64, _P, _P], None, body)
-    fn(w.base, b.integer("i64", w.scale), index, out)
+    name = f"spread_{'s' if w.signed else 'u'}{w.scale}"
+    b.helper(name, [_I64, _P, _P], None, body)(w.base, index, out)
 
 
 def _apart(e: WarpEmitter, verb: str, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:

@@ -67,7 +67,8 @@ def count(w: CountWatcher, touch: Touch) -> None:
     table, offsets, lanes = e.access.table(), e.access.offsets(), b.integer("i32", -1)
     fill = b.helper("count_fragment", [_I64, _I64, _P, _P], None, _fill)
     for width, places in accesses(rows):
-        far, near = w.describe(touch, way=way, piece=width), w.near_row(touch, piece=width)
+        far = w.describe(touch, way=way, piece=width, any_lanes=True)
+        near = w.near_row(touch, piece=width)
         known = lane_table(b, "i64", tuple(x for place in places for x in place))
         fill(rows.first, rows.step, known, table)
         yes, no, end = b.label("near"), b.label("far"), b.label("counted")

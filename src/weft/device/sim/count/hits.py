@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from weft.device.sim.count.layout import (
     LINE,
     SECTOR,
-    WAYS,
     WRITTEN_AT,
     Launch,
     PerWorker,
     Place,
     Row,
 )
-from weft.device.sim.count.lines import HASH, LOAD, bump
+from weft.device.sim.count.lines import LOAD, Tags, bump
 from weft.ir import Builder, Val
 
 LINE_BYTES = 1 << LINE
@@ -56,16 +55,13 @@ class Beside:
         )
         b.branch(~(known & inside.ule(LINE_BYTES - self.span)), rest, look, rare=True)
         b.place(look)
-        at, ways, tag = self._ways(line)
-        nearest = ways[0] ^ tag  # below 16 if a way has the line: its sectors
-        for way_tag in ways[1:]:
-            nearest = b.umin(nearest, way_tag ^ tag)
+        tags = Tags(b, self.worker, line)
+        nearest = tags.nearest
         b.branch(((nearest & ~15) | (sectors & ~nearest)).eq(0), mine, missed)
         b.place(missed)
         b.branch(nearest.ult(16) | self._is_news(line, sectors), rest, fresh, rare=True)
         b.place(fresh)
-        for i, way_tag in enumerate([tag | sectors, *ways[:-1]]):  # the oldest goes
-            b.store(way_tag, b.at(at, 8 * i))
+        tags.push(sectors)
         bump(b, self.row, Row.MISSES, last - first + 1)
         b.jump(mine)
         b.place(mine)
@@ -89,15 +85,6 @@ class Beside:
             b.load("i64", 0, b.at(window, at)) for at in (Place.LOW, Place.NBYTES, Place.DELTA)
         )
         return self.sure & (self.address - low).ult(nbytes), self.address + delta
-
-    def _ways(self, line: Val) -> tuple[Val, list[Val], Val]:
-        """Where the tags are among which a line's would be, these tags, and its own."""
-        b, worker = self.b, self.worker
-        tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
-        group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
-        at = b.at(tags, group * (8 * WAYS))
-        tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
-        return at, [b.load("i64", 0, b.at(at, 8 * i)) for i in range(WAYS)], tag
 
     def _is_news(self, line: Val, sectors: Val) -> Val:
         """Whether L2's word of the line would change."""

@@ -1,14 +1,16 @@
 """Code that counts lines and sectors of any 32 addresses.
 
-Lines are told apart by a small table with open addressing. Where every eight lanes in a row are
-neighbours or at one place, as in most tiles, they are taken together.
+Lanes that have moved by as many sectors since the time before, each in its line, as where a loop
+walks along rows, touch the same lines again. Otherwise lines are told apart by a small table with
+open addressing. Where every eight lanes in a row are neighbours or at one place, as in most tiles,
+they are taken together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.count.layout import LINE, SECTOR, Row
+from weft.device.sim.count.layout import LINE, SECTOR, Last, Place, Row
 from weft.device.sim.count.lines import (
     HASH,
     I32,
@@ -43,10 +45,10 @@ def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
 class Seats:
     """The lines seen so far, numbered from 1, each with a bit for its sectors."""
 
-    def __init__(self, b: Builder) -> None:
+    def __init__(self, b: Builder, last: Val) -> None:
         self.b = b
-        self.lines, self.masks = b.array("i64", 33), b.array("i32", 33)
-        self._table, self._count = b.array("i8", SLOTS), b.alloca("i32")
+        self.lines, self.masks = b.at(last, Last.LINES), b.at(last, Last.MASKS)
+        self._table, self._count = b.array("i8", SLOTS), b.at(last, Last.COUNT)
         b.store(b.zero("i8", SLOTS), self._table, 64)
         b.store(b.integer("i32", 0), self._count)
 
@@ -92,28 +94,80 @@ class Seats:
 
 
 def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
+    row, lanes = args[2], args[4]
+    last = b.at(row, -Last.SIZE)
+    stays, shift = _moved(b, last, args, way)
+    with b.when(~stays):
+        seats = Seats(b, last)
+        _seat(b, seats, args, way, width)
+        _keep(b, last, args, way)
+        _sum_up(b, seats, last, lanes, width)
+    found = b.load("i32", 0, b.at(last, Last.COUNT))
+    with b.when(found.ne(0)):
+        counters = b.load("i64", 8, row, 8) + b.load("i64", 8, b.at(last, Last.COUNTERS), 8)
+        b.store(counters, row, 8)
+        if way != LOCAL:
+            _pass_on(b, last, b.select(stays, shift, b.integer("i32", 4)), way, args)
+
+
+def _moved(b: Builder, last: Val, args: list[Val], way: str) -> tuple[Val, Val]:
+    """Have all lanes moved by as many sectors, each in its line? By how many, plus 4?"""
+    _, _, row, table, lanes = args
+    now, before = _sectors(b, way, row, table), b.load("i64", 32, b.at(last, Last.SECTORS), 8)
+    by = b.extract(now, 0) - b.extract(before, 0)
+    shift = (by.trunc("i32") + 4) & 7
+    past = (b.load("i32", 0, b.at(last, Last.UNION)) << shift) & ~(15 << 4)
+    stays = b.load("i32", 0, b.at(last, Last.LANES)).eq(lanes) & (by + 3).ult(7) & past.eq(0)
+    stays = stays & b.load("i64", 0, b.at(last, Last.DELTA)).eq(_delta(b, way, row))
+    return stays & b.same(now, before + by), shift
+
+
+def _delta(b: Builder, way: str, row: Val) -> Val:
+    """From the lanes' addresses to pretended ones, if they are where the row last was."""
+    if way == LOCAL:
+        return b.integer("i64", 0)
+    return b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+
+
+def _sectors(b: Builder, way: str, row: Val, table: Val) -> Val:
+    """The lanes' sectors, likewise."""
+    return (b.load("i64", 32, table, 64) + _delta(b, way, row)) >> SECTOR
+
+
+def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
+    """For the next time; lanes that are not all in one allocation are not worth it."""
+    _, _, row, table, lanes = args
+    if way != LOCAL:
+        low, nbytes = (
+            b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES)
+        )
+        inside = b.all((b.load("i64", 32, table, 64) - low).ult(nbytes))
+        lanes = b.select(inside, lanes, b.integer("i32", 0))
+    b.store(lanes, b.at(last, Last.LANES))
+    b.store(_delta(b, way, row), b.at(last, Last.DELTA))
+    b.store(_sectors(b, way, row, table), b.at(last, Last.SECTORS), 8)
+
+
+def _seat(b: Builder, seats: Seats, args: list[Val], way: str, width: int) -> None:
     launch, _, row, table, lanes = args
-    seats = Seats(b)
 
     def place_of(address: Val) -> Val:
         return address if way == LOCAL else pretended(b, launch, row, address)
 
     if way == LOCAL:
         _each(b, seats, table, lanes, place_of)
-    else:
-        runs, apart, seen = b.label("runs"), b.label("apart"), b.label("seen")
-        neighbours, alike = _runs(b, table, width)
-        b.branch(lanes.eq(-1) & (neighbours | alike), runs, apart)
-        b.place(runs)
-        reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
-        _each_run(b, seats, table, reach, place_of)
-        b.jump(seen)
-        b.place(apart)
-        _each(b, seats, table, lanes, place_of)
-        b.jump(seen)
-        b.place(seen)
-    with b.when(seats.count.ne(0)):
-        _sum_up(b, seats, way, width, args)
+        return
+    runs, apart, seen = b.label("runs"), b.label("apart"), b.label("seen")
+    neighbours, alike = _runs(b, table, width)
+    b.branch(lanes.eq(-1) & (neighbours | alike), runs, apart)
+    b.place(runs)
+    reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
+    _each_run(b, seats, table, reach, place_of)
+    b.jump(seen)
+    b.place(apart)
+    _each(b, seats, table, lanes, place_of)
+    b.jump(seen)
+    b.place(seen)
 
 
 def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[Val], Val]) -> None:
@@ -157,28 +211,36 @@ def _each_run(
                 seats.mark(seats.find((p >> LINE) + j.zext("i64")), (sectors >> (j << 2)) & 15)
 
 
-def _sum_up(b: Builder, seats: Seats, way: str, width: int, args: list[Val]) -> None:
-    """All lines: their sectors, those that L1 has not, and the lookups that they take."""
-    launch, worker, row, _, lanes = args
-    found, threads = seats.count, b.intrinsic("ctpop", [lanes])
-    sectors, misses, groups = b.alloca("i32"), b.alloca("i32"), b.alloca("i64")
-    for x in (sectors, misses):
+def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None:
+    """All lines: their sectors, and the lookups that they take."""
+    threads = b.intrinsic("ctpop", [lanes])
+    sectors, union, groups = b.alloca("i32"), b.at(last, Last.UNION), b.alloca("i64")
+    for x in (sectors, union):
         b.store(b.integer("i32", 0), x)
     b.store(b.integer("i64", 0), groups)
-    with b.loop(found) as i:
+    with b.loop(seats.count) as i:
         k = (i + 1).zext("i64")
-        line = b.load("i64", 0, b.at(seats.lines, k << 3))
         mask = b.load("i32", 0, b.at(seats.masks, k << 2))
-        gone = look_up(b, way, launch, worker, line, mask)
-        for total, bits in ((sectors, mask), (misses, gone)):
-            b.store(b.load("i32", 0, total) + b.intrinsic("ctpop", [bits]), total)
-        count_group(b, groups, line)
+        b.store(b.load("i32", 0, sectors) + b.intrinsic("ctpop", [mask]), sectors)
+        b.store(b.load("i32", 0, union) | mask, union)
+        count_group(b, groups, b.load("i64", 0, b.at(seats.lines, k << 3)))
     all_sectors = b.load("i32", 0, sectors)
     ideal = b.umin(all_sectors, (threads * width + 31) >> 5)
     waves = deepest(b, b.load("i64", 0, groups))
     for at, v in (
         (Row.REQUESTS, b.integer("i64", 1)), (Row.THREADS, threads), (Row.SECTORS, all_sectors),
-        (Row.TAGS, found), (Row.WAVEFRONTS, waves), (Row.IDEAL, ideal),
-        (Row.MISSES, b.load("i32", 0, misses)),
+        (Row.TAGS, seats.count), (Row.WAVEFRONTS, waves), (Row.IDEAL, ideal),
     ):  # fmt: skip
-        bump(b, row, at, v)
+        b.store(b.resize(v, "i64"), b.at(last, Last.COUNTERS + at))
+
+
+def _pass_on(b: Builder, last: Val, shift: Val, way: str, args: list[Val]) -> None:
+    """Each line to L1, and what that has not to L2."""
+    launch, worker, row, _, _ = args
+    with b.loop(b.load("i32", 0, b.at(last, Last.COUNT))) as i:
+        k = (i + 1).zext("i64")
+        line = b.load("i64", 0, b.at(last, (k << 3) + Last.LINES))
+        mask = b.load("i32", 0, b.at(last, (k << 2) + Last.MASKS))
+        missing = look_up(b, way, launch, worker, line, (mask << shift) >> 4)
+        with b.when(missing.ne(0)):
+            bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))

@@ -49,6 +49,20 @@ class Row:
     """Of neighbours in global memory: executions by the first byte's place in its line follow."""
 
 
+class Last:
+    """What an access of any lanes touched when it last ran: it lies before its row.
+
+    LANES     which ran; 0 where the rest does not hold
+    DELTA     of the allocation that all of them were in
+    COUNT     of the lines, which are numbered from 1, each with a mask of its sectors
+    UNION     of these masks
+    COUNTERS  what the row's first eight counters grow by, without misses
+    """
+
+    LANES, DELTA, COUNT, UNION, COUNTERS, SECTORS, LINES, MASKS = 0, 8, 16, 20, 32, 96, 352, 616
+    SIZE = 752
+
+
 LINE, SECTOR = 7, 5
 """log2 of the bytes of a line and of a sector."""
 SECTOR_BYTES, SECTORS_A_LINE = 32, 4

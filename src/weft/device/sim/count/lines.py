@@ -23,7 +23,6 @@ from weft.device.sim.count.layout import (
     Place,
     Row,
 )
-from weft.device.sim.warp_ops import reduce_lanes
 from weft.ir import Builder, Val
 
 P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -90,6 +89,46 @@ def tag_group(b: Builder, line: Val) -> Val:
     return (high << 1) | low
 
 
+class Tags:
+    """Those of L1 among which a line's is, if it is there; a tag ends with the line's sectors.
+
+    tag      the line's, without sectors
+    ways     the tags, the newest first
+    nearest  below 16 if one is the line's: these sectors of it are there
+    """
+
+    def __init__(self, b: Builder, worker: Val, line: Val) -> None:
+        self.b = b
+        all_tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
+        group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
+        self._place = b.at(all_tags, group * (8 * WAYS))
+        self.tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
+        self.ways = [b.load("i64", 0, b.at(self._place, 8 * i)) for i in range(WAYS)]
+        self.nearest = self.ways[0] ^ self.tag
+        for way in self.ways[1:]:
+            self.nearest = b.umin(self.nearest, way ^ self.tag)
+
+    def push(self, sectors: Val) -> None:
+        """The line comes in; the oldest goes."""
+        for i, way in enumerate([self.tag | sectors, *self.ways[:-1]]):
+            self.b.store(way, self.b.at(self._place, 8 * i))
+
+    def add(self, sectors: Val) -> None:
+        """Sectors of the line come in, or the line with them."""
+        b = self.b
+        here, new, end = b.label("here"), b.label("new"), b.label("added")
+        b.branch(self.nearest.ult(16), here, new)
+        b.place(here)
+        for i, way in enumerate(self.ways):
+            same = (way ^ self.tag).ult(16)
+            b.store(b.select(same, way | sectors, way), b.at(self._place, 8 * i))
+        b.jump(end)
+        b.place(new)
+        self.push(sectors)
+        b.jump(end)
+        b.place(end)
+
+
 def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
     """Sectors (four bits) of a line that go to L2; they are noted there."""
     if way == LOCAL:
@@ -99,19 +138,12 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
         note(launch, worker, line, sectors)
     if way != LOAD:
         return sectors
-    tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
-    group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
-    place = b.at(tags, group * (8 * WAYS))
-    held = b.load("i64", WAYS, place, 8)
-    tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
-    same = ((held ^ tag) >> 4).eq(0)
-    present = reduce_lanes(b, "or", same.select(held & 15, 0)).trunc("i32")
+    tags = Tags(b, worker, line)
+    nearest = tags.nearest
+    present = b.select(nearest.ult(16), nearest, b.integer("i64", 0)).trunc("i32")
     missing = sectors & ~present
     with b.when(missing.ne(0)):
-        more = sectors.zext("i64")
-        fresh = b.insert(b.shuffle(held, [-1, *range(WAYS - 1)]), tag | more, 0)  # the oldest goes
-        grown = same.select(held | more, held)
-        b.store(b.select(b.any(same), grown, fresh), place, 8)
+        tags.add(sectors.zext("i64"))
         note(launch, worker, line, missing)
     return missing
 

@@ -18,7 +18,7 @@ from weft.device.sim.count.atomics import count_at_one_place, count_atomic
 from weft.device.sim.count.hits import Beside
 from weft.device.sim.count.joined import Joined
 from weft.device.sim.count.lanes import count_lanes
-from weft.device.sim.count.layout import EPOCHS_AT, SECTOR_BYTES, Launch, PerWorker, Row
+from weft.device.sim.count.layout import EPOCHS_AT, SECTOR_BYTES, Last, Launch, PerWorker, Row
 from weft.device.sim.count.lines import (
     LOCAL,
     bump,
@@ -51,9 +51,10 @@ class CountWatcher(Watcher):
         self._joined, self._widths = Joined(e.program), dict[int, int]()
 
     # ---- rows -------------------------------------------------------------------------------
-    def _row(self, places: int = 0, **what: Any) -> Val:
+    def _row(self, places: int = 0, *, any_lanes: bool = False, **what: Any) -> Val:
         """A new row of counters, with some for places in a line behind it; the notes have it."""
-        at, self.nbytes = self.nbytes, self.nbytes + Row.SIZE + 8 * places
+        at = self.nbytes + Last.SIZE * any_lanes
+        self.nbytes = at + Row.SIZE + 8 * places
         self.rows.append({"at": at, "places": places, **what})
         return self.e.b.at(self.counters(), at)
 
@@ -131,7 +132,7 @@ class CountWatcher(Watcher):
             self._local(touch)
 
     def describe(self, touch: Touch, **more: Any) -> Val:
-        """A row for an access."""
+        """A row for an access; one that calls `count_lanes` is for any lanes."""
         two_ways = touch.kind in ("matrix", "fragment")
         way = f" {'store' if touch.writes else 'load'}" if two_ways else ""
         return self._row(
@@ -290,10 +291,11 @@ class CountWatcher(Watcher):
         a, width = touch.address, touch.nbytes
         span, way = _span(a, width), way_of(self.e.ins.parts, writes=touch.writes)
         if span is None or touch.kind in ("atomic", "reduction"):
-            return self.describe(touch, way=way)
+            return self.describe(touch, way=way, any_lanes=True)
         if a.uniform:
             return self.describe(touch, way=way, one=True)
-        return self.describe(touch, way=way, span=span, places=128 // min(width, SECTOR_BYTES))
+        places = 128 // min(width, SECTOR_BYTES)
+        return self.describe(touch, way=way, span=span, places=places, any_lanes=True)
 
     def near_row(self, touch: Touch, **more: Any) -> Val:
         """A row for what an access does in shared memory."""
@@ -364,7 +366,7 @@ class CountWatcher(Watcher):
     def _local(self, touch: Touch) -> None:
         """Word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
         e, b = self.e, self.e.b
-        row, lanes = self.describe(touch), e.executing()
+        row, lanes = self.describe(touch, any_lanes=True), e.executing()
 
         def count() -> None:
             table, step = e.access.addresses(touch.address), e.program.local_bytes
