@@ -24,13 +24,18 @@ os.environ["WEFT_THREADS"] = "1"
 import typer
 from rich.console import Console
 from rich.table import Table
-from simspeed.cases import CASES, Case
+from simspeed.cases import CASES, Case, product
 from simspeed.machine import describe
 
 import weft
 
 RECORDS = Path(__file__).with_name("records") / "profile_cost.jsonl"
 KERNELS = Path(__file__).with_name("kernels")
+NARROW = Case(
+    "sgemm_naive 512, blocks 16 x 16", "sgemm_naive", product(512, (16, 16), (16, 16)),
+    2.0 * 512**3, "flop", [],
+)  # fmt: skip
+"""A warp reads from two rows of A: neither one address nor neighbours."""
 LEAST_ROUNDS, SECONDS = 3, 3.0
 
 
@@ -40,7 +45,7 @@ def main(
     record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
 ) -> None:
     """Times each case with and without a profile."""
-    rows = [compare(case) for case in CASES if only in case.name and not case.slow]
+    rows = [compare(case) for case in [*CASES, NARROW] if only in case.name and not case.slow]
     mean = math.exp(statistics.fmean(math.log(r["times"]) for r in rows))
     done = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -169,6 +169,41 @@ def test_work_of_an_instruction(opcode: str, unit: str, operations: int) -> None
     assert work(opcode.split(".")) == (unit, operations)
 
 
+WALK = r"""
+__global__ void walk(const float* x, const int* start, float* y, int steps, int by) {
+    int at = start[threadIdx.x];
+    float s = 0;
+#pragma unroll 1
+    for (int k = 0; k < steps; ++k, at += by) s += x[at];
+    y[threadIdx.x] = s;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "by"),
+    [
+        (np.arange(32) // 16 * 512, 1),  # two rows, as in a matmul whose blocks are 16 wide
+        (np.arange(32) // 8 * 512 + 500, -1),  # backwards, from the middle of a line
+        (np.arange(32) * 40, 3),  # lanes leave their lines at different steps
+        (np.arange(32) % 5 * 32 + 8, 8),  # a sector a step
+        (np.arange(20) * 64, 1),  # not all lanes
+        (np.random.default_rng(0).integers(0, 1500, 32), 2),
+    ],
+)
+def test_lanes_that_walk_together(start: np.ndarray, by: int) -> None:
+    steps, x, y = 100, np.ones(2048, np.float32), np.zeros(32, np.float32)
+    places = [set((start + k * by) * 4 // 32) for k in range(steps)]
+    own = -(-start.size * 4 // 32)  # of the starts themselves, on one line
+    args = x, start.astype(np.int32), y, steps, by
+    p = weft.profile(weft.cuda(WALK).walk[1, start.size], *args)
+    loads = [a for i in p.instructions for a in i.accesses if a.kind == "load"]
+    assert sum(a.requests for a in loads) == steps + 1
+    assert sum(a.sectors for a in loads) == sum(map(len, places)) + own
+    assert sum(a.tags for a in loads) == sum(len({s // 4 for s in p}) for p in places) + 1
+    assert sum(a.sectors_missed for a in loads) == len(set().union(*places)) + own
+
+
 def test_records_hold_what_the_documents_claim() -> None:
     cases = profile_tables.newest("profile_vs_ncu.jsonl")["cases"]
     assert len(cases) >= 30

@@ -51,7 +51,9 @@ def _random(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
-def _product(n: int, tile: Dim, block: Dim) -> Callable[[], Problem]:
+def product(n: int, tile: Dim, block: Dim) -> Callable[[], Problem]:
+    """C = A B of n x n floats, where a block makes a tile of C."""
+
     def build() -> Problem:
         a, b, c = _random(n, n), _random(n, n), np.zeros((n, n), np.float32)
         grid = (n // tile[0], n // tile[1])
@@ -117,7 +119,7 @@ _SGEMM: dict[str, tuple[Dim, Dim]] = {  # elements of C a block makes, its threa
 CASES = [
     # g++ on x86 does not fuse every product and sum as a GPU does
     *(
-        Case(f"{k} {n}", k, _product(n, *shape), 2.0 * n**3, "flop", [k], tolerance=1e-5)
+        Case(f"{k} {n}", k, product(n, *shape), 2.0 * n**3, "flop", [k], tolerance=1e-5)
         for k, shape in _SGEMM.items()
         for n in (512, 1024)
     ),
