@@ -67,7 +67,7 @@ def run(
     if json:
         show.data([one.to_dict() for one in found] if every else found[0].to_dict())
     elif not every:
-        _show(climbed, found[0])
+        _show(climbed, found[0], whole=to is None)
         if html is not None:
             show.line(f"\nwrote {html}", "bold")
     if not all(one.right for one in found):
@@ -125,7 +125,7 @@ def _print(lines: Iterable[story.Styled]) -> None:
         show.line(text, style)
 
 
-def _show(found: Ladder | None, result: Climb) -> None:
+def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
     how = "timed on" if result.device.startswith("gpu") else "checked and counted for"
     signature = f": {found.op.signature}" if found is not None else ""
     show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
@@ -135,5 +135,5 @@ def _show(found: Ladder | None, result: Climb) -> None:
         show.table(columns, rows, right=columns[1:2] if title else columns[2:])
     for text in story.notes(result):
         show.line(text, "yellow")
-    if found is not None and found.text:
+    if found is not None and found.text and whole:  # who stops has not asked for the rest
         show.line(f"\nWhat was measured, and why: {found.path / 'ladder.md'}")
