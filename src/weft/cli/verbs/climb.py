@@ -136,4 +136,6 @@ def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
     for text in story.notes(result):
         show.line(text, "yellow")
     if found is not None and found.text and whole:  # who stops has not asked for the rest
-        show.line(f"\nWhat was measured, and why: {found.path / 'ladder.md'}")
+        own = found.path.parent != ladder.HOME
+        where = found.path / "ladder.md" if own else f"weft climb {found.path.name} --html FILE"
+        show.line(f"\nWhat was measured, and why: {where}")

@@ -103,15 +103,20 @@ class BlockBarriers:
         else:
             e.write(ins.operands[0], passed.eq(total) if "and" in ins.parts else passed.ne(0))
 
+    def survivors(self) -> set[str]:
+        """Registers of lanes that wait at a barrier while others of their warp run."""
+        blocks, survivors = self.e.program.graph.blocks, self.schedule.suspension.survivors
+        names: set[str] = set()
+        for index, _ in self.schedule.barriers:
+            names |= set(survivors(blocks[index], blocks[index].successors[0]))
+        return names
+
     def suspend_all(self) -> None:
         """All lanes that are left wait at barriers, some in divergent code."""
         e, b = self.e, self.e.b
         graph = e.program.graph
-        names: set[str] = set()
-        survivors = self.schedule.suspension.survivors
-        for index, _ in self.schedule.barriers:
-            names |= set(survivors(graph.blocks[index], graph.blocks[index].successors[0]))
-        self.schedule.suspension.suspend(sorted(names), Status.WAITING, self._waiting_site())
+        names = sorted(self.survivors())
+        self.schedule.suspension.suspend(names, Status.WAITING, self._waiting_site())
         self.schedule.header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
         for site, (index, _) in enumerate(self.schedule.barriers):
             block = graph.blocks[index]

@@ -70,7 +70,11 @@ class WarpEmitter(Operands):
     # ---- the function -----------------------------------------------------------------------
     def emit(self) -> None:
         """The whole warp function, into the module."""
-        self.registers.settle(self.schedule.header, self.schedule.pending.points)
+        self.registers.settle(
+            self.schedule.header,
+            self.schedule.pending.points,
+            self.schedule.block_barriers.survivors(),
+        )
         if self.registers.crowded:
             self.strips = strips.plan(self)
         self._prologue()

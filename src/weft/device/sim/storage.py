@@ -49,18 +49,19 @@ class Registers:
         self.resident_scalars: set[str] = set()
         self.crowded = False
 
-    def settle(self, header: int, points: list[int]) -> None:
+    def settle(self, header: int, points: list[int], waiting: set[str]) -> None:
         """Decides where registers live, once the frame's header is known.
 
         Two kinds are kept in the frame and not on LLVM's hands. A register that is live where
-        lanes may wait (at `points`) would be joined in each of those many places: a vector costs
-        LLVM much there, a scalar little, until there are thousands. And where more
+        lanes may wait (at `points`; those of `waiting` at barriers) would be joined in each of
+        those many places: a vector costs LLVM much there, a scalar little, until there are
+        thousands. And where more
         vectors are live than the host has registers for, they are in memory anyway, and finding
         out which takes LLVM far longer than loading them.
         """
         self.header = header
         live_in = self.program.graph.live_in
-        joined: set[str] = set().union(*(live_in[x] for x in points))
+        joined = waiting.union(*(live_in[x] for x in points))
         vectors = {r for r in joined if self.program.forms[r].kind in (VECTOR, SPARSE)}
         if len(points) * max(1, len(vectors - self._given_at_the_start())) > MANY_JOINS:
             self.resident |= vectors  # those of the start, too: a warp that goes on restores them

@@ -77,6 +77,9 @@ __device__ float warp_sum(float v) {
     return v;
 }
 
+// All warps meet, each where its part of the work ends; __syncthreads() would have to be one for all.
+__device__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS + 32) : "memory"); }
+
 // Blocks start in the order of their numbers, so that predecessors are always under way.
 __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
         const float* __restrict__ x, float* __restrict__ y, unsigned long long* state, size_t n) {
@@ -84,7 +87,7 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
     __shared__ float start;
     int tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (warp == WARPS) {
-        __syncthreads();
+        meet();
         float all = warp_sum(lane < WARPS ? sums[lane] : 0);
         if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
         float earlier = look_back(state, tile);
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
             if (tile) tell(state + tile, 2, earlier + all);
             start = earlier;
         }
-        __syncthreads();
+        meet();
         return;
     }
     extern __shared__ float4 lying[];
@@ -124,7 +127,7 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
     }
     sum = warp_sum(sum);
     if (lane == 0) sums[warp] = sum;
-    __syncthreads();
+    meet();
     float before = 0;
     for (int w = 0; w < warp; ++w) before += sums[w];
 #pragma unroll
@@ -142,7 +145,7 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
         before += __shfl_sync(~0u, up, 31);
         (k < HELD ? v[k < HELD ? k : 0] : other(k)) = f;
     }
-    __syncthreads();
+    meet();
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         float4 f = k < HELD ? v[k < HELD ? k : 0] : other(k);
