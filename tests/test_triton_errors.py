@@ -42,6 +42,8 @@ def test_lines_are_those_of_a_file_that_has_moved(tmp_path: Path) -> None:
         with pytest.raises(weft.IllegalAddress) as caught:
             module.k[(1,)](torch.zeros(4))
         assert caught.value.line.startswith(f"{path}:4  `tl.store(x + 100, 1.0)`")
+        found = weft.profile(weft.kernel(module.k)[(1,)], torch.zeros(101))
+        assert found.launch.registers, "what ptxas said stays with the kernel"
 
 
 def test_next_launch_after_an_error_is_fine() -> None:

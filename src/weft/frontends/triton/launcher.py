@@ -66,7 +66,8 @@ class Variant(Kernel):
         if self._packer is None:
             ptx = pipeline.at_home(self._sim.ptx, file)
             if ptx is not self._sim.ptx:
-                self._sim = SimModule(ptx, self.model, fast=self._sim.fast)
+                about, self._sim = self._sim.about, SimModule(ptx, self.model, fast=self._sim.fast)
+                self._sim.about |= about
             self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
 
 
