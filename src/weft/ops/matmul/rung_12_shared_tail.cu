@@ -5,7 +5,7 @@
 //         the others have left in memory
 // scratch: partial:f32[sms*32768] told:u32[sms]
 // clear:  told
-// expect: shared load wavefronts per request = 2
+// expect: shared load wavefronts per request <= 2
 // launch: whole<<<(cdiv(N, 256) * cdiv(M, 128) - (cdiv(N, 256) * cdiv(M, 128) % sms if cdiv(N, 256) * cdiv(M, 128) > sms else 0)) * (N % 4 == 0) * (K % 4 == 0), 256, 24832>>>
 // launch: rest<<<sms * (cdiv(N, 256) * cdiv(M, 128) > sms) * (cdiv(N, 256) * cdiv(M, 128) % sms > 0) * (N % 4 == 0) * (K % 4 == 0), 256, 24832>>>
 // launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
