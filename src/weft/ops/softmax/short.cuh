@@ -3,22 +3,12 @@
 #pragma once
 #include "row.cuh"
 
-__global__ void __launch_bounds__(32) of_1024(const float* x, float* y, int n) {
-    softmax_row<float, 32, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(64) of_2048(const float* x, float* y, int n) {
-    softmax_row<float, 64, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(128) of_4096(const float* x, float* y, int n) {
-    softmax_row<float, 128, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(256) of_8192(const float* x, float* y, int n) {
-    softmax_row<float, 256, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(512) of_16384(const float* x, float* y, int n) {
-    softmax_row<float, 512, 8>(x, y, n);
+template <class T, int THREADS, int VECTORS>
+__global__ void __launch_bounds__(THREADS) whole(const T* x, T* y, int n) {
+    softmax_row<T, THREADS, VECTORS>(x, y, n);
 }
 
-__global__ void __launch_bounds__(256) ragged(const float* x, float* y, int n) {
-    softmax_any<float, 256>(x, y, n);
+template <class T>
+__global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) {
+    softmax_any<T, 256>(x, y, n);
 }

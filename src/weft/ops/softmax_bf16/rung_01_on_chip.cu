@@ -5,38 +5,21 @@
 // precision: bf16
 // expect: bytes read per result = 2
 // scratch: slots:u64[rows*cdiv(n,16384)] readers:u32[rows]
-// launch: of_1024<<<rows if (n <= 1024) * (n % 8 == 0) else 0, 32>>>
-// launch: of_2048<<<rows if (n > 1024) * (n <= 2048) * (n % 8 == 0) else 0, 32>>>
-// launch: of_4096<<<rows if (n > 2048) * (n <= 4096) * (n % 8 == 0) else 0, 64>>>
-// launch: of_8192<<<rows if (n > 4096) * (n <= 8192) * (n % 8 == 0) else 0, 128>>>
-// launch: of_16384<<<rows if (n > 8192) * (n <= 16384) * (n % 8 == 0) else 0, 256>>>
-// launch: of_32768<<<rows if (n > 16384) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
+// launch: whole<__nv_bfloat16, 32, 4><<<rows if (n <= 1024) * (n % 8 == 0) else 0, 32>>>
+// launch: whole<__nv_bfloat16, 32, 8><<<rows if (n > 1024) * (n <= 2048) * (n % 8 == 0) else 0, 32>>>
+// launch: whole<__nv_bfloat16, 64, 8><<<rows if (n > 2048) * (n <= 4096) * (n % 8 == 0) else 0, 64>>>
+// launch: whole<__nv_bfloat16, 128, 8><<<rows if (n > 4096) * (n <= 8192) * (n % 8 == 0) else 0, 128>>>
+// launch: whole<__nv_bfloat16, 256, 8><<<rows if (n > 8192) * (n <= 16384) * (n % 8 == 0) else 0, 256>>>
+// launch: whole<__nv_bfloat16, 512, 8><<<rows if (n > 16384) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
 // launch: of_65536<<<rows if (n > 32768) * (n <= 65536) * (n % 8 == 0) else 0, 512, 65536>>>
 // launch: longer<<<rows * cdiv(n, 16384) if (n > 65536) * (n % 8 == 0) else 0, 128, 16384>>>
-// launch: ragged<<<rows if n % 8 > 0 else 0, 256>>>
+// launch: ragged<__nv_bfloat16><<<rows if n % 8 > 0 else 0, 256>>>
 
 #include "../softmax/chip.cuh"
+#include "../softmax/short.cuh"
 
 using T = __nv_bfloat16;
 
-__global__ void __launch_bounds__(32) of_1024(const T* x, T* y, int n) {
-    softmax_row<T, 32, 4>(x, y, n);
-}
-__global__ void __launch_bounds__(32) of_2048(const T* x, T* y, int n) {
-    softmax_row<T, 32, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(64) of_4096(const T* x, T* y, int n) {
-    softmax_row<T, 64, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(128) of_8192(const T* x, T* y, int n) {
-    softmax_row<T, 128, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(256) of_16384(const T* x, T* y, int n) {
-    softmax_row<T, 256, 8>(x, y, n);
-}
-__global__ void __launch_bounds__(512) of_32768(const T* x, T* y, int n) {
-    softmax_row<T, 512, 8>(x, y, n);
-}
 __global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int n, unsigned long long* slots,
         unsigned* readers) {
     softmax_chip<T, 512, 8, 8>(x, y, n, slots, readers);
@@ -45,4 +28,3 @@ __global__ void __launch_bounds__(128, 7) longer(const T* x, T* y, int n, unsign
         unsigned* readers) {
     softmax_chip<T, 128, 8, 8>(x, y, n, slots, readers);
 }
-__global__ void __launch_bounds__(256) ragged(const T* x, T* y, int n) { softmax_any<T, 256>(x, y, n); }
