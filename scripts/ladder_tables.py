@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from weft.ops import ladder, records
-from weft.ops.climb import Climb, Time
+from weft.climbing import ladder, records
+from weft.climbing.climb import Climb, Time
 from weft.report.words import duration
 
 RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ladders.jsonl"
@@ -95,7 +95,7 @@ def _whole(climb: Climb, table: Table) -> str:
     text = (
         ""
         if not ladder.find(climb.ladder).text
-        else f" [Why](../src/weft/ops/{climb.ladder}/ladder.md)."
+        else f" [Why](../src/weft/ladders/{climb.ladder}/ladder.md)."
     )
     about = f"{ladder.find(climb.ladder).about} Limits: {limits}.{text}"
     return f"### {climb.ladder}\n\n{about}\n\n{table(header, rows)}"

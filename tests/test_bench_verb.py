@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 import weft
 from test_ladders import GOOD, OP, timed
 from weft.cli import app
+from weft.climbing import contest, race, story
+from weft.climbing.page import page
 from weft.device import models
 from weft.measure.bench import Timing, _alarm, ceiling
-from weft.ops import contest, race, story
-from weft.ops.page import page
 from weft.pytest_plugin import no_gpu
 
 MINE = '''

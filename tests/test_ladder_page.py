@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from test_ladders import GOOD, OP, run, timed
-from weft.ops import ladder, records
-from weft.ops.page import page
+from weft.climbing import ladder, records
+from weft.climbing.page import page
 
 pytestmark = pytest.mark.sim
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import ladder_tables
 import tables
 
-from weft.ops import ladder
-from weft.ops.climb import Climb
+from weft.climbing import ladder
+from weft.climbing.climb import Climb
 
 
 @pytest.fixture

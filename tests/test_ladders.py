@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 
 import weft
 from weft.cli import app
+from weft.climbing import counters, ladder, records, rung, story
+from weft.climbing.climb import Climb, Reached, Time, climb, zeros
 from weft.measure import op as operation
-from weft.ops import counters, ladder, records, rung, story
-from weft.ops.climb import Climb, Reached, Time, climb, zeros
 from weft.pytest_plugin import no_gpu
 
 SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}

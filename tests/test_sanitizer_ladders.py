@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import weft
+from weft.climbing import ladder
+from weft.climbing.climb import zeros
+from weft.climbing.rung import Runner
 from weft.measure import data
-from weft.ops import ladder
-from weft.ops.climb import zeros
-from weft.ops.rung import Runner
 
 pytestmark = [pytest.mark.slow, pytest.mark.sim]
 

@@ -9,7 +9,7 @@ import pytest
 
 import devices
 import weft
-from weft.ops import ladder
+from weft.climbing import ladder
 
 torch = pytest.importorskip("torch")
 

@@ -28,7 +28,7 @@ import weft
 from profiled.case import HERE, Case, f32, ints, zeros
 
 ROOT = HERE.parents[1]
-NETS, OPS = "tests/triton_kernels/nets.py", "src/weft/ops"
+NETS, OPS = "tests/triton_kernels/nets.py", "src/weft/ladders"
 NUMBA = "benchmarks/kernels/numba_kernels.py"
 PACKAGES = {"triton": "triton", "numba": "numba-cuda"}
 DRIVERS = "8.8"

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from profiled.case import Case
+from weft.climbing import ladder
+from weft.climbing.climb import zeros
+from weft.climbing.ladder import Ladder
+from weft.climbing.rung import Runner
 from weft.device import models
 from weft.measure import data
 from weft.measure.op import Case as Sizes
-from weft.ops import ladder
-from weft.ops.climb import zeros
-from weft.ops.ladder import Ladder
-from weft.ops.rung import Runner
 
 N = 1 << 20
 SIZES: Mapping[str, Mapping[str, int]] = {

@@ -6,7 +6,8 @@ for (`offered.py`).
 
 from typing import Any
 
-from weft.ops import bind, ladder
+from weft.climbing import ladder
+from weft.ops import bind
 from weft.ops.bind import as_op, verify
 
 __all__ = ["as_op", "verify"]

@@ -64,7 +64,7 @@ def _softmax(ctx: Any, grad: Any) -> Any:
 
 @functools.cache
 def _softmax_backward() -> Any:
-    module = kernels.cuda(Path(__file__).parent / "softmax" / "backward.cu")
+    module = kernels.cuda(Path(__file__).parent.parent / "ladders" / "softmax" / "backward.cu")
     types = {torch.float32: "float", torch.bfloat16: "__nv_bfloat16"}
 
     def again(ctx: Any, grad: Any) -> Any:

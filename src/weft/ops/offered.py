@@ -13,18 +13,19 @@ from typing import Any
 
 import torch
 
+from weft.climbing import ladder
+from weft.climbing.climb import zeros
+from weft.climbing.ladder import Ladder
+from weft.climbing.rung import Runner
 from weft.device import models
 from weft.device.ctypes_table import CType
 from weft.measure.op import Case, Slot
-from weft.ops import derivatives, ladder
+from weft.ops import derivatives
 from weft.ops.bind import schema
 from weft.ops.bind.body import Body
 from weft.ops.bind.options import Options
 from weft.ops.bind.signature import Signature
 from weft.ops.bind.torch_op import TorchOp, register
-from weft.ops.climb import zeros
-from weft.ops.ladder import Ladder
-from weft.ops.rung import Runner
 
 ALIGNED = 16
 """Bytes: what a kernel that loads vectors wants of an array's address."""

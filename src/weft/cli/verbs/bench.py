@@ -14,13 +14,13 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from weft.cli import show
+from weft.climbing import contest, ladder, records, story
+from weft.climbing.climb import Climb
+from weft.climbing.page import page
 from weft.device import models
 from weft.errors import ArgumentError
 from weft.measure import found
 from weft.measure.op import Op
-from weft.ops import contest, ladder, records, story
-from weft.ops.climb import Climb
-from weft.ops.page import page
 from weft.report.profile import write
 
 

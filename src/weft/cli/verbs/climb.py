@@ -11,12 +11,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from weft.cli import show
+from weft.climbing import ladder, records, story
+from weft.climbing.climb import Climb, climb
+from weft.climbing.ladder import Ladder
+from weft.climbing.page import page
 from weft.device import models
 from weft.errors import ArgumentError, Error
-from weft.ops import ladder, records, story
-from weft.ops.climb import Climb, climb
-from weft.ops.ladder import Ladder
-from weft.ops.page import page
 from weft.report.profile import write
 
 _ONE = "weft climb NAME ..., or --all"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from weft.cli import show
-from weft.ops import scaffold
+from weft.climbing import scaffold
 
 
 class Kind(StrEnum):

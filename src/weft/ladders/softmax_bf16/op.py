@@ -1,7 +1,7 @@
 """Softmax over rows of bfloat16, computed in float."""
 
+from weft.climbing.ladder import find
 from weft.measure import Case, Op
-from weft.ops.ladder import find
 
 op = Op(
     "softmax_bf16",

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from weft.climbing.climb import Climb
 from weft.errors import ArgumentError
-from weft.ops.climb import Climb
 
 _MAKE = "weft climb NAME --record FILE makes one"
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from weft import kernels
+from weft.climbing.climb import Progress, Time
+from weft.climbing.rung import Rung
 from weft.device.models import GpuModel
 from weft.errors import ArgumentError, CheckFailed, MissingDependency
 from weft.measure import data, dtypes, tolerance
 from weft.measure.bench import Contender, Timing, bench, interval
 from weft.measure.op import Case, Op, call, evaluate
-from weft.ops.climb import Progress, Time
-from weft.ops.rung import Rung
 
 Run = Callable[..., Any]
 """Computes the operation on arrays and sizes, by name: a `Runner`, or a user's solution."""

@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.climbing import counters
+from weft.climbing.climb import Climb, Progress, Reached, climb
+from weft.climbing.ladder import Ladder
+from weft.climbing.rung import Rung
 from weft.device import models
 from weft.device.gpu import driver
 from weft.device.models import GpuModel
@@ -24,10 +28,6 @@ from weft.measure import check, data, found
 from weft.measure.bench import ceiling
 from weft.measure.op import Op, call, evaluate
 from weft.measure.session import Recording, recording
-from weft.ops import counters
-from weft.ops.climb import Climb, Progress, Reached, climb
-from weft.ops.ladder import Ladder
-from weft.ops.rung import Rung
 from weft.report.words import duration
 
 Solution = Callable[..., Any]
@@ -68,7 +68,7 @@ def of_file(
     if not timed:
         limits = floors(op, model)
         return Climb(op.name, "sim", model.name, tuple(reached), {}, limits, precision=precision)
-    from weft.ops import race
+    from weft.climbing import race
 
     result = race.times(op, ready, model, progress)
     rungs = tuple(replace(r, times=result.rungs.get(r.number, ())) for r in reached)

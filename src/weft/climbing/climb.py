@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.climbing import counters
+from weft.climbing.ladder import Ladder
+from weft.climbing.rung import Rung, Runner
 from weft.device import models
 from weft.device.gpu import driver
 from weft.device.models import GpuModel
@@ -22,9 +25,6 @@ from weft.device.sim.launch import thread_count
 from weft.errors import ArgumentError, Error, MissingDependency
 from weft.measure import check, data, dtypes, found, profile
 from weft.measure.op import Op
-from weft.ops import counters
-from weft.ops.ladder import Ladder
-from weft.ops.rung import Rung, Runner
 
 Progress = Callable[[str], None]
 
@@ -139,7 +139,7 @@ def climb(
         reached.append(came)
         if runner is not None and came.right:
             ready.append((rung, runner))
-    from weft.ops import race
+    from weft.climbing import race
 
     result = race.times(ladder.op, ready, model, progress)
     timed = tuple(Reached(**{**vars(r), "times": result.rungs.get(r.number, ())}) for r in reached)

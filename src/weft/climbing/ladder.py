@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from weft.climbing import rung as rungs
+from weft.climbing.rung import Rung
 from weft.errors import ArgumentError
 from weft.measure import found as files
 from weft.measure.op import Op, evaluate
-from weft.ops import rung as rungs
-from weft.ops.rung import Rung
 
-HOME = Path(__file__).parent
+HOME = Path(__file__).parent.parent / "ladders"
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from weft.ops import counters
-from weft.ops.climb import Climb, Reached, Time
-from weft.ops.ladder import Ladder
-from weft.ops.rung import Rung
-from weft.ops.story import notes, number
+from weft.climbing import counters
+from weft.climbing.climb import Climb, Reached, Time
+from weft.climbing.ladder import Ladder
+from weft.climbing.rung import Rung
+from weft.climbing.story import notes, number
 from weft.report import words
 from weft.report.colour import colour
 from weft.report.page import render

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from weft.ops import counters
-from weft.ops.climb import Climb, Reached, Time
-from weft.ops.ladder import Ladder
+from weft.climbing import counters
+from weft.climbing.climb import Climb, Reached, Time
+from weft.climbing.ladder import Ladder
 from weft.report import words
 
 Styled = tuple[str, str]
