@@ -88,7 +88,16 @@ with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
 end.record()
 assert start.elapsed_time(end) > 0
 print(torch.cuda.get_device_name(), torch.cuda.get_device_capability())
-print(torch.cuda.get_device_properties(0).multi_processor_count)
+print(torch.cuda.get_device_properties(x.device).multi_processor_count, x.device == y.device)
+torch.cuda.manual_seed(3)
+drawn = torch.rand(2, device="cuda")
+torch.manual_seed(3)
+state = torch.cuda.get_rng_state()
+assert torch.equal(drawn, torch.rand(2, device=x.device))
+torch.cuda.set_rng_state(state)
+assert torch.equal(drawn, torch.rand(2, device="cuda"))
+torch.save(drawn, "drawn.pt")
+assert torch.equal(drawn, torch.load("drawn.pt", map_location=drawn.device))
 """
 SAID = """\
 [1. 1. 1. 1.]
@@ -97,7 +106,54 @@ torch.Size([3]) [0, 1]
 torch.float64
 1.5
 GeForce RTX 3070, simulated (8, 6)
-46
+46 True
+"""
+
+TRAINING = """
+import torch, torch.optim
+from torch.profiler import ProfilerActivity, profile, record_function
+
+torch.manual_seed(0)
+x = torch.randn(64, 8, device="cuda")
+y = x.sum(1, keepdim=True)
+HOW = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+for optimizer in (torch.optim.SGD, torch.optim.AdamW):
+    for name, how in HOW.items():
+        model = torch.nn.Linear(8, 1).to("cuda")
+        steps = optimizer(model.parameters(), lr=0.05, **how)
+        losses = []
+        for _ in range(40):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            steps.zero_grad()
+            loss.backward()
+            steps.step()
+            losses.append(loss.item())
+        print(optimizer.__name__, name, losses[-1] < losses[0] / 2)
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+    with record_function("forward"):
+        model(x)
+print("forward" in seen.key_averages().table(sort_by="cuda_time_total"))
+"""
+TRAINED = """\
+SGD default True
+SGD foreach True
+SGD fused True
+AdamW default True
+AdamW foreach True
+AdamW fused True
+True
+"""
+
+COMPILED = """
+import torch, torch._dynamo
+
+def shifted(x):
+    return torch.sin(x).to("cuda") + torch.arange(4, device="cuda").cuda()
+
+model = torch.nn.Linear(4, 4).cuda()
+x = torch.randn(2, 4, device="cuda")
+for function in (shifted, model):
+    print(torch.equal(torch.compile(function, backend="eager")(x), function(x)))
 """
 
 TRITON = """
@@ -108,8 +164,14 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, i < n) + tl.load(y + i), i < n)
 
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+properties = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)
+assert DEVICE.index == 0 and getattr(torch, DEVICE.type).Stream() is not None
+assert all(properties[name] > 0 for name in
+           ("multiprocessor_count", "max_num_regs", "max_shared_mem", "warpSize"))
 n = int(sys.argv[1])
 x, y = (torch.randn(n, device="cuda") for _ in range(2))
+assert x.device == DEVICE
 out = torch.empty_like(x)
 add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n, BLOCK=128)
 torch.cuda.synchronize()
@@ -134,6 +196,29 @@ def test_cuda_tensors_are_on_the_cpu(tmp_path: Path) -> None:
     done = weft_run("--gpu", "rtx3070", "FILE", folder=tmp_path, text=CUDA_TENSORS)
     assert (done.returncode, done.stdout) == (0, SAID), done.stderr
     assert done.stderr.count("not of a GPU") == 1
+
+
+@torch_too
+def test_training_loop(tmp_path: Path) -> None:
+    done = weft_run("FILE", folder=tmp_path, text=TRAINING)
+    assert (done.returncode, done.stdout) == (0, TRAINED), done.stderr
+    assert "CUDA event" not in done.stderr and done.stderr.count("not of a GPU") == 1
+
+
+@torch_too
+def test_compiled_by_dynamo(tmp_path: Path) -> None:
+    done = weft_run("FILE", folder=tmp_path, text=COMPILED)
+    assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
+
+
+@torch_too
+def test_no_two_functions_of_torch_share_an_object() -> None:
+    from weft.device import models
+    from weft.frontends import torch_cuda
+
+    replaced = torch_cuda.replacements(models.get(models.DEFAULT))
+    values = [value for names in replaced.values() for value in names.values()]
+    assert len(values) == len({id(value) for value in values})
 
 
 @torch_too

@@ -70,55 +70,74 @@ class Generator(torch.Generator):  # type: ignore[misc]
 
 
 def replacements(model: GpuModel) -> dict[Any, dict[str, Any]]:
-    """Owner -> name -> what stands there for a script."""
+    """Owner -> name -> what stands there for a script.
+
+    No two names share an object: TorchDynamo finds its rule for a function by the object's identity
+    and refuses one that has two rules.
+    """
     return {
         torch.cuda: _functions(model),
-        torch.cuda.nvtx: {"range_push": _nothing, "range_pop": _nothing, "mark": _nothing},
+        torch.cuda.nvtx: {name: _nothing() for name in ("range_push", "range_pop", "mark")},
+        torch.autograd.profiler.profile: {"__init__": _profile_the_cpu},
         torch.nn.Module: {"cuda": lambda module, device=None: module},
-        torch: {"Generator": Generator, "set_default_device": _set_default_device},
+        torch: {"Generator": Generator, "set_default_device": _set_default_device, "load": _load},
     }
 
 
 def _functions(model: GpuModel) -> dict[str, Any]:
     stream = Stream()
-    zero = _always(0)
     return {
         "get_device_capability": _always(model.compute_capability),
-        "synchronize": _nothing,
+        "synchronize": _nothing(),
         "is_available": _always(True),
         "current_stream": _always(stream),
         "default_stream": _always(stream),
         "get_device_properties": _always(_properties(model)),
         "get_device_name": _always(f"{model.name}, simulated"),
-        "current_device": zero,
-        "set_device": _nothing,
-        "set_stream": _nothing,
+        "current_device": _always(0),
+        "set_device": _nothing(),
+        "set_stream": _nothing(),
         "device_count": _always(1),
         "Stream": Stream,
-        "ExternalStream": Stream,
+        "ExternalStream": type("ExternalStream", (Stream,), {}),
         "Event": clock.Event,
-        "stream": Context,
-        "device": Context,
-        "device_of": Context,
-        "CUDAGraph": _no_graphs,
-        "graph": _no_graphs,
-        "make_graphed_callables": _no_graphs,
+        "stream": type("stream", (Context,), {}),
+        "device": type("device", (Context,), {}),
+        "device_of": type("device_of", (Context,), {}),
+        "CUDAGraph": _no_graphs(),
+        "graph": _no_graphs(),
+        "make_graphed_callables": _no_graphs(),
         "is_current_stream_capturing": _always(False),
-        "init": _nothing,
+        "init": _nothing(),
         "is_initialized": _always(True),
-        "empty_cache": _nothing,
-        "ipc_collect": _nothing,
-        "memory_allocated": zero,
-        "max_memory_allocated": zero,
-        "memory_reserved": zero,
-        "max_memory_reserved": zero,
-        "reset_peak_memory_stats": _nothing,
+        "empty_cache": _nothing(),
+        "ipc_collect": _nothing(),
+        "memory_allocated": _always(0),
+        "max_memory_allocated": _always(0),
+        "memory_reserved": _always(0),
+        "max_memory_reserved": _always(0),
+        "reset_peak_memory_stats": _nothing(),
         "memory_stats": _always({}),
         "mem_get_info": _always((model.memory, model.memory)),
-        "manual_seed": _nothing,
-        "manual_seed_all": _nothing,
+        **_random_numbers(),
         "is_bf16_supported": _always(model.compute_capability >= (8, 0)),
         "can_device_access_peer": _always(False),
+    }
+
+
+def _random_numbers() -> dict[str, Any]:
+    """The state of the device's generator is the CPU's: its tensors are drawn there."""
+    cpu = torch.default_generator
+    return {
+        "get_rng_state": lambda device="cuda": cpu.get_state(),
+        "get_rng_state_all": lambda: [cpu.get_state()],
+        "set_rng_state": lambda state, device="cuda": cpu.set_state(state) and None,
+        "set_rng_state_all": lambda states: [cpu.set_state(state) for state in states] and None,
+        "manual_seed": lambda seed: cpu.manual_seed(int(seed)) and None,
+        "manual_seed_all": lambda seed: cpu.manual_seed(int(seed)) and None,
+        "seed": lambda: cpu.seed() and None,
+        "seed_all": lambda: cpu.seed() and None,
+        "initial_seed": lambda: cpu.initial_seed(),
     }
 
 
@@ -148,16 +167,19 @@ def _always(value: Any) -> Any:
     return lambda *_, **__: value
 
 
-def _nothing(*_: object, **__: object) -> None:
-    return None
+def _nothing() -> Any:
+    return _always(None)
 
 
-def _no_graphs(*_: object, **__: object) -> None:
-    raise LaunchError(
-        "CUDA graphs are not simulated",
-        got="a capture of kernels and torch's own operations",
-        next="call the function itself: without a GPU a graph would save nothing",
-    )
+def _no_graphs() -> Any:
+    def refuse(*_: object, **__: object) -> None:
+        raise LaunchError(
+            "CUDA graphs are not simulated",
+            got="a capture of kernels and torch's own operations",
+            next="call the function itself: without a GPU a graph would save nothing",
+        )
+
+    return refuse
 
 
 def _set_default_device(device: Any) -> None:
@@ -166,4 +188,22 @@ def _set_default_device(device: Any) -> None:
         _default_device(device)
 
 
+def _load(file: Any, map_location: Any = None, *args: Any, **how: Any) -> Any:
+    """torch's own; what was saved from CUDA, or is to go there, comes to the CPU."""
+    stays = callable(map_location) or isinstance(map_location, dict)
+    return _own_load(file, map_location if stays else "cpu", *args, **how)
+
+
+def _profile_the_cpu(
+    profiler: Any, *args: Any, use_cuda: bool = False, use_device: str | None = None, **how: Any
+) -> None:
+    """torch's own constructor without CUDA's events, which torch's binaries would ask CUPTI for."""
+    if use_cuda or use_device == "cuda":
+        clock.say_once()
+        use_device, how["use_cpu"] = None, True
+    _own_profile(profiler, *args, use_device=use_device, **how)
+
+
 _default_device = torch.set_default_device
+_own_load = torch.load
+_own_profile = torch.autograd.profiler.profile.__init__

@@ -2,7 +2,7 @@
 
 Public means of torch do it: a function mode sees every call that makes or moves a tensor, and what
 no mode sees, the functions of `torch.cuda`, is replaced by what `torch_cuda` has of the same name.
-A tensor that was made so answers `is_cuda` with True: nearly every script asserts it.
+To a script every tensor is on `cuda:0`: `is_cuda` and `device` say so, because scripts assert it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,27 @@ from weft.frontends import torch_cuda
 _HERE = ("torch", "triton", "weft")
 """Packages whose own questions are about where a tensor really is."""
 
+DEVICE = torch.device("cuda", 0)
+"""Where a script finds its tensors."""
+
 Noticed = Callable[[Any], None]
+
+_installed = False
 
 
 def install(model: GpuModel, address_taken: Noticed) -> None:
     """From now on; `address_taken` hears of tensors whose address the script asks for."""
+    global _installed
+    _installed = True
     RedirectCuda(address_taken).__enter__()
     for owner, replaced in torch_cuda.replacements(model).items():
         for name, value in replaced.items():
             setattr(owner, name, value)
+
+
+def device() -> torch.device:
+    """The device to make tensors on: CUDA's where this module is in force."""
+    return DEVICE if _installed else torch.device("cpu")
 
 
 def on_cpu(device: Any) -> Any:
@@ -46,12 +58,12 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
 
     def __init__(self, address_taken: Noticed) -> None:
         super().__init__()
-        self._constructors = _device._device_constructors()
         self._special: dict[Any, Callable[..., Any]] = {
             torch.Tensor.cuda: _to_cpu,
             torch.nn.Module.cuda: _itself,
             torch.Tensor.pin_memory: _itself,
             torch.Tensor.is_cuda.__get__: _is_cuda,
+            torch.Tensor.device.__get__: _device_of,
             torch.Tensor.data_ptr: self._data_ptr,
             torch.Tensor.record_stream: _nothing,
         }
@@ -70,13 +82,11 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         given = dict(kwargs or {})
         if "device" in given:
             given["device"] = on_cpu(given["device"])
-        elif (
-            func in self._constructors and on_cpu(_device.CURRENT_DEVICE) != _device.CURRENT_DEVICE
-        ):
+        elif _makes(func) and on_cpu(_device.CURRENT_DEVICE) != _device.CURRENT_DEVICE:
             given["device"] = "cpu"  # inside `with torch.device("cuda"):`
         if given.get("pin_memory"):
             given["pin_memory"] = False
-        if func is torch.Tensor.to or func in self._constructors:
+        if func is torch.Tensor.to or _makes(func):
             args = [on_cpu(value) for value in args]
         return func(*args, **given)
 
@@ -84,6 +94,11 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         if not _asked_by_libraries():
             self._address_taken(tensor)
         return int(torch.Tensor.data_ptr(tensor))
+
+
+def _makes(func: Callable[..., Any]) -> bool:
+    """Does it make a tensor? Asked as torch's own mode asks: TorchDynamo can trace no other way."""
+    return func in _device._device_constructors()
 
 
 def _to_cpu(tensor: Any, *_: Any, **__: Any) -> Any:
@@ -101,6 +116,11 @@ def _nothing(*_: Any) -> None:
 def _is_cuda(tensor: Any, *_: Any) -> bool:
     """True for the script, and the truth for the libraries it uses."""
     return bool(tensor.device.type == "cuda") if _asked_by_libraries() else True
+
+
+def _device_of(tensor: Any, *_: Any) -> torch.device:
+    """`cuda:0` for the script, and the truth for the libraries it uses."""
+    return torch.Tensor.device.__get__(tensor) if _asked_by_libraries() else DEVICE
 
 
 def _asked_by_libraries() -> bool:

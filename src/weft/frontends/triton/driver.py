@@ -132,9 +132,9 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return major, minor
 
     def get_active_torch_device(self) -> Any:
-        import torch
+        from weft.frontends import torch_redirect
 
-        return torch.device("cpu")
+        return torch_redirect.device()
 
     def get_device_interface(self) -> type[DeviceInterface]:
         return DeviceInterface
