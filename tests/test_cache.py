@@ -22,7 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def only_file(root: Path) -> Path:
-    (path,) = [p for p in root.rglob("*") if p.is_file() and p.name != "last-pruned"]
+    (path,) = [p for p in root.glob("*/*/*") if p.is_file()]
     return path
 
 

@@ -20,6 +20,8 @@
     ├── NoCounters              the counters of a real GPU cannot be read here
     └── CacheError
 
+    CacheWarning                a Python warning: the cache folder is refused
+
 An error says what, where, got, allowed, next; each part is also a field.
 """
 
@@ -147,3 +149,7 @@ class NoCounters(Error):
 
 class CacheError(Error):
     """The on-disk cache cannot be used."""
+
+
+class CacheWarning(UserWarning):
+    """The on-disk cache is not used, since other users could change it."""

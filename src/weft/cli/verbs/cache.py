@@ -53,10 +53,10 @@ def _status(json: bool) -> None:
         show.line(f"\n{show.size(state.bytes)} of {limit}; what was used longest ago goes first.")
     if state.trouble:
         raise CacheError(
-            "the cache cannot be written: every process compiles again",
+            "the cache cannot be used: every process compiles again",
             where=state.path,
             got=state.trouble,
-            next="set WEFT_CACHE_DIR to a directory that can be written",
+            next="set WEFT_CACHE_DIR to a folder that you, and only you, can write",
         )
 
 

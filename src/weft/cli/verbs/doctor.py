@@ -117,7 +117,7 @@ def _nvcc() -> Iterator[Finding]:
 def _cache() -> Iterator[Finding]:
     state = cache.status()
     held = f"{state.path}: {state.entries} entries, {show.size(state.bytes)}"
-    mend = "set WEFT_CACHE_DIR to a directory that can be written"
+    mend = "set WEFT_CACHE_DIR to a folder that you, and only you, can write"
     yield Finding("cache", not state.trouble, state.trouble or held, mend, needed=False)
 
 

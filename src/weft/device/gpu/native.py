@@ -281,11 +281,12 @@ def _code() -> tuple[_Method, object]:
 
     text = _text()
     key = cache.key("native launch", jit.identity(), text)
-    data = cache.get("native", key)
-    if data is None:
+    try:
+        loaded = jit.load_object(cache.get("native", key) or b"")
+    except jit.BadObject:  # not in the cache, or not to be used
         data = jit.compile_object(text)
         cache.put("native", key, data)
-    loaded = jit.load_object(data)
+        loaded = jit.load_object(data)
     address = ctypes.cast(loaded.run, ctypes.c_void_p).value  # type: ignore[arg-type]
     return _Method(b"launch", address, _FASTCALL, None), loaded
 

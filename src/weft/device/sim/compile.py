@@ -57,14 +57,22 @@ def compile_kernel(
     seen = observer.key if observer is not None else ""
     how = (fast, seen, *(("draft",) if draft else ()))
     key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), *how)
-    data = cache.get("sim", key)
-    if data is None:
-        from weft.device.sim.generate import generate  # cached code needs no generator
+    if (data := cache.get("sim", key)) and (found := _load(data)):
+        return found
+    from weft.device.sim.generate import generate  # cached code needs no generator
 
-        ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
-        head = json.dumps(asdict(facts)).encode()
-        data = len(head).to_bytes(4, "little") + head + jit.compile_object(ir, draft=draft)
-        cache.put("sim", key, data)
+    ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
+    head = json.dumps(asdict(facts)).encode()
+    code = jit.compile_object(ir, draft=draft)
+    cache.put("sim", key, len(head).to_bytes(4, "little") + head + code)
+    return Compiled(facts, jit.load_object(code))
+
+
+def _load(data: bytes) -> Compiled | None:
+    """What an entry of the cache holds; None for one that cannot be loaded."""
     size = int.from_bytes(data[:4], "little")
-    facts = Facts(**json.loads(data[4 : 4 + size]))
-    return Compiled(facts, jit.load_object(data[4 + size :]))
+    try:
+        facts = Facts(**json.loads(data[4 : 4 + size]))
+        return Compiled(facts, jit.load_object(data[4 + size :]))
+    except (ValueError, TypeError, jit.BadObject):
+        return None

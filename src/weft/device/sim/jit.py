@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,15 @@ OPTIONS = (
 )
 """Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code. In
 the long blocks of unrolled loops instruction selection asks for each load what comes before it."""
+
+
+_ELF = struct.Struct("<16xH22xQ10xHH2x")
+"""Of a 64-bit ELF header: its type, the section headers' offset, size and number."""
+_RELOCATABLE = 1
+
+
+class BadObject(Error):
+    """Bytes that are no object file."""
 
 
 @functools.cache
@@ -90,11 +100,27 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
 
 
 def load_object(data: bytes) -> Code:
-    """An object file to a callable `run(context, worker)`."""
+    """An object file to a callable `run(context, worker)`; raises BadObject."""
     _initialise()
+    _check_object(data)  # LLVM ends the process where it cannot read a file
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     address = engine.get_function_address("run")
+    if not address:
+        raise BadObject("an object file has no function `run`")
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     return Code(kind(address), engine)
+
+
+def _check_object(data: bytes) -> None:
+    """Refuses what is not a whole ELF object file; other formats pass."""
+    if llvm.get_object_format() != "ELF":
+        return
+    if data[:4] != b"\x7fELF" or len(data) < _ELF.size:
+        raise BadObject("not an ELF file", got=f"{len(data)} bytes")
+    kind, table, size, count = _ELF.unpack_from(data)
+    if kind != _RELOCATABLE:
+        raise BadObject("not an object file", got=f"an ELF file of type {kind}")
+    if table + size * count > len(data):
+        raise BadObject("an object file that was cut off", got=f"{len(data)} bytes")

@@ -50,7 +50,7 @@ def target(model: GpuModel) -> GPUTarget:
 
 def install() -> None:
     """From now on Triton compiles to PTX, into a cache of weft's."""
-    knobs.cache.dir = str(cache.directory() / f"triton-{triton.__version__.replace('.', '_')}")
+    knobs.cache.dir = cache.folder(f"triton-{triton.__version__.replace('.', '_')}")
     knobs.cache.manager_class = WholeGroups
     knobs.runtime.add_stages_inspection_hook = _stages
     if os.environ.get("TRITON_DEFAULT_FP_FUSION") is None:
