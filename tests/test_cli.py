@@ -206,7 +206,7 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "file").touch()
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "file" / "cache"))
     result = run("cache")
-    assert result.exit_code == 1 and "the cache cannot be written" in result.stderr
+    assert result.exit_code == 1 and "the cache cannot be used" in result.stderr
 
 
 # ---- doctor ----------------------------------------------------------------------------------

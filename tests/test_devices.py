@@ -132,6 +132,31 @@ def test_a_struct_and_a_null_pointer(module: weft.Module, device: Device) -> Non
     assert device.read(y)[0] == 3.25 and device.read(z)[0] == 1
 
 
+ALIGNED = r"""
+struct alignas(%d) Wide { float v[%d]; };
+__global__ void first(Wide w, float* y) { y[threadIdx.x] = w.v[threadIdx.x]; }
+__global__ void later(signed char c, Wide w, short s, Wide x, float* y) {
+    y[threadIdx.x] = w.v[threadIdx.x] + 1000 * x.v[threadIdx.x] + c + s;
+}
+"""
+
+
+@pytest.mark.parametrize("align", [16, 32, 64, 128])
+def test_parameters_of_any_alignment(device: Device, align: int) -> None:
+    """ptxas moves a parameter that is aligned to more than 16 bytes; the launch must follow it."""
+    count = align // 2  # two alignments long
+    module = weft.cuda(ALIGNED % (align, count))
+    w, x = np.arange(1, count + 1, dtype=np.float32), np.arange(count, dtype=np.float32)
+    y = device.array(np.zeros(count, np.float32))
+    for _ in range(2):
+        module.first[1, count](w.tobytes(), y)
+        assert np.array_equal(device.read(y), w)
+    module.later[1, count](-5, w.tobytes(), 300, x.tobytes(), y)
+    assert np.array_equal(device.read(y), w + 1000 * x + 295)
+    module.later.bind(1, count, 0, x.tobytes(), 0, w.tobytes(), y)()
+    assert np.array_equal(device.read(y), x + 1000 * w)
+
+
 def test_much_dynamic_shared_memory(module: weft.Module, device: Device) -> None:
     y = device.array(np.zeros(16384, np.int32))
     module.reversed[1, 256, 65536](y)

@@ -247,6 +247,8 @@ def test_the_low_level_entry() -> None:
     params = np.array([(y.pointer, 2.5)], [("y", "u8"), ("k", "f4")]).tobytes()
     load(text, 0).launch("add", params, (1, 1, 1), (8, 1, 1))
     assert (y.numpy() == 2.5).all()
+    with pytest.raises(weft.LaunchError, match="add needs a longer parameter block"):
+        load(text, 0).launch("add", params[:8], (1, 1, 1), (8, 1, 1))
 
 
 def test_registers_of_the_real_code() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,8 @@ import pytest
 
 import weft
 from weft.device import arrays
-from weft.device.gpu import driver, native, streams, system
+from weft.device.gpu import driver, native, pending, streams, system
+from weft.device.gpu.call import Layout, Slot
 from weft.device.gpu.module import waits_for_grid
 
 needs_no_gpu = pytest.mark.skipif(driver.count() > 0, reason="there is a GPU here")
@@ -119,6 +122,68 @@ def test_places_that_nobody_can_launch_on() -> None:
     kernel = weft.cuda("__global__ void k(float* y) { y[0] = 1; }").k
     with pytest.raises(weft.ArgumentError, match="neither in host memory nor on a CUDA GPU"):
         kernel[1, 1](Elsewhere())
+
+
+Launch = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+"""cuLaunchKernelEx: configuration, function, pointers to the parameters, extra."""
+
+
+class Recorder:
+    """Stands where the driver's launch does, and reads what it is given as the driver would."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.seen: list[list[bytes]] = []
+        self.function = Launch(self._launch)
+        self._sizes = sizes
+
+    def _launch(self, config: int, function: int, params: int, extra: int) -> int:
+        assert not extra
+        pointers = (ctypes.c_void_p * len(self._sizes)).from_address(params)
+        pairs = zip(pointers, self._sizes, strict=True)
+        self.seen.append([ctypes.string_at(pointer or 0, size) for pointer, size in pairs])
+        return 0
+
+
+def test_each_parameter_has_its_own_pointer() -> None:
+    """The block as a whole is never handed over: ptxas decides where a parameter goes."""
+    layout = Layout(128, (0, 64, 96))
+    call = SimpleNamespace(
+        layout=layout, shape=((1, 1, 1), (32, 1, 1), 0), cooperative=False, function=7
+    )
+    slot, recorder = Slot(call), Recorder((4, 32, 8))  # type: ignore[arg-type]
+    block = bytes(range(128))
+    ctypes.memmove(slot.buffer, block, 128)
+    recorder.function(*slot.given)
+    assert recorder.seen == [[block[0:4], block[64:96], block[96:104]]]
+
+
+@pytest.mark.skipif(not native.is_known_python(), reason="not for this Python")
+def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
+    python, recorder = ctypes.pythonapi, Recorder((4, 8))
+    template = ctypes.create_string_buffer(bytes(range(64)), 64)
+    offsets, config = (ctypes.c_int64 * 2)(32, 8), driver.LaunchConfig()
+    ring = (ctypes.c_int64 * (pending.KEPT + 1))()
+    head = dict.fromkeys(native._HEAD, 0) | {
+        "count": 1,
+        "launch": native._address(recorder.function),
+        "save": native._address(python.PyEval_SaveThread),
+        "restore": native._address(python.PyEval_RestoreThread),
+        "from_long": native._address(python.PyLong_FromLong),
+        "as_long": native._address(python.PyLong_AsLongLongAndOverflow),
+        "is_fixed": 1,
+        "param_bytes": 64,
+        "param_count": 2,
+        "offsets": ctypes.addressof(offsets),
+        "config": ctypes.addressof(config),
+        "template": ctypes.addressof(template),
+        "ring": ctypes.addressof(ring),
+    }
+    numbers = [*head.values(), native._WHOLE, id(int), 0, 2**40, 8, 8]
+    launch = native._function(struct.pack(f"<{len(numbers)}q", *numbers))
+    assert launch(2**33 + 5) == 0
+    assert recorder.seen == [[bytes(range(32, 36)), struct.pack("<q", 2**33 + 5)]]
 
 
 @pytest.mark.skipif(not native.is_known_python(), reason="not for this Python")

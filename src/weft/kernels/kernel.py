@@ -158,12 +158,14 @@ class Kernel(Indexed[Launch]):
 
     def gpu_plan(self, shape: Grid, stream: object, device: int) -> GpuPlan:
         """What all launches of a shape on a real GPU have in common."""
+        from weft.device.gpu.call import Layout
         from weft.device.gpu.facts import facts
         from weft.device.gpu.plan import GpuPlan
 
         code, entry = self._program().on(device), self._sim.entry(self.entry)
         check(self.name, entry, shape, facts(device), code.resources(self.entry))
-        call = code.call(self.entry, entry.param_bytes, *shape, name=self.name)
+        layout = Layout(entry.param_bytes, tuple(param.offset for param in entry.params))
+        call = code.call(self.entry, layout, *shape, name=self.name)
         return GpuPlan(self.packer, call, stream)
 
 

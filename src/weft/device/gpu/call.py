@@ -5,20 +5,26 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.device.gpu import driver, pending
 
 Launcher = Callable[..., int]
 """cuLaunchKernelEx: takes what a slot gives, and answers with a result."""
 
-_END, _BUFFER, _SIZE = 0, 1, 2
-"""CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE"""
+
+class Layout(NamedTuple):
+    """Where the parameters of a kernel are in a parameter block, and how long it is."""
+
+    size: int
+    offsets: tuple[int, ...]
 
 
 class Slot:
     """What the driver is given for one launch; two launches at once need two.
 
+    The driver is given a pointer to each parameter, never the block as a whole: ptxas moves
+    parameters that are aligned to more than 16 bytes, and only the driver knows where to.
     `keep` is what must live as long as the slot does.
     """
 
@@ -33,14 +39,13 @@ class Slot:
             self.config.attribute_count = 1
         else:
             attribute = None
-        size = ctypes.c_size_t(call.param_bytes)
-        self.buffer = ctypes.create_string_buffer(max(call.param_bytes, 1))
-        extra = (ctypes.c_void_p * 5)(
-            _BUFFER, ctypes.addressof(self.buffer), _SIZE, ctypes.addressof(size), _END
-        )
+        size, offsets = call.layout
+        self.buffer = ctypes.create_string_buffer(max(size, 1))
+        start = ctypes.addressof(self.buffer)
+        params = (ctypes.c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
         self.stream = 0
-        self.given = (ctypes.byref(self.config), ctypes.c_void_p(call.function), None, extra)
-        self._keep = (attribute, size, keep)
+        self.given = (ctypes.byref(self.config), ctypes.c_void_p(call.function), params, None)
+        self._keep = (attribute, keep)
 
 
 class Call:
@@ -51,12 +56,12 @@ class Call:
         name: str,
         function: int,
         device: int,
-        param_bytes: int,
+        layout: Layout,
         shape: tuple[tuple[int, int, int], tuple[int, int, int], int],
         cooperative: bool,
     ) -> None:
         self.name, self.function, self.device = name, function, device
-        self.param_bytes, self.shape, self.cooperative = param_bytes, shape, cooperative
+        self.layout, self.shape, self.cooperative = layout, shape, cooperative
         self.idle: list[Slot] = [Slot(self)]
         direct: Launcher = driver.library().cuLaunchKernelEx
         self.launcher = direct if driver.count() == 1 else self._placed(direct)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.device.gpu import driver, pending
-from weft.device.gpu.call import Call
+from weft.device.gpu.call import Call, Layout
 from weft.device.gpu.facts import facts
 from weft.errors import LaunchError, PtxError
 from weft.source.resources import Resources
@@ -134,7 +134,7 @@ class GpuModule:
     def call(
         self,
         entry: str,
-        param_bytes: int,
+        layout: Layout,
         grid: Shape,
         block: Shape,
         shared_bytes: int = 0,
@@ -149,7 +149,7 @@ class GpuModule:
             name or entry,
             int(kernel.handle),
             self.device,
-            param_bytes,
+            layout,
             (grid, block, shared_bytes),
             waits_for_grid(self._ptx, entry),
         )
@@ -163,8 +163,27 @@ class GpuModule:
         shared_bytes: int = 0,
         stream: int = 0,
     ) -> None:
-        """Launches a kernel with its parameter block as it is."""
-        self.call(entry, len(params), grid, block, shared_bytes).run(params, stream)
+        """Launches a kernel with its parameter block as it is, laid out as the driver says."""
+        layout = self._layout(entry)
+        if len(params) < layout.size:
+            raise LaunchError(
+                f"{entry} needs a longer parameter block",
+                got=f"{len(params)} bytes",
+                allowed=f"{layout.size} bytes",
+            )
+        layout = Layout(len(params), layout.offsets)
+        self.call(entry, layout, grid, block, shared_bytes).run(params, stream)
+
+    def _layout(self, entry: str) -> Layout:
+        """Where the driver wants each parameter; it refuses the number after the last one."""
+        ask, kernel = driver.library().cuKernelGetParamInfo, int(self.kernel(entry).handle)
+        offset, size, end = ctypes.c_size_t(), ctypes.c_size_t(), 0
+        answer, offsets = (ctypes.byref(offset), ctypes.byref(size)), list[int]()
+        with driver.current(self.device):
+            while not ask(ctypes.c_void_p(kernel), ctypes.c_size_t(len(offsets)), *answer):
+                offsets.append(offset.value)
+                end = offset.value + size.value
+        return Layout(end, tuple(offsets))
 
     def symbol(self, name: str) -> tuple[int, int] | None:
         """Address and size of a variable, or None."""

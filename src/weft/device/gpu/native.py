@@ -30,7 +30,8 @@ REFUSED = -1
 _EXCHANGE = "__dlpack_c_exchange_api__"
 _ARRAY, _WHOLE, _REAL = range(3)
 _ROOM = 1024
-"""Bytes of parameters that fit; kernels with more take the longer way."""
+_MANY = 128
+"""Bytes of parameters, and parameters, that fit; kernels with more take the longer way."""
 _CUDA = 2
 """DLPack's number for CUDA memory."""
 _FASTCALL = 0x80
@@ -46,8 +47,8 @@ class Native(NamedTuple):
 
 _HEAD = (
     "count", "launch", "save", "restore", "clear", "as_long", "from_long", "describe",
-    "work_stream", "device", "place", "is_fixed", "stream", "function", "param_bytes", "config",
-    "template", "ring", "id",
+    "work_stream", "device", "place", "is_fixed", "stream", "function", "param_bytes",
+    "param_count", "offsets", "config", "template", "ring", "id",
 )  # fmt: skip
 """The words of a record, before those of each argument."""
 _ARGUMENT = ("kind", "type", "low", "high", "size", "offset")
@@ -77,7 +78,7 @@ def _text() -> str:
     )
     pointers = "\n".join(
         f"  %{name}.p = inttoptr i64 %{name} to ptr"
-        for name in (*calls, "function", "config", "template", "ring")
+        for name in (*calls, "function", "offsets", "config", "template", "ring")
     )
     words = "\n".join(
         f"  %a.{name}.at = getelementptr i8, ptr %argument, i64 {_word(_ARGUMENT, name)}\n"
@@ -92,6 +93,7 @@ def _text() -> str:
         first=8 * len(_HEAD),
         step=8 * len(_ARGUMENT),
         room=_ROOM + 16,
+        many=_MANY,
         refused=REFUSED,
         kept=pending.KEPT - 1,
         config_bytes=ctypes.sizeof(driver.LaunchConfig),
@@ -110,9 +112,8 @@ entry:
   %tensor = alloca [6 x i64], align 16
   %overflow = alloca i32
   %found = alloca ptr
-  %size = alloca i64
   %given = alloca [8 x i64], align 16
-  %extra = alloca [5 x ptr], align 16
+  %pointers = alloca [{many} x ptr], align 16
   %as.many = icmp eq i64 %n, %count
   br i1 %as.many, label %begin, label %refuse
 begin:
@@ -230,16 +231,20 @@ go:
   call void @llvm.memcpy.p0.p0.i64(ptr %given, ptr %config.p, i64 {config_bytes}, i1 false)
   %stream.to = getelementptr i8, ptr %given, i64 {stream_at}
   store i64 %on, ptr %stream.to
-  store i64 %param_bytes, ptr %size
-  %e1 = getelementptr ptr, ptr %extra, i64 1
-  %e2 = getelementptr ptr, ptr %extra, i64 2
-  %e3 = getelementptr ptr, ptr %extra, i64 3
-  %e4 = getelementptr ptr, ptr %extra, i64 4
-  store i64 1, ptr %extra
-  store ptr %params, ptr %e1
-  store i64 2, ptr %e2
-  store ptr %size, ptr %e3
-  store i64 0, ptr %e4
+  br label %point
+point:
+  %p = phi i64 [ 0, %go ], [ %p.next, %pointed ]
+  %p.more = icmp slt i64 %p, %param_count
+  br i1 %p.more, label %pointed, label %fire
+pointed:
+  %offset.at = getelementptr i64, ptr %offsets.p, i64 %p
+  %offset = load i64, ptr %offset.at
+  %param = getelementptr i8, ptr %params, i64 %offset
+  %pointer.to = getelementptr ptr, ptr %pointers, i64 %p
+  store ptr %param, ptr %pointer.to
+  %p.next = add i64 %p, 1
+  br label %point
+fire:
   %turn = load i64, ptr %ring.p
   %turn.next = add i64 %turn, 1
   store i64 %turn.next, ptr %ring.p
@@ -248,7 +253,7 @@ go:
   %note.at = getelementptr i64, ptr %ring.p, i64 %turn.word
   store i64 %id, ptr %note.at
   %thread = call ptr %save.p()
-  %code = call i32 %launch.p(ptr %given, ptr %function.p, ptr null, ptr %extra)
+  %code = call i32 %launch.p(ptr %given, ptr %function.p, ptr %pointers, ptr null)
   call void %restore.p(ptr %thread)
   %answer = sext i32 %code to i64
   %result = call ptr %from_long.p(i64 %answer)
@@ -317,7 +322,8 @@ def native(
     """
     if driver.count() > 1 or not is_known_python():
         return None
-    if packer.whole is None or call.param_bytes > _ROOM:
+    size, offsets = call.layout
+    if packer.whole is None or size > _ROOM or len(offsets) > _MANY:
         return None
     kinds = {type(a) for a in args if hasattr(type(a), _EXCHANGE)}
     apis = {arrays.exchange(getattr(kind, _EXCHANGE)) for kind in kinds}
@@ -327,7 +333,7 @@ def native(
     if bound is not None:
         return _make(call, stream, api, [], bound, args)
     words = [_argument(packer, i, value, api) for i, value in enumerate(args)]
-    return None if None in words else _make(call, stream, api, words, bytes(call.param_bytes))
+    return None if None in words else _make(call, stream, api, words, bytes(size))
 
 
 def _argument(packer: Packer, i: int, value: Any, api: arrays.Exchange) -> Sequence[int] | None:
@@ -355,6 +361,7 @@ def _make(
 ) -> Native:
     python, slot = ctypes.pythonapi, Slot(call)
     template = ctypes.create_string_buffer(params, _ROOM)
+    offsets = (ctypes.c_int64 * _MANY)(*call.layout.offsets)
     head = {
         "count": len(words),
         "launch": _address(driver.library().cuLaunchKernelEx),
@@ -370,7 +377,9 @@ def _make(
         "is_fixed": stream is not None,
         "stream": stream or 0,
         "function": call.function,
-        "param_bytes": call.param_bytes,
+        "param_bytes": call.layout.size,
+        "param_count": len(call.layout.offsets),
+        "offsets": ctypes.addressof(offsets),
         "config": ctypes.addressof(slot.config),
         "template": ctypes.addressof(template),
         "ring": ctypes.addressof(pending.ring),
@@ -378,7 +387,7 @@ def _make(
     }
     numbers = [*(head[name] for name in _HEAD), *(n for row in words for n in row or ())]
     record = struct.pack(f"<{len(numbers)}q", *numbers)
-    return Native(_function(record), (slot, template, keep))
+    return Native(_function(record), (slot, template, offsets, keep))
 
 
 def _address(function: Any) -> int:
