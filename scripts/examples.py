@@ -1,6 +1,7 @@
 """Runs the examples of the documents and writes what they print below them.
 
     python scripts/examples.py            writes the outputs that have changed
+    python scripts/examples.py README.md  of these documents only
     python scripts/examples.py --check    fails when an example fails or prints something else
 
 In a document, blocks of one kind are examples:
@@ -126,9 +127,10 @@ def stable(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes or checks every document; the exit code."""
+    """Writes or checks every document, or those that are named; the exit code."""
     stale = False
-    for path in documents():
+    named = [Path(a).resolve() for a in arguments if not a.startswith("-")]
+    for path in named or documents():
         text = refreshed(path)
         if text == path.read_text():
             continue

@@ -133,3 +133,6 @@ class _Kernel:
                     a[...] = b.numpy()
 
         return run
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        self._kernel(*args, **options)

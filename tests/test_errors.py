@@ -65,6 +65,8 @@ __global__ void endless(float* y) {
 __global__ void stop(float* y) {
     if (threadIdx.x == 3) __trap();
 }
+template <typename T, int N> __global__ void fill(T* y) { y[threadIdx.x] = N; }
+__device__ void helper(float* y) { y[0] = 1; }
 """
 PTX = """.version 8.0
 .target sm_80
@@ -138,6 +140,8 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
         weft.ArgumentError,
         lambda k: k.pair[1, 1](np.zeros((), "i4,f8")[()], ones()),
     ),
+    ("launch without a shape", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8)),
+    ("launch without a block", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8, grid=1)),
     ("no threads", weft.LaunchError, lambda k: k.scale[1, 0](ones(), ones(), 8)),
     ("negative grid", weft.LaunchError, lambda k: k.scale[-1, 8](ones(), ones(), 8)),
     ("fraction as grid", weft.LaunchError, lambda k: k.scale[1.5, 8](ones(), ones(), 8)),
@@ -153,6 +157,10 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ("shared memory", weft.LaunchError, lambda k: k.uses_dynamic[1, 1, 1 << 20](ones(), 0)),
     ("negative shared memory", weft.LaunchError, lambda k: k.uses_dynamic[1, 1, -4](ones(), 0)),
     ("kernel's name", weft.LaunchError, lambda k: k.scael),
+    ("template's name", weft.LaunchError, lambda k: k.fill),
+    ("template's misspelt name", weft.LaunchError, lambda k: k.kernel("fil<float, 4>")),
+    ("template's wrong argument", weft.CompileError, lambda k: k.kernel("fill<flaot, 4>")),
+    ("function without __global__", weft.LaunchError, lambda k: k.helper),
     ("variable's name", weft.LaunchError, lambda k: k.variable("tabel")),
     (
         "device's name",
@@ -165,6 +173,18 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
         weft.CompileError,
         lambda k: weft.cuda("__global__ void f(int* x) {\n    x[0] = y;\n}\n", name="mine.cu"),
     ),
+    *(
+        (name, weft.CompileError, lambda k, text=text: weft.cuda(text, name="mine.cu"))
+        for name, text in {
+            "function of the host": "void scale(float* y) { y[0] = 1; }",
+            "<iostream>": "#include <iostream>\n__global__ void f() {}",
+            "library of the host": "#include <cublas_v2.h>\n__global__ void f() {}",
+            "misspelt built-in": "__global__ void f(int* x) { x[threadidx.x] = 1; }",
+            "misspelt variable": "__global__ void f(int* value) { valeu[0] = 1; }",
+            "misspelt specifier": "__gloabl__ void f(int* x) { x[0] = 1; }",
+            "type without its header": "__global__ void f(half* x) {}",
+        }.items()
+    ),
     ("missing file", weft.CompileError, lambda k: weft.cuda("nowhere.cu")),
     (
         "instruction without a row",
@@ -176,6 +196,12 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ),
     ("read past the end", weft.IllegalAddress, lambda k: k.scale[1, 32](ones(), ones(100), 100)),
     ("write past the end", weft.IllegalAddress, lambda k: k.scale[1, 32](ones(100), ones(), 100)),
+    (
+        "read past the end of a matrix",
+        weft.IllegalAddress,
+        lambda k: k.scale[3, 32](np.ones((8, 8), F), ones(100), 100),
+    ),
+    ("write before the start", weft.IllegalAddress, lambda k: k.quad[1, 1](shifted(0)[8:], -4)),
     ("null pointer", weft.IllegalAddress, lambda k: k.scale[1, 1](None, ones(), 1)),
     ("shared", weft.IllegalAddress, lambda k: k.shared_read[1, 32](ones(), 32)),
     ("shared, negative", weft.IllegalAddress, lambda k: k.shared_read[1, 32](ones(), -1)),
@@ -263,6 +289,23 @@ def test_message(name: str, kind: type[weft.Error], call: Call, module: Any) -> 
     with pytest.raises(kind) as caught:
         call(module)
     assert devices.current.as_simulated(plain(caught.value)) == messages()[name]
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        ("zeros(8, dtype=torch.float64)", "x.to(torch.float32)"),
+        ("zeros(8, 8).T", "x.contiguous()"),
+        ("zeros(64, dtype=torch.uint8)[2:34].view(torch.uint8)", "x.to(torch.float32)"),
+    ],
+    ids=["dtype", "transposed", "bytes"],
+)
+def test_tensors_are_told_what_tensors_can_do(make: str, advice: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = eval(f"torch.{make}", {"torch": torch})
+    with pytest.raises(weft.ArgumentError) as caught:
+        weft.cuda(CUDA).scale[1, 8](x, torch.zeros(8), 8)
+    assert caught.value.next.endswith(advice)
 
 
 def test_every_message_has_a_row() -> None:

@@ -91,7 +91,8 @@ class Packer:
             if address % seen[value.dtype]:
                 return None
             values.append(address)
-            memory.append(Allocation(address, value.nbytes, True, name))
+            known = Allocation(address, value.nbytes, True, name, value.dtype, value.shape)
+            memory.append(known)
         try:
             return self.whole.pack(*values), memory, args, None
         except (struct.error, OverflowError):
@@ -125,7 +126,8 @@ class Packer:
             if arrays.is_array(value) and not isinstance(value, np.generic):
                 found[i] = a = self._array(i, value)
                 struct.pack_into("<Q", block, param.offset, a.address)
-                memory.append(Allocation(a.address, a.nbytes, a.writable, self.names[i]))
+                about = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
+                memory.append(Allocation(a.address, a.nbytes, a.writable, self.names[i], *about))
                 keep.append(a.owner)
             else:
                 self._scalar(i, value, param, block)
@@ -194,7 +196,7 @@ class Packer:
                 "is not contiguous",
                 got="an array with gaps or transposed axes",
                 allowed="C-contiguous memory",
-                next="pass np.ascontiguousarray(x) or x.contiguous()",
+                next=f"pass {_remedy(a, 'contiguous', self.names[i])}",
             )
         if want is not None and want.dtypes and a.dtype not in want.dtypes and a.dtype != "struct":
             raise self._fail(
@@ -202,7 +204,7 @@ class Packer:
                 f"dtype {a.dtype} does not fit {want.spelling}",
                 got=a.dtype,
                 allowed=" or ".join(want.dtypes),
-                next=f"convert it: x.astype('{want.dtypes[0]}')",
+                next=_conversion(a, want.dtypes[0], self.names[i]),
             )
         if want is not None and not want.const and not a.writable:
             raise self._fail(
@@ -220,7 +222,7 @@ class Packer:
                 "is not aligned to its element size",
                 got=f"address {a.address:#x}, elements of {a.itemsize} bytes",
                 allowed=f"a multiple of {align}",
-                next="copy it: x.copy()",
+                next=f"copy it: {_remedy(a, 'copy', self.names[i])}",
             )
 
     # ---- scalars ----------------------------------------------------------------------------
@@ -298,6 +300,27 @@ class Packer:
             block[param.offset : param.offset + len(data)] = data
         else:
             struct.pack_into("<" + code, block, param.offset, float(value))
+
+
+_REMEDIES = {
+    "contiguous": {"torch": "{x}.contiguous()", "cupy": "cupy.ascontiguousarray({x})",
+                   "": "np.ascontiguousarray({x})"},
+    "copy": {"torch": "{x}.clone()", "": "{x}.copy()"},
+    "dtype": {"torch": "{x}.to(torch.{dtype})", "": "{x}.astype('{dtype}')"},
+}  # fmt: skip
+"""What is wrong with an array -> its library -> what makes a right one; "" is any other library."""
+
+
+def _remedy(a: arrays.Memory, what: str, name: str, dtype: str = "") -> str:
+    """An expression in the words of the array's own library."""
+    ways = _REMEDIES[what]
+    return ways.get(a.library, ways[""]).format(x=name, dtype=dtype)
+
+
+def _conversion(a: arrays.Memory, dtype: str, name: str) -> str:
+    if dtype == "bfloat16" and a.library == "":  # NumPy knows no such dtype by itself
+        return f"pass a tensor of torch.bfloat16, or {name}.astype(ml_dtypes.bfloat16)"
+    return f"convert it: {_remedy(a, 'dtype', name, dtype)}"
 
 
 def _where(a: arrays.Memory) -> str:

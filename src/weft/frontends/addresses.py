@@ -37,10 +37,11 @@ def allowed() -> list[Allocation]:
 
 def extent(tensor: Any, name: str) -> Allocation:
     """From the first to the last element that a tensor's shape and strides reach."""
-    size = int(tensor.element_size())
+    size, dtype = int(tensor.element_size()), tensor.dtype
     if tensor.is_contiguous():
-        return Allocation(tensor.data_ptr(), size * tensor.numel(), True, name)
+        shape = tuple(tensor.shape)
+        return Allocation(tensor.data_ptr(), size * tensor.numel(), True, name, dtype, shape)
     if tensor.numel() == 0:
         return Allocation(tensor.data_ptr(), 0, True, name)
     last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return Allocation(tensor.data_ptr(), size * (last + 1), True, name)
+    return Allocation(tensor.data_ptr(), size * (last + 1), True, name, dtype)

@@ -36,12 +36,22 @@ class Indexed(ABC, Generic[L]):
     def __call__(
         self,
         *args: Any,
-        grid: Dim,
-        block: Dim,
+        grid: Dim | None = None,
+        block: Dim | None = None,
         shared_mem: int = 0,
         stream: object = None,
         time_limit: float | None = None,
         sanitize: bool = False,
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
+        if grid is None or block is None:
+            missing = " and ".join(
+                what for what, size in (("grid", grid), ("block", block)) if size is None
+            )
+            raise LaunchError(
+                f"{self.name} is launched with a grid and a block",
+                got=f"{self.name}(...) without {missing}",
+                allowed=f"{self.name}[grid, block](...), {self.name}(..., grid=..., block=...)",
+                next=f"for n elements, one a thread: {self.name}[weft.cdiv(n, 256), 256](...)",
+            )
         self[grid, block, shared_mem, stream](*args, time_limit=time_limit, sanitize=sanitize)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,8 @@ from weft.device.models import GpuModel
 from weft.device.sim.launch import SimModule
 from weft.errors import CompileError, Error, LaunchError
 from weft.kernels.kernel import Kernel, gpu_variable
-from weft.source import compile_cuda, read_ptx
+from weft.kernels.suggest import listed, suggest
+from weft.source import compile_cuda, read_ptx, scan
 from weft.source.from_cuda import Define, Machine, compile_machine
 from weft.source.resources import Resources, read
 from weft.values import Ptx
@@ -158,13 +158,12 @@ class Module:
         raise self._unknown(name)
 
     def _unknown(self, name: str) -> Error:
-        near = difflib.get_close_matches(name, self.names, 1)
-        hint = f"did you mean '{near[0]}'?" if near else ""
+        sources = self.ptx.sources
         return _NoKernel(
             f"no kernel '{name}' in {self.ptx.origin}",
             got=name,
-            allowed=", ".join(self.names) or "nothing: the source has no __global__ function",
-            next=hint,
+            allowed=listed(self.names, sources),
+            next=suggest(name, self.names, sources),
         )
 
     def variable(
@@ -217,7 +216,7 @@ class CudaModule(Module):
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
-            ptx = self._build([name])
+            ptx = self._instance(name)
             sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
             measured = functools.partial(self._measure, [name])
             program = functools.cache(functools.partial(self._for_gpus, ptx, [name], sim))
@@ -225,6 +224,16 @@ class CudaModule(Module):
                 sim, ptx.entries[name], name, measured, program, self._home
             )
         return super().kernel(name)
+
+    def _instance(self, name: str) -> Ptx:
+        """The code with an instance of a template."""
+        try:
+            return self._build([name])
+        except CompileError as error:
+            written = [k.name for text in self.ptx.sources.values() for k in scan.kernels(text)]
+            if name.partition("<")[0].rpartition("::")[2] in written:
+                raise  # the template is there: the compiler says what is wrong with its arguments
+            raise self._unknown(name) from error
 
     def variable(
         self, name: str, dtype: Any = np.uint8, device: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from weft.device.sim import elements
 from weft.errors import CheckFailed
 from weft.measure import causes, compare, data
 from weft.measure.compare import Agreement, Difference
@@ -67,7 +68,7 @@ def failure(
     cause = causes.likely(facts)
     again = " in the second of two runs on the same inputs" if rerun else ""
     unit = f", {found.ulps:.3g} ulp" if dtype.floating else ""
-    got = f"{found.got:.9g} at {found.output}[{', '.join(map(str, found.index))}]{unit}"
+    got = f"{found.got:.9g} at {elements.indexed(found.output, found.index)}{unit}"
     part = f"{found.count} of {found.wrong.size} elements"
     picture = f"\n  where:\n{_indent(found.map())}" if found.wrong.size > 1 else ""
     error = CheckFailed(

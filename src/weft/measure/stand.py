@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.sim import elements
+from weft.device.sim.launch import Allocation
 from weft.errors import CheckFailed
 from weft.measure import buffers, data, dtypes, tolerance
 from weft.measure.buffers import Guarded, Library
@@ -114,11 +116,13 @@ class Stand:
         for name, guarded in self.arrays.items():
             at = guarded.damage()
             if at is not None:
-                side = f"{-at} before" if at < 0 else f"{at - guarded.nbytes} past the end of"
+                whole = Allocation(
+                    0, guarded.nbytes, True, name, guarded.dtype.numpy, guarded.shape
+                )
                 raise CheckFailed(
                     f"{self.subject.name} writes outside of '{name}'",
                     where=trial,
-                    got=f"the byte {side} its {guarded.nbytes} bytes was overwritten",
+                    got=f"{elements.element(whole, at)} was overwritten",
                     next="run it on the simulator: it names the line and the thread",
                 )
             if (

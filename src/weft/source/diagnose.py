@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from weft.errors import CompileError
@@ -15,14 +16,41 @@ _ERROR = re.compile(
 _OWN_ERROR = re.compile(r"^nvrtc: error: (.*)", re.MULTILINE)
 _EXPRESSION_FILE, _EXPRESSION = "__nv_name_map", "#pragma nv_mangled_name "
 _MISSING_HEADER = re.compile(r'cannot open source file "([^"]+)"')
-_HOST_FUNCTION = "execution space annotations"
+_HOST_FUNCTION = re.compile(r"execution space annotations")
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_CONFUSED = re.compile(r"does not apply here|no storage class or type specifier")
+"""What NVRTC says of a declaration with a name in it that it does not know."""
+_SPECIFIER = re.compile(r"\b__[a-z_]+__\b")
+_CUDA_NAMES = (
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "__global__", "__device__",
+    "__shared__", "__constant__", "__restrict__", "__forceinline__", "__launch_bounds__",
+    "__syncthreads", "__syncwarp", "__threadfence", "__shfl_sync", "__shfl_up_sync",
+    "__shfl_down_sync", "__shfl_xor_sync", "__ballot_sync", "__any_sync", "__all_sync",
+    "__activemask", "__popc", "__ldg", "__trap", "atomicAdd", "atomicSub", "atomicMin",
+    "atomicMax", "atomicExch", "atomicCAS", "atomicAnd", "atomicOr", "atomicXor", "printf",
+    "assert", "float2", "float4", "make_float2", "make_float4", "int2", "int4", "size_t",
+    "uint8_t", "uint32_t", "uint64_t", "int64_t", "fminf", "fmaxf", "sqrtf", "rsqrtf", "expf",
+    "logf", "__half", "__half2", "__nv_bfloat16",
+)  # fmt: skip
+"""Names that a misspelt one may mean, besides the source's own."""
+_HEADERS = (
+    (re.compile(r"__?half2?$|half2?$|__float2half|__half2float|__hadd|__hfma"), "cuda_fp16.h"),
+    (re.compile(r"__nv_bfloat162?$|__float2bfloat16|__bfloat162float"), "cuda_bf16.h"),
+    (re.compile(r"cooperative_groups$|cg$"), "cooperative_groups.h"),
+    (re.compile(r"nvcuda$|wmma$"), "mma.h"),
+)
+"""Names that a header of NVIDIA's brings."""
 
 
-def error(log: str, name: str) -> CompileError:
-    """The error to raise for a log; `name` is the compiled file, where the log names none."""
+def error(log: str, name: str, source: str = "") -> CompileError:
+    """The error to raise for a log.
+
+    name    the compiled file, where the log names none
+    source  its text, whose words a misspelt name is compared with
+    """
     found = list(_ERROR.finditer(log))
     if found:
-        result = _located(found[0], len(found) - 1)
+        result = _located(found[0], len(found) - 1, log, source)
     else:
         own = _OWN_ERROR.search(log)
         result = CompileError(own[1] if own else log.partition("\n")[0], where=name)
@@ -30,19 +58,42 @@ def error(log: str, name: str) -> CompileError:
     return result
 
 
-def _located(first: re.Match[str], others: int) -> CompileError:
+def _located(first: re.Match[str], others: int, log: str, source: str) -> CompileError:
     what, quote, next = first["what"], first["quote"], ""
     where = f"{first['file']}:{first['line']}"
     if first["file"] == _EXPRESSION_FILE:
         where, quote = "name expression", _without_pragma(quote)
     if missing := _MISSING_HEADER.search(what):
         what, next = headers.advice(missing[1])
-    elif _HOST_FUNCTION in what:
-        what = "a function of the host in device code"
-        next = "mark it __device__, or guard it with #ifndef __CUDACC_RTC__"
+    elif _HOST_FUNCTION.search(what):
+        what = "a function without __global__ or __device__ is for the host"
+        next = f"declare a kernel __global__, what kernels call __device__; {headers.HOST_CODE}"
+    elif name := _misspelt(what, quote, log):
+        next = _meant(name, source)
     if others:
         quote += f"\n  and {others} more error{'s' * (others > 1)}: see .log"
     return CompileError(what + quote, where=where, next=next)
+
+
+def _misspelt(what: str, quote: str, log: str) -> str:
+    """The name that the compiler does not know, where that is what is wrong."""
+    undefined = _UNDEFINED.search(what)
+    if undefined is None and _CONFUSED.search(what):
+        unknown = [word for word in _SPECIFIER.findall(quote) if word not in _CUDA_NAMES]
+        if unknown:
+            return str(unknown[0])
+        undefined = _UNDEFINED.search(log)
+    return undefined[1] if undefined else ""
+
+
+def _meant(name: str, source: str) -> str:
+    """The header that has a name, or the name that may be meant by it."""
+    header = next((h for pattern, h in _HEADERS if pattern.match(name)), "")
+    if header and header not in source:
+        return f"#include <{header}>"
+    own = {word for word in re.findall(r"[A-Za-z_]\w+", source) if word != name}
+    near = difflib.get_close_matches(name, [*_CUDA_NAMES, *sorted(own - set(_CUDA_NAMES))], 1, 0.75)
+    return f"did you mean '{near[0]}'?" if near else ""
 
 
 def _without_pragma(quote: str) -> str:

@@ -91,7 +91,7 @@ def compile_machine(
     try:
         made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
     except nvrtc.Refused as refusal:
-        raise diagnose.error(str(refusal), main.name) from None
+        raise diagnose.error(str(refusal), main.name, main.text) from None
     if "ptxas info" not in made.log:  # with a driver NVRTC keeps code itself, without the report
         with contextlib.suppress(nvrtc.Refused):  # releases that know no such option keep nothing
             again = [*unit.options, "--no-cache"]
@@ -221,7 +221,7 @@ def _probed(
         result = nvrtc.compile(source, main.name, flags, [*expressions, *probes.values()])
     except nvrtc.Refused as refusal:
         if not probes:
-            raise diagnose.error(str(refusal), main.name) from None
+            raise diagnose.error(str(refusal), main.name, main.text) from None
         return _probed(main, flags, expressions, ())
     mangled = {kernel: result.lowered[probe] for kernel, probe in probes.items()}
     asked = {expression: result.lowered[expression] for expression in expressions}

@@ -36,6 +36,19 @@ _HOMES = (
      "nvidia-cuda-runtime", "pip install nvidia-cuda-runtime"),
 )  # fmt: skip
 
+_HOST = (
+    (r"(torch|ATen|c10|pybind11)/|Python\.h", "a header of PyTorch's or Python's C++ interface"),
+    (r"cu(blas|dnn|fft|sparse|solver|tensor)|nccl|nvml|npp", "a header of a library of the host"),
+    (r"(sys|arpa|netinet)/|unistd\.h|pthread\.h|windows\.h|time\.h|errno\.h|signal\.h",
+     "a header of the operating system"),
+    (r"[a-z_]+$", "a header of the host's C++ library"),
+)  # fmt: skip
+HOST_CODE = (
+    "put what is for the host between #ifndef __CUDACC_RTC__ and #endif, or run the whole program: "
+    "`weft run FILE.cu`"
+)
+"""What to do where a kernel's source has code of the host in it."""
+
 
 @functools.cache
 def wheels() -> dict[str, str]:
@@ -87,4 +100,7 @@ def advice(header: str) -> tuple[str, str]:
             f"{header} is a header of the host's C++ library, which device code does not have",
             f"include <cuda/std/{header}> and write cuda::std:: for std::",
         )
+    for pattern, what in _HOST:
+        if re.match(pattern, header):
+            return f"{header} is {what}, which device code does not have", HOST_CODE
     return f"cannot open {header}", "add its folder: include=[...]"

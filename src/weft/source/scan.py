@@ -28,16 +28,23 @@ _TYPE_WORDS = {
     "void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned",
     "const", "volatile", "auto", "size_t", "half", "__half",
 }  # fmt: skip
+_TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*)>\s*(?:(?:static|inline|extern)\s+)*$")
+_TEMPLATE_ROOM = 500
+"""Characters before a `__global__` in which its template's parameters stand."""
 _OPEN, _CLOSE = "([{<", ")]}>"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A `__global__` function as written; an unnamed parameter has the name ''."""
+    """A `__global__` function as written; an unnamed parameter has the name ''.
+
+    template  the parameters of a template, e.g. `typename T` and `int N`
+    """
 
     name: str
     parameters: tuple[str, ...]
     extern_c: bool
+    template: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,13 +104,17 @@ def kernels(text: str) -> list[Kernel]:
     text = without_comments(text)
     regions = list(_extern_c_regions(text))
     found = []
-    for start in (match.end() for match in re.finditer(r"\b__global__\b", text)):
+    for match in re.finditer(r"\b__global__\b", text):
+        start = match.end()
         call = _kernel_call(text, start)
         if call is not None:
             end = _matching(text, call.end() - 1)
             names = tuple(map(_declared, _split(text[call.end() : end])))
             inside = any(first <= start <= last for first, last in regions)
-            found.append(Kernel(call.group(1), names, inside))
+            before = text[max(0, match.start() - _TEMPLATE_ROOM) : match.start()]
+            template = _TEMPLATE.search(before)
+            parameters = _split(template[1]) if template else []
+            found.append(Kernel(call[1], names, inside, tuple(p.strip() for p in parameters)))
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weft.device.sim import elements
 from weft.device.sim.address import space_of
 from weft.device.sim.arena import Arena
 from weft.device.sim.layout import FINISHED, Fault, Frame, Run, Slot, Space, Status, Worker
@@ -29,6 +31,10 @@ _SPACES = {
     Space.PARAM: "parameter", Space.GENERIC: "generic", Space.CONST: "constant",
 }  # fmt: skip
 _WRITES = ("st", "red", "atom")
+_OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM)
+"""Spaces whose addresses are in no array."""
+_NULL = 4096
+"""No array begins below: an address there is an index from a null pointer."""
 
 
 def explain(
@@ -89,11 +95,15 @@ class _Story:
         self._program: Program | None = None
 
     # ---- places -----------------------------------------------------------------------------
-    def instruction(self, site: int) -> Instruction | None:
+    @property
+    def program(self) -> Program:
         if self._program is None:
             m = self.module
             self._program = prepare(m.module, m.function(self.entry), self.shape.block)
-        for ins in self._program.function.body:
+        return self._program
+
+    def instruction(self, site: int) -> Instruction | None:
+        for ins in self.program.function.body:
             if not isinstance(ins, Label) and ins.index == site:
                 return ins
         return None
@@ -163,45 +173,78 @@ class _Story:
         space = space_of(ins.parts) if ins is not None else Space.GENERIC
         verb = "write" if writes else "read"
         kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
-        place = self._place(space, address, nbytes, worker, writes)
+        near = self._nearest(address, nbytes) if space not in _OF_A_BLOCK else None
+        place = self._place(space, address, nbytes, worker, writes, near)
+        which = ""
+        if near is not None and elements.is_near(near, address):
+            which = f"{elements.element(near, address, nbytes)}, "
         what = "misaligned" if code == Fault.MISALIGNED else "out-of-bounds"
         error = kind(
             f"{what} {verb} of {nbytes} bytes in {self.name}, {_SPACES[space]} memory",
             where=line_of(ins),
-            got=f"address {address:#x}, block {block}, thread {thread}",
+            got=f"{which}address {address:#x}, block {block}, thread {thread}",
             allowed=f"a multiple of {nbytes}" if code == Fault.MISALIGNED else place,
             next=(
                 "vector types need their base aligned: check the offset of the array or view"
                 if code == Fault.MISALIGNED
-                else "compare the index with the array's length before the access"
+                else self._advice(space, address)
             ),
         )
         error.address, error.space, error.access = address, _SPACES[space], verb
         return error
 
-    def _place(self, space: int, address: int, nbytes: int, worker: int, writes: bool) -> str:
+    def _advice(self, space: int, address: int) -> str:
+        if space == Space.SHARED and self._uses_dynamic():
+            return (
+                f"the kernel's `extern __shared__` memory has {self.shape.shared_bytes} bytes: "
+                f"give it as many as it uses, {self.name}[grid, block, shared_mem]"
+            )
+        if space not in _OF_A_BLOCK and address < _NULL:
+            return "pass an array where None was given, or set the pointer before it is used"
+        return "compare the index with the array's length before the access"
+
+    def _uses_dynamic(self) -> bool:
+        """Does the kernel's code name an `extern __shared__` array?"""
+        function = self.program.function
+        variables = (*self.module.module.variables.values(), *function.variables.values())
+        unsized = [v.name for v in variables if v.space == "shared" and v.unsized]
+        texts = [ins.text for ins in function.body if not isinstance(ins, Label)]
+        words = {word for text in texts for word in re.findall(r"[\w$]+", text)}
+        return any(name in words for name in unsized)
+
+    def _nearest(self, address: int, nbytes: int) -> Allocation | None:
+        """The array or variable that an access hits or has missed by the least."""
+        memory = [*self.memory, *self.module.owned()]
+        return min(memory, key=lambda a: _distance(a, address, nbytes), default=None)
+
+    def _place(
+        self,
+        space: int,
+        address: int,
+        nbytes: int,
+        worker: int,
+        writes: bool,
+        near: Allocation | None,
+    ) -> str:
         """The nearest allocation, and by how much it was missed."""
         if space == Space.SHARED:
             w = self.arena.workers[worker]
             words = self.arena.slot(worker, w[Worker.ERROR_SLOT]).view("int64")
             off = address - int(words[Slot.SHARED // 8])
             size = int(words[Slot.SHARED_BYTES // 8])
-            return f"{size} bytes of shared memory; the access is at byte {off}"
+            return (
+                f"{size} bytes of shared memory; the access is at byte {off}, element "
+                f"{off // nbytes} of {nbytes} bytes"
+            )
         if space == Space.LOCAL:
             return f"{self.arena.facts.local_bytes} bytes of local memory a thread"
         if space == Space.PARAM:
             return "the kernel's own parameters"
-        memory = [*self.memory, *self.module.owned()]
-        if not memory:
+        if address < _NULL:
+            return "an address in an array: this one comes from a null pointer"
+        if near is None:
             return "no array was given to this launch"
-
-        def distance(a: Allocation) -> int:
-            if address < a.address:
-                return a.address - address
-            return max(0, address + nbytes - (a.address + a.nbytes))
-
-        near = min(memory, key=distance)
-        miss = distance(near)
+        miss = _distance(near, address, nbytes)
         if miss == 0:
             why = "is read-only" if writes and not near.writable else "may not be used so"
             return f"'{near.name}' holds this address but {why}"
@@ -236,6 +279,13 @@ class _Story:
         if slots:
             error.block = self.block(*slots[0])
         return error
+
+
+def _distance(a: Allocation, address: int, nbytes: int) -> int:
+    """Bytes by which an access misses an allocation; 0 where it is inside."""
+    if address < a.address:
+        return a.address - address
+    return max(0, address + nbytes - (a.address + a.nbytes))
 
 
 def width_of(ins: Instruction | None) -> int:

@@ -52,12 +52,18 @@ def thread_count() -> int:
 
 
 class Allocation(NamedTuple):
-    """Memory a launch may touch."""
+    """Memory a launch may touch.
+
+    dtype  what its elements are, as its library says it; None where only the bytes are known
+    shape  of an array without gaps, for messages; () where there is none
+    """
 
     address: int
     nbytes: int
     writable: bool
     name: str
+    dtype: Any = None
+    shape: tuple[int, ...] = ()
 
 
 class Grid(NamedTuple):

@@ -119,11 +119,12 @@ def _put_host(a: np.ndarray[Any, Any], name: str, given: Given) -> None:
     shape, strides, address = a.shape, a.strides, a.ctypes.data
     given.values.extend((0, 0, a.size, a.itemsize, address, *shape, *strides))
     if a.flags.c_contiguous:
-        low, high = address, address + a.nbytes
+        low, high, known = address, address + a.nbytes, shape
     else:
-        low, high = np.lib.array_utils.byte_bounds(a)
+        (low, high), known = np.lib.array_utils.byte_bounds(a), ()
     if a.size:
-        given.memory.append(Allocation(low, high - low, a.flags.writeable, name))
+        memory = Allocation(low, high - low, a.flags.writeable, name, a.dtype, known)
+        given.memory.append(memory)
 
 
 def _put_device(a: Any, name: str, given: Given) -> None:
@@ -147,8 +148,10 @@ def _extent(interface: dict[str, Any], name: str) -> Allocation:
         return Allocation(address, 0, not read_only, name)
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     low = sum(r for r in reach if r < 0)
-    high = sum(r for r in reach if r > 0) + np.dtype(interface["typestr"]).itemsize
-    return Allocation(address + low, high - low, not read_only, name)
+    dtype = np.dtype(interface["typestr"])
+    high = sum(r for r in reach if r > 0) + dtype.itemsize
+    known = tuple(shape) if interface.get("strides") is None else ()
+    return Allocation(address + low, high - low, not read_only, name, dtype, known)
 
 
 def _strides(interface: dict[str, Any]) -> Sequence[int]:

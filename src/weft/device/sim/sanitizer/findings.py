@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.device.sim import elements
 from weft.device.sim.faults import line_of, width_of
 from weft.device.sim.heap import Block
 from weft.device.sim.prepare import prepare
@@ -251,8 +252,7 @@ class Decoder:
             if a.name == HEAP:
                 continue
             if a.address <= r.address < a.address + a.nbytes:
-                offset = r.address - a.address
-                return f"{a.name}[{offset // size}], byte {offset} of {a.nbytes:,} ({r.address:#x})"
+                return f"{elements.element(a, r.address, size)} ({r.address:#x})"
         if any(a.name == HEAP and 0 <= r.address - a.address < a.nbytes for a in self.seen.memory):
             return f"the device's heap ({r.address:#x})"
         space = "local" if "local" in ins.parts else "shared"

@@ -1,0 +1,50 @@
+"""What may be meant by the name of a kernel that a module does not have."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from weft.source import scan
+
+_EXAMPLES = ((r"\b(typename|class)\b", "float"), (r"\bbool\b", "true"), (r"", "128"))
+"""A parameter of a template, and an argument that such a parameter takes."""
+
+
+def suggest(name: str, names: Sequence[str], sources: Mapping[str, str]) -> str:
+    """What to do instead: an instance of a template, a missing `__global__`, a near name."""
+    base = name.partition("<")[0]
+    instances = [known for known in names if known.startswith(f"{base}<")]
+    if instances:
+        return f"it is a template, name an instance: {_kernel(instances[0])}"
+    written = [k for text in sources.values() for k in scan.kernels(text)]
+    templates = {k.name: k for k in written if k.template}
+    if base in templates and "<" not in name:
+        example = f"{base}<{', '.join(map(_example, templates[base].template))}>"
+        parameters = ", ".join(templates[base].template)
+        return f"it is a template <{parameters}>, name an instance: {_kernel(example)}"
+    if any(_is_function(base, text) for text in sources.values()):
+        return f"'{base}' is a function but not a kernel: declare it `__global__ void {base}(...)`"
+    near = difflib.get_close_matches(base, [*names, *templates], 1)
+    return f"did you mean '{near[0]}'?" if near else ""
+
+
+def listed(names: Iterable[str], sources: Mapping[str, str]) -> str:
+    """The kernels and templates that there are, in one line."""
+    written = [k for text in sources.values() for k in scan.kernels(text)]
+    templates = dict.fromkeys(f"{k.name}<{', '.join(k.template)}>" for k in written if k.template)
+    return ", ".join([*names, *templates]) or "nothing: the source has no __global__ function"
+
+
+def _kernel(name: str) -> str:
+    return f'module.kernel("{name}")'
+
+
+def _example(parameter: str) -> str:
+    return next(value for pattern, value in _EXAMPLES if re.search(pattern, parameter))
+
+
+def _is_function(name: str, text: str) -> bool:
+    body = rf"\b{re.escape(name)}\s*\([^;{{}}]*\)\s*\{{"
+    return re.search(body, scan.without_comments(text)) is not None
