@@ -191,7 +191,7 @@ ERRORS = [
     ({"source": "int f(int x) { return x; }\n"}, "kernel.cu:1",
      "is for the host", "__device__"),
     ({"source": "#include <nosuch.h>\n"}, "kernel.cu:1", "cannot open nosuch.h", "include=[...]"),
-    ({"source": "#include <vector>\n"}, "kernel.cu:1", "vector is a header of the host", "weft run"),
+    ({"source": "#include <vector>\n"}, "kernel.cu:1", "vector is a header of", "weft run"),
     ({"source": "#include <type_traits>\n"}, "kernel.cu:1",
      "host's C++ library", "<cuda/std/type_traits>"),
     ({"source": SQUARE, "name_expressions": ["square<nosuch>"]}, "name expression",
