@@ -231,7 +231,7 @@ def test_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(headers, "wheels", lambda: {headers.NVRTC: "13"})
     what, next = headers.advice("curand_kernel.h")
     assert "nvidia-curand, which is not installed" in what
-    assert next == "pip install 'weft[curand]'"
+    assert next == "pip install 'weft-gpu[curand]'"
     assert headers.advice("cub/cub.cuh")[1] == "pip install nvidia-cuda-cccl"
     assert headers.advice("cuda_fp16.h")[1] == "pip install nvidia-cuda-runtime"
 

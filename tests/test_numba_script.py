@@ -269,7 +269,7 @@ def test_numba_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(weft.MissingDependency, match=r"pip install 'weft\[numba\]'"):
+    with pytest.raises(weft.MissingDependency, match=r"pip install 'weft-gpu\[numba\]'"):
         weft.kernel(lambda x: None)
 
 

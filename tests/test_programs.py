@@ -262,7 +262,7 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_NVCC", "/nowhere/nvcc")
     toolkit.find.cache_clear()
     try:
-        with pytest.raises(MissingDependency, match=r"pip install 'weft\[nvcc\]'"):
+        with pytest.raises(MissingDependency, match=r"pip install 'weft-gpu\[nvcc\]'"):
             program.run(str(PROGRAMS / "hello.cu"), [])
     finally:
         toolkit.find.cache_clear()

@@ -29,6 +29,14 @@ from __future__ import annotations
 
 from typing import Any
 
+DISTRIBUTION = "weft-gpu"
+"""What pip installs; on PyPI the name `weft` belongs to another project."""
+
+
+def pip_install(extra: str) -> str:
+    """The command that installs what an optional part of weft needs."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
 
 class Error(Exception):
     """The root of every error that weft raises on purpose."""

@@ -22,7 +22,7 @@ from weft.device.gpu import driver
 from weft.device.models import GpuModel
 from weft.device.sim.draft import drafts
 from weft.device.sim.launch import thread_count
-from weft.errors import ArgumentError, Error, MissingDependency
+from weft.errors import ArgumentError, Error, MissingDependency, pip_install
 from weft.measure import check, data, dtypes, found, profile
 from weft.measure.op import Op
 
@@ -249,7 +249,7 @@ def _prepare(rung: Rung, device: str) -> None:
             importlib.import_module("torch")
         except ModuleNotFoundError as error:
             raise MissingDependency(
-                f"{rung.title} needs PyTorch", next="pip install 'weft[torch]'"
+                f"{rung.title} needs PyTorch", next=pip_install("torch")
             ) from error
     if rung.language == "Triton":
         importlib.import_module("weft.triton")

@@ -18,7 +18,7 @@ from weft import kernels
 from weft.climbing.climb import Progress, Time
 from weft.climbing.rung import Rung
 from weft.device.models import GpuModel
-from weft.errors import ArgumentError, CheckFailed, MissingDependency
+from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install
 from weft.measure import data, dtypes, tolerance
 from weft.measure.bench import Contender, Timing, bench, interval
 from weft.measure.op import Case, Op, call, evaluate
@@ -72,7 +72,7 @@ def times(op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: 
         torch = importlib.import_module("torch")
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "ladders are timed beside PyTorch", next="pip install 'weft[torch]'"
+            "ladders are timed beside PyTorch", next=pip_install("torch")
         ) from error
     race = Race()
     for case in op.bench:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import kernels
-from weft.errors import ArgumentError, MissingDependency
+from weft.errors import ArgumentError, MissingDependency, pip_install
 from weft.kernels import Launch
 from weft.measure.op import Op, Slot, evaluate, slots, split
 
@@ -262,7 +262,7 @@ def _python(rung: Rung) -> Callable[..., Any]:
         if error.name not in _EXTRAS:  # of the rung's own, or spelt wrong
             raise
         raise MissingDependency(
-            f"{rung.title} needs {error.name}", next=f"pip install 'weft[{error.name}]'"
+            f"{rung.title} needs {error.name}", next=pip_install(error.name)
         ) from None
     run: Callable[..., Any] | None = getattr(module, "run", None)
     if run is None:

@@ -16,7 +16,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
 from weft.device import models
-from weft.errors import Error
+from weft.errors import Error, pip_install
 from weft.frontends import front_ends
 
 INTERRUPTED = 130
@@ -80,7 +80,7 @@ def _ended(body: Hook) -> int:
         inside = here.tb_next.tb_next if here and here.tb_next else None
         sys.excepthook(type(error), error.with_traceback(inside), inside)
         if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-            print(f"weft: pip install 'weft[{error.name}]' installs it", file=sys.stderr)
+            print(f"weft: {pip_install(error.name)} installs it", file=sys.stderr)
         return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
 

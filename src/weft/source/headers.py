@@ -8,7 +8,7 @@ Where wheels are missing, an installed CUDA toolkit's folder is searched after t
 | cooperative_groups.h, cuda_runtime.h, ...         |                     |                     |
 | crt/* (included by the above)                     | nvidia-cuda-crt     | weft                |
 | cuda/*, cub/*, thrust/*, nv/*                     | nvidia-cuda-cccl    | weft                |
-| curand_kernel.h, curand*.h                        | nvidia-curand       | weft[curand]        |
+| curand_kernel.h, curand*.h                        | nvidia-curand       | weft-gpu[curand]    |
 | stdio.h, stdint.h, cmath, ... (C's own, device)   | -                   | weft, `include/`    |
 """
 
@@ -22,6 +22,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from weft.errors import pip_install
+
 NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
@@ -29,7 +31,7 @@ CONSTANTS = os.path.join(_OWN, "math.h")
 """INFINITY, NAN, M_PI and the like, which nvcc gives to every source and NVRTC to none."""
 _MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")
 _HOMES = (
-    (r"curand", "nvidia-curand", "pip install 'weft[curand]'"),
+    (r"curand", "nvidia-curand", pip_install("curand")),
     (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl", "pip install nvidia-cuda-cccl"),
     (r"crt/", "nvidia-cuda-crt", "pip install nvidia-cuda-crt"),
     (r"cu|mma\.h|cooperative_groups|vector_|math_constants|device_|sm_\d|nvrtc|library_types",

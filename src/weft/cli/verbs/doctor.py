@@ -19,7 +19,7 @@ from weft.cli import show
 from weft.device.gpu import driver, system
 from weft.device.gpu.facts import facts
 from weft.device.sim import host
-from weft.errors import Error
+from weft.errors import Error, pip_install
 from weft.frontends.program import toolkit
 from weft.source import headers, nvrtc
 
@@ -32,9 +32,9 @@ _HEADERS = (
 _SIMULATED = "nothing to mend: kernels run on the simulated GPU"
 _OPTIONAL_HEADERS = ("curand_kernel.h",)
 _FRIENDS = {
-    "torch": ("kernels take its tensors", "pip install 'weft[torch]'"),
-    "triton": ("its kernels take CPU tensors", "pip install 'weft[triton]'"),
-    "numba": ("not used by this version", ""),
+    "torch": ("kernels take its tensors", pip_install("torch")),
+    "triton": ("its kernels take CPU tensors", pip_install("triton")),
+    "numba-cuda": ("its kernels take NumPy arrays", pip_install("numba")),
 }
 
 

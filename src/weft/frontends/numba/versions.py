@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 
-from weft.errors import MissingDependency
+from weft.errors import MissingDependency, pip_install
 
 FIRST, AFTER_LAST = (0, 30), (0, 31)
 """The versions of numba-cuda, from the first up to but not including the second."""
@@ -26,14 +26,14 @@ def require() -> None:
             "Numba's CUDA target is not installed",
             got="no package numba-cuda",
             allowed=_RANGE,
-            next="pip install 'weft[numba]'",
+            next=pip_install("numba"),
         ) from None
     if not FIRST <= tuple(map(int, found.split(".")[:2])) < AFTER_LAST:
         raise MissingDependency(
             "this version of Numba's CUDA target is not supported",
             got=f"numba-cuda {found}",
             allowed=_RANGE,
-            next="pip install 'weft[numba]'",
+            next=pip_install("numba"),
         )
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
         raise MissingDependency(

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.errors import CompileError, MissingDependency
+from weft.errors import CompileError, MissingDependency, pip_install
 
 VARIABLE = "WEFT_NVCC"
 _WHEEL = os.path.join("nvidia", "cu13", "bin", "nvcc")
@@ -43,7 +43,7 @@ def find() -> Toolkit:
         raise MissingDependency(
             "nvcc, which compiles whole CUDA programs, is not there",
             allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
-            next="pip install 'weft[nvcc]'",
+            next=pip_install("nvcc"),
         )
     host = shutil.which("g++")
     if host is None:

@@ -17,7 +17,7 @@ import importlib.util
 from typing import Any
 
 from weft.device import models
-from weft.errors import LaunchError, MissingDependency
+from weft.errors import LaunchError, MissingDependency, pip_install
 from weft.kernels.module import is_fast
 
 TAKES = ("triton",)
@@ -48,7 +48,7 @@ def install(gpu: str = models.DEFAULT, *, math: str = "exact", alone: bool = Tru
     for name in ("triton", "torch"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependency(
-                f"weft.triton needs {name}", got="not installed", next="pip install 'weft[triton]'"
+                f"weft.triton needs {name}", got="not installed", next=pip_install("triton")
             )
     from weft.frontends.triton.driver import activate
 

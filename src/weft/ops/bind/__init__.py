@@ -17,7 +17,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from weft.errors import MissingDependency
+from weft.errors import MissingDependency, pip_install
 
 if TYPE_CHECKING:
     from weft.ops.bind.torch_op import TorchOp
@@ -72,5 +72,5 @@ def _with_torch(module: str) -> Any:
         raise MissingDependency(
             "a kernel as a PyTorch op needs PyTorch",
             got=str(error),
-            next="pip install 'weft[torch]'; kernels themselves run without it, on NumPy arrays",
+            next=f"{pip_install('torch')}; kernels themselves run without it, on NumPy arrays",
         ) from None
