@@ -182,15 +182,16 @@ def test_a_typing_error(end: End) -> None:
 def test_time_limits_of_triton() -> None:
     x, y, n = ENDS[2].given()
     with pytest.raises(weft.DeviceError, match="time limit"):
-        weft.kernel(waiting)[1](torch.zeros(1, dtype=torch.int32), time_limit=0.2)
+        weft.kernel(endless)[1](torch.zeros(1, dtype=torch.int32), time_limit=0.2)
     ENDS[2].launch("scaled")(x, y, n, BLOCK=BLOCK, time_limit=20)
     assert torch.equal(y, 3 * x)
 
 
 @triton.jit
-def waiting(flag):
-    while tl.load(flag, volatile=True) == 0:
-        pass
+def endless(flag):
+    turns = 0
+    while tl.load(flag, volatile=True) <= turns:  # changes from turn to turn: no deadlock
+        turns += 1
 
 
 @triton.autotune([triton.Config({"BLOCK": b}) for b in (128, 256)], key=["n"])

@@ -156,6 +156,9 @@ class Access:
         ty, count = values[0].ty, len(values)
         e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count, values=values))
         lanes = e.executing()
+        if e.changes.looks_at(e.ins):
+            e.changes.store(a, values, lanes)
+            return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         if not a.scalar or not self.moves.can_store(a, ty, count):
             self._store_slow(a, values, lanes)

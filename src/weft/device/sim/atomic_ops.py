@@ -183,8 +183,12 @@ class Atomics:
         else:
             self._lane_by_lane(a, what, operands, lanes)
         e.forget_mask()
+        data, step = e.access.buffer(8), 32 * what.size
+        if e.changes.looks_at_atomic(ins):
+            kept = count == 1 and (bool(wanted) or op in ("exch", "cas") or not a.uniform)
+            old = b.load(what.ty, 32, data, 16) if kept else None
+            e.changes.atomic(what, old, [x[0] for x in operands], lanes)
         if wanted:
-            data, step = e.access.buffer(8), 32 * what.size
             for i, item in enumerate(_items(dest)):
                 e.write(item, b.load(what.ty, 32, b.at(data, step * i), 16))
 

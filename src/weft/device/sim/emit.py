@@ -14,6 +14,7 @@ from weft.device.sim.access import Access
 from weft.device.sim.async_ops import AsyncCopies
 from weft.device.sim.atomic_ops import Atomics
 from weft.device.sim.bulk_ops import BulkCopies
+from weft.device.sim.changes import Changes
 from weft.device.sim.form import AFFINE, INDEXED, SPARSE, UNIFORM, Form
 from weft.device.sim.groups import Group
 from weft.device.sim.lattice import SCALAR_OPS, adds_bits
@@ -58,6 +59,7 @@ class WarpEmitter(Operands):
         self.access = Access(self)
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
+        self.changes = Changes(self)
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self)
         self.copies = AsyncCopies(self)
@@ -135,16 +137,19 @@ class WarpEmitter(Operands):
         self.watch.instruction(ins)
         decoded = self.program.decoded[ins.index]
         if not decoded.row.warp:
+            self.changes.instruction(ins)
             if ins.parts[0] not in MAKES_PREDICATES or not self.quick.defer(ins):
                 self._lane_row(ins)
             return
         guard = self.program.forms[ins.guard] if ins.guard else None
         if guard is None or guard.kind != UNIFORM:
+            self.changes.instruction(ins)
             decoded.row.function(self, ins, **decoded.words)
             return
         known, special = self._mask, dict(self.specials.known)
         with self.b.when(self.guard()):  # every lane agrees: step over the instruction
             self.predicate_taken = True
+            self.changes.instruction(ins)
             decoded.row.function(self, ins, **decoded.words)
         self.predicate_taken = False
         self._mask, self.specials.known = known, special  # what was computed inside ends there

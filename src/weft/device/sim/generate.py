@@ -11,6 +11,7 @@ from weft.device.sim.prepare import prepare
 from weft.device.sim.program import Program
 from weft.device.sim.runtime import emit_run
 from weft.device.sim.special import Shape
+from weft.device.sim.stall import FrameLayout
 from weft.ir import IrModule
 from weft.ptx.model import Label, Module
 
@@ -35,9 +36,10 @@ def generate(
     waits = bool(warp.schedule.spin_heads)
     emit_run(
         ir,
-        warps=program.warps,
+        frames=FrameLayout(
+            program.warps, frame, warp.schedule.waits_at, len(warp.schedule.barriers)
+        ),
         threads=program.threads,
-        frame_bytes=frame,
         slot_bytes=slot,
         barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
         waits=waits,

@@ -22,7 +22,7 @@ from weft.device.sim.crew import Crew
 from weft.device.sim.image import Image
 from weft.device.sim.layout import Context, Run
 from weft.device.sim.outline import Entry, Outline, outline
-from weft.device.sim.watch import Watch
+from weft.device.sim.watch import PAUSE, Watch
 from weft.errors import LaunchError
 from weft.values import Ptx
 
@@ -316,19 +316,19 @@ class Plan:
 
     def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
         workers = range(len(arena.workers))
-        crew = Crew([functools.partial(_work, self.compiled, arena, i, keep) for i in workers])
         deadline = math.inf if time_limit is None else time.monotonic() + time_limit
-        watch = Watch(arena)
-        try:
-            while not crew.wait(max(0.0, min(watch.pause, deadline - time.monotonic()))):
-                watch.expired = time.monotonic() >= deadline
-                if watch.expired or watch.stuck():
-                    arena.context[Context.STOP // 8] = 1
-                    crew.wait()
-        except BaseException:
-            arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, then let it through
-            crew.wait()
-            raise
+        with Watch(arena) as watch:
+            crew = Crew([functools.partial(_work, self.compiled, arena, i, keep) for i in workers])
+            try:
+                while not crew.wait(max(0.0, min(PAUSE, deadline - time.monotonic()))):
+                    watch.expired = time.monotonic() >= deadline
+                    if watch.expired or watch.stuck():
+                        arena.context[Context.STOP // 8] = 1
+                        crew.wait()
+            except BaseException:
+                arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, let it through
+                crew.wait()
+                raise
         arena.verdict = watch.verdict
         return crew.results()
 

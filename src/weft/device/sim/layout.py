@@ -13,7 +13,7 @@ class Context:
     NEXT, TOTAL, GRID_X, GRID_Y, GRID_Z, STOP = 0, 8, 16, 24, 32, 40
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
-    PARAM_BYTES, CONST_BYTES, OBSERVER = 120, 128, 136
+    PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH = 120, 128, 136, 144
     SIZE = 192
 
 
@@ -22,7 +22,7 @@ class Worker:
 
     SITES, SLOTS, SLOT_COUNT, ID = 0, 8, 16, 24
     ERROR, ERROR_SITE, ERROR_LANE, ERROR_ADDRESS, ERROR_SLOT, ERROR_WARP = 32, 40, 48, 56, 64, 72
-    PROGRESS, YIELDS, BATCH_NEXT, BATCH_END, OBSERVER = 80, 88, 96, 104, 112
+    PROGRESS, CHANGES, BATCH_NEXT, BATCH_END, OBSERVER, CHANGED = 80, 88, 96, 104, 112, 120
     SIZE = 192
 
 
@@ -32,7 +32,9 @@ class Slot:
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
-    BARRIERS = 64
+    EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
+    """What `stall.py` knows of the block's own states."""
+    BARRIERS = 128
     """16 barriers of BARRIER_BYTES: threads arrived, weight arrived, expected, generation,
     reduction in progress (count, and, or), then the results of the last two generations."""
     BARRIER_BYTES = 64

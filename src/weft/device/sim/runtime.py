@@ -18,6 +18,7 @@ from weft.device.sim.layout import (
     Worker,
 )
 from weft.device.sim.observe import Watcher
+from weft.device.sim.stall import FrameLayout, emit_stall, note_change
 from weft.ir import Builder, Function, IrModule, Val
 
 WARP_CALL = "preserve_nonecc"
@@ -26,24 +27,29 @@ BATCH, MANY_BLOCKS = 16, 4096
 """Blocks a worker takes at a time from a grid of more than MANY_BLOCKS."""
 PATIENCE = 4
 """Rounds over a block's warps that all only yield, before another block is tried."""
+TURNS = 256
+"""Rounds in which some warp gets on, before another block is tried: a loop may wait for a block
+across a barrier of its own, so that its warps never yield."""
 
 
 def emit_run(
     module: IrModule,
     *,
-    warps: int,
+    frames: FrameLayout,
     threads: int,
-    frame_bytes: int,
     slot_bytes: int,
     barriers: bool,
     waits: bool,
     watch: Watcher,
 ) -> None:
     """Adds `run(context, worker) -> Run.*` to the module."""
+    warps, frame_bytes = frames.warps, frames.nbytes
     _emit_release(module, watch)
-    _emit_round(module, warps, frame_bytes)
+    _emit_round(module, warps, frame_bytes, waits)
     # blocks that wait for each other are started one by one, in order
     _emit_start(module, warps, threads, frame_bytes, barriers, 1 if waits else BATCH, watch)
+    if waits:
+        emit_stall(module, frames, barriers)
     fn = Function("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
@@ -79,6 +85,7 @@ def emit_run(
     b.place("finished")
     watch.finished(b, context, worker, slot)
     b.store(zero, b.at(slot, Slot.STATE))
+    note_change(b, worker)
     progress = b.at(worker, Worker.PROGRESS)
     b.store(b.load("i64", 0, progress) + 1, progress)
     b.store(zero, idle)
@@ -90,8 +97,8 @@ def emit_run(
     b.jump("turn")
 
     b.place("yielding")
-    yields = b.at(worker, Worker.YIELDS)
-    b.store(b.load("i64", 0, yields) + 1, yields)
+    if waits:
+        b.emit(f"call void @stall({context.tref}, {worker.tref}, {slot.tref})")
     b.store(zero, idle)
     b.jump("turn")
 
@@ -106,6 +113,7 @@ def emit_run(
 
     b.place("stuck")
     b.store(b.load("i32", 0, current).zext("i64"), b.at(worker, Worker.ERROR_SLOT))
+    b.store(one, b.at(context, Context.STOP))  # other blocks may wait for this one
     b.emit(f"ret i32 {Run.DEADLOCK}")
     b.place("faulty")
     b.store(b.load("i32", 0, current).zext("i64"), b.at(worker, Worker.ERROR_SLOT))
@@ -176,6 +184,7 @@ def _emit_start(
     b.store(b.integer("i32", threads), b.at(slot, Slot.LIVE_THREADS))
     b.store(b.integer("i32", warps), b.at(slot, Slot.LIVE_WARPS))
     b.store(b.integer("i64", 0), b.at(slot, Slot.RELEASES))
+    b.store(b.integer("i64", 0), b.at(slot, Slot.EPOCH))
     for k in range(16 if barriers else 0):
         row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
         b.store(b.zero("i32", 8), row, 8)
@@ -189,15 +198,16 @@ def _emit_start(
     module.functions["start"] = fn.text()
 
 
-def _emit_round(module: IrModule, warps: int, frame_bytes: int) -> None:
+def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> None:
     """round(context, worker, slot): runs a block until it is done (0), stuck (1), or yields (2)."""
     fn = Function("round", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     zero = b.integer("i32", 0)
-    ran, yielded, tries = b.alloca("i32"), b.alloca("i32"), b.alloca("i32")
+    ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
+    b.store(b.integer("i32", TURNS), turns)
     b.jump("again")
     b.place("again")
     b.store(zero, ran)
@@ -206,9 +216,9 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int) -> None:
         frame = b.at(slot, (w.zext("i64") * frame_bytes) + Slot.FRAMES)
         done = b.load("i32", 0, frame).eq(FINISHED)
         seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
-        waits = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
+        held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
         same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
-        with b.when((done | (waits & same)) ^ 1):
+        with b.when((done | (held & same)) ^ 1):
             given = ", ".join(x.tref for x in (context, worker, slot, frame, w))
             result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({given})")
             b.store(result, b.at(frame, Frame.STATUS))
@@ -218,6 +228,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int) -> None:
             with b.when(result.eq(Status.DONE)):
                 at = b.at(slot, Slot.LIVE_WARPS)
                 b.store(b.load("i32", 0, at) - 1, at)
+                b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
             with b.when(result.eq(Status.WAITING)):
                 now = b.load("i32", 0, b.at(slot, Slot.RELEASES))
                 b.store(now, b.at(frame, Frame.SEEN))
@@ -231,7 +242,14 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int) -> None:
     b.place("done")
     b.emit("ret i32 0")
     b.place("left")
-    b.branch(b.load("i32", 0, ran).ne(0), "again", "idle")
+    b.branch(b.load("i32", 0, ran).ne(0), "on", "idle")
+    b.place("on")
+    if waits:
+        left = b.load("i32", 0, turns) - 1
+        b.store(left, turns)
+        b.branch(left.eq(0), "away", "again")
+    else:
+        b.jump("again")
     b.place("idle")
     b.branch(b.load("i32", 0, yielded).ne(0), "patient", "stuck")
     b.place("stuck")

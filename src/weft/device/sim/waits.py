@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.ptx.cfg import Graph
-from weft.ptx.model import Instruction
+from weft.ptx.isa.registry import Row
+from weft.ptx.model import Instruction, Special
 
 
 def is_warp_sync(ins: Instruction) -> bool:
@@ -24,6 +25,27 @@ def may_wait(ins: Instruction) -> bool:
     if kind == "ld":
         return any(x in ins.parts for x in ("volatile", "relaxed", "acquire", "mmio"))
     return kind in ("atom", "mbarrier", "nanosleep")
+
+
+_CLOCKS = ("clock", "globaltimer")
+_QUIET = {
+    "ld", "ldu", "ldmatrix", "bar", "barrier", "membar", "fence", "setmaxnreg", "griddepcontrol",
+}  # fmt: skip
+"""Rows with a side effect that change no memory: they read, or they wait."""
+
+
+def may_change(ins: Instruction, row: Row) -> bool:
+    """Can another thread, or this one, see something new after this instruction?
+
+    Time is new whenever it is read: a loop that reads a clock may end by itself.
+    """
+    if not row.side_effect:
+        return any(isinstance(x, Special) and x.name.startswith(_CLOCKS) for x in ins.operands)
+    if ins.parts[0] == "wmma":
+        return "load" not in ins.parts
+    if ins.parts[0] == "mbarrier":
+        return not {"test_wait", "try_wait"} & set(ins.parts)
+    return ins.parts[0] not in _QUIET
 
 
 def spin_heads(graph: Graph) -> set[int]:

@@ -1,60 +1,106 @@
-"""Watches a running launch: is anybody still getting on?
+"""Finds out whether running launches are deadlocked: from their state alone, never from the time.
 
-Warps that spin yield, and a yield writes their registers to their frame. When for a while no block
-ends and the frames only ever show the few same pictures, every warp is waiting for something that
-none of them will do: a deadlock. A loop that computes changes its registers and is left alone.
+Compiled code tells two things of each block that only waits (`stall.py`): whether it has changed
+anything that another thread can see, and whether it has come back to a state it was in before.
+Launches of one process may wait for each other, so all that run are looked at together. They are
+deadlocked when, since a moment at which an epoch began,
+
+- no block has begun, ended or changed anything, and
+- every block that runs has come back to an earlier state, and
+- nobody else may write to memory: no other thread of the program runs.
+
+Then each block repeats what it has done in this epoch, which changed nothing, for ever. Whatever
+else is seen begins a new epoch. A busy machine only makes an epoch longer.
 """
 
 from __future__ import annotations
 
-import time
+import threading
+from collections.abc import Callable
 
 from weft.device.sim.arena import Arena
-from weft.device.sim.layout import Slot, Worker
+from weft.device.sim.layout import Context, Slot, Worker
 
-PATIENCE = 2.0
-"""Seconds of standstill before it is called a deadlock."""
-PICTURES = 24
+PAUSE = 0.05
+"""Seconds between two looks."""
 
 
 class Watch:
-    """One per launch; asked now and then by the thread that waits."""
+    """One launch that runs; a context in which it counts as running."""
 
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
-        self.pause = 0.05
         self.expired = False
-        self._progress = -1
-        self._since = time.monotonic()
-        self._yields = 0
-        self._seen: set[int] = set()
-        self._deadlocked = False
+        self.deadlocked = False
+        self.thread = threading.get_ident()
+
+    def __enter__(self) -> Watch:
+        with _lock:
+            _running.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _running.remove(self)
 
     @property
     def verdict(self) -> str:
-        return "time" if self.expired else "deadlock" if self._deadlocked else ""
+        return "time" if self.expired else "deadlock" if self.deadlocked else ""
 
     def stuck(self) -> bool:
-        """Has the launch stood still long enough?"""
-        if not self.arena.facts.waits:
-            return False
-        workers = self.arena.workers
-        progress = sum(w[Worker.PROGRESS] for w in workers)
-        yields = sum(w[Worker.YIELDS] for w in workers)
-        self._seen.add(self._picture())
-        if progress != self._progress or yields == self._yields or len(self._seen) > PICTURES:
-            self._progress, self._yields, self._seen = progress, yields, set()
-            self._since = time.monotonic()
-            return False
-        self._deadlocked = time.monotonic() - self._since > PATIENCE
-        return self._deadlocked
+        """Is this launch deadlocked?"""
+        with _lock:
+            if not self.deadlocked and _look():
+                for each in _running:
+                    each.deadlocked = True
+        return self.deadlocked
 
-    def _picture(self) -> int:
+    def changes(self) -> int:
+        return sum(w[Worker.CHANGES] for w in self.arena.workers)
+
+    def repeats(self, epoch: int) -> bool:
+        """Has every block that has begun come back to a state of this epoch?"""
         arena = self.arena
-        parts = []
-        for w in range(len(arena.workers)):
-            for i in range(arena.slots):
-                slot = arena.slot(w, i)
-                if slot[0]:
-                    parts.append(slot[Slot.FRAMES // 4 :].tobytes())
-        return hash(tuple(parts))
+        if not arena.facts.waits:
+            return False  # it computes, and will end or not
+        workers = range(len(arena.workers))
+        slots = [arena.slot(w, i) for w in workers for i in range(arena.slots)]
+        busy = [slot.view("int64") for slot in slots if slot[Slot.STATE // 4]]
+        begun = int(arena.context[Context.NEXT // 8])
+        total = int(arena.context[Context.TOTAL // 8])
+        if begun < total and len(busy) < len(slots):
+            return False  # another block will begin
+        ended = sum(w[Worker.PROGRESS] for w in arena.workers)
+        return min(begun, total) - ended == len(busy) and all(
+            slot[Slot.EPOCH // 8] == epoch and slot[Slot.REPEATED // 8] for slot in busy
+        )
+
+
+_lock = threading.Lock()
+_running: list[Watch] = []
+_epoch = 0
+_seen: tuple[int, ...] = ()
+
+
+def _look() -> bool:
+    """Are all launches that run deadlocked? Begins a new epoch when something has changed."""
+    global _epoch, _seen
+    seen = (*map(id, _running), *(w.changes() for w in _running))
+    if seen != _seen:
+        _epoch, _seen = _epoch + 1, seen
+        for each in _running:
+            each.arena.context[Context.EPOCH // 8] = _epoch
+        return False
+    if not all(each.repeats(_epoch) for each in _running) or host_may_write():
+        return False
+    return seen == (*map(id, _running), *(w.changes() for w in _running))
+
+
+def _other_threads() -> bool:
+    """Does a thread run that is in no launch? Daemons serve tools, and are not waited for."""
+    inside = {each.thread for each in _running}
+    return any(not t.daemon and t.ident not in inside for t in threading.enumerate())
+
+
+host_may_write: Callable[[], bool] = _other_threads
+"""May something outside the running launches still write to their memory?"""

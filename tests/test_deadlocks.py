@@ -1,0 +1,114 @@
+"""Deadlocks: what is one, what is none, and that a busy machine changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import weft
+from everyday import load
+
+BUSY = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """A launch of a kernel of kernels/deadlocks.cu on flags of which the first is `first`."""
+
+    kernel: str
+    grid: int
+    block: int
+    verdict: str
+    first: int = 0
+    more: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kernel}-{self.grid}x{self.block}"
+
+    def run(self) -> str:
+        flags = np.zeros(64, np.int32)
+        flags[0] = self.first
+        try:
+            load("deadlocks").kernel(self.kernel)[self.grid, self.block](flags, *self.more)
+        except weft.Deadlock:
+            return "deadlock"
+        return "ends"
+
+
+ROWS = [
+    Row("read_flag", 1, 32, "deadlock"),
+    Row("read_flag", 264, 1024, "deadlock"),  # a picture of all its registers takes long
+    Row("take_lock", 3, 64, "deadlock", first=1),
+    Row("exchange_lock", 3, 64, "deadlock", first=1),
+    Row("add_nothing", 3, 64, "deadlock"),
+    Row("greatest", 1, 64, "deadlock"),
+    Row("back_off", 1, 64, "deadlock", first=1),
+    Row("seven_places", 3, 64, "deadlock"),
+    Row("across_barriers", 2, 128, "deadlock", first=1),
+    Row("barrier_and_flag", 2, 64, "deadlock"),
+    Row("within_a_warp", 1, 32, "deadlock"),
+    Row("counts", 2, 64, "ends", more=(3_000_000,)),
+    Row("adds", 8, 64, "ends", more=(20_000,)),
+    Row("waits_for_long_work", 4, 32, "ends", more=(1_500_000_000,)),
+    Row("stores_the_same", 2, 1, "ends", more=(50_000_000,)),
+    Row("by_the_clock", 2, 32, "ends"),
+    Row("counts", 1, 1, "ends", more=(100_000_000,)),
+    Row("grid_sync", 264, 1024, "ends", more=(3,)),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_verdict(row: Row) -> None:
+    assert row.run() == row.verdict
+
+
+@pytest.mark.slow
+def test_a_busy_machine_changes_no_verdict() -> None:
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY)]
+    try:
+        assert {str(row): row.run() for row in ROWS} == {str(row): row.verdict for row in ROWS}
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_launches_that_wait_for_each_other() -> None:
+    flags = np.zeros(64, np.int32)
+    kernel = load("deadlocks").meets[1, 1]
+    first = threading.Thread(target=kernel, args=(flags, 0))
+    first.start()
+    kernel(flags, 1)
+    first.join()
+    assert flags[0] == flags[1] == 1
+
+
+def test_a_thread_of_the_host_sets_the_flag() -> None:
+    """After a time in which nothing at all happens."""
+    flags = np.zeros(64, np.int32)
+    timer = threading.Timer(2.5, lambda: flags.__setitem__(0, 1))
+    timer.start()
+    load("deadlocks").read_flag[1, 1](flags)
+    timer.join()
+
+
+def test_launches_that_wait_for_nobody_together() -> None:
+    """Both are told: neither is waited for by the other as if it could still write."""
+    errors: list[weft.Deadlock] = []
+
+    def run() -> None:
+        try:
+            load("deadlocks").read_flag[1, 1](np.zeros(64, np.int32))
+        except weft.Deadlock as error:
+            errors.append(error)
+
+    other = threading.Thread(target=run)
+    other.start()
+    run()
+    other.join()
+    assert len(errors) == 2
