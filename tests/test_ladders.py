@@ -19,7 +19,7 @@ import weft
 from weft.cli import app
 from weft.climbing import counters, ladder, records, rung, story
 from weft.climbing.climb import Climb, Reached, Time, climb, zeros
-from weft.measure import op as operation
+from weft.measure import expressions
 from weft.pytest_plugin import no_gpu
 
 SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}
@@ -148,6 +148,7 @@ def test_a_record_is_appended(own: Path, tmp_path: Path) -> None:
         (("cdiv(n, 64)", "cdiv(n,, 64)"), "rung_00_naive.cu: 'cdiv(n,, 64)' is no expression"),
         (("cdiv(n, 64)", "cdiv(n)"), "rung_00_naive.cu: 'cdiv(n)' cannot be computed"),
         (("cdiv(n, 64)", "n // 0"), "rung_00_naive.cu: 'n // 0' cannot be computed"),
+        (("cdiv(n, 64)", "9**9**9**9"), "rung_00_naive.cu: '9**9**9**9' cannot be computed"),
         (("// expect:", "// clear: z\n// expect:"), "rung_00_naive.cu: nothing says what 'z' is"),
         (("// expect:", "// bench: n\n// expect:"), "sizes cannot be read"),
     ],
@@ -337,7 +338,7 @@ def test_threads_parse_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> No
         threads.append(threading.current_thread())
         return real(*args, **options)
 
-    operation.parse.cache_clear()
+    expressions.expression.cache_clear()
     monkeypatch.setattr(ast, "parse", parse)
     assert climb(found).right
     assert set(threads) == {threading.current_thread()}

@@ -59,7 +59,7 @@ MESSAGES: list[Any] = [
     (
         "rule that raises",
         lambda: MODULE.square.as_op("mine::m3", args={"n": "x.nume()"})(randn(4)),
-        "mine::m3: args['n'] cannot be computed",
+        "mine::m3: args['n']: 'x.nume()' cannot be computed",
     ),
     (
         "sizes that differ",

@@ -24,9 +24,9 @@ from weft.device.gpu import driver
 from weft.device.models import GpuModel
 from weft.device.sim.draft import drafts
 from weft.errors import ArgumentError, Error
-from weft.measure import check, data, found
+from weft.measure import check, data, expressions, found
 from weft.measure.bench import ceiling
-from weft.measure.op import Op, call, evaluate
+from weft.measure.op import Op, call
 from weft.measure.session import Recording, recording
 from weft.report.words import duration
 
@@ -103,7 +103,7 @@ def floors(op: Op, model: GpuModel) -> dict[str, str]:
     """The least time of each size by the GPU's ceilings."""
     out = {}
     for case in op.bench:
-        moved, work = (float(evaluate(text or "0", case.sizes)) for text in (op.bytes, op.flops))
+        moved, work = (expressions.number(text or "0", case.sizes) for text in (op.bytes, op.flops))
         seconds, bound = ceiling(model, moved, work, op.inputs[0].dtype.name)
         if seconds:
             out[repr(case)] = f"at least {duration(seconds)} ({bound})"

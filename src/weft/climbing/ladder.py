@@ -14,7 +14,8 @@ from weft.climbing import rung as rungs
 from weft.climbing.rung import Rung
 from weft.errors import ArgumentError
 from weft.measure import found as files
-from weft.measure.op import Op, evaluate
+from weft.measure.expressions import evaluate
+from weft.measure.op import Op
 
 HOME = Path(__file__).parent.parent / "ladders"
 

@@ -21,7 +21,8 @@ from weft.device.models import GpuModel
 from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install
 from weft.measure import data, dtypes, tolerance
 from weft.measure.bench import Contender, Timing, bench, interval
-from weft.measure.op import Case, Op, call, evaluate
+from weft.measure.expressions import number
+from weft.measure.op import Case, Op, call
 
 Run = Callable[..., Any]
 """Computes the operation on arrays and sizes, by name: a `Runner`, or a user's solution."""
@@ -131,9 +132,7 @@ def _on_case(
 
 def _amounts(op: Op, case: Case) -> tuple[float, float]:
     """(bytes, operations) of a case."""
-    return float(evaluate(op.bytes or "0", case.sizes)), float(
-        evaluate(op.flops or "0", case.sizes)
-    )
+    return number(op.bytes or "0", case.sizes), number(op.flops or "0", case.sizes)
 
 
 def _arrays(op: Op, case: Case, torch: Any, seed: int) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from typing import Any
 from weft import kernels
 from weft.errors import ArgumentError, MissingDependency, pip_install
 from weft.kernels import Launch
-from weft.measure.op import Op, Slot, evaluate, slots, split
+from weft.measure.expressions import whole, wholes
+from weft.measure.op import Op, Slot, slots, split
 
 KEYS = (
     "rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays",
@@ -87,13 +88,13 @@ class Rung:
     def dims(self, sizes: Mapping[str, int]) -> Iterator[tuple[Step, Dims, Dims, int]]:
         """The launches for these sizes, `sms` among them: grid, block, bytes of shared memory."""
         for step in self.steps:
-            grid, block = _dims(step.grid, sizes), _dims(step.block, sizes)
-            yield step, grid, block, int(evaluate(step.shared, sizes))
+            grid, block = wholes(step.grid, sizes), wholes(step.block, sizes)
+            yield step, grid, block, whole(step.shared, sizes)
 
     def scratch_shapes(self, sizes: Mapping[str, int]) -> Iterator[tuple[Slot, tuple[int, ...]]]:
         """The arrays of its own for these sizes."""
         for slot in self.scratch:
-            yield slot, tuple(int(evaluate(text, sizes)) for text in slot.sizes)
+            yield slot, tuple(whole(text, sizes) for text in slot.sizes)
 
 
 def read(path: Path) -> Rung:
@@ -137,7 +138,7 @@ def _sizes(path: Path, text: str) -> dict[str, int]:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     if not all(value.strip() for _, _, value in pairs):
         raise ArgumentError("sizes cannot be read", where=str(path), got=text, allowed="M=64, N=64")
-    return {name.strip(): int(evaluate(value, {})) for name, _, value in pairs}
+    return {name.strip(): whole(value, {}) for name, _, value in pairs}
 
 
 def _header(path: Path) -> dict[str, tuple[str, ...]]:
@@ -276,12 +277,3 @@ def _zero(array: Any) -> None:
         array.zero_()
     else:
         array[...] = 0
-
-
-def _dims(text: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """`(a, b)`, `a`, or either with `if ... else 0`, which leaves the launch out."""
-    whole = re.match(r"(\(.*\))\s+if\s+(.*)\s+else\s+0$", text)
-    if whole:
-        return _dims(whole[1], sizes) if evaluate(whole[2], sizes) else (0,)
-    bare = text.startswith("(") and text.endswith(")") and len(split(text[1:-1])) > 1
-    return tuple(int(evaluate(part, sizes)) for part in split(text[1:-1] if bare else text))

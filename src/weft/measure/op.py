@@ -7,10 +7,8 @@ op = weft.Op("matmul", "A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
-from weft.kernels import cdiv
 from weft.measure import dtypes
 from weft.measure.data import Filling
 from weft.measure.dtypes import Array, DType
+from weft.measure.expressions import whole
 
 _SLOT = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\]\s*,?")
 
@@ -54,7 +52,7 @@ class Slot:
     sizes: tuple[str, ...]
 
     def shape(self, case: Case) -> tuple[int, ...]:
-        return tuple(int(evaluate(text, case.sizes)) for text in self.sizes)
+        return tuple(whole(text, case.sizes) for text in self.sizes)
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class Op:
 
     def terms(self, case: Case) -> int | None:
         """How many terms a result sums, where it is said."""
-        return max(1, int(evaluate(self.reduce, case.sizes))) if self.reduce else None
+        return max(1, whole(self.reduce, case.sizes)) if self.reduce else None
 
 
 def slots(text: str, whole: str = "") -> tuple[Slot, ...]:
@@ -181,75 +179,6 @@ def _unreadable(signature: str, part: str) -> ArgumentError:
         got=repr(part),
         allowed="inputs -> outputs, each name:type[sizes]: A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
     )
-
-
-# ---- sizes -----------------------------------------------------------------------------------
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
-
-
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"cdiv": cdiv, "min": min, "max": max}
-
-
-def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
-    """The value of an arithmetic expression of sizes, e.g. "2*M*N*K"."""
-
-    def value(node: ast.expr) -> Any:
-        match node:
-            case ast.Constant(value=int() | float() as number):
-                return number
-            case ast.Name(id=name) if name in sizes:
-                return sizes[name]
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return _ARITHMETIC[type(op)](value(left), value(right))
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -value(operand)
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-                return _FUNCTIONS[name](*map(value, args))
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                return value(body) if value(test) else value(orelse)
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-                return _COMPARISONS[type(op)](value(left), value(right))
-        raise ArgumentError(
-            f"'{expression}' cannot be computed from the sizes",
-            got=ast.unparse(node),
-            allowed=f"numbers, + - * / // % **, comparisons, a if b else c,"
-            f" {', '.join(_FUNCTIONS)}, and {', '.join(sizes) or 'no size is given'}",
-        )
-
-    try:
-        return value(parse(expression.strip()))  # type: ignore[no-any-return]
-    except (ArithmeticError, TypeError) as error:  # n // 0; cdiv of one number
-        raise ArgumentError(f"'{expression}' cannot be computed", got=str(error)) from error
-
-
-@functools.lru_cache(maxsize=4096)
-def parse(expression: str) -> ast.expr:
-    """The tree of an expression. Python 3.11 cannot make two trees at a time, in two threads:
-    what threads evaluate is to be evaluated once before they start."""
-    try:
-        return ast.parse(expression, mode="eval").body
-    except SyntaxError as error:
-        raise ArgumentError(
-            f"'{expression}' is no expression",
-            got=f"{error.msg}, column {error.offset}",
-            allowed="arithmetic of sizes, e.g. cdiv(n, 256)",
-        ) from error
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> Any:

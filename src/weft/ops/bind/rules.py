@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import inspect
 import operator
@@ -10,13 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weft.errors import ArgumentError
-from weft.kernels import cdiv
+from weft.measure.expressions import expression
 
 Rule = Callable[[Mapping[str, Any]], Any]
 """(arguments by name) -> value."""
-
-_FUNCTIONS = {"cdiv": cdiv, "min": min, "max": max}
-_NAMES = {"__builtins__": {}, **_FUNCTIONS}
 
 
 def rule(what: str, said: Any, known: Iterable[str]) -> Rule:
@@ -37,25 +33,27 @@ def rule(what: str, said: Any, known: Iterable[str]) -> Rule:
 
 def _expression(what: str, text: str, known: list[str]) -> Rule:
     try:
-        tree = ast.parse(text.strip(), what, "eval")
-    except SyntaxError as error:
-        raise ArgumentError(f"{what} is no expression", got=repr(text)) from error
-    used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-    _all_known(what, (n for n in used if n not in _FUNCTIONS and n not in bound), known)
+        made = expression(text)
+    except ArgumentError as error:
+        raise _of(what, error) from error
+    _all_known(what, made.names, known)
     if text in known:
         return operator.itemgetter(text)
-    code = compile(tree, what, "eval")
 
     def value(given: Mapping[str, Any]) -> Any:
         try:
-            return eval(code, _NAMES, given)
-        except (AttributeError, IndexError, TypeError) as error:
-            raise ArgumentError(
-                f"{what} cannot be computed", got=f"{text}: {type(error).__name__}: {error}"
-            ) from error
+            return made.value(given)
+        except ArgumentError as error:
+            raise _of(what, error) from error
 
     return value
+
+
+def _of(what: str, error: ArgumentError) -> ArgumentError:
+    """The error of an expression with the name of the rule that it is for."""
+    return ArgumentError(
+        f"{what}: {error.what}", got=error.got, allowed=error.allowed, next=error.next
+    )
 
 
 def _function(what: str, function: Callable[..., Any], known: list[str]) -> Rule:

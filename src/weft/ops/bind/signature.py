@@ -13,7 +13,8 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.kernels import Kernel
-from weft.measure.op import Slot, evaluate, slots
+from weft.measure.expressions import evaluate
+from weft.measure.op import Slot, slots
 from weft.ops.bind.options import Options
 from weft.ops.bind.rules import rule
 
