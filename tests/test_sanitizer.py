@@ -47,6 +47,50 @@ def test_a_race_names_both_lines_and_what_would_help() -> None:
     json.dumps(found.to_dict())
 
 
+ADVICE = {
+    "blocks race, and lanes of one warp too": (
+        "__global__ void k(const int* x, int* y) { y[x[threadIdx.x] & 3] += 1; }", 4,
+        "does not order blocks",
+    ),
+    "warps race, and lanes of one warp too": (
+        "__global__ void k(const int* x, int* y) { __shared__ int h[4]; int t = threadIdx.x;\n"
+        "if (t < 4) h[t] = 0;\natomicAdd(&h[t & 3], 1);\n__syncthreads(); y[t] = h[t & 3]; }", 1,
+        "__syncthreads() between the two",
+    ),
+    "one instruction races with itself": (
+        "__global__ void k(const int* x, int* y) { y[0] = threadIdx.x; }", 1, "use an atomic",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "grid", "advice"), ADVICE.values(), ids=ADVICE)
+def test_advice_fits_the_widest_race(source: str, grid: int, advice: str) -> None:
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    with pytest.raises(weft.SanitizerError) as caught:
+        weft.cuda(source).k[grid, 64](x, y, sanitize=True)
+    assert all(advice in f.next for f in caught.value.findings), str(caught.value)
+
+
+COPY = """#include <cuda_pipeline.h>
+__global__ void k(const float4* x, float* y, int to, int from) {
+    __shared__ float4 s[32];
+    __pipeline_memcpy_async(&s[threadIdx.x + to], &x[threadIdx.x + from], 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    y[threadIdx.x] = s[threadIdx.x].x;
+}"""
+
+
+@pytest.mark.parametrize(("to", "source", "what"), [
+    (1, 0, "out-of-bounds write of 16 bytes in k, shared memory"),
+    (0, 1, "out-of-bounds read of 16 bytes in k, global memory"),
+])  # fmt: skip
+def test_a_copy_names_the_side_that_is_wrong(to: int, source: int, what: str) -> None:
+    x, y = np.zeros(128, np.float32), np.zeros(32, np.float32)
+    with pytest.raises(weft.IllegalAddress, match=what):
+        weft.cuda(COPY).k[1, 32](x, y, to, source)
+
+
 def test_a_clean_launch_computes_what_it_computes() -> None:
     x, y = arrays()
     kernel("__syncthreads();")[1, 64](x, y, sanitize=True)

@@ -85,14 +85,14 @@ def _check(outer: Builder, space: int, local_bytes: int) -> Callable[..., Val]:
             within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
         b.jump(wrong)
         b.place(wrong)
-        _note(b, worker, Fault.ILLEGAL, lane, address)
+        _note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
         b.emit("ret i1 false")
         b.place(fine)
         off = b.label("off")
         good = b.label("good")
         b.branch((address & (nbytes - 1)).eq(0), good, off)
         b.place(off)
-        _note(b, worker, Fault.MISALIGNED, lane, address)
+        _note(b, worker, Fault.MISALIGNED, lane, address, space, nbytes, writes)
         b.emit("ret i1 false")
         b.place(good)
         return b.integer("i1", 1)
@@ -102,10 +102,20 @@ def _check(outer: Builder, space: int, local_bytes: int) -> Callable[..., Val]:
     )
 
 
-def _note(b: Builder, worker: Val, code: int, lane: Val, address: Val) -> None:
-    b.store(b.integer("i64", code), b.at(worker, Worker.ERROR))
-    b.store(lane.zext("i64"), b.at(worker, Worker.ERROR_LANE))
-    b.store(address, b.at(worker, Worker.ERROR_ADDRESS))
+def _note(
+    b: Builder, worker: Val, code: int, lane: Val, address: Val, space: int, nbytes: Val,
+    writes: Val,
+) -> None:  # fmt: skip
+    fields = {
+        Worker.ERROR: b.integer("i64", code),
+        Worker.ERROR_LANE: lane.zext("i64"),
+        Worker.ERROR_ADDRESS: address,
+        Worker.ERROR_SPACE: b.integer("i64", space),
+        Worker.ERROR_BYTES: nbytes,
+        Worker.ERROR_WRITES: writes,
+    }
+    for at, value in fields.items():
+        b.store(value, b.at(worker, at))
 
 
 def quick_check(

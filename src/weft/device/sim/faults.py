@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weft.device.sim import elements
-from weft.device.sim.address import space_of
 from weft.device.sim.arena import Arena
 from weft.device.sim.layout import FINISHED, Fault, Frame, Run, Slot, Space, Status, Worker
 from weft.device.sim.prepare import prepare
@@ -30,7 +29,6 @@ _SPACES = {
     Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
     Space.PARAM: "parameter", Space.GENERIC: "generic", Space.CONST: "constant",
 }  # fmt: skip
-_WRITES = ("st", "red", "atom")
 _OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM)
 """Spaces whose addresses are in no array."""
 _NULL = 4096
@@ -168,9 +166,9 @@ class _Story:
         thread: tuple[int, int, int],
     ) -> IllegalAddress:
         address &= 2**64 - 1
-        writes = ins is not None and ins.parts[0] in _WRITES
-        nbytes = width_of(ins)
-        space = space_of(ins.parts) if ins is not None else Space.GENERIC
+        w = self.arena.workers[worker]
+        writes, nbytes = bool(w[Worker.ERROR_WRITES]), w[Worker.ERROR_BYTES]
+        space = w[Worker.ERROR_SPACE]
         verb = "write" if writes else "read"
         kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
         near = self._nearest(address, nbytes) if space not in _OF_A_BLOCK else None

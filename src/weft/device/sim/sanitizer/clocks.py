@@ -1,17 +1,19 @@
-"""Who knows of whose past: vector clocks of a block's warps, joined where threads synchronise.
+"""Vector clocks, one per warp of a block; joined at every synchronisation.
 
 Warp w keeps, for every warp u of its block, the clock up to which u's accesses are ordered before
-what w does now. A barrier of the block joins the clocks of the warps that meet there, a
-synchronisation of the warp advances its own. Between blocks an edge is a fence, then an atomic or
-volatile write by the releasing warp, and an atomic or volatile read by the acquiring one; all
-places of memory count as one, so some races between blocks that synchronise are not seen.
+what w does now. A barrier of the block joins the clocks of the warps that meet there; a
+synchronisation of all lanes advances the warp's own clock. Where only some lanes of a warp
+synchronise, these lanes know of each other, and the vector's entry for the warp itself stays
+behind its clock. Between blocks an edge is a fence, then an atomic or volatile write by the
+releasing warp, and an atomic or volatile read by the acquiring one; all places of memory count as
+one, so some races between blocks that synchronise are not seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.lane_sets import each_lane, lanes_of
 from weft.device.sim.layout import Context
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Worker as HostThread
@@ -37,8 +39,8 @@ def put(b: Builder, v: Val, p: Val, at: int = 0) -> None:
 class Clocks:
     """Code that keeps the clocks of a kernel with so many warps a block."""
 
-    def __init__(self, warps: int, slot: Slot, publishes: bool) -> None:
-        self.warps, self.slot, self.publishes = warps, slot, publishes
+    def __init__(self, warps: int, slot: Slot, publishes: bool, masks: bool) -> None:
+        self.warps, self.slot, self.publishes, self.masks = warps, slot, publishes, masks
 
     def row(self, b: Builder, p: Val, warp: Val) -> Val:
         """The row of a warp."""
@@ -77,7 +79,9 @@ class Clocks:
             value = b.select(i.ult(table), start, b.integer("i64", 0))
             put(b, value, b.at(p, (i.zext("i64") << 3) + self.slot.clocks))
         with b.loop(self.warps) as w:
-            put(b, b.integer("i64", 0), self.row(b, p, w), Slot.ACQUIRED)
+            row = self.row(b, p, w)
+            put(b, b.integer("i64", 0), row, Slot.ACQUIRED)
+            put(b, start, row, Slot.CLOCK)
             self._refresh(b, p, w)
 
     def _refresh(self, b: Builder, p: Val, warp: Val) -> None:
@@ -91,10 +95,10 @@ class Clocks:
             with x.loop(self.warps) as u:
                 known = word(x, x.at(mine, u.zext("i64") << 3))
                 x.store(x.umin(x.load("i64", 0, least), known), least)
-            clock = word(x, x.at(mine, w.zext("i64") << 3))
+            row = self.row(x, p, w)
+            clock = word(x, row, Slot.CLOCK)
             start, base = word(x, p, Slot.START), word(x, p, Slot.BASE)
             who = w.zext("i64") << Record.WARP
-            row = self.row(x, p, w)
             limit = x.load("i64", 0, least)
             put(x, limit << Record.CLOCK, row, Slot.SHARED_LIMIT)
             put(x, (clock << Record.CLOCK) | who, row, Slot.SHARED_TAG)
@@ -109,24 +113,63 @@ class Clocks:
         b.helper("sanitizer_refresh", [_P, _I32], None, body)(p, warp)
 
     def advance(self, b: Builder, p: Val, warp: Val) -> None:
-        """The lanes of a warp have met: its clock goes on."""
+        """All lanes of a warp have met: they know of all that any of them has done."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w = args
-            at = x.at(self.vector(x, p, w, self.slot.clocks), w.zext("i64") << 3)
-            clock = word(x, at) + 1
-            put(x, clock, at)
+            row = self.row(x, p, w)
+            clock = self._tick(x, p, row)
+            put(x, clock, x.at(self.vector(x, p, w, self.slot.clocks), w.zext("i64") << 3))
             if self.warps == 1:
                 self._refresh(x, p, w)
                 return
-            row = self.row(x, p, w)
-            for tag in (Slot.SHARED_TAG, Slot.TAG):
-                put(x, word(x, row, tag) + (1 << Record.CLOCK), row, tag)
-            put(x, x.intrinsic("umax", [word(x, p, Slot.LATEST), clock]), p, Slot.LATEST)
-            with x.when((clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1), rare=True):
+            late = (clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1)
+            with x.when(late | word(x, row, Slot.APART).ne(0), rare=True):
+                put(x, x.integer("i64", 0), row, Slot.APART)
                 self._refresh(x, p, w)
 
         b.helper("sanitizer_advance", [_P, _I32], None, body)(p, warp)
+
+    def _tick(self, x: Builder, p: Val, row: Val) -> Val:
+        """A warp's clock goes on, by itself: what its lanes do is not ordered by that."""
+        clock = word(x, row, Slot.CLOCK) + 1
+        put(x, clock, row, Slot.CLOCK)
+        for tag in (Slot.SHARED_TAG, Slot.TAG):
+            put(x, word(x, row, tag) + (1 << Record.CLOCK), row, tag)
+        put(x, x.intrinsic("umax", [word(x, p, Slot.LATEST), clock]), p, Slot.LATEST)
+        return clock
+
+    def _part(self, x: Builder, p: Val, w: Val) -> Val:
+        """A tick of a warp whose lanes do not all know of each other."""
+        row = self.row(x, p, w)
+        clock = self._tick(x, p, row)
+        put(x, x.integer("i64", 1), row, Slot.APART)
+        with x.when((clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1), rare=True):
+            self._refresh(x, p, w)
+        return clock
+
+    def meet_lanes(self, b: Builder, p: Val, warp: Val, lanes: Val) -> None:
+        """Some lanes of a warp have met: each knows what any of them knew, and did."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w, lanes = args
+            clock = self._part(x, p, w)
+            table = x.at(p, w.zext("i64") * Slot.LANES + self.slot.lanes)
+            joined = x.alloca("i64", 32)
+            x.store(x.zero("i64", 32), joined)
+
+            def row(lane: Val) -> Val:
+                return x.at(table, lane.zext("i64") << 8)
+
+            def join(lane: Val) -> None:
+                known = x.load("i64", 32, row(lane), 8)
+                x.store(_larger(x.load("i64", 32, joined), known), joined)
+
+            each_lane(x, lanes, join)
+            known = lanes_of(x, lanes).select(x.splat(clock, 32), x.load("i64", 32, joined))
+            each_lane(x, lanes, lambda lane: x.store(known, row(lane), 8))
+
+        b.helper("sanitizer_meet_lanes", [_P, _I32, _I32], None, body)(p, warp, lanes)
 
     def arrive(self, b: Builder, p: Val, warp: Val, number: Val) -> None:
         """A warp arrives at a barrier and does not wait: what it does from now on is later."""
@@ -172,7 +215,9 @@ class Clocks:
                 for i, start in enumerate(self._tables):
                     mine = self.vector(x, p, w, start)
                     self._each(x, mine, x.at(joined, 8 * self.warps * i), lambda old, new: new)
-                put(x, x.load("i64", 0, seen), self.row(x, p, w), Slot.ACQUIRED)
+                row = self.row(x, p, w)
+                put(x, x.load("i64", 0, seen), row, Slot.ACQUIRED)
+                put(x, clock, row, Slot.CLOCK)
                 self._refresh(x, p, w)
 
             each_lane(x, warps, tell)
@@ -209,10 +254,12 @@ class Clocks:
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w = args
-            self.advance(x, p, w)
+            clock = self._part(x, p, w)
             mine = self.vector(x, p, w, self.slot.clocks)
             for start in (self.slot.fences, self.slot.far)[: 1 + far]:
-                self._each(x, self.vector(x, p, w, start), mine, lambda old, new: new)
+                fenced = self.vector(x, p, w, start)
+                self._each(x, fenced, mine, lambda old, new: new)
+                put(x, clock, x.at(fenced, w.zext("i64") << 3))
 
         b.helper(f"sanitizer_fence_{int(far)}", [_P, _I32], None, body)(p, warp)
 
@@ -262,13 +309,18 @@ class Clocks:
                     one = x.val("i64", 0, f"atomicrmw add {time.tref}, i64 1 seq_cst")
                     put(x, one + 1, mine, 8)
 
-    def ordered(self, b: Builder, p: Val, warp: Val, record: Val, space: str) -> Val:
-        """Did what a record tells of happen before what the warp does now?"""
+    def ordered(self, b: Builder, p: Val, warp: Val, record: Val, mine: Val, space: str) -> Val:
+        """Did what a record tells of happen before what the warp's lane does now?"""
 
         def body(x: Builder, args: list[Val]) -> Val:
-            p, w, record = args
+            p, w, record, mine = args
             u = (record >> Record.WARP) & 31
             known = word(x, x.at(self.vector(x, p, w, self.slot.clocks), u << 3))
+            if self.masks:
+                me, lane = ((r >> Record.LANE) & 31 for r in (mine, record))
+                at = (u << 13) + (me << 8) + (lane << 3) + self.slot.lanes
+                same = u.eq(w.zext("i64"))
+                known = same.select(_larger(known, word(x, x.at(p, at))), known)
             if space == "shared":
                 return (record >> Record.CLOCK).ult(known)
             clock = (record >> Record.CLOCK) & Record.CLOCKS
@@ -279,7 +331,7 @@ class Clocks:
                 x, p, w, record, clock, u))  # fmt: skip
 
         name = f"sanitizer_ordered_{space}"
-        return b.helper(name, [_P, _I32, _I64], ("i1", 0), body)(p, warp, record)
+        return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, mine)
 
     def _published(self, x: Builder, p: Val, w: Val, record: Val, clock: Val, u: Val) -> Val:
         """Has another block's warp published it, and has this one looked since?"""

@@ -11,7 +11,7 @@ from weft.device.sim import elements
 from weft.device.sim.faults import line_of, width_of
 from weft.device.sim.heap import Block
 from weft.device.sim.prepare import prepare
-from weft.device.sim.sanitizer.layout import Kind, Record
+from weft.device.sim.sanitizer.layout import Apart, Kind, Record
 from weft.device.sim.sanitizer.leaks import HEAP
 from weft.device.sim.sanitizer.observer import Raw, Seen
 from weft.errors import DeviceError
@@ -117,11 +117,13 @@ TEXTS: Mapping[int, Text] = {
                     ("loop", ""), "make the flag volatile, or read it by an atomic"),
 }  # fmt: skip
 _ORDER = {
-    "lane": "__syncwarp() between the two",
-    "warp": "__syncthreads() between the two",
-    "block": "blocks run at the same time: use an atomic, another launch, or fence + atomic flag",
-    "copy": "cp.async.wait_group (and __syncthreads() for other threads) before it is used",
+    Apart.LANES: "__syncwarp() between the two",
+    Apart.WARPS: "__syncthreads() between the two",
+    Apart.BLOCKS: "__syncthreads() does not order blocks: use atomics, two launches, or a grid-wide"
+    " sync (cooperative launch)",
 }
+_ITSELF = "threads execute this line at the same time: use an atomic, or one place for each thread"
+_COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
 
 
 class Decoder:
@@ -142,7 +144,7 @@ class Decoder:
             if not (r.kind == Kind.UNINITIALISED and r.index in raced)  # it came too early, only
         ]  # fmt: skip
         merged: dict[object, Finding] = {}
-        for r in raw:
+        for r in sorted(raw, key=lambda r: -r.apart):  # the widest race says what would help
             found = self._finding(r)
             if found is None:
                 continue
@@ -200,6 +202,8 @@ class Decoder:
 
     # ---- findings ---------------------------------------------------------------------------
     def _finding(self, r: Raw) -> Finding | None:
+        if r.kind == Kind.WRITE_AFTER_READ and self.instruction(r.other_index).parts[0] == "st":
+            r = replace(r, kind=Kind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
         text = TEXTS[r.kind]
         shared = self._is_shared(r)
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
@@ -207,7 +211,10 @@ class Decoder:
         if r.other_index >= 0:
             known = r.kind in RACES
             block = self._other_block(r, shared) if known else None
-            accesses.append(self._access(text.verbs[1], r.other_index, block, r.other))
+            other = self._access(text.verbs[1], r.other_index, block, r.other)
+            if known and (other.block, other.thread) == (mine.block, mine.thread):
+                other = replace(other, block=None, thread=None)  # another lane that is not known
+            accesses.append(other)
         if r.kind == Kind.BARRIER_PLACES and accesses[0].number == accesses[1].number:
             return None  # one line of the source, compiled to several places
         what, place = text.what, ""
@@ -224,7 +231,7 @@ class Decoder:
             kernel=self.name,
             accesses=tuple(accesses),
             times=r.times,
-            next=self._advice(r, shared, pending) or text.next,
+            next=self._advice(r, pending) or text.next,
             place=place,
             address=r.address if r.kind in (*RACES, Kind.UNINITIALISED) else None,
         )
@@ -232,14 +239,14 @@ class Decoder:
     def _pending(self, r: Raw, shared: bool) -> bool:
         return shared and r.kind in RACES and r.other >> Record.CLOCK == Record.PENDING
 
-    def _advice(self, r: Raw, shared: bool, pending: bool) -> str:
+    def _advice(self, r: Raw, pending: bool) -> str:
         if r.kind not in RACES:
             return ""
         if pending:
-            return _ORDER["copy"]
-        if not shared and (r.mine ^ r.other) >> Record.BLOCK:
-            return _ORDER["block"]
-        return _ORDER["warp" if (r.mine ^ r.other) >> Record.WARP & 31 else "lane"]
+            return _COPY
+        if r.index == r.other_index and r.apart != Apart.BLOCKS:
+            return _ITSELF
+        return _ORDER[r.apart]
 
     def _is_shared(self, r: Raw) -> bool:
         """Is the address in none of the launch's arrays?"""

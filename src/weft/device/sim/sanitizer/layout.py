@@ -24,6 +24,8 @@ class Record:
     STRONG = 1 << 13
     SITE = (1 << 14) - 1
     ALL_BYTES = 15 << BYTES
+    LANES = (1 << WARP) - (1 << LANE)
+    WARPS = 31 << WARP
     CLOCKS = (1 << BLOCK - CLOCK) - 1
     BLOCKS = (1 << 64 - BLOCK) - 1
     PENDING = (1 << 34) - 1
@@ -63,27 +65,38 @@ class Slot:
     """Per barrier: warps that have arrived, and at which instruction the first one did."""
     WARPS = 192
     WARP = 64
-    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED = 0, 8, 16, 24, 32
-    """Per warp: what is earlier than the limit is ordered before it; its own record's bits."""
+    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, CLOCK, APART = 0, 8, 16, 24, 32, 40, 48
+    """Per warp: what is earlier than the limit is ordered before it; its own record's bits; its
+    clock; and whether its lanes know less of each other than its clock says."""
+    LANES = 8 * 32 * 32
+    """Per warp, for each lane and each other lane: up to which clock it knows of it."""
 
-    def __init__(self, warps: int, local_bytes: int) -> None:
+    def __init__(self, warps: int, local_bytes: int, masks: bool) -> None:
         """Vectors with a clock for each warp; tables have one such vector for each warp.
 
         clocks  what each warp knows of each
         fences  the same at its last fence, and `far` at its last fence beyond the block
         shared  one vector: what was released inside the block by atomics and mbarriers
         early   a vector for each barrier: what those knew that arrived and did not wait
+        lanes   for each warp what its lanes know of each other, where member masks may be partial
         """
         table = 8 * warps * warps
         self.clocks = self.WARPS + warps * self.WARP
         self.fences, self.far = self.clocks + table, self.clocks + 2 * table
         self.shared = self.clocks + 3 * table
         self.early = self.shared + 8 * warps
-        self.local = self.early + 16 * 8 * warps
+        self.lanes = -(-(self.early + 16 * 8 * warps) // 64) * 64
+        self.local = self.lanes + (warps * self.LANES if masks else 0)
         self.writers = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
 
     def size(self, shared_bytes: int) -> int:
         return self.writers + 16 * (shared_bytes // 4 + 1)
+
+
+class Apart:
+    """Two threads: in one warp, in two warps of a block, in two blocks."""
+
+    LANES, WARPS, BLOCKS = 0, 1, 2
 
 
 class Kind:

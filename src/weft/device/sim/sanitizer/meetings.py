@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Frame
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.program import Program
@@ -11,7 +12,7 @@ from weft.device.sim.sanitizer.layout import Kind, Slot, Worker
 from weft.device.sim.sanitizer.report import first_of, report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Graph
-from weft.ptx.model import Instruction
+from weft.ptx.model import Instruction, Operand
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
@@ -20,6 +21,53 @@ if TYPE_CHECKING:
 _P, _I32 = ("ptr", 0), ("i32", 0)
 WHOLE_WARP = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
 """Instructions that all 32 lanes execute together."""
+ALL = 0xFFFFFFFF
+
+
+def mask_of(program: Program, ins: Instruction) -> Operand | None:
+    """The member mask of a warp-wide instruction, unless it names all lanes."""
+    if ins.parts[0] in WHOLE_WARP:
+        return None
+    form = program.form_of(ins.operands[-1])
+    everyone = form is not None and form.const is not None and form.const & ALL == ALL
+    return None if everyone else ins.operands[-1]
+
+
+def order_lanes(w: Sanitizing, ins: Instruction) -> None:
+    """The lanes that meet know of each other: all of the warp, or groups that masks name."""
+    e, b = w.e, w.e.b
+    mask = mask_of(e.program, ins)
+    if mask is None:
+        w.clocks.advance(b, w.p, e.warp)
+        return
+    lanes, live = e.executing(), e.schedule.header_load(Frame.LIVE)
+    named = e.read(mask, "b32")
+
+    def together(group: Val) -> None:
+        everyone = (live & ~group).eq(0)
+        with b.when(everyone):
+            w.clocks.advance(b, w.p, e.warp)
+        with b.when(everyone ^ 1):
+            w.clocks.meet_lanes(b, w.p, e.warp, group)
+
+    if not named.n:
+        with b.when(lanes.ne(0)):
+            together(named & lanes)
+        return
+    masks = b.array("i32", 32)
+    b.store(named, masks, 64)
+    rest = b.alloca("i32")
+    b.store(lanes, rest)
+
+    def group_of(lane: Val) -> None:
+        """The group of a lane that is in none of those before."""
+        left = b.load("i32", 0, rest)
+        with b.when(((left >> lane) & 1).ne(0)):
+            group = b.load("i32", 0, b.at(masks, lane.zext("i64") << 2)) & lanes
+            b.store(left & ~group, rest)
+            together(group)
+
+    each_lane(b, lanes, group_of)
 
 
 def check_lanes(w: Sanitizing, ins: Instruction) -> None:

@@ -26,6 +26,7 @@ class Raw:
     """
 
     kind: int
+    apart: int
     times: int
     address: int
     index: int
@@ -98,7 +99,7 @@ class Sanitizer:
         observation.for_launch(launch.view(np.uint8))
         self._mine.workers = observation.for_workers(Worker.CACHE + 8 * (len(notes["sites"]) + 2))
         shared = facts.shared_bytes + observation.shape.shared_bytes
-        observation.for_slots(Slot(facts.warps, facts.local_bytes).size(shared))
+        observation.for_slots(Slot(facts.warps, facts.local_bytes, notes["masks"]).size(shared))
         seen.counts.arrays = len(every) - (heap is not None)
 
     def end(self, observation: Observation) -> None:
@@ -122,7 +123,8 @@ def _raw(entry: NDArray[np.int64], sites: Sequence[int]) -> Raw:
     key, times, address, mine, other, block = (int(v) for v in entry[:6])
     here, there = key & Record.SITES, key >> 13 & Record.SITES
     return Raw(
-        kind=key >> 26,
+        kind=key >> 28,
+        apart=key >> 26 & 3,
         times=times,
         address=address & (1 << 64) - 1,
         index=sites[here - 1] if here else -1,

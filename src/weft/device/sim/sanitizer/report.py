@@ -9,9 +9,16 @@ from weft.ir import Builder, Val
 _P, _I64 = ("ptr", 0), ("i64", 0)
 
 
-def report(b: Builder, p: Val, kind: int, mine: Val, other: Val, address: Val) -> None:
-    """Notes a finding; of those alike the first is kept, and how many there were."""
-    key = (mine & Record.SITES) | ((other & Record.SITES) << 13) | (kind << 26)
+def report(
+    b: Builder, p: Val, kind: int, mine: Val, other: Val, address: Val, apart: Val | None = None
+) -> None:
+    """Notes a finding; of those alike the first is kept, and how many there were.
+
+    apart  how far two threads are from each other, see `Apart`
+    """
+    key = (mine & Record.SITES) | ((other & Record.SITES) << 13) | (kind << 28)
+    if apart is not None:
+        key = key | (apart << 26)
     fn = b.helper("sanitizer_report", [_P, _I64, _I64, _I64, _I64], None, _report, attrs="#2")
     fn(p, key, mine, other, address)
 

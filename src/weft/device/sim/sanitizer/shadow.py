@@ -93,6 +93,26 @@ class Shadow:
         return word(x, p, Slot.BASE), word(x, row, Slot.LIMIT)
 
 
+def letter(writes: bool, strong: bool) -> str:
+    """Names the code for a kind of access."""
+    return ("w" if writes else "r") + ("s" if strong else "")
+
+
+def with_reader(r: Val, mine: Val, earlier: Val, space: str) -> Val:
+    """The record of a word's readers after one more access: `earlier` ones need not be kept.
+
+    Lanes of one warp that read the same bytes share a record, so that it is nobody's own. A plain
+    read is kept rather than an atomic or volatile one, which races with less.
+    """
+    crew = Record.WARPS | (Record.BLOCKS << Record.BLOCK if space == "global" else 0)
+    same = ((r ^ mine) & crew).eq(0)
+    alike = ((r ^ mine) & Record.STRONG).eq(0)
+    others = ((r ^ mine) & Record.LANES).ne(0) & (r & mine & Record.ALL_BYTES).ne(0)
+    shared = (alike & others).select(r | (1 << Record.MANY), r)
+    joined = (alike | (mine & Record.STRONG).ne(0)).select(shared, mine)
+    return earlier.select(mine, same.select(joined, r))
+
+
 def bytes_of(x: Builder, address: Val, nbytes: int) -> Val:
     """Which of the four bytes an access covers."""
     if nbytes >= 4:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.sanitizer.clocks import put, word
-from weft.device.sim.sanitizer.layout import Kind, Record, Slot
+from weft.device.sim.sanitizer.layout import Apart, Kind, Record, Slot
 from weft.device.sim.sanitizer.report import report
-from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of
+from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of, letter, with_reader
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -19,7 +19,7 @@ class Exact(Shadow):
     """The code for any access of one kernel; it alone reports."""
 
     def lanes(
-        self, b: Builder, space: str, writes: bool, nbytes: int, element: int
+        self, b: Builder, space: str, writes: bool, strong: bool, nbytes: int, element: int
     ) -> Callable[..., Val]:
         """(slot, warp, site, addresses, lanes, values or null, are values known?).
 
@@ -44,17 +44,17 @@ class Exact(Shadow):
                 def same(other: Val, i: int) -> Val:
                     return self._same(x, values, lane, mine, other, address, i, nbytes, element)
 
-                self._lane(x, p, warp, space, writes, nbytes, planes, address, mine, same)
+                self._lane(x, p, warp, space, writes, strong, nbytes, planes, address, mine, same)
                 x.jump(skip)
                 x.place(skip)
 
             each_lane(x, lanes, one)
 
-        name = f"sanitizer_lanes_{space}_{'w' if writes else 'r'}{nbytes}_{element}"
+        name = f"sanitizer_lanes_{space}_{letter(writes, strong)}{nbytes}_{element}"
         return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
 
     def _lane(
-        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, nbytes: int,
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, strong: bool, nbytes: int,
         planes: Planes, address: Val, mine: Val, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         count = max(1, nbytes // 4)
@@ -72,14 +72,15 @@ class Exact(Shadow):
             with x.when(fresh, rare=True):
                 report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
         for i in range(count):
-            self._granule(x, p, warp, space, writes, planes, address + 4 * i, mine, i, same)
+            at = address + 4 * i
+            self._granule(x, p, warp, space, writes, strong, planes, at, mine, i, same)
         if planes.filled is not None:
             x.jump(end)
             x.place(end)
 
     def _granule(
-        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, planes: Planes,
-        address: Val, mine: Val, i: int, same: Callable[[Val, int], Val],
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, strong: bool,
+        planes: Planes, address: Val, mine: Val, i: int, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
         kept = x.alloca("i1")
@@ -91,19 +92,38 @@ class Exact(Shadow):
                     harmless = same(record, i)
                     x.store(harmless | x.load("i1", 0, kept), kept)
                     with x.when(harmless ^ 1):
-                        report(x, p, kind, mine, record, address)
+                        report(x, p, kind, mine, record, address, _apart(x, space, mine, record))
                 else:
-                    report(x, p, kind, mine, record, address)
+                    report(x, p, kind, mine, record, address, _apart(x, space, mine, record))
 
         compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
         if writes:
             compare(r, Kind.WRITE_AFTER_READ)
             with x.when(x.load("i1", 0, kept) ^ 1):
+                if strong:
+                    self._displace(x, p, warp, space, w, r, planes, mine, i)
                 put(x, self._merged(x, w, mine), planes.writers, 8 * i)
             return
+        earlier = self._earlier(x, p, warp, space, r)
+        put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
+
+    def _earlier(self, x: Builder, p: Val, warp: Val, space: str, r: Val) -> Val:
         base, limit = self.limits(x, p, warp, space)
-        earlier = (r - base).ult(limit) | r.eq(0)
-        put(x, earlier.select(mine, r), planes.readers, 8 * i)
+        return (r - base).ult(limit) | r.eq(0)
+
+    def _displace(
+        self, x: Builder, p: Val, warp: Val, space: str, w: Val, r: Val, planes: Planes,
+        mine: Val, i: int,
+    ) -> None:  # fmt: skip
+        """A plain write that an atomic one replaces goes to the readers, if these are earlier.
+
+        It still races with other threads' atomics, with which the new record does not.
+        """
+        own = ((r ^ mine) & (Record.LANES | Record.WARPS)).eq(0)
+        free = self._earlier(x, p, warp, space, r) | own
+        plain = w.ne(0) & (w & Record.STRONG).eq(0)
+        with x.when(plain & free):
+            put(x, w, planes.readers, 8 * i)
 
     def _merged(self, x: Builder, w: Val, mine: Val) -> Val:
         """The new record; lanes of one instruction that write parts of four bytes share it."""
@@ -112,9 +132,15 @@ class Exact(Shadow):
         return together.select(both, mine)
 
     def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, mine: Val) -> Val:
-        """Is it somebody else's access to these bytes, not ordered, and not both are strong?"""
-        warps_lanes = (1 << Record.BYTES) - (1 << Record.LANE)
-        own = ((record ^ mine) & warps_lanes).eq(0)
+        """Is it somebody else's access to these bytes, not ordered, and not both are strong?
+
+        Which byte of a word each lane touched is not known where lanes share a record: a part of
+        a word counts as the lane's own then.
+        """
+        own = ((record ^ mine) & (Record.WARPS | Record.LANES)).eq(0)
+        partly = (mine & Record.ALL_BYTES).ne(Record.ALL_BYTES)
+        crew = ((record ^ mine) & Record.WARPS).eq(0) & (record & 1 << Record.MANY).ne(0)
+        own = own | (partly & crew)
         touch = (record & mine & Record.ALL_BYTES).ne(0)
         strong = (record & mine & Record.STRONG).ne(0)
         if space == "global":
@@ -124,7 +150,7 @@ class Exact(Shadow):
         may = record.ne(0) & touch & (strong ^ 1) & (mine_too ^ 1)
         return x.choose(
             may,
-            lambda: self.clocks.ordered(x, p, warp, record, space) ^ 1,
+            lambda: self.clocks.ordered(x, p, warp, record, mine, space) ^ 1,
             lambda: x.integer("i1", 0),
         )
 
@@ -165,6 +191,14 @@ class Exact(Shadow):
             return of(lane).eq(together.select(other, x.load(ty, 0, there, 1)))
 
         return x.choose(known, compared, lambda: x.integer("i1", 0))
+
+
+def _apart(x: Builder, space: str, mine: Val, record: Val) -> Val:
+    warps = ((mine ^ record) & Record.WARPS).ne(0).zext("i64")
+    if space == "shared":
+        return warps
+    blocks = ((mine ^ record) >> Record.BLOCK).ne(0)
+    return blocks.select(x.integer("i64", Apart.BLOCKS), warps)
 
 
 def _together(a: Val, c: Val) -> Val:

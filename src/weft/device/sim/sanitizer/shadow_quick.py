@@ -14,7 +14,7 @@ from collections.abc import Callable
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.sanitizer.clocks import put, word
 from weft.device.sim.sanitizer.layout import Record, Slot
-from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of
+from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of, letter, with_reader
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -115,17 +115,15 @@ class Quick(Shadow):
                 odd = odd & r.ne(0)
             return odd.sext("i64")
 
-        def renew(plane: Val, i: int, when: Callable[[Val], Val] | None) -> None:
+        def renew(plane: Val, i: int, rule: Callable[[Val, Val], Val]) -> None:
             at = x.at(plane, 8 * i)
-            touched = [r >= 0 for r in pattern[i : i + WIDE]]
-            new = mine(i)
-            if when is not None or not all(touched):
-                r = x.load("i64", WIDE, at, 8)
-                change = x.lanes("i1", touched)
-                if when is not None:
-                    change = when(r) & change if not all(touched) else when(r)
-                new = change.select(new, r)
-            x.store(new, at, 8)
+            r = x.load("i64", WIDE, at, 8)
+            new = rule(r, mine(i))
+            touched = [n >= 0 for n in pattern[i : i + WIDE]]
+            x.store(new if all(touched) else x.lanes("i1", touched).select(new, r), at, 8)
+
+        def read(r: Val, by: Val) -> Val:
+            return with_reader(r, by, (r - base).ult(limit) | r.eq(0), space)
 
         quick = x.zero("i64", WIDE)
         for i in chunks:  # what is most likely, first
@@ -153,17 +151,21 @@ class Quick(Shadow):
             x.branch(_or(x, close).ne(0), "odd", "renew")
             x.place("renew")
             for i in chunks:
-                renew(planes.writers, i, None)
+                renew(planes.writers, i, lambda _, new: new)
             return
         touched = [i for i, r in enumerate(pattern) if r >= 0]
-        ends = [word(x, planes.readers, 8 * i) for i in (touched[0], touched[-1])]
-        stay = [(r - base).uge(limit) & r.ne(0) for r in ends]
-        x.branch(stay[0] & stay[1], "none", "renew")  # somebody else's, in this interval: kept
+        stay = []
+        for i in (touched[0], touched[-1]):
+            r = word(x, planes.readers, 8 * i)
+            stay.append(read(r, tag | pattern[i]).eq(r))
+        x.branch(stay[0] & stay[1], "none", "renew")  # known already, in this interval
         x.place("renew")
         for i in chunks:
-            renew(planes.readers, i, lambda r: (r - base).ult(limit) | r.eq(0))
+            renew(planes.readers, i, read)
 
-    def one(self, b: Builder, space: str, writes: bool, nbytes: int) -> Callable[..., Val]:
+    def one(
+        self, b: Builder, space: str, writes: bool, strong: bool, nbytes: int
+    ) -> Callable[..., Val]:
         """(slot, warp, site, address, lanes) -> done?  Some lane runs."""
 
         def body(x: Builder, args: list[Val]) -> Val:
@@ -192,6 +194,8 @@ class Quick(Shadow):
                 for record in (w, r) if writes else (w,):
                     near = (record - base).uge(limit) & (record ^ mine).uge(1 << Record.LANE)
                     odd = odd | (near & record.ne(0))
+                if writes and strong:  # a plain write is not forgotten for an atomic one
+                    odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
                 if space == "shared" and not writes:
                     odd = odd | w.ult(start)
             x.branch(odd, "odd", "renew", rare=True)
@@ -201,14 +205,14 @@ class Quick(Shadow):
                     put(x, mine, planes.writers, 8 * i)
                 else:
                     earlier = (r - base).ult(limit) | r.eq(0)
-                    put(x, earlier.select(mine, r), planes.readers, 8 * i)
+                    put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
             x.jump("none")
             x.place("none")
             x.emit("ret i1 true")
             x.place("odd")
             return x.integer("i1", 0)
 
-        name = f"sanitizer_one_{space}_{'w' if writes else 'r'}{nbytes}"
+        name = f"sanitizer_one_{space}_{letter(writes, strong)}{nbytes}"
         return b.helper(name, [_P, _I32, _I64, _I64, _I32], ("i1", 0), body)
 
 

@@ -22,7 +22,7 @@ from weft.device.sim.sanitizer.shadow_quick import Pattern, Quick, pattern_of
 from weft.device.sim.waits import is_warp_sync
 from weft.ir import Builder, Val
 from weft.ptx import cfg
-from weft.ptx.model import Instruction
+from weft.ptx.model import Instruction, Operand, Reg
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
@@ -41,9 +41,10 @@ class Sanitizing(Watcher):
         super().__init__(e)
         program = e.program
         code = [i for block in program.graph.blocks for i in block.code]
-        self.layout = Slot(program.warps, program.local_bytes)
+        self.masks = any(is_warp_sync(i) and meetings.mask_of(program, i) is not None for i in code)
+        self.layout = Slot(program.warps, program.local_bytes, self.masks)
         self.publishes = any(_releases(i) for i in code)
-        self.clocks = Clocks(program.warps, self.layout, self.publishes)
+        self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
         self.quick = Quick(self.clocks, self.layout)
         self.exact = Exact(self.clocks, self.layout)
         self.local = Local(self.layout, e)
@@ -52,7 +53,8 @@ class Sanitizing(Watcher):
         self.unseen = any("bulk" in i.parts for i in code)
         """Are there copies to shared memory that are no accesses of a lane?"""
         self.sites: dict[int, int] = {}
-        self.met = False
+        self.met: list[Operand | None] = []
+        """Masks with which lanes have met since the last access; None: all of them."""
         self.one_sided = meetings.one_sided(e)
 
     # ---- names ------------------------------------------------------------------------------
@@ -82,15 +84,18 @@ class Sanitizing(Watcher):
 
     # ---- events -----------------------------------------------------------------------------
     def block(self, block: cfg.Block) -> None:
-        self.met = False
+        self.met = []
         self.overflow.block(block)
 
     def instruction(self, ins: Instruction) -> None:
         if is_warp_sync(ins):
             meetings.check_lanes(self, ins)
-            if not self.met:
-                self.clocks.advance(self.e.b, self.p, self.e.warp)
-                self.met = True
+            mask = meetings.mask_of(self.e.program, ins)
+            if mask not in self.met:
+                meetings.order_lanes(self, ins)
+                self.met.append(mask)
+        changed = self.e.program.defs(ins)
+        self.met = [m for m in self.met if not (isinstance(m, Reg) and m.name in changed)]
         if _is_fence(ins) and self.publishes:
             self.clocks.fence(self.e.b, self.p, self.e.warp, _is_far(ins))
         self.copies.instruction(ins)
@@ -103,7 +108,7 @@ class Sanitizing(Watcher):
 
     def access(self, touch: Touch) -> None:
         e, b = self.e, self.e.b
-        self.met = False
+        self.met = []
         if touch.address.space in (Space.PARAM, Space.CONST):
             return
         lanes = e.executing() if touch.lanes is None else e.executing() & touch.lanes
@@ -162,6 +167,7 @@ class Sanitizing(Watcher):
             "sites": list(self.sites),
             "written": origins.written(self.e.program),
             "publishes": self.publishes,
+            "masks": self.masks,
         }
 
     # ---- accesses ---------------------------------------------------------------------------
@@ -174,7 +180,7 @@ class Sanitizing(Watcher):
                 continue
             if a.uniform and not (writes and values is not None and any(v.n for v in values)):
                 self._one(a, space, writes, nbytes, lanes, values)
-            elif pattern is not None:
+            elif pattern is not None and not (writes and _is_strong(self.e.ins)):
                 self._pattern(a, space, writes, nbytes, lanes, values, pattern)
             else:
                 self._each_lane(a, space, writes, nbytes, lanes, values)
@@ -186,7 +192,7 @@ class Sanitizing(Watcher):
         e, b = self.e, self.e.b
         assert a.first is not None
         with b.when(lanes.ne(0)):
-            fn = self.quick.one(b, space, writes, nbytes)
+            fn = self.quick.one(b, space, writes, _is_strong(e.ins), nbytes)
             done = fn(e.slot, e.warp, self.site(), a.first, lanes)
             with b.when(done ^ 1, rare=True):
                 first = lanes & (b.integer("i32", 0) - lanes)
@@ -222,7 +228,7 @@ class Sanitizing(Watcher):
             held = e.access.buffer(len(values))
             for i, v in enumerate(values):
                 b.store(b.splat(v, 32), b.at(held, 32 * element * i), 8)
-        fn = self.exact.lanes(b, space, writes, nbytes, element)
+        fn = self.exact.lanes(b, space, writes, _is_strong(e.ins), nbytes, element)
         fn(e.slot, e.warp, self.site(), e.access.addresses(a), lanes, held)
 
     def _rows(self, touch: Touch) -> None:
