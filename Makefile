@@ -11,13 +11,15 @@ GPU_TESTS := tests/test_devices.py tests/test_gpu.py tests/test_errors.py tests/
 
 .PHONY: demo climb test test-gpu check format tables clean
 
-demo: $(READY)  ## matrix products from Python loops up, checked and counted on the simulated GPU
+demo: $(READY)  ## matrix products from Python loops up: recorded H200 times, and what the simulated GPU counts
+	@echo "Checks and counts 14 kernels on the simulated GPU: about a minute on 2 cores."
 	$(BIN)/weft climb matmul
 
 climb: $(READY)  ## every ladder: all rungs right, and what their headers promise
 	$(BIN)/weft climb --all
 
 test: $(READY)  ## every test but the slow ones
+	@echo "All tests but the slow ones: about 8 minutes on 2 cores, less on more. pytest prints the duration at the end."
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
 test-gpu:  ## what a machine with a GPU should run, with its own python3 and nothing installed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from weft.climbing import ladder, records
+from weft.climbing import ladder, recorded, records
 from weft.climbing.climb import Climb, Time
 from weft.report.words import duration
 
@@ -36,6 +36,11 @@ def rungs_table(table: Table) -> str:
     """Every rung and peer of every ladder."""
     parts = [_whole(climb, table) for climb in timed().values()]
     return "\n\n".join([_machine(), *parts]) if parts else MISSING.format(file=_shown())
+
+
+def files() -> dict[Path, str]:
+    """The recorded times that come with weft: a file in the folder of each ladder."""
+    return {ladder.HOME / name / recorded.NAME: recorded.compact(c) for name, c in timed().items()}
 
 
 def _shown() -> str:

@@ -1,4 +1,5 @@
-"""Fills the tables of the documents from what the program and its records say.
+"""Fills the tables of the documents, and the files of recorded times that come with weft, from what
+the program and its records say.
 
     python scripts/tables.py            writes them
     python scripts/tables.py --check    fails when one is stale
@@ -221,12 +222,13 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Writes or checks every document; the exit code."""
-    stale = [path for path in documents() if filled(path.read_text()) != path.read_text()]
+    wanted = {path: filled(path.read_text()) for path in documents()} | ladder_tables.files()
+    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
     for path in stale:
         if "--check" in arguments:
-            print(f"{path.relative_to(ROOT)}: a table is stale; run `make tables`")
+            print(f"{path.relative_to(ROOT)}: stale; run `make tables`")
         else:
-            path.write_text(filled(path.read_text()))
+            path.write_text(wanted[path])
             print(f"{path.relative_to(ROOT)}: written")
     return int(bool(stale) and "--check" in arguments)
 

@@ -59,7 +59,7 @@ def test_without_a_gpu_there_are_floors_and_counters(mine: Path) -> None:
     (found,) = json.loads(run(mine, "--device", "sim", "--json").stdout)
     first, second = found["rungs"]
     assert first["facts"]["load sectors per request"] == 4 and second["facts"] == {}
-    assert not first["times"] and found["limits"]
+    assert not first["times"] and found["floors"]
 
 
 @pytest.mark.skipif(not no_gpu(), reason="there is a GPU")
@@ -164,7 +164,7 @@ def test_what_is_said_of_odd_times() -> None:
 def test_the_bars_of_times_without_a_limit() -> None:
     first, second = (replace(r, times=(replace(r.times[0], of_limit=0.0),)) for r in timed().rungs)
     found = replace(timed(), rungs=(first, second), peers={}, limits={})
-    ((_, _, rows),) = story.summaries(found)
+    ((_, _, rows, *_),) = story.summaries(found)
     assert rows[1][2:4] == [story.bar(1), ""] and len(rows[0][2]) < len(rows[1][2])
     assert "width:98.04%" in page(None, found)
 

@@ -33,6 +33,13 @@ def write(path: Path, *climbs: Climb) -> None:
     path.write_text("".join(json.dumps(c.to_dict()) + "\n" for c in climbs))
 
 
+def test_the_times_that_come_with_weft_are_current() -> None:
+    files = ladder_tables.files()
+    assert [path.parent.name for path in files] == ladder.names()
+    stale = [str(path) for path, text in files.items() if path.read_text() != text]
+    assert not stale, "run `make tables`"
+
+
 def test_without_records_the_command_is_said(recorded: Path) -> None:
     said = "--record benchmarks/records/ladders.jsonl` does it"
     assert said in tables.TABLES["ladders"]() and said in tables.TABLES["rungs"]()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import weft
 from weft.cli import app
 from weft.climbing import counters, ladder, records, rung, story
 from weft.climbing.climb import Climb, Reached, Time, climb, zeros
+from weft.climbing.recorded import with_recorded
 from weft.measure import expressions
 from weft.pytest_plugin import no_gpu
 
@@ -256,11 +259,48 @@ def test_a_record_is_shown_as_the_climb_was(own: Path, tmp_path: Path) -> None:
     record = tmp_path / "records.jsonl"
     (own / "rung_01_again.cu").write_text(GOOD)
     climbed = run(str(own), "--record", str(record)).stdout
-    assert "✓ 01 again" in climbed and "████████" in climbed
+    assert "✓ 01 again" in climbed and "counted: by the simulated GPU on n=" in climbed
+    assert "recorded" not in climbed and "█" not in climbed, "counters rank nothing"
     shown = run("--from", str(record)).stdout
     assert shown.splitlines()[1:] == climbed.splitlines()[1:]
     assert json.loads(run("--from", str(record), "twice", "--json").stdout)["ladder"] == "twice"
     assert "did you mean 'twice'?" in run("--from", str(record), "twise").output
+
+
+def test_recorded_times_come_first() -> None:
+    """Without a GPU rungs are not ranked by what was counted on a small size."""
+    shown = run("transpose", "--to", "1").stdout
+    words = ("\nrecorded: NVIDIA H200", "\nmodelled: ", "\ncounted: ")
+    places = [shown.index(word) for word in words]
+    assert places == sorted(places) and "nothing was timed here" in shown
+    assert re.search(r"01 shared tile +[\d.]+ [mµ]s +█+", shown), shown
+    found = json.loads(run("transpose", "--to", "1", "--json").stdout)
+    assert found["recorded"].startswith("NVIDIA H200") and found["rungs"][1]["times"]
+    assert found["device"] == "sim" and found["counted"] == "rows=128, columns=128"
+    assert list(found["floors"]) == ["rows=16384, columns=16384"]
+
+
+def test_rungs_timed_on_a_size_of_their_own_say_so() -> None:
+    shown = with_recorded(ladder.find("matmul"), Climb("matmul", "sim", "H200", (
+        Reached(0, "python", "", "Python", "f32"), Reached(9, "warp tiles", "", "CUDA C++", "f32"),
+        Reached(99, "new", "", "CUDA C++", "f32"),
+    )))  # fmt: skip
+    (table,) = story.summaries(shown)
+    times = [row[1] for row in table.rows[:3]]
+    assert re.fullmatch(r"[\d.]+ ms at M=64, N=64, K=64", times[0])
+    assert re.fullmatch(r"[\d.]+ ms", times[1]) and times[2] == "not recorded"
+
+
+def test_triton_rungs_are_counted_by_themselves() -> None:
+    """Other rungs run in other threads meanwhile: none of their launches may be among the facts."""
+    pytest.importorskip("triton")
+    whole = ladder.find("vecadd")
+    last = whole.rungs[-1]
+    assert last.language == "Triton"
+    together = climb(whole).rungs[-1].facts
+    alone = climb(replace(whole, rungs=(last,))).rungs[0].facts
+    assert together == alone
+    assert alone["bytes read per result"] == 8 and alone["load sectors per request"] == 16
 
 
 @pytest.mark.parametrize("text", ["{}", "no", '{"rungs": [1], "peers": {}}', "[]"])
@@ -291,7 +331,8 @@ def timed() -> Climb:
 
 
 def test_times_are_held_against_limit_rung_and_peer() -> None:
-    ((title, _, rows),) = story.summaries(timed())
+    (table,) = story.summaries(timed())
+    title, rows = table.title, table.rows
     assert title == "n=9: limit copy: 4.00 TB/s"
     assert rows[0][1:] == ["8 ms", "███", "12.5%", "", "0.25 x"]
     assert rows[1][1:] == ["1.25 ms", story.bar(0.8), "80.0%", "6.40 x", "1.60 x"]

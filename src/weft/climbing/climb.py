@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.climbing import counters
+from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung, Runner
 from weft.device import models
@@ -23,8 +24,9 @@ from weft.device.models import GpuModel
 from weft.device.sim.draft import drafts
 from weft.device.sim.launch import thread_count
 from weft.errors import ArgumentError, Error, MissingDependency, pip_install
-from weft.measure import check, data, dtypes, found, profile
+from weft.measure import buffers, check, data, dtypes, found, profile
 from weft.measure.op import Op
+from weft.measure.session import Recording, recording
 
 Progress = Callable[[str], None]
 
@@ -75,7 +77,12 @@ class Reached:
 
 @dataclass(frozen=True)
 class Climb:
-    """A ladder climbed; `peers` and `limits` are there where it was timed."""
+    """A ladder climbed; `peers` and `limits` are there where it was timed.
+
+    floors    modelled: the least time of each size on the GPU
+    counted   the size that the rungs' facts were counted on
+    recorded  where and when the times were measured, if not by this climb
+    """
 
     ladder: str
     device: str
@@ -86,11 +93,14 @@ class Climb:
     machine: Mapping[str, Any] = field(default_factory=dict)
     when: str = ""
     precision: str = ""
+    floors: Mapping[str, str] = field(default_factory=dict)
+    counted: str = ""
+    recorded: str = ""
 
     def fastest(self, case: str) -> float:
         """The least time of all rungs and peers on a case."""
         every = [r.times for r in self.rungs] + list(self.peers.values())
-        return min(t.seconds for times in every for t in times if t.case == case)
+        return min((t.seconds for times in every for t in times if t.case == case), default=0.0)
 
     def named(self, rung: Reached) -> str:
         """Its title; one that computes in less than f32, or than its data's type, says so."""
@@ -131,7 +141,10 @@ def climb(
     _there(device)
     if not device.startswith("gpu"):
         reached = _together(ladder.op, chosen, device, model, progress)
-        return Climb(ladder.op.name, device, model.name, tuple(reached))
+        return Climb(
+            ladder.op.name, device, model.name, tuple(reached), floors=floors(ladder.op, model),
+            counted=repr(ladder.op.cases[0]), precision=ladder.op.inputs[0].dtype.name,
+        )  # fmt: skip
     reached, ready = [], []
     for rung in chosen:
         progress(rung.title)
@@ -231,7 +244,7 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
         runner = Runner(rung, op, sms=sms, empty=zeros)
         check(op, runner, device=device, arrays=rung.arrays)
         facts: Mapping[str, float] = {}
-        if rung.path.suffix == ".cu" and not device.startswith("gpu"):
+        if not device.startswith("gpu"):
             facts = count(op, runner, gpu)
             counters.verify(str(rung.path.name), rung.expect, facts)
         return Reached(**said, facts=facts), runner
@@ -256,17 +269,29 @@ def _prepare(rung: Rung, device: str) -> None:
 
 
 def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
-    """The facts of a CUDA rung on the operation's first case."""
+    """The facts of a rung on the operation's first case; none where it launches no kernel."""
+    if runner.rung.language == "Python":  # loops of the CPU: slow, and nothing to count
+        return {}
     case = op.cases[0]
     rng = np.random.default_rng(0)
     arrays: dict[str, Any] = {s.name: op.data(s, case, rng, data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
-    profiles = [
-        profile(launch, *args, gpu=gpu)
-        for launch, args in runner.launches({**arrays, **case.sizes})
-    ]
     results = max(arrays[s.name].size for s in (*op.outputs, *op.inputs[:1]))
-    return counters.facts(profiles, results)
+    if runner.rung.path.suffix == ".cu":
+        profiles = [
+            profile(launch, *args, gpu=gpu)
+            for launch, args in runner.launches({**arrays, **case.sizes})
+        ]
+    else:
+        if runner.rung.arrays == "torch":
+            arrays = {
+                s.name: buffers.copied(arrays[s.name], s.dtype, buffers.torch("cpu"))
+                for s in (*op.inputs, *op.outputs)
+            }
+        with recording(Recording(gpu, thread=threading.get_ident())) as recorded:
+            runner(**arrays, **case.sizes)
+        profiles = recorded.profiles
+    return counters.facts(profiles, results) if profiles else {}
 
 
 def zeros(dtype: str, shape: tuple[int, ...], like: Any) -> Any:

@@ -17,18 +17,18 @@ import numpy as np
 
 from weft.climbing import counters
 from weft.climbing.climb import Climb, Progress, Reached, climb
+from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
+from weft.climbing.recorded import with_recorded
 from weft.climbing.rung import Rung
 from weft.device import models
 from weft.device.gpu import driver
 from weft.device.models import GpuModel
 from weft.device.sim.draft import drafts
 from weft.errors import ArgumentError, Error
-from weft.measure import check, data, expressions, found
-from weft.measure.bench import ceiling
+from weft.measure import check, data, found
 from weft.measure.op import Op, call
 from weft.measure.session import Recording, recording
-from weft.report.words import duration
 
 Solution = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def of_ladder(ladder: Ladder, *, timed: bool, gpu: str, progress: Progress) -> C
     """The rungs of a ladder."""
     peers(ladder.op)
     result = climb(ladder, device="gpu" if timed else "sim", gpu=gpu, progress=progress)
-    return result if timed else replace(result, limits=floors(ladder.op, models.get(gpu)))
+    return result if timed else with_recorded(ladder, result)
 
 
 def of_file(
@@ -66,8 +66,10 @@ def of_file(
             ready.append((entry, _by_name(op, solution)))
     precision = op.inputs[0].dtype.name
     if not timed:
-        limits = floors(op, model)
-        return Climb(op.name, "sim", model.name, tuple(reached), {}, limits, precision=precision)
+        return Climb(
+            op.name, "sim", model.name, tuple(reached), precision=precision,
+            floors=floors(op, model), counted=repr(op.cases[0]),
+        )  # fmt: skip
     from weft.climbing import race
 
     result = race.times(op, ready, model, progress)
@@ -97,17 +99,6 @@ def peers(op: Op) -> None:
             got=wrong,
             allowed=f"torch, {', '.join(names)}; 'compile: ...' for torch.compile",
         )
-
-
-def floors(op: Op, model: GpuModel) -> dict[str, str]:
-    """The least time of each size by the GPU's ceilings."""
-    out = {}
-    for case in op.bench:
-        moved, work = (expressions.number(text or "0", case.sizes) for text in (op.bytes, op.flops))
-        seconds, bound = ceiling(model, moved, work, op.inputs[0].dtype.name)
-        if seconds:
-            out[repr(case)] = f"at least {duration(seconds)} ({bound})"
-    return out
 
 
 # ---- one contender ---------------------------------------------------------------------------

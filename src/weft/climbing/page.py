@@ -30,7 +30,9 @@ def page(found: Ladder | None, result: Climb, verb: str = "climb") -> str:
     return render(
         "ladder",
         verb=verb,
-        floors=[] if result.device.startswith("gpu") else list(result.limits.items()),
+        floors=list(result.floors.items()),
+        recorded=result.recorded,
+        size=result.counted,
         notes=list(notes(result)),
         name=result.ladder,
         about=found.about if found is not None else "",

@@ -146,7 +146,7 @@ def _header(path: Path) -> dict[str, tuple[str, ...]]:
     out: dict[str, list[str]] = {}
     key = ""
     for line in path.read_text().splitlines():
-        text = line.strip().removeprefix('"""').removeprefix("//").rstrip('"').rstrip()
+        text = line.strip().removeprefix('"""').removeprefix("//").removesuffix('"""').rstrip()
         if path.suffix == ".cu" and not line.startswith("//"):
             break
         if path.suffix == ".py" and line.startswith(("import", "from")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from weft.climbing import counters
 from weft.climbing.climb import Climb, Reached, Time
@@ -19,12 +20,12 @@ ABOVE = 1.02
 """Part of the limit from which a time is suspicious: what is measured varies by a percent."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 SUMMARY: Mapping[str, str] = {
-    "instructions": "instructions",
     "load sectors per request": "sectors/load",
     "store sectors per request": "sectors/store",
     "bytes read per result": "bytes/result",
     "global atomics per input": "atomics/input",
     "shared bank conflicts": "bank conflicts",
+    "instructions": "instructions",
 }
 """Facts that stand in the summary where a rung has them, and their short names there."""
 
@@ -43,14 +44,15 @@ def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
             yield _under(f"   ✗ {reached.error}"), "red"
         else:
             yield "   ✓ right", "green"
-            for name, old, new in counters.moved(reached.facts, before.facts if before else None):
-                arrow = f"{number(old)} → " if old is not None else ""
-                yield f"     {name:<38} {arrow}{number(new)}", "green"
-        for t in reached.times:
+        for t in _shown(result, reached):
             peer = f", {t.of_peer:.2f} x the best peer" if t.of_peer else ""
             part = f", {t.of_limit:.1%} of the limit" if t.of_limit else ""
             more = "".join(f"; {note}" for note in t.notes)
-            yield f"   {t.case}: {words.duration(t.seconds)}{part}{peer}{more}", ""
+            how = "recorded, " if result.recorded else ""
+            yield f"   {how}{t.case}: {words.duration(t.seconds)}{part}{peer}{more}", ""
+        for name, old, new in counters.moved(reached.facts, before.facts if before else None):
+            arrow = f"{number(old)} → " if old is not None else ""
+            yield f"     {name:<38} {arrow}{number(new)}", "green"
         yield from _wrapped(lessons.get(reached.title, ""), "dim")
         before = reached if reached.facts else before
 
@@ -84,19 +86,66 @@ def _wrapped(text: str, style: str = "") -> Iterator[Styled]:
 
 
 # ---- the summary -----------------------------------------------------------------------------
-Summary = tuple[str, list[str], list[list[str]]]
-"""Title, columns, rows."""
+class Summary(NamedTuple):
+    """A table of all rungs; `about` says what is in it, `right` names columns of numbers."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    about: tuple[str, ...] = ()
+    right: tuple[str, ...] = ("time",)
+
+
+_TIMED = ["", "time", "of the limit", "", "over the last", "of the best peer"]
 
 
 def summaries(result: Climb) -> Iterator[Summary]:
-    """One table of all rungs for each case that was timed, or one of what was counted."""
-    cases = list(dict.fromkeys(t.case for r in result.rungs for t in r.times))
-    for case in cases:
-        yield _timed(result, case)
-    if not cases:
-        counted = _counted(result.rungs)
-        if counted is not None:
-            yield counted
+    """What was timed, now or before, then what was counted; never a rank by what was counted."""
+    if result.recorded:
+        yield _recorded(result, _main_case(result))
+    else:
+        for case in dict.fromkeys(t.case for r in result.rungs for t in r.times):
+            yield _timed(result, case)
+    counted = _counted(result)
+    if counted is not None:
+        yield counted
+
+
+def _main_case(result: Climb) -> str:
+    """The size that most rungs were timed on, of those that are for all; the largest of such."""
+    cases = [t.case for r in result.rungs for t in r.times]
+    return max(reversed(list(result.limits)), key=cases.count, default="")
+
+
+def _shown(result: Climb, reached: Reached) -> Sequence[Time]:
+    """Times to tell of a rung: all that were taken now; of recorded ones that of the main size."""
+    if not result.recorded:
+        return reached.times
+    here = _of(reached.times, _main_case(result))
+    return [here] if here is not None else reached.times[-1:]
+
+
+def _recorded(result: Climb, case: str) -> Summary:
+    """The table of one size; rungs that were timed on a size of their own say so."""
+    table = _timed(result, case)
+    rows = {row[0]: row for row in table.rows}
+    for r in result.rungs:
+        if result.named(r) not in rows:
+            own = [f"{words.duration(t.seconds)} at {t.case}" for t in r.times[-1:]]
+            rows[result.named(r)] = [result.named(r), own[0] if own else "not recorded", *[""] * 4]
+    order = [result.named(r) for r in result.rungs]
+    limit = result.limits.get(case, "not known")
+    floor = result.floors.get(case)
+    return Summary(
+        f"recorded: {result.recorded}",
+        _TIMED,
+        [rows[name] for name in (*order, *(n for n in rows if n not in order))],
+        (
+            f"{case}; nothing was timed here. Bars are parts of the limit that was measured then, "
+            f"{limit}.",
+            *([f"modelled: {floor} on {result.gpu}, whatever the kernel"] if floor else []),
+        ),
+    )
 
 
 def _timed(result: Climb, case: str) -> Summary:
@@ -119,7 +168,7 @@ def _timed(result: Climb, case: str) -> Summary:
             rows.append(_line(name, now, fastest))
     limit = result.limits.get(case, "")
     title = f"{case}: limit {limit}" if limit else case
-    return title, ["", "time", "of the limit", "", "over the last", "of the best peer"], rows
+    return Summary(title, _TIMED, rows)
 
 
 def _of(times: Sequence[Time], case: str) -> Time | None:
@@ -141,27 +190,34 @@ def _line(name: str, t: Time, fastest: float, gain: str = "") -> list[str]:
 
 def notes(result: Climb) -> Iterator[str]:
     """What must be known of single times: too short, throttled, more than the limit."""
-    named = [(result.named(r), t) for r in result.rungs for t in r.times]
-    named += [(name, t) for name, times in result.peers.items() for t in times]
+    named = [(result.named(r), t) for r in result.rungs for t in _shown(result, r)]
+    if not result.recorded:
+        named += [(name, t) for name, times in result.peers.items() for t in times]
     for name, t in named:
         above = [f"{t.of_limit:.0%} of the limit that was measured"] if t.of_limit > ABOVE else []
         for note in (*t.notes, *above):
             yield f"{name}, {t.case}: {note}"
 
 
-def _counted(reached: Sequence[Reached]) -> Summary | None:
-    """Bars are instructions of warps, as a part of the most that a rung executes."""
-    known = [r for r in reached if r.facts]
+def _counted(result: Climb) -> Summary | None:
+    """Counters side by side. They have no bars: fewer instructions are not less time."""
+    known = [r for r in result.rungs if r.facts]
     if not known or (len(known) < 2 and known[0].number >= 0):
         return None
     shown = [name for name in SUMMARY if any(r.facts.get(name) for r in known)]
-    most = max(r.facts["instructions"] for r in known) or 1.0
-    rows = []
-    for r in reached:
-        facts = [number(r.facts[n]) if n in r.facts else "" for n in shown]
-        length = bar(r.facts["instructions"] / most) if r.facts else ""
-        rows.append([f"{_mark(r)} {r.title}", length, *facts])
-    return "", ["", "", *(SUMMARY[name] for name in shown)], rows
+    rows = [
+        [f"{_mark(r)} {r.title}", *(number(r.facts[n]) if n in r.facts else "" for n in shown)]
+        for r in result.rungs
+    ]
+    columns = [SUMMARY[name] for name in shown]
+    on = f" on {result.counted}" if result.counted else ""
+    return Summary(
+        f"counted: by the simulated GPU{on}, exact",
+        ["", *columns],
+        rows,
+        ("counters of a small size say why a rung is faster, not by how much",),
+        tuple(columns),
+    )
 
 
 def _mark(r: Reached) -> str:

@@ -122,6 +122,13 @@ def cupy() -> Library:
     )
 
 
+def copied(stored: Array, dtype: DType, library: Library) -> Any:
+    """An array of a library with these bits."""
+    made = Guarded(library, dtype, stored.shape)
+    made.write(stored)
+    return made.array
+
+
 def library_of(array: Any) -> Library:
     """The library an array belongs to."""
     root = type(array).__module__.split(".")[0]

@@ -25,15 +25,20 @@ class Recording:
     gpu      the model whose caches and limits are meant; each kernel's own by default
     kernel   profile only kernels of this name
     launch   profile only this launch of those, counted from 0
+    thread   profile only launches of this thread; all by default
     seen     kernel -> how often it was launched, profiled or not
     fault    what ended a kernel, if one was: then there is no report
     """
 
     def __init__(
-        self, gpu: str | None = None, kernel: str | None = None, launch: int | None = None
+        self,
+        gpu: str | None = None,
+        kernel: str | None = None,
+        launch: int | None = None,
+        thread: int | None = None,
     ) -> None:
         self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
-        self._kernel, self._launch = kernel, launch
+        self._kernel, self._launch, self._thread = kernel, launch, thread
         self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
         self._found: dict[tuple[object, ...], Profile] = {}
         self._lock = threading.Lock()
@@ -47,6 +52,9 @@ class Recording:
 
     def run(self, asked: Request) -> None:
         """One launch, counted if it is wanted."""
+        if self._thread not in (None, threading.get_ident()):
+            asked.run()
+            return
         plan = asked.plan
         about = plan.sim.about.get(plan.entry)
         if not self._wanted(about.name if about else plan.entry):

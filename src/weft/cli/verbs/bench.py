@@ -131,12 +131,14 @@ def _show(result: Climb, *, asked: bool) -> None:
     how = "timed on" if on_gpu else "checked and counted for"
     show.line(f"{result.ladder}, {how} {result.gpu}", "bold")
     if not on_gpu:
-        for case, text in result.limits.items():
+        for case, text in result.floors.items():
             show.line(f"  {case}: {text}")
     for text, style in story.failures(result):
         show.line(text, style)
-    for title, columns, rows in story.summaries(result):
-        show.line(f"\n{title}".rstrip(" "), "bold")
-        show.table(columns, rows, right=columns[1:2] if title else columns[2:])
+    for table in story.summaries(result):
+        show.line(f"\n{table.title}", "bold")
+        for text in table.about:
+            show.line(text, "dim")
+        show.table(table.columns, table.rows, right=table.right)
     for text in story.notes(result):
         show.line(text, "yellow")

@@ -15,6 +15,7 @@ from weft.climbing import ladder, records, story
 from weft.climbing.climb import Climb, climb
 from weft.climbing.ladder import Ladder
 from weft.climbing.page import page
+from weft.climbing.recorded import with_recorded
 from weft.device import models
 from weft.errors import ArgumentError, Error
 from weft.report.profile import write
@@ -83,7 +84,8 @@ def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Cl
         def tell(what: str) -> None:
             progress.update(task, advance=1, description=f"{found.op.name}: {what}")
 
-        return climb(found, device=device, gpu=gpu, to=to, progress=tell)
+        result = climb(found, device=device, gpu=gpu, to=to, progress=tell)
+        return result if device.startswith("gpu") else with_recorded(found, result)
 
 
 def _within(name: str, to: int | None) -> int | None:
@@ -130,9 +132,11 @@ def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
     signature = f": {found.op.signature}" if found is not None else ""
     show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
     _print(story.rungs(found, result))
-    for title, columns, rows in story.summaries(result):
-        show.line(f"\n{title}".rstrip(" "), "bold")
-        show.table(columns, rows, right=columns[1:2] if title else columns[2:])
+    for table in story.summaries(result):
+        show.line(f"\n{table.title}", "bold")
+        for text in table.about:
+            show.line(text, "dim")
+        show.table(table.columns, table.rows, right=table.right)
     for text in story.notes(result):
         show.line(text, "yellow")
     if found is not None and found.text and whole:  # who stops has not asked for the rest

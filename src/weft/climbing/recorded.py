@@ -1,0 +1,72 @@
+"""Times of a ladder that were measured before: `recorded.json` in its folder.
+
+`scripts/tables.py` makes these files from `benchmarks/records/ladders.jsonl`, so that a climb
+without a GPU can show what the rungs took on one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from weft.climbing.climb import Climb, Time
+from weft.climbing.ladder import Ladder
+
+NAME = "recorded.json"
+_DIGITS = 4
+"""Significant digits that are kept: a median is known to about three."""
+_FIELDS = ("seconds", "low", "high", "of_limit", "of_peer")
+_HOW = "recorded, not timed here"
+
+Row = Mapping[str, Sequence[float]]
+"""Case -> the values of `_FIELDS`."""
+
+
+def compact(result: Climb) -> str:
+    """A timed climb as the text of `recorded.json`: one line a rung."""
+    known = result.machine
+    versions = [f"{name} {known[name]}" for name in ("torch", "triton") if name in known]
+    head = {
+        "gpu": result.gpu,
+        "when": result.when[:10],
+        "versions": ", ".join(versions),
+        "limits": dict(result.limits),
+    }
+    rungs = {r.title: _row(r.times) for r in result.rungs if r.times}
+    peers = {name: _row(times) for name, times in result.peers.items()}
+    parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    parts += [f'"{name}": {_lines(rows)}' for name, rows in (("rungs", rungs), ("peers", peers))]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _lines(rows: Mapping[str, Row]) -> str:
+    return "{\n" + ",\n".join(f"  {json.dumps(n)}: {json.dumps(r)}" for n, r in rows.items()) + "}"
+
+
+def _row(times: Sequence[Time]) -> dict[str, list[float]]:
+    return {t.case: [float(f"{getattr(t, f):.{_DIGITS}g}") for f in _FIELDS] for t in times}
+
+
+def with_recorded(ladder: Ladder, result: Climb) -> Climb:
+    """A climb without times, with those that were recorded for its rungs and their peers."""
+    path = ladder.path / NAME
+    if not path.is_file():
+        return result
+    said: dict[str, Any] = json.loads(path.read_text())
+    rungs = tuple(replace(r, times=_times(said["rungs"].get(r.title, {}))) for r in result.rungs)
+    return replace(
+        result,
+        rungs=rungs,
+        peers={name: _times(row) for name, row in said["peers"].items()},
+        limits=said["limits"],
+        recorded=f"{said['gpu']}, {said['versions']}, {said['when']}",
+    )
+
+
+def _times(row: Row) -> tuple[Time, ...]:
+    return tuple(
+        Time(case, seconds, low, high, _HOW, of_limit, of_peer)
+        for case, (seconds, low, high, of_limit, of_peer) in row.items()
+    )
