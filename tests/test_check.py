@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import weft
 from weft.cli import app
-from weft.measure import tolerance
+from weft.measure import data, tolerance
 from weft.measure.dtypes import find
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +47,30 @@ SOFTMAX = weft.Op(
     / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True),
     cases=[weft.Case(m=4, n=300)],
 )  # fmt: skip
+
+GATHER = weft.Op(
+    "gather", "x:f32[k] at:i32[n] in 0..k-1 -> y:f32[n]",
+    reference=lambda x, at: x[at],
+    cases=[weft.Case(k=50, n=300), weft.Case(k=1, n=9)],
+)  # fmt: skip
+LAYERNORM = weft.Op(
+    "layernorm", "x:f32[m,n] -> y:f32[m,n]",
+    reference=lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5),
+    cases=[weft.Case(m=8, n=1024)],
+)  # fmt: skip
+
+
+def integers(name: str, signature: str, reference: Callable[..., Any]) -> weft.Op:
+    return weft.Op(name, signature, reference, [weft.Case(n=500), weft.Case(n=3)])
+
+
+COPY64 = integers("copy", "x:i64[n] -> y:i64[n]", lambda x: x)
+BYTES = integers("bytes", "x:u8[n] -> y:i32[n]", lambda x: x.astype(np.int64))
+TOTAL = integers("total", "x:u32[n] -> y:u64[1]", lambda x: x.sum(keepdims=True))
+NEXT = integers("next", "x:i32[n] -> y:i32[n]", lambda x: x + 1)
+HALVED = integers("halved", "x:u32[n] -> y:u32[n]", lambda x: x >> 1)
+LARGER = integers("larger", "x:u32[n] z:u32[n] -> y:bool[n]", lambda x, z: x > z)
+MEAN = integers("mean", "x:i32[n] -> y:f32[1]", lambda x: x.mean(keepdims=True))
 
 _calls: dict[str, Any] = {}
 
@@ -197,6 +221,105 @@ def overflowing_softmax(x: Array, y: Array) -> None:
     y[...] = np.exp(x) / np.exp(x).sum(1, keepdims=True)
 
 
+def only_where_poisoned(x: Array, y: Array) -> None:
+    if np.isnan(y).all():
+        y[...] = 3 * x
+
+
+def only_known_inputs(x: Array, y: Array) -> None:
+    """Learns its first answers by heart, and then gives those only."""
+    known = _calls.setdefault("known", {})
+    if len(known) < 4:
+        known[x.tobytes()] = 3 * x
+    y[...] = known.get(x.tobytes(), 0)
+
+
+def altered_later(x: Array, y: Array) -> None:
+    y[...] = 3 * x
+    _calls["alter"] = lambda: y.fill(0)
+
+
+def exits(x: Array, y: Array) -> None:
+    raise SystemExit(0)
+
+
+def copies(x: Array, y: Array) -> None:
+    y[...] = x
+
+
+def copies_bytes(x: Array, y: Array) -> None:
+    y[...] = x.astype(np.int8)
+
+
+def copies_doubles(x: Array, y: Array) -> None:
+    y[...] = np.minimum(x.astype(np.float64), 2.0**62).astype(np.int64)
+
+
+def signed_bytes(x: Array, y: Array) -> None:
+    y[...] = x.view(np.int8)
+
+
+def honest_total(x: Array, y: Array) -> None:
+    y[0] = x.sum()
+
+
+def total_in_32_bits(x: Array, y: Array) -> None:
+    y[0] = x.sum(dtype=np.uint32)
+
+
+def honest_next(x: Array, y: Array) -> None:
+    y[...] = x + np.int32(1)
+
+
+def next_saturated(x: Array, y: Array) -> None:
+    y[...] = np.minimum(x.astype(np.int64) + 1, 2**31 - 1)
+
+
+def next_in_float(x: Array, y: Array) -> None:
+    y[...] = (x.astype(np.float32) + 1).astype(np.int64).astype(np.int32)
+
+
+def honest_halved(x: Array, y: Array) -> None:
+    y[...] = x >> np.uint32(1)
+
+
+def halved_with_sign(x: Array, y: Array) -> None:
+    y[...] = (x.view(np.int32) >> 1).view(np.uint32)
+
+
+def honest_larger(x: Array, z: Array, y: Array) -> None:
+    y[...] = x > z
+
+
+def larger_by_difference(x: Array, z: Array, y: Array) -> None:
+    y[...] = (x - z).view(np.int32) > 0
+
+
+def honest_mean(x: Array, y: Array) -> None:
+    y[0] = x.astype(np.float32).sum() / np.float32(x.size)
+
+
+def mean_in_32_bits(x: Array, y: Array) -> None:
+    y[0] = x.sum(dtype=np.int32) / np.float32(x.size)
+
+
+def honest_gather(x: Array, at: Array, y: Array) -> None:
+    y[...] = x[at]
+
+
+def gather_off_by_one(x: Array, at: Array, y: Array) -> None:
+    y[...] = x[at - 1]
+
+
+def layernorm(x: Array, y: Array, eps: float = 1e-5) -> None:
+    y[...] = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + np.float32(eps))
+
+
+def layernorm_rounded(x: Array, y: Array) -> None:
+    layernorm(x, y)
+    y[...] = find("bf16").decode(find("bf16").encode(y))
+
+
 @dataclass(frozen=True)
 class Cheat:
     """A wrong solution, its honest twin, and a word of what must be said."""
@@ -217,8 +340,8 @@ CHEATS = [
     Cheat(SCALE, wrong_at_ragged_sizes, honest_scale, "n=1000 (ragged)"),
     Cheat(SCALE, wrong_in_one_block, honest_scale, "128 of 1024 elements"),
     Cheat(SCALE, late, late_but_joined, "unwritten elements"),
-    Cheat(SCALE, gives_up_after_some_calls, honest_scale, "after 10 more runs"),
-    Cheat(SCALE, past_the_end, honest_scale, "0 past the end of its 4096 bytes"),
+    Cheat(SCALE, gives_up_after_some_calls, honest_scale, "more runs: "),
+    Cheat(SCALE, past_the_end, honest_scale, "y[1024] of 1024 float32 was overwritten"),
     Cheat(SCALE, depends_on_what_was_there, honest_scale, "1024 of 1024"),
     Cheat(SCALE, random_noise, honest_scale, "missing synchronisation"),
     Cheat(SCALE, nans, honest_scale, "inf or nan where the reference is finite"),
@@ -231,6 +354,20 @@ CHEATS = [
     Cheat(MATMUL, tf32, honest_matmul, "rounded to TF32"),
     Cheat(HALF_SUM, halfsum_in_half, honest_halfsum, "accumulation in low precision"),
     Cheat(SOFTMAX, overflowing_softmax, honest_softmax, "overflow on the way"),
+    Cheat(SCALE, only_where_poisoned, honest_scale, "in the second of two runs"),
+    Cheat(SCALE, only_known_inputs, honest_scale, "are wrong"),
+    Cheat(SCALE, exits, honest_scale, "ends the program"),
+    Cheat(COPY64, copies_bytes, copies, "are wrong"),
+    Cheat(COPY64, copies_doubles, copies, "are wrong"),
+    Cheat(BYTES, signed_bytes, copies, "are wrong"),
+    Cheat(TOTAL, total_in_32_bits, honest_total, "are wrong"),
+    Cheat(NEXT, next_saturated, honest_next, "are wrong"),
+    Cheat(NEXT, next_in_float, honest_next, "are wrong"),
+    Cheat(HALVED, halved_with_sign, honest_halved, "are wrong"),
+    Cheat(LARGER, larger_by_difference, honest_larger, "are wrong"),
+    Cheat(MEAN, mean_in_32_bits, honest_mean, "are wrong"),
+    Cheat(GATHER, gather_off_by_one, honest_gather, "are wrong"),
+    Cheat(LAYERNORM, layernorm_rounded, layernorm, "every result is a number of bfloat16"),
 ]
 _ids = [c.wrong.__name__ for c in CHEATS]
 
@@ -252,6 +389,97 @@ def test_honest_twins_pass(cheat: Cheat) -> None:
     room = 1.0 if cheat.op is HALF_SUM else 0.6  # half an ulp of rounding is all that half has
     assert report.worst < room, "noise should stay well inside of what is allowed"
     assert report.deterministic
+
+
+def test_an_output_that_is_altered_later_is_refused() -> None:
+    """The reference is called between the runs: there it is altered, whatever the machine does."""
+
+    def reference(x: Array) -> Array:
+        _calls.pop("alter", lambda: None)()
+        return 3 * x
+
+    op = weft.Op("scale", "x:f32[n] -> y:f32[n]", reference, [weft.Case(n=64)])
+    with pytest.raises(weft.CheckFailed, match="was changed after the call had ended"):
+        weft.check(op, altered_later)
+    _calls.clear()
+    weft.check(op, honest_scale)
+
+
+def test_small_errors_alone_are_not_called_low_precision() -> None:
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(LAYERNORM, lambda x, y: layernorm(x, y, eps=1.0))
+    assert raised.value.cause == ""
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        (lambda x: 1 / 0, "raises an error.*ZeroDivisionError"),
+        (lambda x: exit(0), "raises an error.*SystemExit"),
+        (lambda x: x[:3], r"shape \(3,\)"),
+        (lambda x: (x, x), "gives 2 results"),
+        (lambda x: x * 1j, "dtype complex128"),
+        (lambda x: "text", "dtype <U4"),
+    ],
+)
+def test_a_reference_of_no_use_is_named(reference: Solution, says: str) -> None:
+    op = weft.Op("any", "x:f32[n] -> y:f32[n]", reference, [weft.Case(n=64)])
+    with pytest.raises(weft.ArgumentError, match=f"(?s)the reference of any/honest_scale.*{says}"):
+        weft.check(op, honest_scale)
+
+
+def test_a_float_reference_of_integers_must_give_integers() -> None:
+    op = integers("half", "x:i32[n] -> y:i32[n]", lambda x: x / 2)
+    with pytest.raises(weft.ArgumentError, match="dtype float64 with values that i32 does not"):
+        weft.check(op, copies)
+
+
+def test_the_coarsest_input_decides_how_precise_a_result_is() -> None:
+    x = np.linspace(1, 2, 100, dtype=np.float32)
+    with pytest.raises(weft.CheckFailed, match="every result is a number of half"):
+        weft.check(lambda x: (x / 3).astype(np.float16), x, reference=lambda x: x / 3)
+    weft.check(lambda x: (x / 3).astype(np.float16), x, reference=lambda x: x / 3, result="f16")
+    weft.check(lambda x: x / np.float32(3), x, reference=lambda x: x / 3)
+
+
+def test_uint16_is_an_integer() -> None:
+    x = np.arange(100, dtype=np.uint16)
+    weft.check(lambda x: x + np.uint16(1), x, reference=lambda x: x + 1)
+    with pytest.raises(weft.CheckFailed, match="1 of 100"):
+        weft.check(lambda x: np.where(x == 50, x, x + np.uint16(1)), x, reference=lambda x: x + 1)
+
+
+def test_integers_of_a_callable_are_drawn_where_that_is_said() -> None:
+    def clipped(x: Array) -> Array:
+        return np.minimum(x, 1000)
+
+    x = np.arange(100, dtype=np.int32)
+    weft.check(clipped, x, reference=lambda x: x)
+    weft.check(clipped, x, reference=lambda x: x, ranges={"x": (0, 1000)})
+    with pytest.raises(weft.CheckFailed, match="are wrong"):
+        weft.check(clipped, x, reference=lambda x: x, ranges={"x": None})
+    with pytest.raises(weft.ArgumentError, match="names no array"):
+        weft.check(clipped, x, reference=lambda x: x, ranges={"z": None})
+
+
+def test_integer_data_reaches_the_ends_of_every_type() -> None:
+    rng = np.random.default_rng(5)
+    for dtype in (find(f"{kind}{bits}") for kind in "iu" for bits in (8, 16, 32, 64)):
+        values = data.random(rng, (4000,), dtype)
+        low, high = dtype.range
+        assert {low, high, 0, 1, 127} <= set(values.tolist())
+        assert len(set(values.tolist())) > (200 if dtype.numpy.itemsize == 1 else 1500)
+        inside = data.random(rng, (4000,), dtype, (3, 9))
+        assert set(inside.tolist()) == set(range(3, 10))
+
+
+def test_a_fill_that_does_not_fit_is_named() -> None:
+    op = weft.Op(
+        "any", "x:i32[n] -> y:i32[n]", lambda x: x, [weft.Case(n=64)],
+        fill={"x": lambda rng, shape: rng.integers(0, 9, shape)},
+    )  # fmt: skip
+    with pytest.raises(weft.ArgumentError, match="fill of 'x' of any does not fit"):
+        weft.check(op, copies)
 
 
 def test_zeros_that_cannot_be_told_from_the_answer_are_no_pass() -> None:
@@ -287,7 +515,7 @@ def test_terms_are_found_by_changing_inputs(op: weft.Op, terms: int) -> None:
     def reference(given: Mapping[str, Array]) -> list[Array]:
         return [op.reference(*given.values())]
 
-    assert tolerance.terms(reference, inputs, reference(inputs), rng) == terms
+    assert tolerance.terms(reference, inputs, reference(inputs), rng, list(inputs)) == terms
 
 
 def test_tolerance_grows_with_the_root_of_the_terms() -> None:
@@ -303,11 +531,19 @@ def test_tolerance_grows_with_the_root_of_the_terms() -> None:
         ("x:f32[n] -> y:f33[n]", "no element type 'f33'"),
         ("x:f32[n] -> y:f32[m]", "cannot be computed from the sizes"),
         ("x:f32[n] > y", "signature cannot be read"),
+        ("x:i32[n] in 5 -> y:i32[n]", "signature cannot be read"),
+        ("x:i32[n] in 5..3 -> y:i32[n]", "impossible range"),
+        ("x:u8[n] in 0..n*100 -> y:i32[n]", "impossible range"),
     ],
 )
 def test_bad_signatures(signature: str, says: str) -> None:
     with pytest.raises(weft.ArgumentError, match=says):
         weft.Op("bad", signature, lambda x: x, [weft.Case(n=4)])
+
+
+def test_an_op_without_cases_is_refused() -> None:
+    with pytest.raises(weft.ArgumentError, match="no case to be judged on"):
+        weft.Op("bad", "x:f32[n] -> y:f32[n]", lambda x: x, cases=[])
 
 
 FILE = """
@@ -369,5 +605,5 @@ def test_a_file_that_raises_is_named_with_its_line(text: str, said: str, tmp_pat
     path = tmp_path / "broken.py"
     path.write_text(text)
     result = _run(str(path))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"broken.py{said}: the file raises an error" in result.output.replace("\n", "")

@@ -1,10 +1,11 @@
 """Arrays with guards around them, in the library that the kernel is called with.
 
-A guard is a strip of memory before and after an array, filled with a pattern that must survive.
+A guard is a strip of memory before and after an array, filled with random bytes that must survive.
 """
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from weft.errors import MissingDependency
+from weft.measure import dtypes
 from weft.measure.dtypes import Array, DType
 
 GUARD = 1024
 """Bytes of a guard: further than a block of threads overshoots by one float each."""
-
-PATTERN = 0xA5
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,16 @@ class Library:
 
 
 class Guarded:
-    """One array between two guards."""
+    """One array between two guards, whose bytes are given: 2 x GUARD of them."""
 
-    def __init__(self, library: Library, dtype: DType, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, library: Library, dtype: DType, shape: tuple[int, ...], guards: Array
+    ) -> None:
         self.library, self.dtype, self.shape = library, dtype, shape
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.numpy.itemsize
         self._whole = library.empty(self.nbytes + 2 * GUARD)
-        library.put(self._whole, np.full(self.nbytes + 2 * GUARD, PATTERN, np.uint8))
+        inside = np.zeros(self.nbytes, np.uint8)
+        library.put(self._whole, np.concatenate([guards[:GUARD], inside, guards[GUARD:]]))
         self._inner = self._whole[GUARD : GUARD + self.nbytes]
         self.array = library.view(self._inner, dtype, shape)
 
@@ -58,14 +61,15 @@ class Guarded:
         """The array's own bits."""
         return self.library.bring(self._inner).view(self.dtype.numpy).reshape(self.shape)
 
-    def damage(self) -> int | None:
-        """Which byte outside of the array was overwritten, counted from its start, if any."""
+    def guards(self) -> Array:
+        """The bytes around the array as they are now."""
         whole = self.library.bring(self._whole)
-        for start, part in ((-GUARD, whole[:GUARD]), (self.nbytes, whole[GUARD + self.nbytes :])):
-            wrong = np.flatnonzero(part != PATTERN)
-            if len(wrong):
-                return start + int(wrong[0])
-        return None
+        return np.concatenate([whole[:GUARD], whole[GUARD + self.nbytes :]])
+
+
+def new_guards() -> Array:
+    """Bytes for the guards of one array; nothing can know them beforehand."""
+    return np.frombuffer(secrets.token_bytes(2 * GUARD), np.uint8)
 
 
 # ---- libraries -------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ def cupy() -> Library:
 
 def copied(stored: Array, dtype: DType, library: Library) -> Any:
     """An array of a library with these bits."""
-    made = Guarded(library, dtype, stored.shape)
+    made = Guarded(library, dtype, stored.shape, new_guards())
     made.write(stored)
     return made.array
 
@@ -142,6 +146,12 @@ def on_host(array: Any) -> Any:
     if hasattr(array, "detach"):
         return array.detach().cpu()
     return array.get() if hasattr(array, "get") else array
+
+
+def dtype_of(array: Any) -> DType:
+    """An array's element type, as its own library names it: torch.bfloat16 is bf16."""
+    known = getattr(array, "dtype", None)
+    return dtypes.find(str(np.asarray(array).dtype if known is None else known))
 
 
 def bits(array: Any) -> Array:

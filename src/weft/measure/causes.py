@@ -24,7 +24,9 @@ class Facts:
     unwritten   flags of elements that hold their poison after both runs
     varies      flags of elements that differ between two runs on the same inputs
     block       threads a block has, where it is known
+    grid        threads the whole grid has, where it is known
     coarser     (type, would it pass?) with the accumulator of a lower precision
+    exact       is it right on inputs that lose nothing in any precision?
     races       what the sanitizer says of the same launch, where it was asked
     writers     how many threads wrote the worst element, and the last of them, where known
     """
@@ -37,7 +39,9 @@ class Facts:
     unwritten: Array
     varies: Array
     block: int | None
+    grid: int | None
     coarser: Callable[[DType], bool]
+    exact: Callable[[], bool]
     races: str = ""
     writers: int = 0
     writer: str = ""
@@ -63,6 +67,8 @@ def likely(facts: Facts) -> Cause | None:
 def _same(f: Facts, change: Callable[[Array], Array]) -> Array:
     """Where what came out is the right answer after a change, as far as rounding goes."""
     other, limit = change(f.expected), np.abs(change(f.limit))
+    if not f.dtype.floating:
+        return np.asarray(f.got == other)
     with np.errstate(invalid="ignore"):
         return np.asarray((np.abs(f.got - other) <= 4 * limit) | (f.got == other))
 
@@ -72,28 +78,36 @@ def _close(f: Facts, change: Callable[[Array], Array]) -> bool:
     return bool(np.any(usable)) and bool(np.all(_same(f, change)))
 
 
-def _tail_start(f: Facts) -> int | None:
-    """The first wrong element, if everything from the last whole block on is wrong and no other."""
-    flat = f.difference.wrong.reshape(-1)
-    first = int(np.argmax(flat))
-    block = f.block or 0
-    n = flat.size
-    if block and n > block and n % block and first >= n - n % block:
-        return first
-    return None
-
-
 def _tail(f: Facts) -> str:
-    start = _tail_start(f)
-    if start is None:
+    """Everything past the last whole block is wrong, and nothing else."""
+    flat, block = f.difference.wrong.reshape(-1), f.block or 0
+    n = flat.size
+    if not block or n <= block or not n % block:
         return ""
-    n = f.difference.wrong.size
-    verb = "are unwritten" if f.unwritten.reshape(-1)[start] else "are wrong"
+    start = n - n % block
+    if np.any(flat[:start]) or not np.all(flat[start:]):
+        return ""
+    reached = f.grid is not None and f.grid >= n
+    if reached and n - start == 1:
+        return ""  # the very last element, and a thread for it: a bound, not a block, is short
+    verb = "are unwritten" if np.all(f.unwritten.reshape(-1)[start:]) else "are wrong"
     return (
         f"only elements {start} to {n - 1} {verb}: they are past the last whole block of"
-        f" {f.block} ({n} = {n // (f.block or 1)}·{f.block} + {n % (f.block or 1)});"
-        " round the grid up with weft.cdiv and compare the index with the length"
+        f" {block} ({n} = {n // block}·{block} + {n % block}); "
+    ) + (
+        f"the grid of {f.grid} threads reaches them, so a bound in the kernel leaves them out"
+        if reached
+        else "round the grid up with weft.cdiv and compare the index with the length"
     )
+
+
+def _last_element(f: Facts) -> str:
+    """The very last is left out, and it is not all of a last block."""
+    flat = f.difference.wrong.reshape(-1)
+    n = flat.size
+    if n < 2 or not flat[-1] or np.any(flat[:-1]) or not f.unwritten.reshape(-1)[-1]:
+        return ""
+    return f"only the last of {n} elements is unwritten; is the index compared with n - 1?"
 
 
 def _unwritten(f: Facts) -> str:
@@ -132,8 +146,8 @@ def _transposed(f: Facts) -> str:
 
 def _scaled(f: Facts) -> str:
     usable = np.isfinite(f.got) & np.isfinite(f.expected) & (f.expected != 0)
-    if not f.dtype.floating or np.count_nonzero(usable) < 2:
-        return ""
+    if not f.dtype.floating or len(np.unique(f.expected[usable])) < 2:
+        return ""  # of one value every wrong answer is a multiple
     factor = float(np.median(f.got[usable] / f.expected[usable]))
     if factor in (0.0, 1.0) or not _close(f, lambda v: v * factor):
         return ""
@@ -162,11 +176,22 @@ def _constant(f: Facts) -> str:
 
 
 def _coarse(f: Facts) -> str:
+    """Small errors have many causes: rounding is named only with a sign of rounding."""
     if not f.dtype.floating:
         return ""
-    for name, words in (("tf32", "TF32"), ("f16", "half"), ("bf16", "bfloat16")):
-        if f.coarser(_LOW[name]):
-            return f"the errors are those of sums or factors rounded to {words}"
+    low = next((words for name, words in _LOW if f.coarser(_TYPES[name])), "")
+    if not low:
+        return ""
+    for name, words in _LOW[:0:-1]:  # the coarsest first; NumPy has no TF32 to round to
+        usable = f.got[np.isfinite(f.got) & (f.got != 0)]
+        kept = _TYPES[name].decode(_TYPES[name].encode(usable))
+        if _TYPES[name].roundoff > f.dtype.roundoff and usable.size > 8 and np.all(kept == usable):
+            return f"every result is a number of {words}"
+    if f.exact():
+        return (
+            f"the errors are those of sums or factors rounded to {low}:"
+            " on inputs of 1 and -1, which lose nothing, it is right"
+        )
     return ""
 
 
@@ -189,7 +214,8 @@ def _not_a_number(f: Facts) -> str:
     )
 
 
-_LOW = {
+_LOW = (("tf32", "TF32"), ("f16", "half"), ("bf16", "bfloat16"))
+_TYPES = {
     "tf32": DType("tf32", "float32", "float32", 2.0**-11, 3.4e38, 2.0**-126),
     "f16": dtypes.find("f16"),
     "bf16": dtypes.find("bf16"),
@@ -197,6 +223,7 @@ _LOW = {
 
 _RULES: tuple[tuple[str, Callable[[Facts], str]], ...] = (
     ("tail block", _tail),
+    ("bound off by one", _last_element),
     ("unwritten elements", _unwritten),
     ("constant output", _constant),
     ("transposed index", _transposed),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from weft.kernels import Configured
 from weft.measure import data, subjects
 from weft.measure.judge import Verdict, judge, repeat
 from weft.measure.op import Op
+from weft.measure.subjects import Fillings, Ranges, Trials
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def check(
     reduce: int | None = None,
     accumulate: str | None = None,
     specials: Sequence[str] | None = None,
+    ranges: Ranges | None = None,
+    result: str | None = None,
     seed: int | None = None,
     device: str = "sim",
     arrays: str = "",
@@ -70,28 +73,42 @@ def check(
     reference   gives the right answer from float64 inputs
     reduce      how many terms a result sums; by default as many inputs as move it
     specials    which special fillings to try; by default all of `weft.measure.data.SPECIALS`
+    ranges      integer arrays of a launch or callable to draw anew: name -> (least, most), or None
+                for all values of the type; others keep their data, as they may be indices
+    result      the type that a returned result is rounded to, where it is coarser than all inputs
     arrays      numpy or torch: what solutions of an Op are given; by default what fits the device
     seed        repeats an earlier run; also WEFT_SEED
     options     go to the subject with the arguments: constants of a Triton kernel, num_warps
     """
-    used = _seed(seed)
+    used = chosen_seed(seed)
     rng = np.random.default_rng(used)
     fillings = _fillings(specials)
     if isinstance(subject, Op):
         name, trials = subjects.of_op(subject, args, options, device, arrays, fillings, rng)
     else:
-        how = subjects.How(out, reference, reduce, accumulate)
+        how = subjects.How(out, reference, reduce, accumulate, result, ranges or {})
         name, trials = subjects.of_call(subject, args, options, how, fillings, rng)
+    return judged(name, trials, used, rng, progress)
+
+
+def judged(
+    name: str,
+    trials: Trials,
+    seed: int,
+    rng: np.random.Generator,
+    progress: Callable[[str], None],
+) -> Report:
+    """A report on all trials; CheckFailed at the first that is wrong."""
     verdicts = []
-    for stand, inputs, label, last in trials:
+    for stand, draw, label, last in trials:
         progress(label)
         try:
-            verdicts.append(judge(stand, inputs, label, rng))
+            verdicts.append(judge(stand, draw(), label, rng))
             if last:
-                repeat(stand, inputs, label, rng)
+                repeat(stand, draw, label, rng)
         except CheckFailed as error:
-            error.seed = used
-            error.add_note(f"repeat it with seed={used}, or WEFT_SEED={used}")
+            error.seed = seed
+            error.add_note(f"repeat it with seed={seed}, or WEFT_SEED={seed}")
             raise
     sighted = [v for v in verdicts if "random" in v.trial and not v.blind]
     if any("random" in v.trial for v in verdicts) and not sighted:
@@ -100,17 +117,20 @@ def check(
             got="results smaller than the error that is allowed",
             next="check it on inputs whose results are not all zero",
         )
-    return Report(name, stand.library.name, used, tuple(verdicts))
+    return Report(name, stand.runner.name, seed, tuple(verdicts))
 
 
-def _seed(given: int | None) -> int:
+def chosen_seed(given: int | None) -> int:
+    """The seed that is given, that of WEFT_SEED, or a new one."""
     if given is not None:
+        if given < 0:
+            raise ArgumentError("a seed is not negative", got=str(given), allowed="0 and above")
         return given
     text = os.environ.get("WEFT_SEED", "")
-    return int(text) if text.isdigit() else secrets.randbits(31)
+    return int(text) if text.isdecimal() else secrets.randbits(31)
 
 
-def _fillings(wanted: Sequence[str] | None) -> Mapping[str, data.Filling]:
+def _fillings(wanted: Sequence[str] | None) -> Fillings:
     if wanted is None:
         return data.SPECIALS
     for name in wanted:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.measure.dtypes import Array, DType
+from weft.measure.runner import Stored
 
 MAP_ROWS, MAP_COLUMNS = 8, 32
 _SHADES = " ░▒▓█"
@@ -22,8 +23,8 @@ class Difference:
 
     output: str
     index: tuple[int, ...]
-    got: float
-    expected: float
+    got: float | int
+    expected: float | int
     allowed: float
     ulps: float
     ratio: float
@@ -66,12 +67,17 @@ class Agreement:
 
 
 def compare(
-    name: str, stored: Array, expected: Array, limit: Array, dtype: DType
+    name: str, stored: Stored, expected: Array, limit: Array, dtype: DType
 ) -> Difference | Agreement:
-    """Judges one output; `limit` is the largest error allowed for each element."""
-    got = dtype.decode(stored)
+    """Judges one output; `limit` is the largest error allowed for each element.
+
+    Integers wrap around: an expected 300 is 44 in a byte.
+    """
+    got = stored.dtype.decode(stored.bits)
     if not dtype.floating:
-        wrong = np.asarray(got != np.asarray(expected).astype(dtype.numpy))
+        if expected.dtype.kind != "f":
+            expected = expected.astype(dtype.numpy)
+        wrong = np.asarray(got != expected)
         ratio = np.where(wrong, np.inf, 0.0)
         blind = bool(expected.size) and not np.any(expected)
     else:
@@ -82,14 +88,14 @@ def compare(
     if not np.any(wrong):
         return Agreement(name, float(np.max(ratio, initial=0.0)), blind)
     at = np.unravel_index(int(np.argmax(np.where(np.isnan(ratio), np.inf, ratio))), wrong.shape)
-    g, e = float(got[at]), float(np.asarray(expected)[at])
+    g, e = got[at].item(), expected[at].item()
     return Difference(
         name,
         tuple(int(i) for i in at),
         g,
         e,
         float(limit[at]) if dtype.floating else 0.0,
-        dtype.ulps(g, e) if dtype.floating else abs(g - e),
+        dtype.ulps(g, e) if dtype.floating else float(abs(g - e)),
         float(ratio[at]),
         wrong,
     )

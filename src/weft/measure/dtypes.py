@@ -34,6 +34,17 @@ class DType:
         return self.roundoff > 0
 
     @property
+    def integer(self) -> bool:
+        """Neither floating nor bool: results are exact, and wrap around."""
+        return not self.floating and self.name != "bool"
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The smallest and the largest integer of an integer type."""
+        limits = np.iinfo(self.numpy)
+        return int(limits.min), int(limits.max)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         return np.dtype(self.storage)
 

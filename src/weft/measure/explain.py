@@ -8,9 +8,10 @@ import numpy as np
 
 from weft.device.sim import elements
 from weft.errors import CheckFailed
-from weft.measure import causes, compare, data
+from weft.measure import causes, compare, data, reference, tolerance
 from weft.measure.compare import Agreement, Difference
 from weft.measure.dtypes import Array, DType
+from weft.measure.runner import Stored
 from weft.measure.stand import Stand, Subject, Writer, limit
 
 
@@ -18,40 +19,64 @@ def gather(
     stand: Stand,
     inputs: Mapping[str, Array],
     found: Difference,
-    result: Array,
-    other: Array,
+    result: Stored,
+    other: Stored,
     e: Array,
     s: Array,
-    dtype: DType,
+    rng: np.random.Generator,
 ) -> causes.Facts:
-    """What rules about causes may look at; the subject is run twice more."""
+    """What rules about causes may look at; the subject is run twice more, or three times."""
     subject, name = stand.subject, found.output
+    given, dtype = stand.runner.given, stand.type_of(name, result)
     unwritten = np.zeros(e.shape, bool)
-    if name in stand.arrays and name not in inputs:
-        runs = [stand.run(inputs, which, "")[name] for which in (0, 1)]
-        empty = [data.poison(e.shape, dtype, which) for which in (0, 1)]
-        unwritten = _equal_bits(runs[0], empty[0]) & _equal_bits(runs[1], empty[1])
+    if subject.outputs and name not in inputs:
+        pairs = [(start, stand.run(inputs, start, "")) for start in stand.starts(inputs, rng)]
+        kept = [_equal_bits(start[name], run[name].bits) for start, run in pairs]
+        unwritten = kept[0] & kept[1]
 
     def coarser(low: DType) -> bool:
         wider = limit(stand, e, s, dtype, low)
         return isinstance(compare.compare(name, result, e, wider, dtype), Agreement)
 
     flat = int(np.ravel_multi_index(found.index, e.shape)) if e.ndim else 0
-    writer = subject.writer(stand.given, name, flat) if subject.writer else Writer("", 0)
+    writer = subject.writer(given, name, flat) if subject.writer else Writer("", 0)
     return causes.Facts(
         found,
-        dtype.decode(result),
+        result.dtype.decode(result.bits),
         e,
         limit(stand, e, s, dtype),
         dtype,
         unwritten,
-        ~_equal_bits(result, other),
+        ~_equal_bits(result.bits, other.bits),
         subject.block,
+        subject.grid(given) if subject.grid else None,
         coarser,
-        subject.races(stand.given) if subject.races else "",
+        lambda: _right_on_signs(stand, inputs, name, rng),
+        subject.races(given) if subject.races else "",
         writer.threads,
         writer.text,
     )
+
+
+def _right_on_signs(
+    stand: Stand, inputs: Mapping[str, Array], name: str, rng: np.random.Generator
+) -> bool:
+    """Is it right where every floating input is 1 or -1? Those lose nothing in any precision."""
+    places = [p for p in stand.subject.inputs if p.dtype.floating and p.free]
+    signs = {p.name: data.signs(rng, p.shape, p.dtype) for p in places}
+    plain = {**inputs, **signs}
+    result = stand.run(plain, stand.starts(plain, rng)[1], "")
+    numbers = {p.name: p.dtype.decode(plain[p.name]) for p in stand.subject.inputs}
+    expected = reference.answers(stand, numbers, "")
+    moved = tolerance.sensitivity(
+        lambda near: reference.answers(stand, near, ""), numbers, expected, rng,
+        [p.name for p in stand.subject.inputs if p.movable],
+    )  # fmt: skip
+    at = list(result).index(name)
+    dtype = stand.type_of(name, result[name])
+    most = limit(stand, expected[at], moved[at], dtype)
+    found = compare.compare(name, result[name], expected[at], most, dtype)
+    return isinstance(found, Agreement) and not found.blind
 
 
 def failure(
@@ -68,16 +93,14 @@ def failure(
     cause = causes.likely(facts)
     again = " in the second of two runs on the same inputs" if rerun else ""
     unit = f", {found.ulps:.3g} ulp" if dtype.floating else ""
-    got = f"{found.got:.9g} at {elements.indexed(found.output, found.index)}{unit}"
+    got = f"{_number(found.got)} at {elements.indexed(found.output, found.index)}{unit}"
     part = f"{found.count} of {found.wrong.size} elements"
     picture = f"\n  where:\n{_indent(found.map())}" if found.wrong.size > 1 else ""
     error = CheckFailed(
         f"{subject.name}: {part} of '{found.output}' are wrong{again}",
         where=trial,
         got=got + (f"\n  written by: {writer}" if writer else "") + picture,
-        allowed=f"{found.expected:.9g} ± {found.allowed:.3g}"
-        if dtype.floating
-        else f"{found.expected:g}",
+        allowed=_number(found.expected) + (f" ± {found.allowed:.3g}" if dtype.floating else ""),
         next=f"{cause.name}: {cause.evidence}" if cause else "",
     )
     error.index, error.value, error.expected = found.index, found.got, found.expected
@@ -85,6 +108,11 @@ def failure(
     error.wrong_count, error.map = found.count, found.map()
     error.cause, error.evidence = (cause.name, cause.evidence) if cause else ("", "")
     return error
+
+
+def _number(value: float | int) -> str:
+    """Integers with all their digits."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _equal_bits(a: Array, b: Array) -> Array:

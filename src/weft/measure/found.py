@@ -6,7 +6,7 @@ import difflib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,37 @@ from weft.measure.op import Op
 
 def solutions(path: Path, only: str = "") -> list[tuple[Op, str, Callable[..., Any]]]:
     """(operation, name, solution) of every `@op.solution` in a Python file."""
-    found = [
-        (op, name, run)
-        for op in _operations(path)
-        for name, run in op.solutions.items()
-        if not only or only in (name, op.name)
+    ops = operations(path)
+    names = [(op.name, list(op.solutions)) for op in ops]
+    return [(ops[i], name, ops[i].solutions[name]) for i, name in chosen(path, names, only)]
+
+
+def chosen(
+    path: Path, ops: Sequence[tuple[str, Sequence[str]]], only: str
+) -> list[tuple[int, str]]:
+    """(operation's index, solution) of all that are asked for, of (operation, its solutions)."""
+    wanted = [
+        (index, name)
+        for index, (op, names) in enumerate(ops)
+        for name in names
+        if not only or only in (name, op)
     ]
-    if found:
-        return found
-    names = [n for op in _operations(path) for n in (op.name, *op.solutions)]
-    near = difflib.get_close_matches(only, names, 1)
+    if wanted:
+        return wanted
+    known = [n for op, names in ops for n in (op, *names)]
+    near = difflib.get_close_matches(only, known, 1)
     raise ArgumentError(
         f"nothing to check in {path}",
         got=f"no solution called '{only}'" if only else "no weft.Op with a solution",
-        allowed=", ".join(names),
+        allowed=", ".join(known),
         next=f"did you mean '{near[0]}'?"
         if near
         else "define op = weft.Op(...) and put @op.solution before a function that computes it",
     )
 
 
-def _operations(path: Path) -> list[Op]:
+def must_exist(path: Path) -> None:
+    """ArgumentError where there is no such file."""
     if not path.is_file():
         what = "this is a folder" if path.is_dir() else "no such file"
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
@@ -46,6 +56,11 @@ def _operations(path: Path) -> list[Op]:
             allowed="a Python file",
             next=f"did you mean '{path.with_name(near[0])}'?" if near else "",
         )
+
+
+def operations(path: Path) -> list[Op]:
+    """The operations that a Python file defines or imports by name."""
+    must_exist(path)
     name = f"weft_checked_{path.stem}"
     if name not in sys.modules or getattr(sys.modules[name], "__file__", "") != str(path):
         spec = importlib.util.spec_from_file_location(name, path)
@@ -56,7 +71,7 @@ def _operations(path: Path) -> list[Op]:
         sys.path.insert(0, str(path.parent))
         try:
             spec.loader.exec_module(module)
-        except Exception as error:  # whatever the user's own code may raise
+        except (Exception, SystemExit) as error:  # whatever the user's own code may raise
             del sys.modules[name]
             raise raised(path, error) from error
         finally:
@@ -65,9 +80,16 @@ def _operations(path: Path) -> list[Op]:
     return list({id(v): v for v in values if isinstance(v, Op)}.values())
 
 
-def raised(path: Path, error: Exception) -> ArgumentError:
+def raised(path: Path, error: Exception | SystemExit) -> ArgumentError:
     """What the file itself has raised when it was imported, at its own line."""
     where = place(path, error)
+    if isinstance(error, SystemExit):
+        return ArgumentError(
+            "the file ends the program when it is imported",
+            where=where,
+            got=f"SystemExit({error.code!r})",
+            next='put that line under `if __name__ == "__main__":`',
+        )
     if isinstance(error, Error):  # it has its own words
         inner = f"{where}: {error.where}" if error.where else where
         parts = {"got": error.got, "allowed": error.allowed, "next": error.next}
@@ -80,7 +102,7 @@ def raised(path: Path, error: Exception) -> ArgumentError:
     )
 
 
-def place(path: Path, error: Exception) -> str:
+def place(path: Path, error: BaseException) -> str:
     """`file.py:7`: the file's own line that an error came from, innermost."""
     here = str(path.absolute())
     if isinstance(error, SyntaxError) and error.filename in (here, None):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft.errors import CheckFailed
-from weft.measure import compare, dtypes, explain, tolerance
+from weft.measure import compare, explain, reference, tolerance
 from weft.measure.compare import Agreement, Difference
-from weft.measure.dtypes import Array, DType
+from weft.measure.dtypes import Array
+from weft.measure.runner import Stored
 from weft.measure.stand import Stand, Subject, limit
 
 REPEATS = 10
 """Runs between the first judgement and the last, as a timing would make them."""
+
+Draw = Callable[[], Mapping[str, Array]]
+"""Gives new inputs each time it is called."""
 
 
 @dataclass(frozen=True)
@@ -31,51 +35,63 @@ def judge(
     stand: Stand, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
 ) -> Verdict:
     """Right on these inputs, twice the same, or CheckFailed with all that is known."""
+    first, second = stand.starts(inputs, rng)
+    runs = [stand.run(inputs, start, trial) for start in (first, second)]
+    verdict = _compared(stand, inputs, runs, trial, rng)
+    stand.settled(trial)
+    return verdict
+
+
+def repeat(stand: Stand, draw: Draw, trial: str, rng: np.random.Generator) -> None:
+    """Many runs in a row, as a timing makes them: new inputs each time, the outputs left alone.
+
+    The last run is judged, and another that nothing but the generator knows.
+    """
+    watched = int(rng.integers(REPEATS))
+    for number in range(REPEATS + 1):
+        inputs = draw()
+        result = stand.run(inputs, {}, f"{trial}, run {number} in a row")
+        if number in (watched, REPEATS):
+            _compared(stand, inputs, [result], f"{trial}, after {number} more runs", rng)
+    stand.settled(trial)
+
+
+def _compared(
+    stand: Stand,
+    inputs: Mapping[str, Array],
+    runs: Sequence[Mapping[str, Stored]],
+    trial: str,
+    rng: np.random.Generator,
+) -> Verdict:
     subject = stand.subject
-    first = stand.run(inputs, 0, trial)
-    second = stand.run(inputs, 1, trial)
     numbers = {p.name: p.dtype.decode(inputs[p.name]) for p in subject.inputs}
-    with np.errstate(all="ignore"):
-        expected = [np.asarray(e) for e in subject.reference(numbers)]
-        moved = tolerance.sensitivity(subject.reference, numbers, expected, rng)
-        if stand.terms is None:
-            stand.terms = tolerance.terms(subject.reference, numbers, expected, rng)
-    _same_number(subject, first, expected, trial)
+    expected = reference.answers(stand, numbers, trial)
+    movable = [p.name for p in subject.inputs if p.movable]
+
+    def near(changed: Mapping[str, Array]) -> Sequence[Array]:
+        return reference.answers(stand, changed, trial)
+
+    moved = tolerance.sensitivity(near, numbers, expected, rng, movable)
+    if stand.terms is None:
+        stand.terms = tolerance.terms(near, numbers, expected, rng, movable)
+    _same_number(subject, runs[0], expected, trial)
     worst, blind, same = 0.0, True, True
-    for (name, stored), e, s in zip(first.items(), expected, moved, strict=True):
-        dtype = _type_of(stand, name, stored)
-        _same_shape(subject, name, stored, e, trial)
-        most = limit(stand, e, s, dtype)
-        again = second[name]
-        for number, result in enumerate((stored, again)):
-            found = compare.compare(name, result, e, most, dtype)
+    for name, e, s in zip(runs[0], expected, moved, strict=True):
+        for number, run in enumerate(runs):
+            _same_shape(subject, name, run[name].bits, e, trial)
+            dtype = stand.type_of(name, run[name])
+            most = limit(stand, e, s, dtype)
+            found = compare.compare(name, run[name], e, most, dtype)
             if isinstance(found, Difference):
-                facts = explain.gather(
-                    stand, inputs, found, (stored, again)[number], again, e, s, dtype
-                )
+                facts = explain.gather(stand, inputs, found, run[name], runs[-1][name], e, s, rng)
                 raise explain.failure(subject, trial, found, facts, dtype, rerun=number == 1)
         assert isinstance(found, Agreement)
         worst, blind = max(worst, found.ratio), blind and found.blind
-        same = same and stored.tobytes() == again.tobytes()
+        same = same and len({run[name].bits.tobytes() for run in runs}) == 1
     return Verdict(trial, worst, blind, same)
 
 
-def repeat(stand: Stand, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator) -> None:
-    """Many runs in a row, as a timing makes them, and one more judgement on new inputs."""
-    with np.errstate(all="ignore"):
-        for _ in range(REPEATS):
-            stand.subject.call(stand.given)
-    stand.library.wait()
-    judge(stand, inputs, f"{trial}, after {REPEATS} more runs", rng)
-
-
-def _type_of(stand: Stand, name: str, stored: Array) -> DType:
-    if name in stand.arrays:
-        return stand.arrays[name].dtype
-    return dtypes.find("bf16" if stored.dtype == np.uint16 else stored.dtype.name)
-
-
-def _same_number(s: Subject, got: Mapping[str, Array], expected: Sequence[Array], at: str) -> None:
+def _same_number(s: Subject, got: Mapping[str, Stored], expected: Sequence[Array], at: str) -> None:
     if len(got) != len(expected):
         raise CheckFailed(
             f"{s.name} and its reference give a different number of results",

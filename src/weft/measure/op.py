@@ -18,11 +18,11 @@ import numpy as np
 
 from weft.errors import ArgumentError
 from weft.measure import dtypes
-from weft.measure.data import Filling
+from weft.measure.data import Bounds, Filling
 from weft.measure.dtypes import Array, DType
-from weft.measure.expressions import whole
+from weft.measure.expressions import number, whole
 
-_SLOT = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\]\s*,?")
+_SLOT = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+([^\s,]+))?\s*,?")
 
 
 class Case:
@@ -45,14 +45,33 @@ class Case:
 
 @dataclass(frozen=True)
 class Slot:
-    """An array of an operation: `A:f32[M,K]`; sizes are expressions of the cases' names."""
+    """An array of an operation: `A:f32[M,K]`; sizes are expressions of the cases' names.
+
+    within  the smallest and the largest value of an input: `rows:i32[n] in 0..M-1`
+    """
 
     name: str
     dtype: DType
     sizes: tuple[str, ...]
+    within: tuple[str, str] | None = None
 
     def shape(self, case: Case) -> tuple[int, ...]:
         return tuple(whole(text, case.sizes) for text in self.sizes)
+
+    def bounds(self, case: Case) -> Bounds | None:
+        """The values that the signature allows, where it says so."""
+        if self.within is None:
+            return None
+        low, high = (number(text, case.sizes) for text in self.within)
+        least, most = self.dtype.range if self.dtype.integer else (-np.inf, np.inf)
+        if not (least <= low <= high <= most):
+            raise ArgumentError(
+                f"'{self.name}' has an impossible range",
+                where=repr(case),
+                got=f"{low:g}..{high:g}",
+                allowed=f"from low to high, inside of {self.dtype.name}",
+            )
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,8 @@ class Op:
     reference  called with float64 inputs (integers stay), gives the output or a tuple of them
     reduce     how many terms a result sums, e.g. "K"; by default it is found by changing inputs
     fill       name of an input -> function of (random generator, shape, and sizes that it names),
-               for data that cannot be anything, such as indices
+               for data that cannot be anything, such as sorted offsets; for plain indices a range
+               in the signature is enough: "rows:i32[n] in 0..M-1"
     accumulate the type that sums may be rounded to on the way; by default f32, f64 for f64
     """
 
@@ -89,9 +109,17 @@ class Op:
 
     def __post_init__(self) -> None:
         _ = self.inputs, self.outputs, self.goal
+        if not self.cases:
+            raise ArgumentError(
+                "an operation has no case to be judged on",
+                where=self.name,
+                got="cases=[]",
+                next="give at least one: cases=[weft.Case(n=1000)]",
+            )
         for case in (*self.cases, *self.bench):
             for slot in (*self.inputs, *self.outputs):
                 slot.shape(case)
+                slot.bounds(case)
 
     @property
     def inputs(self) -> tuple[Slot, ...]:
@@ -124,12 +152,27 @@ class Op:
 
     def data(self, slot: Slot, case: Case, rng: np.random.Generator, filling: Filling) -> Array:
         """An input's bits: by the operation's own `fill`, or as `filling` makes them."""
-        own, shape = self.fill.get(slot.name), slot.shape(case)
-        if own is None:
-            return filling(rng, shape, slot.dtype)
+        if slot.name in self.fill:
+            return self.own_data(slot, case, rng)
+        return filling(rng, slot.shape(case), slot.dtype, slot.bounds(case))
+
+    def own_data(self, slot: Slot, case: Case, rng: np.random.Generator) -> Array:
+        """What the operation's own `fill` gives for an input."""
+        own = self.fill[slot.name]
         wanted = inspect.signature(own).parameters
         more = {n: v for n, v in case.sizes.items() if n in wanted}
-        return np.asarray(own(rng, shape, **more))
+        return self.checked(slot, case, np.asarray(own(rng, slot.shape(case), **more)))
+
+    def checked(self, slot: Slot, case: Case, given: Array) -> Array:
+        """The same array, where it has the type and the shape of the input."""
+        if given.dtype != slot.dtype.numpy or given.shape != slot.shape(case):
+            raise ArgumentError(
+                f"the fill of '{slot.name}' of {self.name} does not fit",
+                where=repr(case),
+                got=f"{given.dtype} {given.shape}",
+                allowed=f"{slot.dtype.numpy} {slot.shape(case)}",
+            )
+        return given
 
     def solution(self, run: Callable[..., Any] | None = None, *, precision: str = "f32") -> Any:
         """Decorator: a function that computes this operation, for `weft check FILE` to find.
@@ -155,9 +198,19 @@ def slots(text: str, whole: str = "") -> tuple[Slot, ...]:
         if found is None:
             raise _unreadable(whole or text, text[at:].strip())
         sizes = tuple(part.strip() for part in split(found[3]) if part.strip())
-        out.append(Slot(found[1], dtypes.find(found[2]), sizes))
+        out.append(Slot(found[1], dtypes.find(found[2]), sizes, _within(found[4], whole or text)))
         at = found.end()
     return tuple(out)
+
+
+def _within(text: str | None, whole: str) -> tuple[str, str] | None:
+    """`0..M-1`: the ends of a range, both included."""
+    if text is None:
+        return None
+    low, dots, high = text.partition("..")
+    if not (low and dots and high):
+        raise _unreadable(whole, f"in {text}")
+    return low, high
 
 
 def split(text: str) -> list[str]:

@@ -1,12 +1,11 @@
-"""A subject and its arrays under guard; a run looks for all that a run must not do.
+"""A subject under guard; a run looks for all that a run must not do.
 
 That is: leave elements unwritten, write outside of its arrays, change its inputs, answer from
-memory of an earlier call, finish on another stream.
+memory of an earlier call, finish on another stream, change its answer afterwards.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,20 +15,14 @@ import numpy as np
 from weft.device.sim import elements
 from weft.device.sim.launch import Allocation
 from weft.errors import CheckFailed
-from weft.measure import buffers, data, dtypes, tolerance
-from weft.measure.buffers import Guarded, Library
+from weft.measure import data, dtypes, tolerance
+from weft.measure.buffers import GUARD
 from weft.measure.dtypes import Array, DType
+from weft.measure.runner import Place, Ran, Runner, Stored
 
-Reference = Callable[[Mapping[str, Array]], Sequence[Array]]
-
-
-@dataclass(frozen=True)
-class Place:
-    """An array of a subject."""
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
+Reference = Callable[[Mapping[str, Array]], Sequence[Any]]
+Start = Mapping[str, Array]
+"""What outputs hold before a run."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +39,10 @@ class Subject:
 
     inputs     arrays that are given; one that is an output, too, starts with its data
     outputs    arrays that are filled; none: the call returns its results
-    call       with the arrays by name; returns None, or the results
+    result     the type that a returned result must have the precision of; None: its own
     terms      how many terms a result sums; None: as many as the reference shows
     block      threads of a block, where known
+    grid       threads of the whole grid, where known
     writer     (arrays, output, flat index) -> who wrote that element
     races      (arrays) -> what the sanitizer finds in the same launch
     """
@@ -56,80 +50,84 @@ class Subject:
     name: str
     inputs: Sequence[Place]
     outputs: Sequence[Place]
-    call: Callable[[Mapping[str, Any]], Any]
     reference: Reference
+    result: DType | None = None
     terms: int | None = None
     accumulate: DType | None = None
     block: int | None = None
+    grid: Callable[[Mapping[str, Any]], int | None] | None = None
     writer: Callable[[Mapping[str, Any], str, int], Writer] | None = None
     races: Callable[[Mapping[str, Any]], str] | None = None
 
 
 class Stand:
-    """A subject's arrays under guard; they stay where they are from trial to trial."""
+    """A subject and where it runs."""
 
-    def __init__(self, subject: Subject, library: Library) -> None:
-        self.subject, self.library = subject, library
-        places = {p.name: p for p in (*subject.inputs, *subject.outputs)}
-        self.arrays = {n: Guarded(library, p.dtype, p.shape) for n, p in places.items()}
-        self.given = {name: g.array for name, g in self.arrays.items()}
+    def __init__(self, subject: Subject, runner: Runner) -> None:
+        self.subject, self.runner = subject, runner
         self.terms = subject.terms
+        self._left: Mapping[str, Stored] = {}
 
-    def run(self, inputs: Mapping[str, Array], which: int, trial: str) -> dict[str, Array]:
-        """The outputs of one run, after everything that a run must not do was looked for."""
+    def starts(self, inputs: Mapping[str, Array], rng: np.random.Generator) -> tuple[Start, Start]:
+        """Two different contents of all outputs that do not start with data of their own."""
         fresh = [p for p in self.subject.outputs if p.name not in inputs]
-        for place in fresh:
-            self.arrays[place.name].write(data.poison(place.shape, place.dtype, which))
-        for name, stored in inputs.items():
-            self.arrays[name].write(stored)
-        self.library.wait()
-        with np.errstate(all="ignore"):  # special values are meant to overflow
-            returned = self.subject.call(self.given)
-        early = self._results(returned)
-        self.library.wait()
-        late = self._results(returned)
-        for name, stored in early.items():
-            if stored.tobytes() != late[name].tobytes():
+        pairs = {p.name: data.poisons(rng, p.shape, p.dtype) for p in fresh}
+        return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
+
+    def run(self, inputs: Mapping[str, Array], start: Start, trial: str) -> dict[str, Stored]:
+        """The outputs of one run, after everything that a run must not do was looked for.
+
+        An output without a start keeps what the run before has left in it.
+        """
+        self.settled(trial)
+        try:
+            ran = self.runner.run({**start, **inputs}, trial)
+        except SystemExit as error:
+            raise CheckFailed(
+                f"{self.subject.name} ends the program",
+                where=trial,
+                got=f"SystemExit({error.code!r})",
+                next="return instead",
+            ) from None
+        for name, stored in ran.early.items():
+            if stored.bits.tobytes() != ran.late[name].bits.tobytes():
                 raise CheckFailed(
                     f"{self.subject.name}: '{name}' was not finished when the call was",
                     where=trial,
                     got="the work was still running on another stream",
                     next="launch on the current stream, or make it wait for the other one",
                 )
-        self._look_around(inputs, trial)
-        return late
+        self._look_around(inputs, ran, trial)
+        self._left = ran.late
+        return dict(ran.late)
 
-    def _results(self, returned: Any) -> dict[str, Array]:
-        if self.subject.outputs:
-            return {p.name: self.arrays[p.name].read() for p in self.subject.outputs}
-        if returned is None:
-            raise CheckFailed(
-                f"{self.subject.name} returned nothing, and no output is named",
-                next="say which argument is the output: out=y",
-            )
-        items = returned if isinstance(returned, tuple | list) else (returned,)
-        names = ("result", *(f"result {i}" for i in range(1, len(items))))
-        return {n: buffers.bits(item) for n, item in zip(names, items, strict=True)}
-
-    def _look_around(self, inputs: Mapping[str, Array], trial: str) -> None:
-        changing = {p.name for p in self.subject.outputs}
-        for name, guarded in self.arrays.items():
-            at = guarded.damage()
-            if at is not None:
-                whole = Allocation(
-                    0, guarded.nbytes, True, name, guarded.dtype.numpy, guarded.shape
-                )
+    def settled(self, trial: str) -> None:
+        """Holds what the outputs are now against what they were when the call before ended."""
+        if not self._left or not self.subject.outputs:
+            return
+        for name, bits in self.runner.outputs().items():
+            if bits.tobytes() != self._left[name].bits.tobytes():
                 raise CheckFailed(
-                    f"{self.subject.name} writes outside of '{name}'",
+                    f"{self.subject.name}: '{name}' was changed after the call had ended",
                     where=trial,
-                    got=f"{elements.element(whole, at)} was overwritten",
-                    next="run it on the simulator: it names the line and the thread",
+                    got="other bytes than at the end of the call before",
+                    next="finish all work, also that of other threads, before the call returns",
                 )
-            if (
-                name in inputs
-                and name not in changing
-                and _hash(inputs[name]) != _hash(guarded.read())
-            ):
+
+    def type_of(self, name: str, stored: Stored) -> DType:
+        """The type whose precision a result must have: the declared one, never a coarser."""
+        wanted = self.subject.result
+        if wanted is None or not stored.dtype.floating or not wanted.floating:
+            return stored.dtype
+        return max(stored.dtype, wanted, key=lambda t: -t.roundoff)
+
+    def _look_around(self, inputs: Mapping[str, Array], ran: Ran, trial: str) -> None:
+        for name, now in ran.guards.items():
+            damaged = np.flatnonzero(now != self.runner.guards[name])
+            if len(damaged):
+                raise self._outside(name, int(damaged[0]), trial)
+        for name, now in ran.inputs.items():
+            if name in inputs and now.tobytes() != np.ascontiguousarray(inputs[name]).tobytes():
                 raise CheckFailed(
                     f"{self.subject.name} changes its input '{name}'",
                     where=trial,
@@ -137,9 +135,19 @@ class Stand:
                     next="write to the output only, or name it in out=",
                 )
 
-
-def _hash(a: Array) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(a).tobytes()).digest()
+    def _outside(self, name: str, at: int, trial: str) -> CheckFailed:
+        """`at` counts through both guards."""
+        places = {p.name: p for p in (*self.subject.inputs, *self.subject.outputs)}
+        place = places[name]
+        nbytes = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.numpy.itemsize
+        whole = Allocation(0, nbytes, True, name, place.dtype.numpy, place.shape)
+        offset = at - GUARD if at < GUARD else at - GUARD + nbytes
+        return CheckFailed(
+            f"{self.subject.name} writes outside of '{name}'",
+            where=trial,
+            got=f"{elements.element(whole, offset)} was overwritten",
+            next="run it on the simulator: it names the line and the thread",
+        )
 
 
 def limit(stand: Stand, e: Array, s: Array, dtype: DType, low: DType | None = None) -> Array:

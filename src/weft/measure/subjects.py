@@ -3,11 +3,12 @@ launch or a callable with its arguments."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,14 +19,19 @@ from weft.measure import buffers, data, dtypes, tracing
 from weft.measure import op as ops
 from weft.measure.buffers import Library
 from weft.measure.dtypes import Array, DType
-from weft.measure.op import Case, Op
-from weft.measure.stand import Place, Stand, Subject
+from weft.measure.judge import Draw
+from weft.measure.op import Case, Op, Slot
+from weft.measure.runner import Local, Place, Runner
+from weft.measure.stand import Reference, Stand, Subject
 
 FRESH = 2
 """Trials with new random numbers for each case."""
 
-Trials = Iterator[tuple[Stand, Mapping[str, Array], str, bool]]
+Trials = Iterator[tuple[Stand, Draw, str, bool]]
 """Where, with which inputs, what it is called, and whether to repeat it as a timing would."""
+
+Fillings = Mapping[str, data.Filling]
+Ranges = Mapping[str, tuple[int, int] | None]
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,8 @@ class How:
     reference: Callable[..., Any] | None
     reduce: int | None
     accumulate: str | None
+    result: str | None
+    ranges: Ranges
 
 
 # ---- a solution of an operation --------------------------------------------------------------
@@ -45,7 +53,7 @@ def of_op(
     options: Mapping[str, Any],
     device: str,
     arrays: str,
-    fillings: Mapping[str, data.Filling],
+    fillings: Fillings,
     rng: np.random.Generator,
 ) -> tuple[str, Trials]:
     if len(args) != 1 or not callable(args[0]) or options:
@@ -55,18 +63,65 @@ def of_op(
         )
     solution = args[0]
     name = f"{op.name}/{getattr(solution, '__name__', 'solution')}"
+    here = _Here(op, solution, library_for(device, arrays), rng)
+    return name, op_trials(op, name, here, fillings)
 
-    def trials() -> Trials:
-        for number, case in enumerate(op.cases):
-            stand = Stand(_op_subject(op, solution, case, name), library_for(device, arrays))
-            kinds = {f"random {i}": data.random for i in range(FRESH)}
-            if number == 0:
-                kinds |= fillings
-            for i, (label, filling) in enumerate(kinds.items()):
-                inputs = {slot.name: op.data(slot, case, rng, filling) for slot in op.inputs}
-                yield stand, inputs, f"{case}, {label}", i == FRESH - 1
 
-    return name, trials()
+class Provider(Protocol):
+    """What the user's code has to give for an operation's case, wherever it is called."""
+
+    def data(self, slot: Slot, case: int, filling: data.Filling) -> Array:
+        """New data for an input."""
+
+    def reference(self, case: int) -> Reference:
+        """The right answers."""
+
+    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> Runner:
+        """The solution."""
+
+
+@dataclass(frozen=True)
+class _Here:
+    """All of it in this process."""
+
+    op: Op
+    solution: Callable[..., Any]
+    library: Library
+    rng: np.random.Generator
+
+    def data(self, slot: Slot, case: int, filling: data.Filling) -> Array:
+        return self.op.data(slot, self.op.cases[case], self.rng, filling)
+
+    def reference(self, case: int) -> Reference:
+        return answering(self.op, self.op.cases[case])
+
+    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> Runner:
+        call = calling(self.op, self.solution, self.op.cases[case])
+        return Local(call, inputs, outputs, self.library)
+
+
+def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Trials:
+    """All trials of one solution."""
+    for number, case in enumerate(op.cases):
+        free = [s.name for s in op.inputs if s.name not in op.fill and s.within is None]
+        inputs = [Place(s.name, s.dtype, s.shape(case), s.name in free) for s in op.inputs]
+        outputs = [Place(s.name, s.dtype, s.shape(case)) for s in op.outputs]
+        subject = Subject(
+            name, inputs, outputs, provider.reference(number),
+            terms=op.terms(case),
+            accumulate=dtypes.find(op.accumulate) if op.accumulate else None,
+        )  # fmt: skip
+        stand = Stand(subject, provider.runner(number, inputs, outputs))
+        kinds: dict[str, data.Filling] = {f"random {i}": data.random for i in range(FRESH)}
+        if number == 0:
+            kinds |= dict(fillings)
+        for i, (label, filling) in enumerate(kinds.items()):
+            draw = functools.partial(_drawn, op, number, filling, provider)
+            yield stand, draw, f"{case}, {label}", i == FRESH - 1
+
+
+def _drawn(op: Op, case: int, filling: data.Filling, provider: Provider) -> dict[str, Array]:
+    return {slot.name: provider.data(slot, case, filling) for slot in op.inputs}
 
 
 def library_for(device: str, arrays: str = "") -> Library:
@@ -81,23 +136,19 @@ def library_for(device: str, arrays: str = "") -> Library:
     return buffers.torch(device.replace("gpu", "cuda"))
 
 
-def _op_subject(op: Op, solution: Callable[..., Any], case: Case, name: str) -> Subject:
+def calling(op: Op, solution: Callable[..., Any], case: Case) -> Callable[[Mapping[str, Any]], Any]:
+    """A solution as a function of its arrays by name."""
     order = [s.name for s in (*op.inputs, *op.outputs)] + list(case.sizes)
-    places = [Place(s.name, s.dtype, s.shape(case)) for s in op.inputs]
-    results = [Place(s.name, s.dtype, s.shape(case)) for s in op.outputs]
-
-    def call(given: Mapping[str, Any]) -> Any:
-        return ops.call(solution, {**given, **case.sizes}, order)
-
-    def reference(inputs: Mapping[str, Array]) -> Sequence[Array]:
-        known = {**inputs, **case.sizes}
-        return _tuple(ops.call(op.reference, known, [s.name for s in op.inputs]))
-
-    accumulate = dtypes.find(op.accumulate) if op.accumulate else None
-    return Subject(name, places, results, call, reference, op.terms(case), accumulate)
+    return lambda given: ops.call(solution, {**given, **case.sizes}, order)
 
 
-def _tuple(result: Any) -> Sequence[Array]:
+def answering(op: Op, case: Case) -> Reference:
+    """An operation's reference as a function of its inputs by name."""
+    order = [s.name for s in op.inputs]
+    return lambda inputs: _tuple(ops.call(op.reference, {**inputs, **case.sizes}, order))
+
+
+def _tuple(result: Any) -> Sequence[Any]:
     return result if isinstance(result, tuple | list) else (result,)
 
 
@@ -107,7 +158,7 @@ def of_call(
     args: Sequence[Any],
     options: Mapping[str, Any],
     how: How,
-    fillings: Mapping[str, data.Filling],
+    fillings: Fillings,
     rng: np.random.Generator,
 ) -> tuple[str, Trials]:
     reference = how.reference
@@ -130,7 +181,12 @@ def of_call(
     started = {n: buffers.bits(a) for n, a in held.items()}
     asked = _asked(reference, names)
     data_of = [n for n in held if n not in filled or n in asked]
-    places = {n: Place(n, _dtype(a), started[n].shape) for n, a in held.items()}
+    _known(how.ranges, held)
+    places = {
+        n: Place(n, dtype, started[n].shape, dtype.floating or how.ranges.get(n, 0) is None)
+        for n, a in held.items()
+        if (dtype := buffers.dtype_of(a))
+    }
 
     def call(arrays: Mapping[str, Any]) -> Any:
         return subject(
@@ -148,31 +204,52 @@ def of_call(
         name,
         [places[n] for n in data_of],
         [places[n] for n in filled],
-        call,
         right,
+        _precision(how.result, [places[n].dtype for n in data_of]),
         how.reduce,
         dtypes.find(how.accumulate) if how.accumulate else None,
         launch.threads if launch is not None else None,
+        tracing.threads(launch, positional, given) if launch is not None else None,
         tracing.writer(launch, positional, given) if launch is not None else None,
         tracing.races(launch, positional, given, [n for n in filled if n not in data_of])
         if launch is not None
         else None,
     )
 
+    def drawn(filling: data.Filling) -> dict[str, Array]:
+        return {
+            n: filling(rng, places[n].shape, places[n].dtype, how.ranges.get(n))
+            if places[n].dtype.floating or n in how.ranges
+            else started[n]
+            for n in data_of
+        }
+
     def trials() -> Trials:
-        stand = Stand(whole, library)
-        yield stand, {n: started[n] for n in data_of}, "the inputs given", False
+        runner = Local(call, whole.inputs, whole.outputs, library)
+        stand = Stand(whole, runner)
+        yield stand, lambda: {n: started[n] for n in data_of}, "the inputs given", False
         kinds = {f"random {i}": data.random for i in range(FRESH)} | dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
-            inputs = {
-                n: filling(rng, places[n].shape, places[n].dtype)
-                if places[n].dtype.floating
-                else started[n]
-                for n in data_of
-            }
-            yield stand, inputs, label, i == FRESH - 1
+            yield stand, functools.partial(drawn, filling), label, i == FRESH - 1
 
     return name, trials()
+
+
+def _known(ranges: Ranges, held: Mapping[str, Any]) -> None:
+    for name in ranges:
+        if name not in held:
+            raise ArgumentError(
+                "ranges= names no array among the arguments",
+                got=repr(name),
+                allowed=", ".join(held),
+            )
+
+
+def _precision(said: str | None, inputs: Sequence[DType]) -> DType | None:
+    """What a returned result must be as precise as: what is said, or the coarsest input."""
+    if said is not None:
+        return dtypes.find(said)
+    return max((t for t in inputs if t.floating), key=lambda t: t.roundoff, default=None)
 
 
 def _names(
@@ -218,11 +295,6 @@ def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [n for n in names if n in wanted] if set(wanted) <= set(names) else []
-
-
-def _dtype(array: Any) -> DType:
-    known = getattr(array, "dtype", None)
-    return dtypes.find(str(np.asarray(array).dtype if known is None else known))
 
 
 def _native(values: Array, library: Library) -> Any:

@@ -13,12 +13,12 @@ t      the smallest normal number of the accumulator: kernels may flush smaller 
 
 A sum of n roundings errs by about u·√n times what is summed; 8 standard deviations leave room for
 the largest of a billion results and for a few rounded operations around each term. Integers and
-booleans must be equal.
+booleans must be equal. Integer inputs of floating results are moved, too, where any value may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,10 @@ DEVIATIONS = 8.0
 PROBES = 8
 STEP = 2.0**-20
 """By which part of themselves inputs are moved to learn `s`."""
+STEPS = {1: 2.0**-2, 2: 2.0**-6, 4: 2.0**-12, 8: 2.0**-12}
+"""The same for integers, by their size in bytes: a smaller part would not move most of them."""
+
+Answers = Callable[[Mapping[str, Array]], Sequence[Array]]
 
 
 def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms: int) -> Array:
@@ -38,31 +42,49 @@ def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms:
 
 
 def sensitivity(
-    reference: Callable[[Mapping[str, Array]], Sequence[Array]],
+    reference: Answers,
     inputs: Mapping[str, Array],
     expected: Sequence[Array],
     rng: np.random.Generator,
+    movable: Collection[str],
 ) -> list[Array]:
-    """`s` of every output: the root mean square of what random small changes of inputs do."""
+    """`s` of every output: the root mean square of what random small changes of inputs do.
+
+    movable  the inputs that may be moved: moved indices would be out of bounds
+    """
     sums = [np.zeros(np.shape(e)) for e in expected]
-    for _ in range(PROBES):
-        near = {name: _shaken(value, rng) for name, value in inputs.items()}
-        with np.errstate(all="ignore"):
-            for total, e, moved in zip(sums, expected, reference(near), strict=True):
-                if np.issubdtype(np.asarray(e).dtype, np.floating):
-                    change = (np.asarray(moved, np.float64) - e) / STEP
+    if not any(e.dtype.kind == "f" for e in expected):
+        return sums
+    steps = {n: s for n in movable if (s := _step(inputs[n]))}
+    for step in sorted(set(steps.values())):
+        group = [n for n in steps if steps[n] == step]
+        for _ in range(PROBES):
+            near = {**inputs, **{n: _shaken(inputs[n], rng, step) for n in group}}
+            with np.errstate(all="ignore"):
+                for total, e, moved in zip(sums, expected, reference(near), strict=True):
+                    change = (np.asarray(moved, np.float64) - e) / step
                     total += np.nan_to_num(change, nan=0, posinf=0, neginf=0) ** 2
     return [np.sqrt(total / PROBES) for total in sums]
 
 
+def _step(value: Array) -> float:
+    """By which part of itself an input is moved; 0 for booleans."""
+    if value.dtype.kind in "iu":
+        return STEPS[value.dtype.itemsize]
+    return STEP if value.dtype.kind == "f" else 0.0
+
+
 def terms(
-    reference: Callable[[Mapping[str, Array]], Sequence[Array]],
+    reference: Answers,
     inputs: Mapping[str, Array],
     expected: Sequence[Array],
     rng: np.random.Generator,
+    movable: Collection[str],
 ) -> int:
     """How many inputs move a result, on the average: single inputs are changed, one at a time."""
-    floating = [n for n, v in inputs.items() if np.issubdtype(v.dtype, np.floating) and v.size]
+    if not any(e.dtype.kind == "f" for e in expected):
+        return 1  # exact
+    floating = [n for n in movable if inputs[n].dtype.kind in "iuf" and inputs[n].size]
     count = sum(inputs[n].size for n in floating)
     results = sum(np.size(e) for e in expected)
     if not count or not results:
@@ -71,7 +93,11 @@ def terms(
     for _ in range(PROBES):
         name = rng.choice(floating, p=[inputs[n].size / count for n in floating])
         near = inputs[name].copy()
-        near.reshape(-1)[rng.integers(near.size)] *= 1.125
+        at = rng.integers(near.size)
+        if near.dtype.kind == "f":
+            near.reshape(-1)[at] *= 1.125
+        else:
+            near.reshape(-1)[at] ^= near.dtype.type(1 << (4 * near.dtype.itemsize))
         with np.errstate(all="ignore"):
             answers = reference({**inputs, str(name): near})
         for e, answer in zip(expected, answers, strict=True):
@@ -79,8 +105,14 @@ def terms(
     return max(1, round(changed * count / (PROBES * results)))
 
 
-def _shaken(value: Array, rng: np.random.Generator) -> Array:
-    if not np.issubdtype(value.dtype, np.floating):
-        return value
-    with np.errstate(invalid="ignore"):
-        return np.asarray(value * (1 + STEP * rng.choice([-1.0, 1.0], value.shape)))
+def _shaken(value: Array, rng: np.random.Generator, step: float) -> Array:
+    """Moved up or down by a part of itself; integers that would wrap stay."""
+    up = rng.choice([-1.0, 1.0], value.shape)
+    if value.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            return np.asarray(value * (1 + step * up))
+    part = np.rint(value.astype(np.float64) * step * up)
+    limits = np.iinfo(value.dtype)
+    moved = value.astype(np.float64) + part
+    safe = (moved > limits.min) & (moved < limits.max)
+    return np.asarray(value + np.where(safe, part, 0).astype(np.int64).astype(value.dtype))

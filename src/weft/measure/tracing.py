@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,19 @@ def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, An
         return Writer(str(watched.writes[-1]), len(threads))
 
     return find
+
+
+def threads(
+    launch: Configured, positional: Sequence[str], given: Mapping[str, Any]
+) -> Callable[[Mapping[str, Any]], int | None]:
+    """A function (arrays) -> the threads of the whole grid."""
+
+    def count(arrays: Mapping[str, Any]) -> int | None:
+        here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
+        plain, _ = _plain(launch, positional, here)
+        return math.prod(plain.shape.grid) * math.prod(plain.shape.block)
+
+    return count
 
 
 def races(

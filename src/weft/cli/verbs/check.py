@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +15,9 @@ import weft
 from weft.cli import show
 from weft.cli.verbs.run import runner
 from weft.device.sim.sanitizer.session import Report
-from weft.errors import CheckFailed
+from weft.errors import CheckFailed, Error
 from weft.frontends import compute_sanitizer
-from weft.measure import check, found
+from weft.measure.workers import LIMIT, Outcome, check_file
 
 
 def run(
@@ -31,39 +32,78 @@ def run(
     only: Annotated[str, typer.Option(help="One operation or one solution.")] = "",
     seed: Annotated[int | None, typer.Option(help="Repeat an earlier run.")] = None,
     device: Annotated[str, typer.Option(help="sim, or gpu.")] = "sim",
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds of processor time for one call.")
+    ] = LIMIT,
     json: show.Json = False,
 ) -> None:
     """Judge every solution in a file against its operation's float64 reference.
 
-    Exit code 1 when one is wrong. With --sanitize any Python script or CUDA program is run as
-    `weft run` does, and every memory access of its kernels is checked; on a GPU by NVIDIA's
-    compute-sanitizer.
+    Each solution runs in a process of its own. The exit code is 0 when all are right, 1 when one
+    is wrong, 2 when one could not be judged. With --sanitize any Python script or CUDA program is
+    run as `weft run` does, and every memory access of its kernels is checked; on a GPU by
+    NVIDIA's compute-sanitizer.
     """
     if sanitize:
         sanitized = _on_gpu if device == "gpu" else _sanitized
         raise typer.Exit(sanitized(file, args or [], json))
-    facts: list[dict[str, Any]] = []
-    for op, name, solution in found.solutions(file, only):
-        with _progress(quiet=json) as progress:
-            task = progress.add_task("", total=None)
-
-            def trial(label: str, task: Any = task, name: str = name) -> None:
-                progress.update(task, description=f"{name}: {label}")
-
-            try:
-                report = check(op, solution, seed=seed, device=device, progress=trial)
-                facts.append({"ok": True, **report.to_dict()})
-                words, style = f"✓ {report}", "green"
-            except CheckFailed as error:
-                facts.append({"ok": False, "name": f"{op.name}/{name}", **_fields(error)})
-                notes = "\n  ".join(getattr(error, "__notes__", ()))
-                words, style = f"✗ {error}\n  {notes}", "red"
-        if not json:
-            show.line(words, style)
+    with _progress(quiet=json) as progress:
+        task = progress.add_task("", total=None)
+        outcomes = check_file(
+            file, only=only, seed=seed, device=device, limit=time_limit,
+            progress=lambda words: progress.update(task, description=words),
+        )  # fmt: skip
+        try:
+            codes, facts = [], []
+            for outcome in outcomes:
+                codes.append(_code(outcome))
+                facts.append(_facts(outcome))
+                _print(outcome, json)
+        except Error as error:  # of the file itself
+            show.failure(error)
+            raise typer.Exit(2) from None
     if json:
         show.data(facts)
-    if not all(fact["ok"] for fact in facts):
-        raise typer.Exit(1)
+    raise typer.Exit(max(codes))
+
+
+def _code(outcome: Outcome) -> int:
+    """0: right, 1: wrong, 2: it could not be judged."""
+    return 0 if outcome.error is None else 1 if isinstance(outcome.error, CheckFailed) else 2
+
+
+def _print(outcome: Outcome, json: bool) -> None:
+    for line in outcome.said:  # not on standard output: only verdicts are there
+        print(f"{outcome.name} prints| {line}", file=sys.stderr)
+    if json:
+        return
+    if outcome.error is None:
+        show.line(f"✓ {outcome.report}; {outcome.seconds:.1f} s", "green")
+        return
+    notes = [*getattr(outcome.error, "__notes__", ()), f"after {outcome.seconds:.1f} s"]
+    mark = "✗" if isinstance(outcome.error, CheckFailed) else f"✗ {outcome.name} is not judged:"
+    show.line("\n  ".join([f"{mark} {outcome.error}", *notes]), "red")
+
+
+def _facts(outcome: Outcome) -> dict[str, Any]:
+    """One row of `--json`; numbers that JSON does not have are strings: "nan", "inf"."""
+    error = outcome.error
+    row: dict[str, Any] = {"ok": error is None, "name": outcome.name}
+    if outcome.report is not None:
+        row |= outcome.report.to_dict()
+    elif error is not None:
+        row["judged"] = isinstance(error, CheckFailed)
+        row |= {n: getattr(error, n, None) for n in _FIELDS}
+    row["seconds"] = round(outcome.seconds, 3)
+    return {
+        n: str(v) if isinstance(v, float) and not math.isfinite(v) else v for n, v in row.items()
+    }
+
+
+_FIELDS = (
+    "what", "where", "got", "allowed", "next", "trial", "seed", "index", "value", "expected",
+    "ulps", "wrong_count", "map", "writer", "cause", "evidence",
+)  # fmt: skip
 
 
 def _sanitized(file: Path, args: list[str], json: bool) -> int:
@@ -99,8 +139,3 @@ def _progress(*, quiet: bool) -> Progress:
     hidden = quiet or not sys.stdout.isatty()
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     return Progress(*columns, console=show.console(), transient=True, disable=hidden)
-
-
-def _fields(error: CheckFailed) -> dict[str, Any]:
-    names = "what where got allowed next trial seed index value expected ulps wrong_count map"
-    return {n: getattr(error, n) for n in f"{names} writer cause evidence".split()}

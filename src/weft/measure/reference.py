@@ -1,0 +1,76 @@
+"""The right answers: a reference called, and what it gives held against what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, Error
+from weft.measure.dtypes import Array, DType
+from weft.measure.stand import Stand
+
+
+def answers(stand: Stand, numbers: Mapping[str, Array], trial: str) -> list[Array]:
+    """What the reference gives for these inputs; ArgumentError when it is of no use."""
+    subject = stand.subject
+    try:
+        with np.errstate(all="ignore"):
+            given = [np.asarray(r) for r in subject.reference(numbers)]
+    except Error:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's own code may raise
+        raise ArgumentError(
+            f"the reference of {subject.name} raises an error",
+            where=trial,
+            got=f"{type(error).__name__}: {error}",
+            next="call it yourself with float64 arrays, and integers as they are",
+        ) from error
+    for number, answer in enumerate(given):
+        if answer.dtype.kind not in "biuf":
+            raise _useless(
+                stand, number, trial, f"dtype {answer.dtype}", "numbers: float, int, bool"
+            )
+    return _as_declared(stand, given, trial) if subject.outputs else given
+
+
+def _as_declared(stand: Stand, given: list[Array], trial: str) -> list[Array]:
+    places = stand.subject.outputs
+    if len(given) != len(places):
+        raise ArgumentError(
+            f"the reference of {stand.subject.name} gives {len(given)} results",
+            where=trial,
+            got=str(len(given)),
+            allowed=f"{len(places)}: {', '.join(p.name for p in places)}",
+            next="return a tuple with one array for each output",
+        )
+    for number, (answer, place) in enumerate(zip(given, places, strict=True)):
+        if answer.shape != place.shape:
+            raise _useless(stand, number, trial, f"shape {answer.shape}", f"shape {place.shape}")
+        if not place.dtype.floating and not _whole(answer, place.dtype):
+            what = f"dtype {answer.dtype} with values that {place.dtype.name} does not have"
+            raise _useless(stand, number, trial, what, "integers; larger ones wrap around")
+    return [
+        a.astype(np.float64) if p.dtype.floating else a for a, p in zip(given, places, strict=True)
+    ]
+
+
+def _whole(answer: Array, dtype: DType) -> bool:
+    """Integers of any size wrap around; floats must be integers of the type themselves."""
+    if answer.dtype.kind != "f":
+        return True
+    low, high = dtype.range if dtype.integer else (0, 1)
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((answer == np.floor(answer)) & (answer >= low) & (answer <= high)))
+
+
+def _useless(stand: Stand, number: int, trial: str, got: Any, allowed: str) -> ArgumentError:
+    outputs = stand.subject.outputs
+    name = outputs[number].name if number < len(outputs) else f"result {number}"
+    return ArgumentError(
+        f"the reference of {stand.subject.name} gives no right '{name}'",
+        where=trial,
+        got=str(got),
+        allowed=allowed,
+    )

@@ -1,0 +1,72 @@
+"""Tells a slow worker from one that hangs, by what its processes do and not by the clock alone.
+
+A worker hangs when it has used more processor time than it may, or when none of its threads could
+run and none used processor time for as long. Other load on the machine changes neither.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STATE, _SESSION, _USER, _SYSTEM = 0, 3, 11, 12
+"""Fields of /proc/PID/stat after the name, which may hold anything."""
+
+
+class Health:
+    """Watches all processes of a session while it owes an answer."""
+
+    def __init__(self, session: int, limit: float) -> None:
+        self._session, self._limit = session, limit
+        self._first = self._seen = self._used()
+        self._since = time.monotonic()
+
+    def trouble(self) -> str:
+        """Why the session will not answer, or nothing as long as it may."""
+        used, now = self._used(), time.monotonic()
+        if used != self._seen or self._can_run():
+            self._seen, self._since = used, now
+        if used - self._first > self._limit:
+            return f"{used - self._first:.0f} s of processor time and no answer"
+        if now - self._since > self._limit:
+            return f"it waits for {now - self._since:.0f} s already and uses no processor"
+        return ""
+
+    def _used(self) -> float:
+        stats = (_stat(process / "stat") for process in members(self._session))
+        return sum(int(s[_USER]) + int(s[_SYSTEM]) for s in stats if s) / _TICKS
+
+    def _can_run(self) -> bool:
+        """Is a thread running, waiting for a processor, or for a disk?"""
+        for process in members(self._session):
+            for thread in _listed(process / "task"):
+                stat = _stat(thread / "stat")
+                if stat and stat[_STATE] in "RD":
+                    return True
+        return False
+
+
+def members(session: int) -> Iterator[Path]:
+    """/proc/PID of each process of a session."""
+    for path in _listed(Path("/proc")):
+        if path.name.isdecimal():
+            stat = _stat(path / "stat")
+            if stat and int(stat[_SESSION]) == session:
+                yield path
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # it has ended meanwhile
+        return []
+
+
+def _stat(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:  # it has ended meanwhile
+        return []

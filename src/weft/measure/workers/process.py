@@ -1,0 +1,167 @@
+"""A worker as the judge sees it: started, asked, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from weft.measure.dtypes import Array
+from weft.measure.workers import wire
+from weft.measure.workers.health import Health, members
+
+_LOOK = 0.5  # seconds between two looks at a worker that has not answered
+_LINES, _COLUMNS = 100, 300  # of a worker's output that are kept
+_HIDDEN = ("WEFT_SEED",)
+"""Variables that a worker is not given: with the seed it could foresee the data."""
+
+
+class NoAnswer(Exception):
+    """A worker that ended, hangs, or answers what it was not asked."""
+
+
+class Raised(Exception):
+    """What the user's code raised in a worker; `parts` are those of a weft.Error."""
+
+    def __init__(self, kind: str, text: str, where: str, parts: Mapping[str, str] | None) -> None:
+        super().__init__(text)
+        self.kind, self.text, self.where, self.parts = kind, text, where, parts
+
+
+class Worker:
+    """A process that answers one question at a time."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._connection, theirs = socket.socketpair()
+        reads, writes = os.pipe()
+        with theirs, open(writes, "wb", closefd=True) as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "weft.measure.workers.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=_environment(),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._said: list[str] = []
+        self._closed = False
+        self._reader = threading.Thread(target=self._listen, args=[reads], daemon=True)
+        self._reader.start()
+
+    def ask(
+        self, do: str, arrays: Mapping[str, Array] | None = None, **more: Any
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The answer to a question and its arrays; NoAnswer, or Raised by the user's code."""
+        token = secrets.token_hex(16)
+        file = wire.memory_file()
+        try:
+            rows = wire.put(file, arrays or {})
+            start = os.fstat(file).st_size
+            self._nothing_more()
+            wire.send(self._connection, {"id": token, "do": do, "arrays": rows, **more}, file)
+            answer = self._answer()
+            if answer.get("id") != token:
+                raise NoAnswer("it answers another question than it was asked")
+            wire.seal(file)
+            found = wire.get(file, answer.get("arrays"), start)
+            self._nothing_more()
+        except wire.Malformed as error:
+            raise NoAnswer(f"its answer cannot be read: {error}") from None
+        except OSError:
+            raise NoAnswer(self._end()) from None
+        finally:
+            os.close(file)
+        if "error" in answer:
+            raise _raised(answer["error"])
+        return answer, found
+
+    def close(self) -> list[str]:
+        """Ends the worker and all processes of its session at once; what they printed."""
+        if self._closed:
+            return self._said
+        self._closed = True
+        self._connection.close()
+        for process in list(members(self._process.pid)):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(int(process.name), signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(1)  # a process that left the session may hold the pipe open
+        return self._said
+
+    def _answer(self) -> dict[str, Any]:
+        health, received = Health(self._process.pid, self._limit), b""
+        while True:
+            if not select.select([self._connection], [], [], _LOOK)[0]:
+                if trouble := health.trouble():
+                    raise NoAnswer(trouble)
+                continue
+            more = self._connection.recv(1 << 16)
+            if not more:
+                raise NoAnswer(self._end())
+            received += more
+            whole = wire.message_in(received)
+            if whole is None:
+                continue
+            if whole[1]:
+                raise NoAnswer("it answers twice")
+            return whole[0]
+
+    def _nothing_more(self) -> None:
+        """Nothing may arrive while nothing is asked."""
+        if select.select([self._connection], [], [], 0)[0]:
+            if self._connection.recv(1, socket.MSG_PEEK):
+                raise NoAnswer("it answers before it is asked")
+            raise NoAnswer(self._end())
+
+    def _end(self) -> str:
+        """How the worker ended that has closed its connection."""
+        try:
+            code = self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            return "it closed its connection, or became another program"
+        if code < 0:
+            return f"its process was ended by {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+    def _listen(self, pipe: int) -> None:
+        with open(pipe, encoding="utf-8", errors="replace", closefd=True) as lines:
+            for number, line in enumerate(iter(lambda: lines.readline(1 << 16), "")):
+                if number < _LINES:
+                    self._said.append(_plain(line.rstrip("\n")))
+                elif number == _LINES:
+                    self._said.append("… and more")
+
+
+def _environment() -> dict[str, str]:
+    """This process's own, with the same modules in reach, less what a solution must not know."""
+    kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    modules = os.pathsep.join(path for path in sys.path if path)
+    return {**kept, "PYTHONPATH": modules, "PYTHONUNBUFFERED": "1"}
+
+
+def _plain(line: str) -> str:
+    """Without control characters, which could overwrite what the judge has printed."""
+    shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
+    return shown if len(shown) <= _COLUMNS else shown[:_COLUMNS] + "…"
+
+
+def _raised(error: object) -> Exception:
+    match error:
+        case {"kind": str(kind), "text": str(text), "where": str(where), "parts": dict(parts)}:
+            words = {k: str(v) for k, v in parts.items() if k in ("what", *_PARTS)}
+            return Raised(kind, text, where, words if "what" in words else None)
+    return NoAnswer("its answer cannot be read: an error without its parts")
+
+
+_PARTS = ("where", "got", "allowed", "next")

@@ -1,0 +1,144 @@
+"""Messages between the judge and a worker: JSON on a socket, arrays in a file in memory.
+
+The judge makes the file anew for each question and sends its descriptor along; the worker appends
+its arrays. Before the judge reads them it seals the file: the kernel then refuses all writes, of
+any thread or process. Nothing is pickled: an answer is data and cannot run code in the judge.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import math
+import os
+import socket
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.measure.dtypes import Array
+
+LONGEST = 4 << 20
+"""Bytes of a message; arrays are not part of it."""
+
+_LENGTH = struct.Struct("<I")
+_CHUNK = 1 << 30  # what one system call moves at most, on every kernel
+_TYPES = {np.dtype(c).name for c in "?bBhHiIqQefd"}
+
+
+class Malformed(Exception):
+    """An answer that is not what was asked for."""
+
+
+# ---- messages --------------------------------------------------------------------------------
+def send(connection: socket.socket, message: Mapping[str, Any], file: int | None = None) -> None:
+    """One message, and the file's descriptor with it."""
+    text = json.dumps(message).encode()
+    data = _LENGTH.pack(len(text)) + text
+    sent = socket.send_fds(connection, [data], [] if file is None else [file])
+    connection.sendall(data[sent:])
+
+
+def receive(connection: socket.socket) -> tuple[dict[str, Any], int] | None:
+    """The next message and its file; None where the other end is closed."""
+    head, files, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
+    if not head:
+        return None
+    (length,) = _LENGTH.unpack(head + _exactly(connection, _LENGTH.size - len(head)))
+    message: dict[str, Any] = json.loads(_exactly(connection, length))
+    return message, files[0]
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def message_in(received: bytes) -> tuple[dict[str, Any], bytes] | None:
+    """The first whole message of what was received, and the rest; None until it is whole."""
+    if len(received) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(received)
+    if length > LONGEST:
+        raise Malformed(f"a message of {length} bytes")
+    end = _LENGTH.size + length
+    if len(received) < end:
+        return None
+    try:
+        message = json.loads(received[_LENGTH.size : end])
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"no JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise Malformed(f"{type(message).__name__} instead of an object")
+    return message, received[end:]
+
+
+# ---- arrays ----------------------------------------------------------------------------------
+def memory_file() -> int:
+    """A new file in memory that can be sealed."""
+    return os.memfd_create("weft-check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def put(file: int, arrays: Mapping[str, Array]) -> list[list[Any]]:
+    """Appends arrays to a file; a row [name, dtype, shape, offset] for each."""
+    rows: list[list[Any]] = []
+    at = os.fstat(file).st_size
+    for name, array in arrays.items():
+        rows.append([name, array.dtype.name, list(array.shape), at])
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        for start in range(0, len(data), _CHUNK):
+            _write(file, data[start : start + _CHUNK], at + start)
+        at += len(data)
+    return rows
+
+
+def _write(file: int, data: memoryview, at: int) -> None:
+    while data:
+        written = os.pwrite(file, data, at)
+        data, at = data[written:], at + written
+
+
+def seal(file: int) -> None:
+    """Ends all writing to a file; Malformed where the worker has mapped it to write on."""
+    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    try:
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.EPERM):
+            raise
+        raise Malformed("the memory of the answer is held by the solution") from None
+
+
+def get(file: int, rows: object, start: int = 0) -> dict[str, Array]:
+    """The arrays of rows that another process wrote, all of which is checked."""
+    if not isinstance(rows, list):
+        raise Malformed("no list of arrays")
+    return dict(_array(file, row, start, os.fstat(file).st_size) for row in rows)
+
+
+def _array(file: int, row: object, start: int, end: int) -> tuple[str, Array]:
+    match row:
+        case [str(name), str(dtype), [*shape], int(at)] if dtype in _TYPES:
+            pass
+        case _:
+            raise Malformed(f"no array: {str(row)[:200]}")
+    sizes = [n for n in shape if type(n) is int and n >= 0]
+    if len(sizes) != len(shape):
+        raise Malformed(f"no shape: {str(shape)[:200]}")
+    nbytes = math.prod(sizes) * np.dtype(dtype).itemsize
+    if at < start or at + nbytes > end:
+        raise Malformed(f"'{name[:80]}' is not inside of the answer")
+    out = np.empty(nbytes, np.uint8)
+    view = out.data
+    while view:
+        count = os.preadv(file, [view[:_CHUNK]], at)
+        view, at = view[count:], at + count
+    return name, out.view(dtype).reshape(sizes)
