@@ -17,6 +17,7 @@ import pytest
 
 import devices
 import weft
+from weft import errors
 
 CUDA = r"""
 struct Pair { int a; float b; };
@@ -353,3 +354,43 @@ def test_interrupt_stops_a_launch(tmp_path: Path) -> None:
     rest, _ = process.communicate(timeout=30)
     assert rest == "stopped\n" and process.returncode == 0
     assert time.monotonic() - start < 1.0
+
+
+def test_the_documents_have_every_error() -> None:
+    tree = (errors.__doc__ or "").partition("\n    Error\n")[2].partition("\n\nAn error")[0]
+    lines = ["Error", *(line.removeprefix("    ") for line in tree.splitlines())]
+    page = (Path(__file__).parent.parent / "docs" / "errors.md").read_text()
+    assert "\n".join(lines) in page
+    own = (k for k in vars(errors).values() if isinstance(k, type))
+    kinds = [kind for kind in own if kind.__module__ == errors.__name__]
+    assert len(kinds) > 15
+    for kind in kinds:
+        assert kind.__name__ in weft.__all__
+        assert any(kind.__name__ in line.split() for line in lines), kind.__name__
+
+
+SHORT_OF_MEMORY = """
+import resource
+{before}
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
+try:
+    {action}
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+LOADED = {
+    "NVRTC": ("import weft.source.nvrtc, cuda.bindings.nvrtc", "weft.source.nvrtc.version()"),
+    "LLVM": ("import numpy", "import weft"),
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
+@pytest.mark.parametrize("library", LOADED)
+def test_too_little_memory_is_no_missing_package(library: str) -> None:
+    before, action = LOADED[library]
+    code = SHORT_OF_MEMORY.format(before=before, action=action)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    said = f"OutOfMemory there is not enough memory to load {library}"
+    assert done.stdout.startswith(said), done.stdout + done.stderr
+    assert "ulimit -v" in done.stdout and "pip install" not in done.stdout

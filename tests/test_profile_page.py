@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.report import changes
 from weft.report.page import fragment, page
 
 pytestmark = pytest.mark.sim
@@ -94,6 +95,31 @@ def test_many_kernels_are_chosen_from_a_list(profile: weft.Profile, tmp_path: Pa
     assert console == ""
     shown = re.findall(r'<main class="profile" data-number="(\d)"( hidden="")?>', dom)
     assert shown == [("0", ' hidden=""'), ("1", "")]
+
+
+@pytest.fixture(scope="module")
+def compared(profile: weft.Profile) -> str:
+    x, y = np.ones(1024, np.float32), np.ones(1024, np.float32)
+    padded = weft.cuda(SOURCE.replace("tile[32][32]", "tile[32][33]").replace("2.0f", "3.0f"))
+    other = weft.profile(padded.turn[1, (32, 32)], x, y)
+    return changes.page([profile.compare(other), profile.compare(profile)])
+
+
+def test_the_page_of_changes(compared: str) -> None:
+    assert re.search(r"<td>Shared memory: wavefronts</td><td>1,056</td><td>64</td>", compared)
+    assert compared.count('<tr class="gone">') == compared.count('<tr class="new">') == 1
+    assert "&lt;b&gt; must stay" in compared and "Nothing changed." in compared
+    assert not re.search(r"(?:src|href)\s*=|url\(|@import|https?://", compared)
+
+
+@browser
+@pytest.mark.parametrize("width", [1280, 420])
+def test_the_page_of_changes_fits(compared: str, tmp_path: Path, width: int) -> None:
+    wide = """<script>document.getElementById("theme").click(); const e = document.documentElement;
+      e.dataset.wide = e.scrollWidth - e.clientWidth;</script></body>"""
+    dom, console = _open(compared.replace("</body>", wide), tmp_path, width)
+    assert console == "" and 'data-ready="yes"' in dom and 'data-wide="0"' in dom
+    assert re.search(r'data-theme="(dark|light)"', dom)
 
 
 def test_nothing_is_fetched(html: str) -> None:

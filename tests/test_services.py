@@ -93,7 +93,7 @@ def test_long_formats(form: str, values: tuple[int, ...], want: str) -> None:
 
 
 def test_a_field_has_a_limit() -> None:
-    with pytest.raises(ValueError, match=f"at most {MAX_FIELD}"):
+    with pytest.raises(weft.DeviceError, match=f"allowed: up to {MAX_FIELD}"):
         text_of("%*d", Packed((2**30, 1)))
 
 

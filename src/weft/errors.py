@@ -17,6 +17,7 @@
     ├── CheckFailed             a kernel is not right
     ├── SanitizerError          the sanitizer has findings
     ├── MissingDependency       an optional package or library is not there
+    ├── OutOfMemory             a library cannot be loaded for lack of memory
     ├── NoCounters              the counters of a real GPU cannot be read here
     └── CacheError
 
@@ -59,6 +60,10 @@ class Error(Exception):
             if part:
                 lines.append(f"  {label}: {part}")
         return "\n".join(lines)
+
+
+class OutOfMemory(Error):
+    """This process may not have the memory that it needs."""
 
 
 class CompileError(Error):
@@ -161,3 +166,28 @@ class CacheError(Error):
 
 class CacheWarning(UserWarning):
     """The on-disk cache is not used, since other users could change it."""
+
+
+_NO_ROOM = ("failed to map segment", "annot allocate memory", "out of memory")
+"""What the dynamic linker says where the memory for a library is not to be had."""
+
+
+def unloadable(what: str, error: BaseException, next: str) -> Error:
+    """Why a library cannot be loaded: for lack of memory, or because it is not there."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    for each in chain:
+        if isinstance(each, MemoryError) or any(words in str(each) for words in _NO_ROOM):
+            return OutOfMemory(
+                f"there is not enough memory to load {what}",
+                got=_first_line(each),
+                next="free memory, or raise the limit of this process: `ulimit -v` shows it",
+            )
+    return MissingDependency(f"{what} cannot be loaded", got=_first_line(error), next=next)
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

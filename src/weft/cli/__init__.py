@@ -19,7 +19,7 @@ from typer.main import get_command
 
 import weft
 from weft.cli import show, verbs
-from weft.errors import Error
+from weft.errors import Error, OutOfMemory
 
 NAMES = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
 
@@ -48,6 +48,9 @@ class _Verbs(TyperGroup):
             return super().invoke(ctx)
         except Error as error:
             show.failure(error)
+            raise typer.Exit(1) from None
+        except MemoryError:
+            show.failure(OutOfMemory("there is not enough memory to go on"))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
-import typing
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import Any
 
+from weft.device import models
 from weft.errors import Error
+from weft.measure import metrics, schema
 from weft.measure.counted import Profile
+from weft.measure.traffic import Traffic
 
 FORMAT = "weft profile 1"
-
-T = TypeVar("T")
+MAX_BYTES = 1 << 28
+"""Of a record: one of a kernel has some 100 KiB."""
+MAX_THREADS = 1024
+LANES = 32
 
 
 def dump(profiles: list[Profile]) -> dict[str, Any]:
@@ -24,42 +25,54 @@ def dump(profiles: list[Profile]) -> dict[str, Any]:
 
 
 def load(path: str | Path, kind: type[Profile] = Profile) -> list[Profile]:
-    """The profiles of a record, as values of `kind`."""
+    """The profiles of a record, as values of `kind`; raises Error unless every part is right.
+
+    What is shown of a profile is as long as its record: nothing grows with a number in it.
+    """
     try:
-        data = json.loads(Path(path).read_text())
+        data = json.loads(_text(Path(path)))
         if data["format"] != FORMAT:
             raise ValueError(data["format"])
-        return [_value(kind, one) for one in data["profiles"]]
+        found = [schema.value(kind, one, "profile") for one in data["profiles"]]
+        for one in found:
+            _check(one)
+        return found
     except OSError as error:
         raise Error("cannot read the record", where=str(path), got=error.strerror or "") from None
+    except RecursionError:
+        raise _no_record(path, "lists that are nested too deeply") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Error(
-            "this is not a record of profiles",
-            where=str(path),
-            got=f"{type(error).__name__}: {error}"[:200],
-            allowed=f'JSON with "format": "{FORMAT}"',
-            next="`weft profile FILE --json > record.json` makes one",
-        ) from None
+        raise _no_record(path, f"{type(error).__name__}: {error}"[:200]) from None
 
 
-def _value(kind: Any, data: Any) -> Any:
-    """`data` as a value of a type that profiles are made of."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _made(kind, data)
-    if origin in (Union, types.UnionType):
-        return None if data is None else _value(next(t for t in inner if t is not type(None)), data)
-    if origin is tuple:
-        of = [inner[0]] * len(data) if inner[1:] == (...,) else inner
-        return tuple(_value(t, x) for t, x in zip(of, data, strict=True))
-    if origin is frozenset:
-        return frozenset(data)
-    if origin is Mapping:
-        return {key: _value(inner[1], x) for key, x in data.items()}
-    return data
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES} bytes")
+    return text.decode()
 
 
-def _made(kind: type[T], data: Mapping[str, Any]) -> T:
-    hints = typing.get_type_hints(kind)
-    names = [f.name for f in dataclasses.fields(kind) if f.name in data]  # type: ignore[arg-type]
-    return kind(**{name: _value(hints[name], data[name]) for name in names})
+def _no_record(path: str | Path, got: str) -> Error:
+    return Error(
+        "this is not a record of profiles",
+        where=str(path),
+        got=got,
+        allowed=f'JSON with "format": "{FORMAT}"',
+        next="`weft profile FILE --json > record.json` makes one",
+    )
+
+
+def _check(p: Profile) -> None:
+    """What no type says: parts that name each other, counters that every view needs."""
+    models.get(p.gpu)
+    if not 0 < p.launch.threads <= MAX_THREADS:
+        raise ValueError(f"a block of {p.launch.threads} threads, not 1 to {MAX_THREADS}")
+    numbers = {i.index for i in p.instructions}
+    named = {s.instruction for s in p.samples}.union(*(line.instructions for line in p.lines))
+    if not named <= numbers:
+        raise ValueError(f"instructions that are not there: {sorted(named - numbers)[:4]}")
+    if missing := metrics.totals((), Traffic(0, 0, 0)).keys() - p.totals.keys():
+        raise ValueError(f"totals without {', '.join(sorted(missing)[:4])}")
+    if any(len(s.offsets) != LANES for s in p.samples):
+        raise ValueError(f"a sample has {LANES} offsets, one for each lane")

@@ -117,10 +117,10 @@ def _files(p: Profile) -> list[tuple[str, list[dict[str, Any]]]]:
     for name in dict.fromkeys(line.file for line in p.lines):
         counted = {line.number: line for line in p.lines if line.file == name}
         text = p.sources.get(name, "").splitlines()
-        first = max(1, min(counted) - AROUND)
-        last = min(max(len(text), max(counted)), max(counted) + AROUND)
+        first, last = max(1, min(counted) - AROUND), min(len(text), max(counted) + AROUND)
+        beyond = sorted(number for number in counted if number > last)
         rows = []
-        for number in range(first, last + 1):
+        for number in (*range(first, last + 1), *beyond):
             line = counted.get(number)
             known = text[number - 1] if number <= len(text) else (line.quote if line else "")
             rows.append(_row(p, name, number, known, line))

@@ -168,8 +168,5 @@ def differences(c: Changes) -> Iterator[Styled]:
 
 
 def _change(c: Change) -> str:
-    before, after = (
-        "-" if v is None else words.value(Metric("", "", v, c.unit)) for v in (c.before, c.after)
-    )
-    ratio = f"  {c.ratio:.3g}x" if c.ratio is not None else ""
-    return f"{before:>14} → {after:>14}{ratio}"
+    before, after, ratio = words.change(c)
+    return f"{before:>14} → {after:>14}  {ratio}".rstrip()

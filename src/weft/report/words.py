@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.measure.changed import Change
 from weft.measure.counted import Access, Line
 from weft.measure.sections import Metric
 
@@ -57,6 +58,14 @@ def value(m: Metric) -> str:
     whole = m.value == int(m.value)
     number = f"{int(m.value):,}" if whole else f"{m.value:,.4g}"
     return f"{number} {m.unit}".strip()
+
+
+def change(c: Change) -> tuple[str, str, str]:
+    """A number before and after, and by which factor it changed."""
+    before, after = (
+        "-" if v is None else value(Metric("", "", v, c.unit)) for v in (c.before, c.after)
+    )
+    return before, after, f"{c.ratio:.3g}x" if c.ratio is not None else ""
 
 
 def _ratio(accesses: list[Access], steps: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.errors import MissingDependency
+from weft.errors import unloadable
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,9 @@ def _library() -> Any:
         from cuda.bindings import nvrtc
 
         nvrtc.nvrtcVersion()  # the shared library itself is loaded by the first call
-    except (ImportError, OSError, RuntimeError) as error:
-        raise MissingDependency(
-            "NVRTC, the CUDA C++ compiler, cannot be loaded",
-            got=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-            next="pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'",
-        ) from error
+    except (ImportError, OSError, RuntimeError, MemoryError) as error:
+        needs = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
+        raise unloadable("NVRTC, the CUDA C++ compiler", error, needs) from error
     return nvrtc
 
 

@@ -23,7 +23,7 @@ from weft.errors import Error
 from weft.measure import record
 from weft.measure.changed import Changes, changed
 from weft.measure.session import Recording, recording
-from weft.report import text
+from weft.report import changes, text
 from weft.report.page import page
 from weft.report.profile import Profile, of, write
 
@@ -65,7 +65,8 @@ def run(
         _on_gpu(*launched(file, args, kernel, launch, gpu), html, json)
         return
     if other is not None:
-        _compare(file, other, [*_flags(kernel, launch), "--gpu", gpu, "--args", args], json)
+        flags = [*_flags(kernel, launch), "--gpu", gpu, "--args", args]
+        _compare(file, other, flags, html, json)
         return
     found = _profiles(file, Recording(gpu, kernel, launch), args, gpu, json)
     if json:
@@ -104,7 +105,11 @@ def _shown(found: list[Launched], note: str, *, whole: bool) -> Iterator[text.St
 
 
 def _page(html: Path, found: list[Profile], *, quiet: bool) -> None:
-    write(html, page(found))
+    _write(html, page(found), quiet=quiet)
+
+
+def _write(html: Path, text: str, *, quiet: bool) -> None:
+    write(html, text)
     if not quiet:
         show.line(f"wrote {html}", "bold")
 
@@ -161,14 +166,15 @@ def _nothing(file: Path, recorded: Recording) -> Error:
 
 
 # ---- two of them ---------------------------------------------------------------------------------
-def _compare(first: Path, second: Path, flags: list[str], json: bool) -> None:
+def _compare(first: Path, second: Path, flags: list[str], html: Path | None, json: bool) -> None:
     before, after = ([*_recorded(file, flags)] for file in (first, second))
     found = _matched(before, after)
     if json:
         show.data([_facts(c) for c in found])
-        return
-    for changes in found:
-        _print(text.differences(changes))
+    for one in [] if json else found:
+        _print(text.differences(one))
+    if html is not None:
+        _write(html, changes.page(found), quiet=json)
 
 
 def _recorded(file: Path, flags: list[str]) -> list[Profile]:

@@ -8,10 +8,13 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import llvmlite
-import llvmlite.binding as llvm
+from weft.errors import Error, unloadable
 
-from weft.errors import Error
+try:
+    import llvmlite
+    import llvmlite.binding as llvm
+except (ImportError, OSError, MemoryError) as error:
+    raise unloadable("LLVM", error, "pip install 'llvmlite>=0.50,<0.51'") from error
 
 PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_store_elimination")
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""

@@ -10,6 +10,8 @@ import ctypes
 import re
 from collections.abc import Callable
 
+from weft.errors import DeviceError
+
 _PIECE = re.compile(
     rb"%(?P<flags>[-+ #0]*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
     rb"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diouxXcsfFeEgGaAp%])"
@@ -81,7 +83,9 @@ def _convert(found: re.Match[bytes], arguments: Arguments, string: ReadString) -
 
 def _bounded(n: int) -> int:
     if abs(n) > MAX_FIELD:
-        raise ValueError(f"printf: a width or precision of {n}; at most {MAX_FIELD}")
+        raise DeviceError(
+            "printf: a width or precision is too large", got=str(n), allowed=f"up to {MAX_FIELD}"
+        )
     return n
 
 

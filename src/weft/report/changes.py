@@ -1,0 +1,50 @@
+"""Two profiles side by side as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from weft.measure.changed import Change, Changes, LineChange
+from weft.report import words
+from weft.report.colour import colour
+from weft.report.page import render
+
+_KINDS = {(True, False): ("gone", "-"), (False, True): ("new", "+")}
+"""Is a line there (before, after) -> the class of its row, and its sign."""
+
+
+def page(found: Sequence[Changes]) -> str:
+    """A whole page, with one part for each pair of kernels."""
+    pairs = [_pair(c) for c in found]
+    return render("changes", title=", ".join(p["title"] for p in pairs), pairs=pairs)
+
+
+def _pair(c: Changes) -> dict[str, Any]:
+    kernels = dict.fromkeys(name.partition(",")[0] for name in c.names)
+    return {
+        "title": " → ".join(kernels),
+        "before": c.names[0],
+        "after": c.names[1],
+        "sections": [(name, [_row(row) for row in rows]) for name, rows in c.sections],
+        "lines": [_line(line) for line in c.lines],
+    }
+
+
+def _row(c: Change) -> dict[str, str]:
+    before, after, ratio = words.change(c)
+    return {"what": c.what, "before": before, "after": after, "ratio": ratio}
+
+
+def _line(line: LineChange) -> dict[str, Any]:
+    kind, sign = _KINDS.get((line.before is not None, line.after is not None), ("", ""))
+    return {
+        "kind": kind,
+        "sign": sign,
+        "old": "" if line.before is None else line.before,
+        "new": "" if line.after is None else line.after,
+        "code": Markup(colour(line.quote)),
+        "counters": [_row(row) for row in line.counters],
+    }
