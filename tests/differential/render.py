@@ -1,0 +1,139 @@
+"""Writes programs as CUDA C++ and as C++ for the host.
+
+Expressions and the statements of one thread are the same text on both sides. The host runs a block
+as segments: every thread runs up to the next operation of the warp or block, then all values are
+exchanged, then every thread goes on. So all variables of a program are members of a `State` there.
+"""
+
+from __future__ import annotations
+
+from differential.expressions import text
+from differential.nodes import STRUCT, Decl, Function, Node, Program
+from differential.statements import DeviceBody, HostBody
+
+Output = tuple[str, str]
+"""The C++ of a value that a thread leaves, and its type."""
+
+
+def device_code(program: Program, index: str) -> str:
+    """Functions of one program; `program{index}(in, out, n, w)` runs a thread."""
+    body = "\n".join(DeviceBody().lines(program.body, 1))
+    inputs = "".join(f"    {_declared(d, _loaded(d, i))}\n" for i, d in enumerate(program.inputs))
+    decls = "".join(f"    {_declared(d, text(d.init))}\n" for d in program.decls)
+    mask = "    const u32 full = WARP_MASK; (void)full;\n"
+    body = body.replace("THREAD_COUNT", str(program.threads))
+    return (
+        f"namespace p{index} {{\n{_helpers(program)}"
+        "FUNCTION void program(const u64* in, u64* out, i32 n, u64 w) {\n"
+        f"    in += THREAD * {len(program.inputs)}; out += THREAD * {len(outputs(program))};\n"
+        f"{inputs}{decls}{mask}{body}\n{_stores(program)}}}\n}}\n"
+    )
+
+
+def host_code(program: Program, index: str) -> str:
+    """The same for the host; `program` runs a whole block."""
+    state = "".join(f"    {_member(d)}\n" for d in (*program.inputs, *program.decls))
+    names = [d.name for d in (*program.inputs, *program.decls)]
+    references = " ".join(f"auto& {name} = all[t].{name};" for name in names)
+    shape = f"const u32 TX = t % {program.shape[0]}, TY = t / {program.shape[0]}, THREAD = t;"
+    each = f"for (u32 t = 0; t < threads; t++) {{ {shape} {references}"
+    starts = [_assigned(d, _loaded(d, i)) for i, d in enumerate(program.inputs)]
+    starts += [_assigned(d, text(d.init)) for d in program.decls]
+    step_in, step_out = len(program.inputs), len(outputs(program))
+    lines = [
+        f"{each} const u64* in = inputs + t * {step_in};", *starts, "}",
+        *HostBody(each).lines(program.body, 0),
+        f"{each} u64* out = results + t * {step_out};", _stores(program), "}",
+    ]  # fmt: skip
+    body = "\n".join(lines)
+    return (
+        f"namespace p{index} {{\n{_helpers(program)}struct State {{\n{state}}};\n"
+        "static void program(const u64* inputs, u64* results, i32 n, u64 w) {\n"
+        f"const u32 threads = {program.threads}; static State all[threads];\n{body}\n}}\n}}\n"
+    )
+
+
+def outputs(program: Program) -> list[Output]:
+    """What every thread stores at the end: all variables but the inputs."""
+    found: list[Output] = []
+    for d in program.decls:
+        if d.type == STRUCT:
+            found += [(f"{d.name}.{f.name}", f.type) for f in program.fields]
+        elif d.length:
+            found += [(f"{d.name}[{i}]", d.type) for i in range(d.length)]
+        else:
+            found.append((d.name, d.type))
+    return found
+
+
+def _loaded(decl: Decl, i: int) -> str:
+    return f"*(const {decl.type}*)(in + {i})"
+
+
+def _declared(decl: Decl, value: str) -> str:
+    if decl.length:
+        return f"{decl.type} {decl.name}[{decl.length}]; {_filled(decl, value)}"
+    return f"{decl.type} {decl.name} = {'{}' if decl.type == STRUCT else value};"
+
+
+def _assigned(decl: Decl, value: str) -> str:
+    if decl.length:
+        return _filled(decl, value)
+    return f"{decl.name} = {f'{STRUCT}{{}}' if decl.type == STRUCT else value};"
+
+
+def _filled(decl: Decl, value: str) -> str:
+    return f"for (int i = 0; i < {decl.length}; i++) {decl.name}[i] = {value};"
+
+
+def _member(decl: Decl) -> str:
+    return f"{decl.type} {decl.name}{f'[{decl.length}]' if decl.length else ''};"
+
+
+def _stores(program: Program) -> str:
+    rows = enumerate(outputs(program))
+    return "".join(f"    *({kind}*)(out + {i}) = {value};\n" for i, (value, kind) in rows)
+
+
+def _helpers(program: Program) -> str:
+    """The struct, and the functions that are called, in the order in which they call each other."""
+    bits = [f"    {f.type} {f.name}{f' : {f.bits}' if f.bits else ''};\n" for f in program.fields]
+    struct = f"struct {STRUCT} {{\n{''.join(bits)}}};\n" if bits else ""
+    used = called(program)
+    return struct + "".join(_function(f) for f in program.functions if f.name in used)
+
+
+def called(program: Program) -> set[str]:
+    """The functions that a program reaches."""
+    trees = [program.body, *(decl.init for decl in program.decls)]
+    found: set[str] = set()
+    while trees:
+        names = {n.value[0] for _, n in trees.pop().walk() if n.op in ("call", "call_by_reference")}
+        for function in program.functions:
+            if function.name in names - found:
+                found.add(function.name)
+                trees += [function.body, function.result, *(d.init for d in function.decls)]
+                trees += [Node("call", value=(name,)) for name in function.members]
+    return found
+
+
+def _function(f: Function) -> str:
+    params = ", ".join(f"{type} {name}" for name, type in f.params)
+    if f.kind == "table":
+        types, names = ", ".join(t for _, t in f.params[1:]), ", ".join(n for n, _ in f.params[1:])
+        count = len(f.members)
+        return (
+            f"NOINLINE {f.result.type} {f.name}({params}) {{\n"
+            f"    {f.result.type} (*const table[{count}])({types}) = {{{', '.join(f.members)}}};\n"
+            f"    return table[which % {count}]({names});\n}}\n"
+        )
+    head = {"template": "template <class T, int N> FUNCTION"}
+    head |= {"noinline": "NOINLINE", "recursive": "NOINLINE"}
+    kind = f.result.type
+    if f.kind == "template":
+        kind = "T"
+        params = ", ".join(f"{'T' if t == f.result.type else t} {name}" for name, t in f.params)
+    decls = "".join(f"    {_declared(d, text(d.init))}\n" for d in f.decls)
+    body = "\n".join(DeviceBody().lines(f.body, 1))
+    start = f"{head.get(f.kind, 'FUNCTION')} {kind} {f.name}({params})"
+    return f"{start} {{\n{decls}{body}\n    return {text(f.result)};\n}}\n"
