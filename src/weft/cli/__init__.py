@@ -8,8 +8,10 @@ is 1. Ctrl-C ends with 130. `SETTINGS`, where a verb has them, are click's for i
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
+import os
 import pkgutil
 from typing import Annotated, Any
 
@@ -21,6 +23,7 @@ import weft
 from weft.cli import show, verbs
 from weft.errors import Error, OutOfMemory
 
+_NAME = 200  # characters of a file's name that a message shows
 NAMES = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
 
 
@@ -49,11 +52,25 @@ class _Verbs(TyperGroup):
         except Error as error:
             show.failure(error)
             raise typer.Exit(1) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever reads has read enough; click ends quietly
+                raise
+            what = "a file cannot be used" if error.filename else "the output cannot be written"
+            show.failure(
+                Error(what, where=_shown(error.filename), got=error.strerror or str(error))
+            )
+            raise typer.Exit(1) from None
         except MemoryError:
             show.failure(OutOfMemory("there is not enough memory to go on"))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
+
+
+def _shown(name: object) -> str:
+    """A file's name in a message, however long or odd it is."""
+    text = os.fsdecode(name) if isinstance(name, str | bytes) else ""
+    return text if len(text) <= _NAME else f"{text[:_NAME]}..."
 
 
 def _version(wanted: bool) -> None:
