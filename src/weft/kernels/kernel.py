@@ -141,6 +141,10 @@ class Kernel(Indexed[Launch]):
     def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> Launch:
         """What `k[grid, block, shared_mem, stream]` is when it is new."""
         shape = Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem))
+        if stream is not None:
+            from weft.device.gpu import streams  # launches without one do without its code
+
+            streams.handle(stream)  # refuses what is none
         return Launch(self, shape, stream)
 
     def as_op(self, name: str, schema: str = "", **options: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.device.arguments import Place
 from weft.device.sim.launch import Allocation, Grid, Plan
 from weft.device.sim.switch import Request
+from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError
 from weft.kernels.configured import Plain, in_order
 
@@ -41,6 +42,8 @@ class Launch:
         On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
         With `sanitize` every access is checked, and SanitizerError raised when something is found.
         """
+        if time_limit is not None:
+            time_limit = limited(time_limit)
         if sanitize:
             self._sanitize(args, time_limit)
             return
@@ -104,11 +107,12 @@ class Launch:
             self.kernel.check(self.shape)
             if 0 in self.shape.grid:
                 return
-            self._plan = self.kernel.plan(self.shape)
+            self._plan = within(time_limit, self.name, lambda: self.kernel.plan(self.shape))
         self._plan.run(params, memory, keep, time_limit)
 
     def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
         """The same launch under an observer."""
+        limit = limited(time_limit)
         params, memory, keep, place = self.kernel.packer.pack(args)
         if place is not None:
             raise ArgumentError(
@@ -118,7 +122,8 @@ class Launch:
             )
         self.kernel.check(self.shape)
         if 0 not in self.shape.grid:
-            self.kernel.plan(self.shape, observer).run(params, memory, keep, time_limit)
+            plan = within(limit, self.name, lambda: self.kernel.plan(self.shape, observer))
+            plan.run(params, memory, keep, limit)
 
     def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         from weft.device.sim.sanitizer.session import Strict  # nobody else needs its code
@@ -132,7 +137,7 @@ class Launch:
             )
         self.kernel.check(self.shape)
         if 0 not in self.shape.grid:
-            plan = self._plan or self.kernel.plan(self.shape)
+            plan = self._plan or within(time_limit, self.name, lambda: self.kernel.plan(self.shape))
             Strict().run(Request(plan, params, memory, keep, time_limit))
 
     def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:

@@ -13,6 +13,7 @@ from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
 from weft.device.sim.launch import Grid, SimModule
 from weft.device.sim.observe import Observer
+from weft.device.time_limit import limited, within
 from weft.errors import Error, LaunchError
 from weft.kernels import Configured
 from weft.measure.cliffs import fit
@@ -48,11 +49,12 @@ def profile(
             got=type(subject).__name__,
             next="weft.profile(kernel[grid, block], x, y, n)",
         )
+    limit = limited(time_limit)
     subject.names(args, options)  # refuses what does not fit
     real = on_gpu(subject, args, options)
     if real is not None:
         args, options = real.args, real.options
-    launch, values = subject.plain(*args, **options)
+    launch, values = within(limit, subject.name, lambda: subject.plain(*args, **options))
     if 0 in launch.shape.grid:
         raise LaunchError("there is nothing to profile", got=f"a grid of {launch.shape.grid}")
     kernel = launch.kernel
@@ -64,7 +66,7 @@ def profile(
         raise LaunchError("no such block in the grid", got=str(block), allowed=f"0 to {last}")
 
     def run(observer: Observer) -> None:
-        launch.observe(observer, *values, time_limit=time_limit)
+        launch.observe(observer, *values, time_limit=limit)
 
     found = counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
     return found if real is None else replace(found, measured=real.seconds, note=real.note)

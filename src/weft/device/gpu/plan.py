@@ -12,6 +12,7 @@ from weft.device.gpu import driver, pending, streams
 from weft.device.gpu.call import Call
 from weft.device.gpu.native import Native, native
 from weft.device.gpu.quick import Quick, Shortcut, shortcut
+from weft.device.time_limit import limited
 from weft.errors import TimeLimit
 
 _PAUSE = 0.001
@@ -69,11 +70,12 @@ class GpuPlan:
         return lambda: given or 0
 
     def _await(self, stream: int, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+        limit = limited(seconds)
+        assert limit is not None
         while code := self._state(stream):
             if code != driver.NOT_READY:
                 raise pending.failure(code)
-            if time.monotonic() >= deadline:
+            if not limit.left:
                 error = TimeLimit(
                     f"{self.call.name} still runs after {seconds} s",
                     next="it goes on running: a GPU cannot be told to stop a kernel; "

@@ -19,7 +19,7 @@ _WAYS: dict[str, Callable[[Any], int]] = {
 
 def handle(stream: Any) -> int:
     """The raw handle of a stream object, or of a number that is one."""
-    if isinstance(stream, int) and not isinstance(stream, bool):
+    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
         return stream
     for attribute, way in _WAYS.items():
         if hasattr(stream, attribute):

@@ -101,6 +101,7 @@ class Arena:
         symbols: int,
         const: tuple[int, int],
         host: int,
+        cooperative: bool = True,
     ) -> None:
         """Writes what a launch is given; `rows` are the numbers of the allocation table.
 
@@ -112,7 +113,7 @@ class Arena:
             self._head, 0,
             0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
             address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
-            dynamic_shared, host, address + Context.SIZE, 0,  # ..., workspace, grid id
+            dynamic_shared, host, (address + Context.SIZE) * cooperative, 0,  # workspace, grid id
             self._param_bytes, const[1], 0,  # nobody observes
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params

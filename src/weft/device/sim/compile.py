@@ -31,6 +31,8 @@ class Facts:
     loops: bool
     waits: bool
     calls_host: bool
+    grid_barrier: bool
+    """Does it use a barrier of the whole grid?"""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What an observer must know of its code."""
 

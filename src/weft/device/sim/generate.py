@@ -13,7 +13,7 @@ from weft.device.sim.runtime import emit_run
 from weft.device.sim.special import Shape
 from weft.device.sim.stall import FrameLayout
 from weft.ir import IrModule
-from weft.ptx.model import Label, Module
+from weft.ptx.model import Instruction, Module, Special
 
 
 def generate(
@@ -56,11 +56,25 @@ def generate(
         loops=bool(program.graph.loops),
         waits=waits,
         calls_host=_calls_host(program),
+        grid_barrier=_grid_barrier(program),
         notes=warp.watch.notes(),
     )
     return ir.text(), facts
 
 
+def _code(program: Program) -> list[Instruction]:
+    return [i for i in program.function.body if isinstance(i, Instruction)]
+
+
 def _calls_host(program: Program) -> bool:
     """Linking has made every other call a branch."""
-    return any(not isinstance(i, Label) and i.parts[0] == "call" for i in program.function.body)
+    return any(i.parts[0] == "call" for i in _code(program))
+
+
+def _grid_barrier(program: Program) -> bool:
+    """cooperative_groups finds the barrier's memory through special registers."""
+    return any(
+        isinstance(x, Special) and x.name.startswith("envreg")
+        for i in _code(program)
+        for x in i.operands
+    )

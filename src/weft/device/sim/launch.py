@@ -23,6 +23,7 @@ from weft.device.sim.image import Image
 from weft.device.sim.layout import Context, Run
 from weft.device.sim.outline import Entry, Outline, outline
 from weft.device.sim.watch import PAUSE, Watch
+from weft.device.time_limit import limited
 from weft.errors import LaunchError
 from weft.values import Ptx
 
@@ -196,17 +197,40 @@ class SimModule:
             per_sm = min(per_sm, m.shared_per_sm // (shared + m.reserved_shared))
         return max(1, per_sm) * m.sms
 
+    def check_cooperative(self, entry: str, shape: Grid) -> None:
+        """Refuses a grid whose blocks wait for each other and do not all run at once."""
+        compiled = self.compiled(entry, shape.block)
+        total, most = math.prod(shape.grid), self.resident_blocks(compiled, shape)
+        if total > most:
+            raise LaunchError(
+                f"{self.about[entry].name if entry in self.about else entry}: too many blocks for "
+                "a cooperative launch",
+                got=f"{total} blocks of {math.prod(shape.block)} threads",
+                allowed=f"{most}, which {self.model.name} holds at once",
+                next="launch fewer blocks and let each do more, in a loop over the grid",
+            )
+
 
 class Plan:
     """A kernel and a grid with all that its launches have in common."""
 
     def __init__(
-        self, sim: SimModule, entry: str, shape: Grid, observer: Observer | None = None
+        self,
+        sim: SimModule,
+        entry: str,
+        shape: Grid,
+        observer: Observer | None = None,
+        *,
+        cooperative: bool = True,
     ) -> None:
+        """In a launch that is not `cooperative`, a barrier of the grid traps, as on a GPU."""
         self.sim, self.entry, self.shape, self.observer = sim, entry, shape, observer
+        self.cooperative = cooperative
         self.total = shape.grid[0] * shape.grid[1] * shape.grid[2]
         self.compiled = compiled = sim.compiled(entry, shape.block, observer)
         facts = compiled.facts
+        if facts.grid_barrier and cooperative:
+            sim.check_cooperative(entry, shape)
         self._small = not facts.loops and self.total * facts.warps <= QUICK_WARPS
         self._slots = 1
         if facts.waits:  # in steps, so that grids of about a size share their memory
@@ -220,7 +244,9 @@ class Plan:
         """The same launches under an observer."""
         with self.sim._lock:
             if observer.key not in self._under:
-                self._under[observer.key] = Plan(self.sim, self.entry, self.shape, observer)
+                self._under[observer.key] = Plan(
+                    self.sim, self.entry, self.shape, observer, cooperative=self.cooperative
+                )
         found = self._under[observer.key]
         found.observer = observer
         return found
@@ -255,6 +281,7 @@ class Plan:
             self._symbols,
             sim.image.const,
             sim.services.address if served else 0,
+            self.cooperative,
         )
         if served:
             sim.services.begin(arena, self.shape.block, len(rows) // 4)
@@ -316,7 +343,8 @@ class Plan:
 
     def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
         workers = range(len(arena.workers))
-        deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+        limit = limited(time_limit)
+        deadline = math.inf if limit is None else limit.end
         with Watch(arena) as watch:
             crew = Crew([functools.partial(_work, self.compiled, arena, i, keep) for i in workers])
             try:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from weft.device.time_limit import limited, within
+
 if TYPE_CHECKING:
     from weft.device.sim.launch import Allocation, Plan
     from weft.device.sim.observe import Observer
@@ -24,8 +26,10 @@ class Request:
 
     def run(self, observer: Observer | None = None) -> None:
         """Runs it, under an observer if one is given, whatever the switch says."""
-        plan = self.plan if observer is None else self.plan.under(observer)
-        plan.run_plain(self.params, self.memory, self.keep, self.time_limit)
+        limit, plan = limited(self.time_limit), self.plan
+        if observer is not None:
+            plan = within(limit, plan.entry, lambda: self.plan.under(observer))
+        plan.run_plain(self.params, self.memory, self.keep, limit)
 
 
 class Session(Protocol):

@@ -19,6 +19,7 @@ from numba.cuda.core.errors import NumbaError as CudaNumbaError
 from numba.cuda.dispatcher import CUDADispatcher
 
 from weft.device.models import GpuModel
+from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError, CompileError, LaunchError
 from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
@@ -88,6 +89,10 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
         return f"<weft.NumbaKernel {self.name}, {len(self.overloads)} compiled>"
 
     def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> NumbaLaunch:
+        if stream is not None:
+            from weft.device.gpu import streams  # nothing else here needs a GPU
+
+            streams.handle(stream)  # refuses what is none
         return NumbaLaunch(self, (grid, block, shared_mem), stream)
 
     # ---- compiled code ----------------------------------------------------------------------
@@ -199,7 +204,7 @@ class NumbaLaunch:
 
     def __call__(self, *args: Any, time_limit: float | None = None, sanitize: bool = False) -> None:
         """Runs the grid and returns when it is done; with `sanitize` every access is checked."""
-        kernel = self.kernel
+        kernel, limit = self.kernel, limited(time_limit)
         values = [a if type(a) in _PLAIN else _as_numpy(a) for a in args]
         if not seams.installed() and any(map(api.is_cuda_array, values)):
             if sanitize:
@@ -207,7 +212,8 @@ class NumbaLaunch:
             grid, block, shared = self._shape
             kernel.on_gpu[grid, block, self._stream or 0, shared](*args)
             return
-        kernel.overload(values).run(values, self._shape, time_limit, sanitize)
+        compiled = within(limit, self.name, lambda: kernel.overload(values))
+        compiled.run(values, self._shape, limit, sanitize)
 
     def plain(self, *args: Any) -> Plain:
         """The launch of the overload for these arguments: what measures look at."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.device.models import GpuModel
+from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError, LaunchError
 from weft.frontends.triton import beside
 from weft.frontends.triton.driver import simulating
@@ -101,8 +102,9 @@ class TritonLaunch:
         With `sanitize` every access is checked, and SanitizerError raised when something is found.
         """
         if sanitize or time_limit is not None:
-            launch, arguments = self.plain(*args, **options)
-            launch(*arguments, time_limit=time_limit, sanitize=sanitize)
+            limit = limited(time_limit)
+            launch, arguments = within(limit, self.name, lambda: self.plain(*args, **options))
+            launch(*arguments, time_limit=limit, sanitize=sanitize)
             return
         k = self.kernel
         if not beside.on_host((*args, *options.values())):

@@ -138,6 +138,8 @@ class Launcher:
             )
         function.takes(self.signature, self.file)
         launch = function[grid, m.num_warps * 32, m.shared]
+        if getattr(m, "launch_cooperative_grid", False):
+            function.code.check_cooperative(function.entry, launch.shape)
         blocks = grid[0] * grid[1] * grid[2]
         scratch = (
             _scratch(blocks * m.global_scratch_size, m.global_scratch_align, "_allocator"),

@@ -1,0 +1,75 @@
+"""Time limits of launches: from the call to the end of the kernel, compiling included."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from weft.errors import ArgumentError, TimeLimit
+
+T = TypeVar("T")
+
+
+class Limit(float):
+    """Seconds, of which the first begins when the limit is made."""
+
+    end: float
+
+    def __new__(cls, seconds: float) -> Limit:
+        limit = super().__new__(cls, seconds)
+        limit.end = time.monotonic() + seconds
+        return limit
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, not below 0."""
+        return max(0.0, self.end - time.monotonic())
+
+
+def limited(seconds: object) -> Limit | None:
+    """What `time_limit=` was given, checked; a limit that has begun goes on."""
+    if seconds is None or isinstance(seconds, Limit):
+        return seconds
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not seconds > 0:  # type: ignore[operator]
+        raise ArgumentError(
+            "time_limit is a number of seconds",
+            got=f"{type(seconds).__name__} {seconds!r}",
+            allowed="a number above 0, or None for no limit",
+        )
+    return Limit(min(float(seconds), threading.TIMEOUT_MAX))  # type: ignore[arg-type]
+
+
+def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
+    """What `make` returns, which compiles a kernel; TimeLimit when that takes too long.
+
+    A compiler cannot be stopped: it goes on in its thread, and the next launch finds its code.
+    """
+    limit = limited(limit)
+    if limit is None:
+        return make()
+    outcome: list[T] = []
+    errors: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            outcome.append(context.run(make))
+        except BaseException as error:  # for the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="weft compiles", daemon=True)
+    thread.start()
+    thread.join(limit.left)
+    if errors:
+        raise errors[0]
+    if not outcome:
+        raise TimeLimit(
+            f"{name} ran past its time limit",
+            got=f"still compiling after {limit} s",
+            next="raise time_limit=, or launch it once without: compiled code is kept",
+        )
+    return outcome[0]

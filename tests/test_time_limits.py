@@ -1,0 +1,85 @@
+"""Time limits: what may be given, that they cover compiling, and streams that are none."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from numba import cuda
+
+import weft
+
+ONE = np.zeros(1, np.int32)
+NO_LIMITS = [float("nan"), "a", -1, 0, -0.5, True, [1]]
+
+
+def _kernel(text: str = "x[0] = 1;") -> weft.Kernel:
+    return weft.cuda(f'extern "C" __global__ void k(int *x) {{ {text} }}').k
+
+
+@cuda.jit
+def numba_kernel(x):  # type: ignore[no-untyped-def]
+    x[0] = 1
+
+
+@triton.jit
+def triton_kernel(x):  # type: ignore[no-untyped-def]
+    tl.store(x, 1)
+
+
+PLACES: dict[str, Callable[[Any], object]] = {
+    "launch": lambda limit: _kernel()[1, 1](ONE, time_limit=limit),
+    "keywords": lambda limit: _kernel()(ONE, grid=1, block=1, time_limit=limit),
+    "sanitize": lambda limit: _kernel()[1, 1](ONE, time_limit=limit, sanitize=True),
+    "numba": lambda limit: weft.kernel(numba_kernel)[1, 1](ONE, time_limit=limit),
+    "triton": lambda limit: weft.kernel(triton_kernel)[1](torch.zeros(1), time_limit=limit),
+    "profile": lambda limit: weft.profile(_kernel()[1, 1], ONE, time_limit=limit),
+}
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS, ids=repr)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_no_time_limit(place: str, limit: Any) -> None:
+    with pytest.raises(weft.ArgumentError, match="time_limit is a number of seconds\n  got: "):
+        PLACES[place](limit)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("limit", [None, 600, 1e9, float("inf"), np.float64(600)], ids=repr)
+def test_what_is_one(place: str, limit: Any) -> None:
+    PLACES[place](limit)
+
+
+@pytest.mark.parametrize("how", [{}, {"sanitize": True}], ids=["plain", "sanitize"])
+def test_it_covers_compiling(how: dict[str, Any]) -> None:
+    """Nothing compiles in a microsecond; the text is new, so no cache has its code."""
+    k = _kernel(f"/* {uuid.uuid4()} */ for (int i = 0; i < 100; i++) x[0] += __sinf(x[0] * i);")
+    with pytest.raises(weft.TimeLimit, match="k ran past its time limit\n  got: still compiling"):
+        k[1, 32](ONE.copy(), time_limit=1e-6, **how)
+    k[1, 32](ONE.copy())
+
+
+@pytest.mark.parametrize(
+    "stream", ["junk", 3.5, -4, True, object()], ids=lambda s: type(s).__name__
+)
+def test_what_is_no_stream(stream: object) -> None:
+    with pytest.raises(weft.LaunchError, match="not a CUDA stream"):
+        weft.kernel(numba_kernel)[1, 1, 0, stream](ONE)
+    with pytest.raises(weft.LaunchError, match="not a CUDA stream"):
+        _kernel()[1, 1, 0, stream](ONE)
+    with pytest.raises(weft.LaunchError, match="not a CUDA stream"):
+        _kernel()(ONE, grid=1, block=1, stream=stream)
+
+
+def test_what_is_one_on_the_simulator() -> None:
+    class Stream:
+        cuda_stream = 7
+
+    for stream in (None, 0, 7, Stream()):
+        _kernel()[1, 1, 0, stream](ONE)
