@@ -394,3 +394,36 @@ def test_too_little_memory_is_no_missing_package(library: str) -> None:
     said = f"OutOfMemory there is not enough memory to load {library}"
     assert done.stdout.startswith(said), done.stdout + done.stderr
     assert "ulimit -v" in done.stdout and "pip install" not in done.stdout
+
+
+PTX = ".version 8.0\n.target sm_80\n.address_size 64\n"
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: weft.cuda("\n__global__ void k() {} // \ud800"), "kernel.cu:2: "),
+        (lambda: weft.cuda("__global__ void k() {}", name="a\ud800.cu"), r"'a\ud800.cu'"),
+        (lambda: weft.cuda("__global__ void k() {}", defines={"A": "\ud800"}), r"-DA=\ud800"),
+        (lambda: weft.load_ptx(PTX + "// \ud800"), "<ptx>:4: "),
+    ],
+    ids=["source", "name", "define", "ptx"],
+)
+def test_half_of_a_surrogate_pair_is_refused(build: Callable[[], Any], says: str) -> None:
+    with pytest.raises(weft.Error, match="half of a surrogate pair is not a character") as raised:
+        build()
+    assert says in str(raised.value)
+
+
+def test_bytes_that_are_not_utf8_reach_the_compiler(tmp_path: Path) -> None:
+    path = tmp_path / "latin.cu"
+    path.write_bytes(b"__global__ void k() {}  // \xff\n")
+    weft.cuda(path).k[1, 1]()
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "__half", "__nv_bfloat16", "int"])
+@pytest.mark.parametrize("digits", [400, 9000])
+def test_a_number_that_is_too_large_is_refused(kind: str, digits: int) -> None:
+    source = f"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void k({kind} f) {{}}"
+    with pytest.raises(weft.ArgumentError, match=r"an integer of \d+ bits"):
+        weft.cuda(source).k[1, 1](10**digits)

@@ -272,7 +272,7 @@ class Packer:
         self, i: int, value: Any, param: Argument, want: CType | None, block: bytearray
     ) -> None:
         if want is not None and want.dtypes == ("bfloat16", "uint16"):
-            bits = ctypes_table.to_bfloat16(float(value))
+            bits = ctypes_table.to_bfloat16(self._float(i, value))
             struct.pack_into("<H", block, param.offset, bits)
             return
         code = want.format if want is not None else _format(param, value)
@@ -288,18 +288,37 @@ class Packer:
             if not low <= number <= high:
                 raise self._fail(
                     i,
-                    f"{number} does not fit {want.spelling if want else param.type}",
-                    got=str(number),
+                    f"{_shown(number)} does not fit {want.spelling if want else param.type}",
+                    got=_shown(number),
                     allowed=f"{low} to {high}",
                 )
             struct.pack_into("<" + code, block, param.offset, number)
             return
         if code in _SMALL:  # NumPy rounds what is too large to infinity, as C++ does
             with np.errstate(over="ignore"):
-                data = _SMALL[code](value).tobytes()
+                data = _SMALL[code](self._float(i, value)).tobytes()
             block[param.offset : param.offset + len(data)] = data
         else:
-            struct.pack_into("<" + code, block, param.offset, float(value))
+            struct.pack_into("<" + code, block, param.offset, self._float(i, value))
+
+    def _float(self, i: int, value: Any) -> float:
+        """A number as a double; an integer that none can hold is not infinity by itself."""
+        try:
+            return float(value)
+        except OverflowError:
+            raise self._fail(
+                i,
+                "is too large for a floating-point number",
+                got=_shown(value),
+                allowed=f"up to {np.finfo(np.float64).max:.4g}",
+                next="pass float('inf') for infinity",
+            ) from None
+
+
+def _shown(number: int) -> str:
+    """Its digits, or how many bits it has where they would fill pages."""
+    bits = number.bit_length()
+    return str(number) if bits <= 64 else f"an integer of {bits} bits"
 
 
 _REMEDIES = {

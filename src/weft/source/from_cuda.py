@@ -146,7 +146,9 @@ def _unit(
     expressions: Sequence[str],
 ) -> _Unit:
     folders = [str(folder) for folder in include]
-    files, complete = scan.files(_main(source_or_path, name), folders)
+    main = _main(source_or_path, name)
+    _must_be_text(main, [*folders, *flags, *expressions])
+    files, complete = scan.files(main, folders)
     return _Unit(files, complete, folders, flags, list(dict.fromkeys(expressions)))
 
 
@@ -167,6 +169,21 @@ def _main(source_or_path: str | Path, name: str) -> scan.File:
     if "\0" in main.text:
         raise CompileError("the source holds a NUL character", where=main.name)
     return main
+
+
+def _must_be_text(main: scan.File, others: Sequence[str]) -> None:
+    """CompileError for a lone surrogate, which no file can hold, in all that NVRTC is given."""
+    for text in (main.text, main.name, *others):
+        try:
+            text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            line = text.count("\n", 0, error.start) + 1
+            raise CompileError(
+                "half of a surrogate pair is not a character",
+                where=f"{ascii(main.name)[1:-1]}:{line}" if text is main.text else "",
+                got=f"{text[error.start]!a} in {text.splitlines()[line - 1][:60]!a}",
+                next="write the whole character, or leave it out",
+            ) from None
 
 
 def _flags(arch: str, std: str, defines: Mapping[str, Define], fast_math: bool) -> list[str]:

@@ -13,6 +13,14 @@ from weft.values import Ptx
 def read_ptx(text_or_path: str | Path) -> Ptx:
     """A `Ptx` from PTX text, from a `pathlib.Path`, or from a string that ends in `.ptx`."""
     text, origin = _read(text_or_path)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PtxError(
+            "half of a surrogate pair is not a character",
+            where=f"{origin}:{text.count(chr(10), 0, error.start) + 1}",
+            got=ascii(text[error.start]),
+        ) from None
     target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
     if target is None:
         raise PtxError(
