@@ -99,6 +99,15 @@ def test_ptx_prints_plain_text(source: str) -> None:
     assert ".target sm_75" in text and "mul.f64" in text and "\x1b" not in text
 
 
+def test_warnings_of_the_compiler_go_to_standard_error(tmp_path: Path) -> None:
+    file = tmp_path / "w.cu"
+    file.write_text("__global__ void k(int* x) {\n    int unused;\n    x[0] = 1;\n}\n")
+    command = [sys.executable, "-m", "weft", "ptx", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "warning: " not in done.stdout
+    assert done.stderr.startswith(f"warning: {file}:2: variable ")
+
+
 def test_ptx_takes_definitions_and_writes_a_file(source: str, tmp_path: Path) -> None:
     out = tmp_path / "out.ptx"
     result = run("ptx", source, "-D", "TWICE=2.0f", "-o", str(out))

@@ -13,7 +13,7 @@ import pytest
 
 import weft
 import weft.errors
-from weft.source import compile_cuda, headers, read_ptx
+from weft.source import compile_cuda, headers, read_ptx, remarks
 from weft.values import Ptx
 
 SQUARE = """\
@@ -214,6 +214,45 @@ def test_errors_say_where_and_what(
     assert what in caught.value.what
     assert next in caught.value.next
     assert "probe" not in str(caught.value) + caught.value.log
+
+
+UNUSED = "__global__ void k(float* x) {\n    int unused;\n    x[0] = 1;\n}\n"
+
+
+def test_warnings_are_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stored in (False, True):  # what comes from the cache warns in each process, too
+        monkeypatch.setattr(remarks, "_shown", set())
+        with pytest.warns(weft.CompileWarning) as caught:
+            build(UNUSED, name="mine.cu")
+            build(UNUSED, name="mine.cu")
+        (only,) = caught
+        assert only.filename == __file__, "the line that called weft"
+        assert str(only.message).splitlines() == [
+            'mine.cu:2: variable "unused" was declared but never referenced (#177)',
+            "      int unused;",
+            "          ^",
+            "  next: mend it, or hide it: options=['--diag-suppress=177']",
+        ], stored
+    build(UNUSED, name="mine.cu", options=["--diag-suppress=177"])
+    build(UNUSED, name="mine.cu", options=["-w"])
+
+
+def test_warnings_as_errors_fail_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remarks, "_shown", set())
+    for _ in range(2):
+        with pytest.raises(weft.CompileWarning):
+            build(UNUSED)
+
+
+def test_instances_of_a_template_repeat_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remarks, "_shown", set())
+    source = UNUSED + "template <int N> __global__ void t(int* x) { int other; x[0] = N; }\n"
+    with pytest.warns(weft.CompileWarning) as caught:
+        module = weft.cuda(source)
+        module.kernel("t<1>")
+        module.kernel("t<2>")
+    texts = [str(w.message) for w in caught]
+    assert sum("unused" in text for text in texts) == 1, texts
 
 
 def test_the_log_has_every_error() -> None:

@@ -22,6 +22,7 @@
     └── CacheError
 
     CacheWarning                a Python warning: the cache folder is refused
+    CompileWarning              a Python warning: what NVRTC warns of in a source
 
 An error says what, where, got, allowed, next; each part is also a field.
 """
@@ -162,6 +163,10 @@ class NoCounters(Error):
 
 class CacheError(Error):
     """The on-disk cache cannot be used."""
+
+
+class CompileWarning(UserWarning):
+    """The compiler accepted a source, but warns of something in it."""
 
 
 class CacheWarning(UserWarning):

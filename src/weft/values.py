@@ -21,6 +21,7 @@ class Ptx:
     entries     C++ spelling -> name of the `.entry` (`saxpy<float>` -> `_Z5saxpyIfE...`)
     signatures  entry name -> its C++ parameters (absent where unknown)
     sources     file name as PTX's `.file` spells it -> text, to quote lines in errors
+    warnings    what the compiler warned of, each with its place
     """
 
     text: str
@@ -29,6 +30,7 @@ class Ptx:
     entries: Mapping[str, str] = field(default_factory=dict)
     signatures: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ class _Verbs(TyperGroup):
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         try:
-            return super().invoke(ctx)
+            with show.warned():
+                return super().invoke(ctx)
         except Error as error:
             show.failure(error)
             raise typer.Exit(1) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from weft.errors import Error
+from weft.errors import CacheWarning, CompileWarning, Error
 
 Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 
@@ -58,6 +59,26 @@ def failure(error: Error) -> None:
     """An error's own text on standard error."""
     out = Console(stderr=True, highlight=False, markup=False)
     out.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """weft's own warnings inside look like its errors: their text on standard error, no line of
+    Python's. A script's warnings stay as they are."""
+    plain = warnings.showwarning
+
+    def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, CompileWarning | CacheWarning):
+            plain(message, category, *place, **more)
+            return
+        out = Console(stderr=True, highlight=False, markup=False)
+        out.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
+
+    warnings.showwarning = tell
+    try:
+        yield
+    finally:
+        warnings.showwarning = plain
 
 
 @contextmanager

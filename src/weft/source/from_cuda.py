@@ -14,22 +14,23 @@ from typing import NamedTuple
 
 from weft import cache
 from weft.errors import CompileError
-from weft.source import diagnose, headers, nvrtc, scan, signature
+from weft.source import diagnose, headers, nvrtc, remarks, scan, signature
 from weft.values import Parameter, Ptx
 
 Define = str | int | float | bool | None
 
-_FORMAT = 3  # raise it when what is stored, or how it is made, changes
+_FORMAT = 4  # raise it when what is stored, or how it is made, changes
 _BUILT_IN = "__nv_nvrtc_builtin_header.h"
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
 
 class _Probed(NamedTuple):
-    """PTX, name expression -> entry, and `extern "C"` kernel -> its probe's mangled name."""
+    """PTX, name expression -> entry, `extern "C"` kernel -> its probe's mangled name, the log."""
 
     ptx: str
     asked: dict[str, str]
     probes: dict[str, str]
+    log: str
 
 
 class Machine(NamedTuple):
@@ -62,9 +63,11 @@ def compile_cuda(
     unit = _unit(source_or_path, name, include, flags, name_expressions)
     stored = unit.stored("ptx")
     if stored is not None:
-        return _unpack(stored)
-    ptx = _compile(unit, virtual)
-    unit.store("ptx", _pack(ptx))
+        ptx = _unpack(stored)
+    else:
+        ptx = _compile(unit, virtual)
+        unit.store("ptx", _pack(ptx))
+    remarks.show(ptx.warnings)
     return ptx
 
 
@@ -225,6 +228,7 @@ def _compile(unit: _Unit, arch: str) -> Ptx:
         entries=signature.spellings(text) | result.asked,
         signatures=signature.signatures(text, written, result.probes),
         sources={file.name: file.text for file in files},
+        warnings=remarks.read(result.log, files),
     )
 
 
@@ -242,7 +246,7 @@ def _probed(
         return _probed(main, flags, expressions, ())
     mangled = {kernel: result.lowered[probe] for kernel, probe in probes.items()}
     asked = {expression: result.lowered[expression] for expression in expressions}
-    return _Probed(signature.without_probes(result.ptx), asked, mangled)
+    return _Probed(signature.without_probes(result.ptx), asked, mangled, result.log)
 
 
 def _with_known_names(ptx: str, files: Sequence[scan.File]) -> str:
@@ -268,4 +272,5 @@ def _pack(ptx: Ptx) -> bytes:
 def _unpack(data: bytes) -> Ptx:
     fields = json.loads(data)
     typed = {e: tuple(Parameter(*p) for p in params) for e, params in fields["signatures"].items()}
-    return Ptx(**{**fields, "signatures": typed})
+    said = tuple(fields["warnings"])
+    return Ptx(**{**fields, "signatures": typed, "warnings": said})
