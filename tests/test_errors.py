@@ -396,7 +396,7 @@ def test_too_little_memory_is_no_missing_package(library: str) -> None:
     assert "ulimit -v" in done.stdout and "pip install" not in done.stdout
 
 
-PTX = ".version 8.0\n.target sm_80\n.address_size 64\n"
+EMPTY = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n"
         (lambda: weft.cuda("\n__global__ void k() {} // \ud800"), "kernel.cu:2: "),
         (lambda: weft.cuda("__global__ void k() {}", name="a\ud800.cu"), r"'a\ud800.cu'"),
         (lambda: weft.cuda("__global__ void k() {}", defines={"A": "\ud800"}), r"-DA=\ud800"),
-        (lambda: weft.load_ptx(PTX + "// \ud800"), "<ptx>:4: "),
+        (lambda: weft.load_ptx(EMPTY + "// \ud800"), "<ptx>:4: "),
     ],
     ids=["source", "name", "define", "ptx"],
 )
