@@ -215,7 +215,7 @@ def test_a_leak_alone_ends_with_70(
     monkeypatch.setenv("WEFT_SANITIZE", "1")
     assert program.run(str(PROGRAMS / "leaks.cu"), []) == 70
     err = capfd.readouterr().err
-    assert "double free: what is freed was freed before" in err and "allocation 3" in err
+    assert "double free: the memory was freed before" in err and "allocation 3" in err
     assert program.run(str(PROGRAMS / "leaks.cu"), ["free"]) == 0
     assert program.run(str(PROGRAMS / "out_of_bounds.cu"), ["do not look"]) == 70
     assert "leak" not in capfd.readouterr().err, "after a dead kernel nothing can be freed"

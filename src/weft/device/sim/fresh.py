@@ -41,6 +41,30 @@ def filled(address: int, nbytes: int) -> None:
     _mark(address, nbytes, 1)
 
 
+def copied(to: int, source: int, nbytes: int) -> None:
+    """Bytes were copied: words are filled where those that they come from are."""
+    words = marks(source, nbytes)
+    with _lock:
+        start = _before(to)
+        if start is None:
+            return
+        target = _fresh[start][1][(to - start) // 4 : -(-(to - start + nbytes) // 4)]
+        if words is not None and (to - source) % 4 == 0 and len(words) == len(target):
+            target[:] = words
+        else:
+            target[:] = 1
+
+
+def marks(address: int, nbytes: int) -> NDArray[np.uint8] | None:
+    """For each word of this memory whether it is filled; None when it is not fresh."""
+    with _lock:
+        start = _before(address)
+        if start is None:
+            return None
+        first = address - start
+        return _fresh[start][1][first // 4 : -(-(first + nbytes) // 4)]
+
+
 def unless_changed(address: int, nbytes: int, byte: int) -> None:
     """Memory that its allocator has filled with one byte: what holds it still is not written."""
     with _lock:

@@ -1,4 +1,4 @@
-"""For the sanitizer: memory that a program does not free, or frees wrongly.
+"""For the sanitizer: memory that a program does not free, and pointers that a call cannot take.
 
 The program's line is not known, only the call and which of its allocations it was.
 """
@@ -6,29 +6,27 @@ The program's line is not known, only the call and which of its allocations it w
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.device.sim import switch
 from weft.device.sim.sanitizer.findings import Access, Finding
-from weft.device.sim.sanitizer.session import Report
 
-_TWICE, _UNKNOWN = "double free", "invalid free"
+_NEXT = {
+    "use after free": "free it after its last use",
+    "invalid copy": "give pointers in the order to, from, and the kind that fits them",
+    "out of bounds": "compare the size of the copy with that of the allocation",
+}
+_FREES = "free each allocation once, by the call that belongs to what made it"
 
 
-def misfreed(source: str, call: str, address: int, why: str) -> None:
-    """Notes a free of what is not allocated."""
-    kind = _TWICE if why == "was freed before" else _UNKNOWN
+def misused(source: str, address: int, kind: str, call: str, why: str) -> Finding:
+    """A pointer that a call cannot take."""
     access = Access(call, source, source, 0, None, None)
-    _note([Finding(
-        kind, f"{kind}: what is freed {why}", "", (access,), 1,
-        "free each allocation once, by the call that belongs to what made it",
-        f"{address:#x}", address,
-    )])  # fmt: skip
+    what = f"{kind}: the memory {why}"
+    return Finding(kind, what, "", (access,), 1, _NEXT.get(kind, _FREES), f"{address:#x}", address)
 
 
-def leaks(source: str, library: ctypes.CDLL) -> None:
-    """Notes memory of the device that is still there; of one call and one size as one finding."""
+def leaks(source: str, library: ctypes.CDLL) -> list[Finding]:
+    """Memory of the device that is still there; of one call and one size as one finding."""
     library.weft_unfreed.restype = ctypes.c_size_t
     count = library.weft_unfreed(None, None, 0)
     rows, calls = (ctypes.c_uint64 * (3 * count))(), (ctypes.c_char_p * count)()
@@ -46,10 +44,4 @@ def leaks(source: str, library: ctypes.CDLL) -> None:
             "leak", "leak: memory of the device that is never freed", "", (access,), 1,
             "free it before the program ends", f"{size:,} bytes at {address:#x}", address,
         )  # fmt: skip
-    _note(list(groups.values()))
-
-
-def _note(found: Sequence[Finding]) -> None:
-    session = switch.active()
-    if found and isinstance(session, Report):
-        session.note(found)
+    return list(groups.values())

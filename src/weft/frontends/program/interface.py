@@ -54,7 +54,7 @@ class Ops(ctypes.Structure):
         ("blocks_per_sm", CFUNCTYPE(c_int, c_void_p, c_int, c_uint64)),
         ("blas", CFUNCTYPE(c_int, POINTER(BlasCall))),
         ("heap", CFUNCTYPE(None, c_uint64)),
-        ("misfreed", CFUNCTYPE(None, c_char_p, c_uint64, c_char_p)),
+        ("misused", CFUNCTYPE(None, c_char_p, c_char_p, c_uint64, c_char_p)),
     )
 
 

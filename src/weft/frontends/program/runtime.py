@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.device.occupancy import occupancy
 from weft.device.sim import fresh, switch
@@ -30,8 +28,14 @@ from weft.errors import (
     TimeLimit,
 )
 from weft.frontends.program import blas, fatbin, linked
+from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.interface import DIED, Ops
 from weft.frontends.program.unit import Unit
+from weft.frontends.program.written import PATTERN, PATTERN_LIMIT
+
+if TYPE_CHECKING:
+    from weft.device.sim.sanitizer.findings import Finding
+    from weft.frontends.program.watch import Watch
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
 NOT_SUPPORTED, UNKNOWN = 801, 999
@@ -47,10 +51,7 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
 
 REMEMBERED = 4096
 """Launch shapes that are kept ready."""
-_UNSIMULATED = b"a kernel could not be simulated"
 _FOUND = b"the sanitizer has findings"
-PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
-"""What the library fills new device memory with, up to so many bytes."""
 _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
 
 
@@ -61,32 +62,12 @@ def _note_fresh(memory: Sequence[Allocation]) -> None:
             fresh.unless_changed(a.address, a.nbytes, PATTERN)
 
 
-def _answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """For methods that C++ calls: what goes wrong is said, and `otherwise` returned."""
-
-    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def safely(self: Runtime, *args: Any) -> Any:
-            try:
-                return method(self, *args)
-            except Error as error:
-                self.say(str(error))
-            except Exception:  # a mistake of weft's own; the program gets an error
-                self.say(f"internal error\n{traceback.format_exc()}")
-            self.library.weft_condemn(_UNSIMULATED)
-            return otherwise
-
-        return safely
-
-    return decorate
-
-
 class Runtime:
     """Kernels, variables and memory of one program."""
 
     def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str) -> None:
         self.library, self._make_unit, self._source = library, make_unit, source
-        library.weft_generation.restype = ctypes.c_uint64
+        library.weft_generation.restype = library.weft_freed.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t
         library.weft_say.argtypes = (ctypes.c_char_p,)
         library.weft_prepared.argtypes = (ctypes.c_int64,)
@@ -97,13 +78,14 @@ class Runtime:
         self._found: dict[int, tuple[Unit, str]] = {}
         self._plans: dict[tuple[int, ...], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
+        self._watch: Watch | None = None
         self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
 
     def say(self, text: str) -> None:
         self.library.weft_say(text.encode())
 
     # ---- what the program is made of --------------------------------------------------------
-    @_answers(0)
+    @answers(0)
     def fat_binary(self, handle: int, data: int, size: int, relocatable: int) -> None:
         texts = fatbin.texts(ctypes.string_at(data, size))
         if relocatable:
@@ -111,11 +93,11 @@ class Runtime:
         else:
             self._units[handle] = [self._make_unit(text) for text in texts]
 
-    @_answers(0)
+    @answers(0)
     def function(self, handle: int, host: int, name: bytes) -> None:
         self._functions[host] = (handle, name.decode())
 
-    @_answers(0)
+    @answers(0)
     def variable(self, handle: int, host: int, name: bytes) -> None:
         self._variables[host] = (handle, name.decode())
 
@@ -139,7 +121,7 @@ class Runtime:
         return self._found.get(host)
 
     # ---- launches ---------------------------------------------------------------------------
-    @_answers(-1)
+    @answers(-1)
     def parameters(self, host: int, pairs: Any, room: int) -> int:
         found = self._kernel(host)
         entry = found[0].entry(found[1]) if found else None
@@ -149,7 +131,7 @@ class Runtime:
             pairs[2 * i], pairs[2 * i + 1] = p.offset, p.size
         return len(entry.params)
 
-    @_answers(UNKNOWN)
+    @answers(UNKNOWN)
     def launch(
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
@@ -164,22 +146,23 @@ class Runtime:
             if plan is None:
                 plan = self._plans[key] = self._plan(unit, name, grid)
             memory = self._reachable(plan)
-            if switch.active() is not None:
-                _note_fresh(memory)
-            plan.run(ctypes.string_at(params, size), memory, None, None)
+            with self._watched(plan, memory):
+                plan.run(ctypes.string_at(params, size), memory, None, None)
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_FOUND)
+            self._used_after_free(error.__cause__)
             return _died(error.__cause__)
         except DeviceError as error:
             self.say(str(error))
+            self._used_after_free(error)
             return _died(error)
         except LaunchError as error:
             self.say(str(error))
             return INVALID_VALUE
         except Error as error:
             self.say(f"this kernel cannot be simulated\n{error}")
-            self.library.weft_condemn(_UNSIMULATED)
+            self.library.weft_condemn(UNSIMULATED)
             return NOT_SUPPORTED
         return 0
 
@@ -237,7 +220,7 @@ class Runtime:
         ]
 
     # ---- variables --------------------------------------------------------------------------
-    @_answers(0)
+    @answers(0)
     def symbol(self, host: int, size: Any) -> int:
         handle, name = self._variables.get(host, (0, ""))
         for unit in self._units_of(handle):
@@ -246,7 +229,7 @@ class Runtime:
                 return found[0]
         return 0
 
-    @_answers(0)
+    @answers(0)
     def variable_at(self, address: int, size: Any) -> int:
         for unit in self._all_units():
             for v in unit.variables():
@@ -256,7 +239,7 @@ class Runtime:
         return 0
 
     # ---- questions --------------------------------------------------------------------------
-    @_answers(INVALID_FUNCTION)
+    @answers(INVALID_FUNCTION)
     def facts(self, host: int, out: Any, assembled: int) -> int:
         found = self._kernel(host)
         if found is None:
@@ -274,7 +257,7 @@ class Runtime:
             facts.registers, facts.local = resources.registers, resources.local_bytes
         return 0
 
-    @_answers(-1)
+    @answers(-1)
     def blocks_per_sm(self, host: int, threads: int, shared: int) -> int:
         found = self._kernel(host)
         return -1 if found is None else self._blocks(*found, threads, shared)
@@ -292,37 +275,64 @@ class Runtime:
         ).blocks
 
     # ---- libraries and limits ---------------------------------------------------------------
-    @_answers(blas.INTERNAL_ERROR)
+    @answers(blas.INTERNAL_ERROR)
     def blas(self, call: Any) -> int:
         return blas.compute(call[0])
 
-    @_answers(0)
+    @answers(0)
     def heap(self, size: int) -> None:
         for unit in self._all_units():
             unit.set_heap(size)
 
     # ---- what the sanitizer says of the host --------------------------------------------------
-    @_answers(0)
-    def misfreed(self, call: bytes, address: int, why: bytes) -> None:
-        if switch.active() is not None:
-            from weft.frontends.program import frees  # plain runs do without its code
+    def watch(self) -> None:
+        """From now on the sanitizer sees the order of the program's calls, and its memory."""
+        from weft.frontends.program.watch import Watch  # plain runs do without its code
 
-            with self._condemned():
-                frees.misfreed(self._source, call.decode(), address, why.decode())
+        self._watch = Watch(self.library, self._source, self.say, self._note)
 
-    @_answers(0)
+    @contextlib.contextmanager
+    def _watched(self, plan: Plan, memory: Sequence[Allocation]) -> Iterator[None]:
+        """A launch, whose accesses the sanitizer compares with other work."""
+        if self._watch is None:
+            yield
+            return
+        _note_fresh(memory)
+        names = {entry: name for name, entry in plan.sim.ptx.entries.items()}
+        with self._watch.launching(plan, names.get(plan.entry, plan.entry)):
+            yield
+
+    @answers(0)
+    def misused(self, kind: bytes, call: bytes, address: int, why: bytes) -> None:
+        if self._watch is not None:
+            from weft.frontends.program import frees
+
+            words = (text.decode() for text in (kind, call, why))
+            self._note([frees.misused(self._source, address, *words)])
+
+    def _used_after_free(self, error: BaseException | None) -> None:
+        """Says so when a kernel has touched memory that the program has freed."""
+        address = error.address if isinstance(error, IllegalAddress) else 0
+        if address and self.library.weft_freed(ctypes.c_uint64(address)):
+            name = error.kernel if isinstance(error, DeviceError) else ""
+            self.say(f"{name}: this memory was freed before: use after free")
+            self.misused(b"use after free", name.encode(), address, b"was freed before")
+
+    @answers(0)
     def unfreed(self) -> None:
         """The program has ended: what it leaves behind is found."""
         from weft.frontends.program import frees
 
-        with self._condemned():
-            frees.leaks(self._source, self.library)
+        self._note(frees.leaks(self._source, self.library))
 
-    @contextlib.contextmanager
-    def _condemned(self) -> Iterator[None]:
+    def _note(self, found: Sequence[Finding]) -> None:
         """Findings that are raised are said, and the program does not end with 0."""
+        from weft.device.sim.sanitizer.session import Report
+
+        session = switch.active()
         try:
-            yield
+            if found and isinstance(session, Report):
+                session.note(found)
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_FOUND)

@@ -13,7 +13,7 @@ from weft.device.sim import fresh
 from weft.device.sim.heap import Block
 from weft.device.sim.launch import Allocation
 from weft.device.sim.observe import Observation
-from weft.device.sim.sanitizer import leaks
+from weft.device.sim.sanitizer import extents, leaks
 from weft.device.sim.sanitizer.layout import Launch, Record, Slot, Worker
 from weft.device.sim.sanitizer.watcher import Sanitizing
 
@@ -85,7 +85,7 @@ class Sanitizer:
         keep: list[NDArray[np.uint8]] = []
         for row, (low, high) in zip(rows, regions, strict=False):
             row[:2] = low, high - low
-            if any(low <= t < high for t in tracked):
+            if any(low <= t < high for t in tracked) or extents.wanted(low, high):
                 planes = [np.zeros(2 * (high - low) + 64, np.uint8) for _ in range(2)]
                 keep += planes
                 row[2:4] = [-(-p.ctypes.data // 64) * 64 for p in planes]
@@ -114,6 +114,7 @@ class Sanitizer:
             counts.lost += int(words[Worker.LOST // 8])
             table = words[Worker.FINDINGS // 8 : Worker.CACHE // 8].reshape(Worker.ENTRIES, -1)
             seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
+        extents.note(self._mine.keep[1], sites)
         if observation.heap is not None and observation.error is None:
             seen.leaks = leaks.leaked(observation.heap, self._mine.before, seen.memory)
         self._mine.keep = self._mine.workers = None

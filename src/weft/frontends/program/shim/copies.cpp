@@ -1,5 +1,5 @@
 // Copies and fills: flat, pitched, in three dimensions, and to and from variables.
-#include "weft.h"
+#include "watch.h"
 
 using namespace weft;
 
@@ -10,15 +10,8 @@ struct Sides {
 };
 const Sides sides[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
-// A box of bytes in memory whose rows and planes are apart.
-struct Box {
-    char *start;
-    size_t pitch, plane;
-};
-struct Size {
-    size_t width, height, depth;
-    bool empty() const { return !width || !height || !depth; }
-};
+// Whether the host goes on before the copy is done, where that is possible.
+enum class Host { waits, goes_on };
 
 size_t span(const Box &box, const Size &size) {
     return (size.depth - 1) * box.plane + (size.height - 1) * box.pitch + size.width;
@@ -41,6 +34,20 @@ cudaError_t check(const char *call, const Box &to, const Box &from, const Size &
     return check_range(call, from.start, span(from, size), side.from_device);
 }
 
+// Memory that the GPU cannot reach: a copy to it is done when the call returns.
+bool is_pageable(const void *address) {
+    uintptr_t start;
+    Allocation found;
+    uint64_t room;
+    return !find(address, &start, &found) && !ops.variable_at(address, &room);
+}
+
+// Ends a call; the host has waited for the stream where CUDA says so.
+cudaError_t done(cudaError_t error, cudaStream_t stream, bool waits) {
+    if (waits && !error && !capturing(stream)) tell(What::host_waits_stream, uintptr_t(stream));
+    return failed(error);
+}
+
 void move(const Box &to, const Box &from, const Size &size) {
     for (size_t z = 0; z < size.depth; z++)
         for (size_t y = 0; y < size.height; y++)
@@ -49,32 +56,40 @@ void move(const Box &to, const Box &from, const Size &size) {
 }
 
 cudaError_t copy(const char *call, Box to, Box from, Size size, cudaMemcpyKind kind,
-                 cudaStream_t stream) {
+                 cudaStream_t stream, Host host) {
     WORKING;
     if (size.empty()) return cudaSuccess;
     if (size.height > 1 && (to.pitch < size.width || from.pitch < size.width))
         return failed(cudaErrorInvalidPitchValue);
     if (auto error = check(call, to, from, size, kind)) return failed(error);
-    return failed(submit(stream, cudaGraphNodeTypeMemcpy, [=] {
+    bool to_host = !on_device(to.start);
+    bool waits = host == Host::waits ? to_host || !on_device(from.start) : is_pageable(to.start);
+    auto error = submit(stream, cudaGraphNodeTypeMemcpy, [=] {
+        Copy copy{call, to, from, size, to_host};
+        if (hooks) hooks->copied(&copy);
         move(to, from, size);
         return cudaSuccess;
-    }));
+    });
+    return done(error, stream, waits);
 }
 
-cudaError_t fill(const char *call, Box to, int value, Size size, cudaStream_t stream) {
+cudaError_t fill(const char *call, Box to, int value, Size size, cudaStream_t stream, Host host) {
     WORKING;
     if (size.empty()) return cudaSuccess;
     uintptr_t start;
     Allocation found;
-    bool host = find(to.start, &start, &found) &&
-                found.kind == Kind::host;  // pinned memory may be filled, too
-    if (auto error = check_range(call, to.start, span(to, size), !host)) return failed(error);
-    return failed(submit(stream, cudaGraphNodeTypeMemset, [=] {
+    bool pinned = find(to.start, &start, &found) &&
+                  found.kind == Kind::host;  // pinned memory may be filled, too
+    if (auto error = check_range(call, to.start, span(to, size), !pinned)) return failed(error);
+    auto error = submit(stream, cudaGraphNodeTypeMemset, [=] {
+        Copy copy{call, to, {}, size, false};
+        if (hooks) hooks->copied(&copy);
         for (size_t z = 0; z < size.depth; z++)
             for (size_t y = 0; y < size.height; y++)
                 memset(to.start + z * to.plane + y * to.pitch, value, size.width);
         return cudaSuccess;
-    }));
+    });
+    return done(error, stream, host == Host::waits && !on_device(to.start));
 }
 
 Box flat(const void *start) { return {static_cast<char *>(const_cast<void *>(start)), 0, 0}; }
@@ -92,63 +107,79 @@ Size of(const cudaExtent &extent) { return {extent.width, extent.height, extent.
 // ---- flat ---------------------------------------------------------------------------------------
 
 API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
-    return copy("cudaMemcpy", flat(to), flat(from), line(bytes), kind, nullptr);
+    return copy("cudaMemcpy", flat(to), flat(from), line(bytes), kind, nullptr, Host::waits);
 }
 API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                                 cudaStream_t stream) {
-    return copy("cudaMemcpyAsync", flat(to), flat(from), line(bytes), kind, stream);
+    return copy("cudaMemcpyAsync", flat(to), flat(from), line(bytes), kind, stream, Host::goes_on);
 }
 API cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) {
     return copy("cudaMemcpyPeer", flat(to), flat(from), line(bytes), cudaMemcpyDeviceToDevice,
-                nullptr);
+                nullptr, Host::waits);
 }
 API cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes,
                                     cudaStream_t stream) {
     return copy("cudaMemcpyPeerAsync", flat(to), flat(from), line(bytes), cudaMemcpyDeviceToDevice,
-                stream);
+                stream, Host::goes_on);
 }
 API cudaError_t cudaMemset(void *to, int value, size_t bytes) {
-    return fill("cudaMemset", flat(to), value, line(bytes), nullptr);
+    return fill("cudaMemset", flat(to), value, line(bytes), nullptr, Host::waits);
 }
 API cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
-    return fill("cudaMemsetAsync", flat(to), value, line(bytes), stream);
+    return fill("cudaMemsetAsync", flat(to), value, line(bytes), stream, Host::goes_on);
 }
 
 // ---- in two and three dimensions ----------------------------------------------------------------
 
+static cudaError_t copy_2d(const char *call, void *to, size_t to_pitch, const void *from,
+                           size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
+                           cudaStream_t stream, Host host) {
+    return copy(call, pitched(to, to_pitch), pitched(from, from_pitch), {width, height, 1}, kind,
+                stream, host);
+}
 API cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                                   size_t width, size_t height, cudaMemcpyKind kind,
                                   cudaStream_t stream) {
-    return copy("cudaMemcpy2D", pitched(to, to_pitch), pitched(from, from_pitch),
-                {width, height, 1}, kind, stream);
+    return copy_2d("cudaMemcpy2DAsync", to, to_pitch, from, from_pitch, width, height, kind, stream,
+                   Host::goes_on);
 }
 API cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                              size_t width, size_t height, cudaMemcpyKind kind) {
-    return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
+    return copy_2d("cudaMemcpy2D", to, to_pitch, from, from_pitch, width, height, kind, nullptr,
+                   Host::waits);
 }
 API cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
                                   cudaStream_t stream) {
-    return fill("cudaMemset2D", pitched(to, pitch), value, {width, height, 1}, stream);
+    return fill("cudaMemset2DAsync", pitched(to, pitch), value, {width, height, 1}, stream,
+                Host::goes_on);
 }
 API cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height) {
-    return cudaMemset2DAsync(to, pitch, value, width, height, nullptr);
+    return fill("cudaMemset2D", pitched(to, pitch), value, {width, height, 1}, nullptr,
+                Host::waits);
 }
 API cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent,
                                   cudaStream_t stream) {
-    return fill("cudaMemset3D", boxed(to, {0, 0, 0}), value, of(extent), stream);
+    return fill("cudaMemset3DAsync", boxed(to, {0, 0, 0}), value, of(extent), stream,
+                Host::goes_on);
 }
 API cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
-    return cudaMemset3DAsync(to, value, extent, nullptr);
+    return fill("cudaMemset3D", boxed(to, {0, 0, 0}), value, of(extent), nullptr, Host::waits);
 }
-API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t stream) {
+static cudaError_t copy_3d(const char *call, const cudaMemcpy3DParms *p, cudaStream_t stream,
+                           Host host) {
     if (p->srcArray || p->dstArray) {
-        say("cudaMemcpy3D: arrays of textures are not served");
+        say("%s: arrays of textures are not served", call);
         return failed(cudaErrorNotSupported);
     }
-    return copy("cudaMemcpy3D", boxed(p->dstPtr, p->dstPos), boxed(p->srcPtr, p->srcPos),
-                of(p->extent), p->kind, stream);
+    return copy(call, boxed(p->dstPtr, p->dstPos), boxed(p->srcPtr, p->srcPos), of(p->extent),
+                p->kind, stream, host);
 }
-API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) { return cudaMemcpy3DAsync(p, nullptr); }
+API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t stream) {
+    return copy_3d("cudaMemcpy3DAsync", p, stream, Host::goes_on);
+}
+API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) {
+    return copy_3d("cudaMemcpy3D", p, nullptr, Host::waits);
+}
 
 // ---- variables ----------------------------------------------------------------------------------
 
@@ -166,35 +197,48 @@ char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *er
 }
 }  // namespace weft
 
-API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes,
-                                        size_t offset, cudaMemcpyKind, cudaStream_t stream) {
+// Copies between a variable and other memory, whose kind is that of its pointer.
+static cudaError_t copy_symbol(const char *call, const void *symbol, size_t offset,
+                               const void *memory, size_t bytes, bool to_symbol,
+                               cudaStream_t stream, Host host) {
     WORKING;
     cudaError_t error;
-    char *to = symbol_at(symbol, offset, bytes, &error);
+    char *variable = symbol_at(symbol, offset, bytes, &error);
     if (error) return failed(error);
-    return failed(submit(stream, cudaGraphNodeTypeMemcpy, [=] {
-        memmove(to, from, bytes);
+    Copy copy{call, flat(variable), flat(memory), line(bytes), 0};
+    bool from_device = on_device(memory);
+    bool waits = host == Host::waits && !from_device;
+    if (!to_symbol) {
+        std::swap(copy.to, copy.from);
+        copy.to_host = !from_device;
+        waits |= is_pageable(memory);
+    }
+    error = submit(stream, cudaGraphNodeTypeMemcpy, [=] {
+        if (hooks) hooks->copied(&copy);
+        move(copy.to, copy.from, copy.size);
         return cudaSuccess;
-    }));
+    });
+    return done(error, stream, waits);
+}
+API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes,
+                                        size_t offset, cudaMemcpyKind, cudaStream_t stream) {
+    return copy_symbol("cudaMemcpyToSymbolAsync", symbol, offset, from, bytes, true, stream,
+                       Host::goes_on);
 }
 API cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes,
-                                   size_t offset, cudaMemcpyKind kind) {
-    return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr);
+                                   size_t offset, cudaMemcpyKind) {
+    return copy_symbol("cudaMemcpyToSymbol", symbol, offset, from, bytes, true, nullptr,
+                       Host::waits);
 }
 API cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes, size_t offset,
                                           cudaMemcpyKind, cudaStream_t stream) {
-    WORKING;
-    cudaError_t error;
-    char *from = symbol_at(symbol, offset, bytes, &error);
-    if (error) return failed(error);
-    return failed(submit(stream, cudaGraphNodeTypeMemcpy, [=] {
-        memmove(to, from, bytes);
-        return cudaSuccess;
-    }));
+    return copy_symbol("cudaMemcpyFromSymbolAsync", symbol, offset, to, bytes, false, stream,
+                       Host::goes_on);
 }
 API cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
-                                     cudaMemcpyKind kind) {
-    return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr);
+                                     cudaMemcpyKind) {
+    return copy_symbol("cudaMemcpyFromSymbol", symbol, offset, to, bytes, false, nullptr,
+                       Host::waits);
 }
 API cudaError_t cudaGetSymbolAddress(void **out, const void *symbol) {
     WORKING;

@@ -1,6 +1,6 @@
 // cuRAND's host generators: the same distributions from the host's generator, not NVIDIA's own
 // sequences.
-#include "weft.h"
+#include "watch.h"
 
 #include <cmath>
 #include <curand.h>
@@ -13,6 +13,7 @@ struct Generator {
     curandRngType_t type;
     unsigned long long seed = 0;
     std::mt19937_64 engine{0};
+    cudaStream_t stream = nullptr;
 };
 Generator *of(curandGenerator_t generator) { return reinterpret_cast<Generator *>(generator); }
 
@@ -22,6 +23,10 @@ curandStatus_t fill(curandGenerator_t generator, T *out, size_t count, Draw draw
     if (broken()) return CURAND_STATUS_PREEXISTING_FAILURE;
     if (count == 0) return CURAND_STATUS_SUCCESS;
     auto &engine = of(generator)->engine;
+    Running here(of(generator)->stream);
+    Box to{reinterpret_cast<char *>(out), 0, 0};
+    Copy copy{"curandGenerate", to, {}, {count * sizeof(T), 1, 1}, 0};
+    if (hooks) hooks->copied(&copy);
     for (size_t i = 0; i < count; i++) out[i] = T(draw(engine));
     return CURAND_STATUS_SUCCESS;
 }
@@ -75,7 +80,8 @@ API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator,
 API curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) {
     return CURAND_STATUS_SUCCESS;
 }
-API curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) {
+API curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream) {
+    of(generator)->stream = stream;
     return CURAND_STATUS_SUCCESS;
 }
 API curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }

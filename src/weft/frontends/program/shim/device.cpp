@@ -1,5 +1,5 @@
 // The device: its properties and attributes, limits, peers; the profiler's switches.
-#include "weft.h"
+#include "watch.h"
 
 using namespace weft;
 
@@ -120,10 +120,12 @@ API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersio
 
 API cudaError_t cudaDeviceSynchronize() {
     WORKING;
+    tell(What::host_waits_all);
     return cudaSuccess;
 }
 API cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 API cudaError_t cudaDeviceReset() {
+    tell(What::host_waits_all);
     revive();
     release_all();
     return cudaSuccess;

@@ -1,8 +1,11 @@
 // Memory: what a program allocates, and what is known of a pointer.
-#include "weft.h"
+#include "watch.h"
 
 #include <atomic>
-#include <set>
+#include <deque>
+#include <sys/mman.h>
+
+API uint64_t weft_freed(uint64_t address);
 
 namespace weft {
 
@@ -13,10 +16,42 @@ constexpr int PATTERN = 0xcd;            // fresh device memory is not zero: mak
 
 static std::mutex mutex;
 static std::map<uintptr_t, Allocation> allocations;
-static std::set<uintptr_t> freed;  // and not allocated again
+static std::map<uintptr_t, size_t> freed;  // and not allocated again: start and size
 static size_t used = 0;            // of the GPU's memory
 static uint64_t made = 0;          // allocations until now
 static std::atomic<uint64_t> generation{1};
+
+// ---- memory of the process ----------------------------------------------------------------------
+
+// Under the sanitizer, what both sides use has pages of its own, which can be guarded, and what is
+// freed is not given out again at once, so that a use of it is noticed.
+constexpr size_t QUARANTINE = 256 << 20;
+static std::deque<std::pair<void *, size_t>> quarantine;
+static size_t quarantined = 0;
+
+static size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+static void *take(size_t bytes, Kind kind) {
+    if (!hooks || kind == Kind::device) return aligned_alloc(ALIGN, rounded(bytes, ALIGN));
+    void *memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
+static void give_back(void *memory, size_t bytes, Kind kind) {
+    if (!hooks) return free(memory);
+    if (kind != Kind::device) {
+        munmap(memory, bytes);
+        return;
+    }
+    quarantine.push_back({memory, bytes});
+    quarantined += bytes;
+    while (quarantined > QUARANTINE) {
+        free(quarantine.front().first);
+        quarantined -= quarantine.front().second;
+        quarantine.pop_front();
+    }
+}
 
 static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind,
                             unsigned flags = 0) {
@@ -24,10 +59,10 @@ static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kin
     if (!out) return failed(cudaErrorInvalidValue);
     *out = nullptr;
     if (bytes == 0) return cudaSuccess;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::unique_lock<std::mutex> guard(mutex);
     bool counts = kind != Kind::host;
     if (counts && bytes > size_t(model.memory) - used) return failed(cudaErrorMemoryAllocation);
-    void *memory = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
+    void *memory = take(bytes, kind);
     if (!memory) return failed(cudaErrorMemoryAllocation);
     if (bytes <= PATTERN_LIMIT) memset(memory, kind == Kind::device ? PATTERN : 0, bytes);
     allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made};
@@ -35,10 +70,18 @@ static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kin
     if (counts) used += bytes;
     generation++;
     *out = memory;
+    guard.unlock();
+    if (hooks) hooks->allocated(call, uintptr_t(memory), bytes, int(kind));
     return cudaSuccess;
 }
 
 static const char *not_freeable(uintptr_t address, bool host);
+
+// Says what is wrong with a pointer; it is a finding of this kind for the sanitizer.
+static void refuse(const char *kind, const char *call, const void *address, const char *why) {
+    say("%s: %p %s", call, address, why);
+    ops.misused(kind, call, uintptr_t(address), why);
+}
 
 static cudaError_t release(const char *call, void *memory, bool host) {
     WORKING;
@@ -46,16 +89,20 @@ static cudaError_t release(const char *call, void *memory, bool host) {
     std::unique_lock<std::mutex> guard(mutex);
     if (const char *why = not_freeable(uintptr_t(memory), host)) {
         guard.unlock();
-        say("%s: %p %s", call, memory, why);
-        ops.misfreed(call, uintptr_t(memory), why);
+        bool twice = strstr(why, "freed before");
+        refuse(twice ? "double free" : "invalid free", call, memory, why);
         return failed(cudaErrorInvalidValue);
     }
     auto found = allocations.find(uintptr_t(memory));
-    if (!host) used -= found->second.size;
+    auto allocation = found->second;
+    if (!host) used -= allocation.size;
     allocations.erase(found);
-    freed.insert(uintptr_t(memory));
+    freed[uintptr_t(memory)] = allocation.size;
     generation++;
-    free(memory);
+    guard.unlock();
+    if (hooks) hooks->freed(call, uintptr_t(memory), allocation.size);
+    guard.lock();
+    give_back(memory, allocation.size, allocation.kind);
     return cudaSuccess;
 }
 
@@ -93,19 +140,22 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
         if (uint64_t base = ops.variable_at(address, &room)) {
             if (uintptr_t(address) - base + bytes <= room) return cudaSuccess;
         }
-        say("%s: %p is not in device memory", call, address);
+        bool gone = weft_freed(uintptr_t(address));
+        refuse(gone ? "use after free" : "invalid copy", call, address,
+               gone ? "was freed before" : "is not in device memory");
         return cudaErrorInvalidValue;
     }
     if (known && !on_device && found.kind == Kind::device) {
-        say("%s: %p is device memory where host memory is meant: look at the order of the "
-            "arguments and at the kind of "
-            "copy",
-            call, address);
+        refuse("invalid copy", call, address,
+               "is device memory where host memory is meant: look at the order of the arguments "
+               "and at the kind of copy");
         return cudaErrorInvalidValue;
     }
     if (known && uintptr_t(address) + bytes > start + found.size) {
-        say("%s: %zu bytes at byte %zu of an allocation of %zu", call, bytes,
-            size_t(uintptr_t(address) - start), found.size);
+        char why[128];
+        snprintf(why, sizeof why, "is too short: %zu bytes at byte %zu of an allocation of %zu", bytes,
+                 size_t(uintptr_t(address) - start), found.size);
+        refuse("out of bounds", call, address, why);
         return cudaErrorInvalidValue;
     }
     return address ? cudaSuccess : cudaErrorInvalidValue;
@@ -115,8 +165,10 @@ void release_all() {
     std::lock_guard<std::mutex> guard(mutex);
     for (auto entry = allocations.begin(); entry != allocations.end();) {
         if (entry->second.owned && entry->second.kind != Kind::host) {
-            free(reinterpret_cast<void *>(entry->first));
-            freed.insert(entry->first);
+            auto [start, allocation] = *entry;
+            if (hooks) hooks->freed("cudaDeviceReset", start, allocation.size);
+            give_back(reinterpret_cast<void *>(start), allocation.size, allocation.kind);
+            freed[start] = allocation.size;
             entry = allocations.erase(entry);
         } else {
             ++entry;
@@ -129,6 +181,15 @@ void release_all() {
 }  // namespace weft
 
 using namespace weft;
+
+// The start of memory that was freed and not given out again; 0 when the address is in none.
+API uint64_t weft_freed(uint64_t address) {
+    std::lock_guard<std::mutex> guard(mutex);
+    auto after = freed.upper_bound(address);
+    if (after == freed.begin()) return 0;
+    auto &[start, size] = *--after;
+    return address < start + size ? start : 0;
+}
 
 // ---- for the simulator: the memory that a kernel may touch --------------------------------------
 
@@ -182,11 +243,11 @@ API cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
     return allocate("cudaHostAlloc", out, bytes, Kind::host, flags);
 }
 API cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height) {
-    *pitch = (width + ALIGN - 1) / ALIGN * ALIGN;
+    *pitch = rounded(width, ALIGN);
     return allocate("cudaMallocPitch", out, *pitch * height, Kind::device);
 }
 API cudaError_t cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent) {
-    size_t pitch = (extent.width + ALIGN - 1) / ALIGN * ALIGN;
+    size_t pitch = rounded(extent.width, ALIGN);
     void *memory;
     auto error =
         allocate("cudaMalloc3D", &memory, pitch * extent.height * extent.depth, Kind::device);
@@ -198,10 +259,13 @@ API cudaError_t cudaFreeHost(void *memory) { return release("cudaFreeHost", memo
 
 // ---- allocation in the order of a stream --------------------------------------------------------
 
-API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) {
+API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream) {
+    Running here(stream);
     return allocate("cudaMallocAsync", out, bytes, Kind::device);
 }
-API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t, cudaStream_t) {
+API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t,
+                                         cudaStream_t stream) {
+    Running here(stream);
     return allocate("cudaMallocFromPoolAsync", out, bytes, Kind::device);
 }
 API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {

@@ -1,6 +1,6 @@
 // Streams and events. Work is done at once, in the order in which the program asks for it: one of
 // the orders that a GPU may choose. Times are those of the simulation.
-#include "weft.h"
+#include "watch.h"
 
 #include <atomic>
 #include <chrono>
@@ -63,7 +63,7 @@ bool capturing(cudaStream_t stream) { return capture_of(stream) != nullptr; }
 cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work) {
     if (auto error = valid(stream)) return error;
     auto capture = capture_of(stream);
-    if (!capture) return work();
+    if (!capture) return watched(stream, std::move(work))();
     capture->graph->add(type, std::move(work));
     return cudaSuccess;
 }
@@ -79,6 +79,7 @@ static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
     auto *stream = new Stream{flags, priority, nullptr};
     streams.insert(stream);
     *out = reinterpret_cast<cudaStream_t>(stream);
+    tell(What::stream_created, uintptr_t(stream), flags);
     return cudaSuccess;
 }
 
@@ -109,6 +110,7 @@ API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     std::lock_guard<std::mutex> guard(mutex);
     auto *found = reinterpret_cast<Stream *>(stream);
     if (!streams.erase(found)) return failed(cudaErrorInvalidResourceHandle);
+    tell(What::stream_destroyed, uintptr_t(stream));
     delete found;
     return cudaSuccess;
 }
@@ -134,15 +136,17 @@ API cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
 }
 API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     WORKING;
-    return failed(may_wait(stream));
+    auto error = may_wait(stream);
+    if (!error) tell(What::host_waits_stream, uintptr_t(stream));
+    return failed(error);
 }
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    WORKING;
-    return failed(may_wait(stream));
+    return cudaStreamSynchronize(stream);  // all is done: as good as having waited
 }
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
     WORKING;
     return failed(submit(stream, cudaGraphNodeTypeHost, [=] {
+        tell(What::host_function);
         function(data);
         return cudaSuccess;
     }));
@@ -151,6 +155,7 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
                                       void *data, unsigned) {
     WORKING;
     if (auto error = may_wait(stream)) return failed(error);
+    tell(What::host_waits_stream, uintptr_t(stream));
     function(stream, cudaSuccess, data);
     return cudaSuccess;
 }
@@ -183,6 +188,7 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if ((found->capture = capture_of(stream))) return cudaSuccess;
     found->ns = now_ns();
     found->recorded = true;
+    tell(What::event_recorded, uintptr_t(event), uintptr_t(stream));
     return cudaSuccess;
 }
 API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
@@ -190,7 +196,9 @@ API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
 }
 API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WORKING;
-    return failed(known(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+    if (!known(event)) return failed(cudaErrorInvalidResourceHandle);
+    tell(What::host_waits_event, uintptr_t(event));
+    return cudaSuccess;
 }
 API cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
@@ -212,6 +220,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     if (found->capture && found->capture->open && waits && !waits->capture) {  // joins the capture
         waits->capture = found->capture;
     }
+    if (!capturing(stream)) tell(What::stream_waits, uintptr_t(stream), uintptr_t(event));
     return cudaSuccess;
 }
 

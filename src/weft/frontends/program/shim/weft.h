@@ -61,8 +61,8 @@ struct Ops {
     int (*blocks_per_sm)(const void *host, int threads, uint64_t shared);
     int (*blas)(const BlasCall *call);
     void (*heap)(uint64_t bytes);
-    // A free of what is not allocated; `why` says what it is.
-    void (*misfreed)(const char *call, uint64_t address, const char *why);
+    // A pointer that a call cannot take; `kind` is that of a finding, `why` says what it is.
+    void (*misused)(const char *kind, const char *call, uint64_t address, const char *why);
 };
 constexpr int DIED = 1 << 16;
 
@@ -95,7 +95,7 @@ struct Allocation {
     Kind kind;
     bool owned;  // made here; registered host memory is the program's
     unsigned flags;
-    const char *call;  // what made it, and the how manieth allocation it is
+    const char *call;  // what made it, and its sequence number
     uint64_t order;
 };
 // The allocation that holds an address; its start in `start`.

@@ -1,0 +1,32 @@
+"""Methods that C++ calls: an exception cannot pass through it, so each ends in a number."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import Error
+
+UNSIMULATED = b"a kernel could not be simulated"
+
+
+def answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What goes wrong is said, and `otherwise` returned. The owner has `say` and `library`."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def safely(self: Any, *args: Any) -> Any:
+            try:
+                return method(self, *args)
+            except Error as error:
+                self.say(str(error))
+            except Exception:  # a mistake of weft's own; the program gets an error
+                self.say(f"internal error\n{traceback.format_exc()}")
+            self.library.weft_condemn(UNSIMULATED)
+            return otherwise
+
+        return safely
+
+    return decorate

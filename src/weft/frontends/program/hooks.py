@@ -1,0 +1,45 @@
+"""What the library tells while the sanitizer watches: the twin of `shim/watch.h`."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_uint64
+
+CREATED, DESTROYED, RECORDED, WAITS, HOST_WAITS_STREAM, HOST_WAITS_EVENT, HOST_WAITS_ALL = range(7)
+HOST_FUNCTION = 7
+"""Kinds of what happens."""
+
+DEVICE, PINNED, MANAGED = range(3)
+"""Kinds of allocations."""
+
+
+class Box(ctypes.Structure):
+    """Bytes whose rows and planes are apart."""
+
+    _fields_ = (("start", c_uint64), ("pitch", c_uint64), ("plane", c_uint64))
+
+
+class Copy(ctypes.Structure):
+    """A copy or, from nowhere, a fill."""
+
+    _fields_ = (
+        ("call", c_char_p),
+        ("to", Box),
+        ("source", Box),
+        *((name, c_uint64) for name in ("width", "height", "depth", "to_host")),
+    )
+
+
+class Hooks(ctypes.Structure):
+    """What the library calls; the names are methods of `Watch`."""
+
+    _fields_ = (
+        ("happened", CFUNCTYPE(None, c_int, c_uint64, c_uint64)),
+        ("submitted", CFUNCTYPE(c_uint64, c_uint64)),
+        ("begins", CFUNCTYPE(None, c_uint64)),
+        ("ends", CFUNCTYPE(None, c_uint64)),
+        ("copied", CFUNCTYPE(None, POINTER(Copy))),
+        ("allocated", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64, c_int)),
+        ("freed", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64)),
+        ("host_touched", CFUNCTYPE(None, c_uint64, c_int, c_uint64)),
+    )

@@ -1,0 +1,67 @@
+// For the sanitizer: what the program asks for, in the order of its calls. Nothing is told while
+// nobody watches. The twin of `Hooks` is `hooks.py`.
+#pragma once
+
+#include "weft.h"
+
+namespace weft {
+
+// A box of bytes in memory whose rows and planes are apart.
+struct Box {
+    char *start;
+    size_t pitch, plane;
+};
+struct Size {
+    size_t width, height, depth;
+    bool empty() const { return !width || !height || !depth; }
+};
+struct Copy {
+    const char *call;
+    Box to, from;  // from nowhere: a fill
+    Size size;
+    uint64_t to_host;
+};
+
+enum class What : int {
+    stream_created,       // stream, flags
+    stream_destroyed,     // stream
+    event_recorded,       // event, stream
+    stream_waits,         // stream, event
+    host_waits_stream,    // stream
+    host_waits_event,     // event
+    host_waits_all,
+    host_function,        // called by the work that runs
+};
+
+struct Hooks {
+    void (*happened)(int what, uint64_t a, uint64_t b);
+    uint64_t (*submitted)(uint64_t stream);  // the number of a piece of work
+    void (*begins)(uint64_t work);
+    void (*ends)(uint64_t work);
+    void (*copied)(const Copy *copy);
+    void (*allocated)(const char *call, uint64_t address, uint64_t bytes, int kind);
+    void (*freed)(const char *call, uint64_t address, uint64_t bytes);
+    void (*host_touched)(uint64_t address, int writes, uint64_t instruction);
+};
+extern const Hooks *hooks;  // null: nobody watches
+
+template <class A = int, class B = int>
+void tell(What what, A a = 0, B b = 0) {
+    if (hooks) hooks->happened(int(what), uint64_t(a), uint64_t(b));
+}
+
+// The work of a stream, with what is told when it runs.
+Work watched(cudaStream_t stream, Work work);
+
+// Work runs on this thread as long as it lives.
+class Running {
+  public:
+    explicit Running(cudaStream_t stream);
+    explicit Running(uint64_t number);
+    ~Running();
+
+  private:
+    uint64_t number;
+};
+
+}  // namespace weft

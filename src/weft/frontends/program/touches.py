@@ -1,0 +1,148 @@
+"""What pieces of a program's work touch, and which two of them race."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.device.sim.faults import line_of
+from weft.device.sim.launch import Plan
+from weft.device.sim.sanitizer import extents
+from weft.device.sim.sanitizer.extents import Extents
+from weft.device.sim.sanitizer.findings import Access, Decoder, Finding
+from weft.device.sim.sanitizer.observer import Seen
+from weft.frontends.program.order import Order, Work
+
+REMEMBERED = 4096
+"""Pieces of work under way that new ones are compared with."""
+FREES = ("cudaFree", "cudaFreeAsync", "cudaFreeHost")
+_STREAMS = "order the two: cudaStreamWaitEvent on an event of the other stream, or synchronise"
+_HOST = "wait for the work first: cudaDeviceSynchronize, cudaStreamSynchronize, or an event"
+_FREE = "free it in the stream that uses it last, or wait for that stream first"
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What one launch, copy or fill of a piece of work has touched."""
+
+    work: Work
+    name: str
+    plan: Plan | None
+    reads: Extents
+    writes: Extents
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two accesses to one place, in no order."""
+
+    one: Touched
+    index: int
+    writes: bool
+    other: Touched
+    other_index: int
+    other_writes: bool
+    address: int
+
+
+class Touches:
+    """The work that may be under way; `source` is the program's name."""
+
+    def __init__(self, order: Order, source: str) -> None:
+        self._order, self._source = order, source
+        self._under_way: deque[Touched] = deque(maxlen=REMEMBERED)
+        self._lock = threading.Lock()
+
+    def under_way(self) -> list[Touched]:
+        """What the host has not waited for."""
+        with self._lock:
+            left = [t for t in self._under_way if not self._order.ended(t.work)]
+            self._under_way = deque(left, maxlen=REMEMBERED)
+        return left
+
+    def add(self, touched: Touched) -> list[Clash]:
+        """Compares new work with what may run beside it."""
+        clashes = [
+            clash
+            for other in self.under_way()
+            if other.work.beside(touched.work) and (clash := _clash(other, touched)) is not None
+        ]
+        with self._lock:
+            self._under_way.append(touched)
+        return clashes
+
+    # ---- findings ---------------------------------------------------------------------------
+    def race(self, clash: Clash, place: str) -> Finding:
+        """Work of two streams."""
+        accesses = (
+            self.access(clash.one, clash.index, clash.writes),
+            self.access(clash.other, clash.other_index, clash.other_writes),
+        )
+        frees = {clash.one.name, clash.other.name} & set(FREES)
+        kind = "free in flight" if frees else "data race"
+        what = "memory is freed that other work may still use" if frees else (
+            "work of two streams touches the same memory, in no order"
+        )  # fmt: skip
+        return Finding(
+            kind, f"{kind}: {what}", "", accesses, 1, _FREE if frees else _STREAMS, place,
+            clash.address,
+        )  # fmt: skip
+
+    def host_race(
+        self, touched: Touched, index: int, writes: bool, host: Access, place: str, address: int
+    ) -> Finding:
+        """The host and work that it has not waited for."""
+        accesses = (self.access(touched, index, writes), host)
+        what = "data race: the host touches memory that work under way uses"
+        return Finding("data race", what, "", accesses, 1, _HOST, place, address)
+
+    def freed_in_flight(self, touched: Touched, index: int, writes: bool, call: str, place: str,
+                        address: int) -> Finding:  # fmt: skip
+        """The host frees memory that work uses, which it has not waited for."""
+        accesses = (self.access(touched, index, writes), self.of_host(call, call))
+        what = "free in flight: memory is freed that other work may still use"
+        return Finding("free in flight", what, "", accesses, 1, _FREE, place, address)
+
+    def of_host(self, verb: str, what: str) -> Access:
+        """Something that the host does."""
+        return Access(verb, f"{what} of {self._source}", self._source, 0, None, None)
+
+    def access(self, touched: Touched, index: int, writes: bool) -> Access:
+        """One side of a clash."""
+        verb, number = "write" if writes else "read", touched.work.stream
+        where = f"stream {number}" if number else "the default stream"
+        if touched.plan is None or index < 0:
+            return self.of_host(verb, f"{touched.name} in {where}")
+        sim = touched.plan.sim
+        ins = Decoder(sim, touched.plan.entry, touched.plan.shape, Seen()).instruction(index)
+        own = ins.loc.own if ins.loc is not None else None
+        line = f"{line_of(ins)}  ({touched.name} in {where})"
+        file = own.file if own else sim.ptx.origin
+        return Access(verb, line, file, own.line if own else ins.ptx_line, None, None)
+
+
+def find(
+    touched: Sequence[Touched], spot: Extents, writes: bool
+) -> list[tuple[Touched, int, bool]]:
+    """Who touches these bytes, by which instruction, and whether it writes; one for each."""
+    found = []
+    for one in touched:
+        for extent, is_write in ((one.writes, True), (one.reads, False)):
+            if (is_write or writes) and (hit := extents.overlap(extent, spot)) is not None:
+                found.append((one, hit.index, is_write))
+                break
+    return found
+
+
+def _clash(a: Touched, b: Touched) -> Clash | None:
+    """Two writes, or a read and a write, of the same bytes."""
+    for of_a, a_writes in ((a.writes, True), (a.reads, False)):
+        for of_b, b_writes in ((b.writes, True), (b.reads, False)):
+            if not (a_writes or b_writes):
+                continue
+            hit = extents.overlap(of_a, of_b)
+            if hit is not None:
+                return Clash(a, hit.index, a_writes, b, hit.other, b_writes, hit.address)
+    return None

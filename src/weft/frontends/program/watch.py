@@ -1,0 +1,273 @@
+"""The sanitizer's view of a whole program: order between streams and host, memory in use.
+
+The library tells what the program asks for (`hooks`), launches tell what they have touched
+(`extents`). Here both meet: what two pieces of work touch in no order is a race; what work under
+way touches of memory that the host can reach is guarded, so that the host's accesses are told; what
+a program allocates counts as not written until a copy, a fill or a kernel writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.device.sim import fresh
+from weft.device.sim.launch import Plan
+from weft.device.sim.sanitizer import extents
+from weft.device.sim.sanitizer.extents import Extents
+from weft.device.sim.sanitizer.findings import Finding
+from weft.frontends.program import guards, hooks, written
+from weft.frontends.program.answers import answers
+from weft.frontends.program.order import Order, Work
+from weft.frontends.program.touches import Touched, Touches, find
+
+_KINDS = ("device memory", "pinned memory", "managed memory")
+_IN_ORDER = ("cudaMallocAsync", "cudaMallocFromPoolAsync")
+"""What allocates in the order of a stream; cudaFree does not wait for those who use it."""
+_OVERLAP = "copy by way of other memory, or with a kernel that knows the order"
+_UNWRITTEN = "write it first, or copy only what was written"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An allocation of the program."""
+
+    address: int
+    nbytes: int
+    kind: int
+    call: str
+
+
+class Watch:
+    """One program under the sanitizer; what `Hooks` names is called by the library."""
+
+    def __init__(
+        self, library: ctypes.CDLL, source: str, say: Callable[[str], None],
+        note: Callable[[Sequence[Finding]], None],
+    ) -> None:  # fmt: skip
+        self.library, self.say, self._note = library, say, note
+        self._order = Order()
+        self._touches = Touches(self._order, source)
+        self._works: dict[int, Work] = {}
+        self._mine = threading.local()
+        self._starts: list[int] = []
+        self._memory: dict[int, Memory] = {}
+        self._told: set[object] = set()
+        self._lock = threading.RLock()
+        self._submitted = 0
+        self._on: dict[int, Callable[[int, int], None]] = {
+            hooks.CREATED: self._order.created,
+            hooks.DESTROYED: lambda a, _: self._order.destroyed(a),
+            hooks.RECORDED: self._order.recorded,
+            hooks.WAITS: self._order.waits,
+            hooks.HOST_WAITS_STREAM: lambda a, _: self._order.host_waits_for_stream(a),
+            hooks.HOST_WAITS_EVENT: lambda a, _: self._order.host_waits_for_event(a),
+            hooks.HOST_WAITS_ALL: lambda *_: self._order.host_waits_for_all(),
+            hooks.HOST_FUNCTION: lambda *_: self._order.host_learns_of(self._mine.work),
+        }
+        fields = hooks.Hooks._fields_
+        self._table = hooks.Hooks(*(kind(getattr(self, name)) for name, kind in fields))
+        library.weft_watch(ctypes.byref(self._table))
+
+    # ---- order ------------------------------------------------------------------------------
+    @answers(0)
+    def happened(self, what: int, a: int, b: int) -> None:
+        with self._lock:
+            self._on[what](a, b)
+            if what >= hooks.HOST_WAITS_STREAM:
+                self._guard()
+
+    @answers(0)
+    def submitted(self, stream: int) -> int:
+        with self._lock:
+            self._submitted += 1
+            self._works[self._submitted] = self._order.submitted(stream)
+            return self._submitted
+
+    @answers(0)
+    def begins(self, number: int) -> None:
+        self._mine.work = self._works.pop(number)
+
+    @answers(0)
+    def ends(self, number: int) -> None:
+        self._mine.work = None
+        with self._lock:
+            self._guard()
+
+    # ---- what is touched --------------------------------------------------------------------
+    @contextlib.contextmanager
+    def launching(self, plan: Plan, name: str) -> Iterator[None]:
+        """The launch inside is part of the work that runs on this thread.
+
+        One stream alone keeps its order: then only memory that the host can reach matters.
+        """
+        with self._lock:
+            shared = [(m.address, m.nbytes) for m in self._memory.values() if m.kind]
+            ranges = None if self._order.several else shared
+        with extents.collecting(ranges) as seen:
+            yield
+        self._add(name, plan, seen.reads, seen.writes)
+
+    @answers(0)
+    def copied(self, copy: Any) -> None:
+        c = copy[0]
+        name, none = c.call.decode(), extents.nothing()
+        to, source = _rows(c, c.to), _rows(c, c.source) if c.source.start else None
+        reads = none if source is None else self._reachable(source)
+        if source is not None:
+            self._overlapping(name, _extents(source), _extents(to))
+            if c.to_host:
+                self._unwritten(name, source)
+        _fill(to, source)
+        self._add(name, None, reads, self._reachable(to))
+
+    def _reachable(self, rows: tuple[Any, Any]) -> Extents:
+        """Pageable memory is copied before the call returns: the GPU does not touch it."""
+        return extents.nothing() if self._at(int(rows[0][0])) is None else _extents(rows)
+
+    def _add(self, name: str, plan: Plan | None, reads: Extents, writes: Extents) -> None:
+        with self._lock:
+            work = self._mine.work
+            for clash in self._touches.add(Touched(work, name, plan, reads, writes)):
+                self._found(self._touches.race(clash, self._place(clash.address)))
+
+    # ---- memory -----------------------------------------------------------------------------
+    @answers(0)
+    def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
+        name = call.decode()
+        with self._lock:
+            self._memory[address] = Memory(address, nbytes, kind, name)
+            insort(self._starts, address)
+        if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
+            fresh.register(address, nbytes)
+        if name in _IN_ORDER:
+            self._add(name, None, extents.nothing(), _whole(address, nbytes))
+
+    @answers(0)
+    def freed(self, call: bytes, address: int, nbytes: int) -> None:
+        """The memory is about to be given back."""
+        name = call.decode()
+        fresh.forget(address)
+        if getattr(self._mine, "work", None) is not None:
+            self._add(name, None, extents.nothing(), _whole(address, nbytes))
+        else:
+            self._freed_by_host(name, self._memory[address])
+        with self._lock:
+            if self._memory.pop(address, None) is not None:
+                self._starts.remove(address)
+            self._guard()
+
+    def _freed_by_host(self, call: str, memory: Memory) -> None:
+        """Work of the default stream that is under way is waited for; other streams need not be."""
+        spot = _whole(memory.address, memory.nbytes)
+        waits = memory.call not in _IN_ORDER
+        others = [t for t in self._touches.under_way() if t.work.stream or not waits]
+        for touched, index, writes in find(others, spot, writes=True):
+            place = self._place(memory.address)
+            self._found(self._touches.freed_in_flight(
+                touched, index, writes, call, place, memory.address
+            ))  # fmt: skip
+        if waits:
+            self._order.host_waits_for_all()
+
+    def _at(self, address: int) -> Memory | None:
+        i = bisect_right(self._starts, address) - 1
+        memory = self._memory[self._starts[i]] if i >= 0 else None
+        return memory if memory and address < memory.address + memory.nbytes else None
+
+    def _place(self, address: int) -> str:
+        memory = self._at(address)
+        if memory is None:
+            return f"{address:#x}"
+        offset = address - memory.address
+        return f"{_KINDS[memory.kind]}, byte {offset:,} of {memory.nbytes:,} ({address:#x})"
+
+    # ---- the host ---------------------------------------------------------------------------
+    def _guard(self) -> None:
+        """Guards what work under way touches of memory that the host can reach."""
+        under_way = self._touches.under_way()
+        shared = [m for m in self._memory.values() if m.kind != hooks.DEVICE]
+        rows = [row for m in shared for row in guards.rows(m.address, m.nbytes, under_way)]
+        table = np.array(rows, np.uint64).reshape(-1, 3)
+        self.library.weft_guard(ctypes.c_void_p(table.ctypes.data), ctypes.c_size_t(len(rows)))
+
+    @answers(0)
+    def host_touched(self, address: int, writes: int, instruction: int) -> None:
+        with self._lock:
+            for touched in self._touches.under_way():
+                for index, is_write, strong in _hits(touched, address, bool(writes)):
+                    if strong:  # a flag: the host may have learnt from it that work has ended
+                        self._order.host_learns_of(touched.work)
+                        break
+                    host = self._touches.of_host("write" if writes else "read", "the host's code")
+                    self._found(self._touches.host_race(
+                        touched, index, is_write, host, self._place(address), address
+                    ))  # fmt: skip
+                    break
+
+    # ---- findings ---------------------------------------------------------------------------
+    def _overlapping(self, call: str, source: Extents, to: Extents) -> None:
+        hit = extents.overlap(source, to)
+        if hit is not None:
+            access = self._touches.of_host(call, call)
+            what = "overlapping copy: source and destination share bytes"
+            self._found(Finding(
+                "overlapping copy", what, "", (access,), 1, _OVERLAP, self._place(hit.address),
+                hit.address,
+            ))  # fmt: skip
+
+    def _unwritten(self, call: str, rows: tuple[Any, Any]) -> None:
+        found = (written.unwritten(int(a), int(n)) for a, n in zip(*rows, strict=True))
+        address = next((a for a in found if a is not None), None)
+        if address is not None:
+            access = self._touches.of_host("read", call)
+            what = "uninitialised: a copy to the host of memory that nobody has written"
+            self._found(Finding(
+                "uninitialised", what, "", (access,), 1, _UNWRITTEN, self._place(address), address
+            ))  # fmt: skip
+
+    def _found(self, finding: Finding) -> None:
+        """Each pair of accesses is told once."""
+        key = (finding.kind, *((a.verb, a.line) for a in finding.accesses))
+        if key not in self._told:
+            self._told.add(key)
+            self._note([finding])
+
+
+def _rows(copy: Any, box: Any) -> tuple[Any, Any]:
+    """Addresses and sizes of the rows of a box."""
+    y, z = np.arange(copy.height, dtype=np.int64), np.arange(copy.depth, dtype=np.int64)
+    starts = (box.start + z[:, None] * box.plane + y * box.pitch).reshape(-1).astype(np.int64)
+    return starts, np.full(len(starts), copy.width, np.int64)
+
+
+def _extents(rows: tuple[Any, Any]) -> Extents:
+    return extents.of_ranges(*rows)
+
+
+def _whole(address: int, nbytes: int) -> Extents:
+    return extents.of_ranges(np.array([address], np.int64), np.array([nbytes], np.int64))
+
+
+def _hits(touched: Touched, address: int, writes: bool) -> list[tuple[int, bool, bool]]:
+    """(instruction, does it write?, is it atomic or volatile?) of those that race with the host."""
+    sides = [(touched.writes, True)] + ([(touched.reads, False)] if writes else [])
+    found = [(e, extents.at(e, address), is_write) for e, is_write in sides]
+    return [(int(e.index[i]), is_write, bool(e.strong[i])) for e, i, is_write in found
+            if i is not None]  # fmt: skip
+
+
+def _fill(to: tuple[Any, Any], source: tuple[Any, Any] | None) -> None:
+    """Bytes that are copied are as much written as those that they come from."""
+    for i, (address, nbytes) in enumerate(zip(*to, strict=True)):
+        if source is None:
+            fresh.filled(int(address), int(nbytes))
+        else:
+            fresh.copied(int(address), int(source[0][i]), int(nbytes))

@@ -1,0 +1,45 @@
+"""Copies to the host of memory that nobody has written, and what is taken for padding.
+
+Structures have bytes that no field covers, and rows of pitched memory end in bytes that no element
+covers; both are copied with the rest, and that is no mistake. So a stretch of unwritten bytes is
+reported when all that is copied is unwritten, or when the stretch is 16 bytes or longer and does
+not recur at equal distances.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from weft.device.sim import fresh
+
+PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
+"""What the library fills new device memory with, up to so many bytes."""
+_PADDING = 16
+"""Bytes; the largest alignment of CUDA's own types."""
+_RECURS = 3
+
+
+def unwritten(address: int, nbytes: int) -> int | None:
+    """The first byte of a row of memory that is copied though nobody has written it."""
+    marks = fresh.marks(address, nbytes)
+    if marks is None:
+        return None
+    begin = -address % 4
+    count = (nbytes - begin) // 4
+    if count <= 0:
+        return None
+    memory = (ctypes.c_uint32 * count).from_address(address + begin)
+    marks = marks[bool(begin) :][:count]
+    missing = (marks == 0) & (np.ctypeslib.as_array(memory) == PATTERN * 0x01010101)
+    edges = np.flatnonzero(np.diff(missing, prepend=False, append=False))
+    first, size = edges[::2], edges[1::2] - edges[::2]
+    if len(first) == 0:
+        return None
+    if size.sum() == count:
+        return address
+    steps = np.diff(first)
+    recurs = len(first) >= _RECURS and (steps == steps[0]).all()
+    gaps = first[(4 * size >= _PADDING) & (size > (size[0] if recurs else 0))]
+    return address + begin + 4 * int(gaps[0]) if len(gaps) else None
