@@ -139,10 +139,10 @@ def overlap(a: Extents, b: Extents) -> Overlap | None:
 
 def at(extents: Extents, address: int) -> int | None:
     """The range that has this byte."""
-    i = int(np.searchsorted(extents.end, address, "right"))
-    if i == len(extents) or extents.start[i] > address:
-        return None
-    return i if int(extents.mask[i]) >> (address & 3) & 1 else None
+    first = int(np.searchsorted(extents.end, address, "right"))
+    after = int(np.searchsorted(extents.start, address, "right"))
+    there = (i for i in range(first, after) if int(extents.mask[i]) >> (address & 3) & 1)
+    return next(there, None)
 
 
 def _runs(row: Words, plane: int, sites: Sequence[int]) -> Extents:

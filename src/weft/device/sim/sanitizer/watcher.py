@@ -19,6 +19,7 @@ from weft.device.sim.sanitizer.overflow import Overflow
 from weft.device.sim.sanitizer.report import first_of, report
 from weft.device.sim.sanitizer.shadow_exact import Exact
 from weft.device.sim.sanitizer.shadow_quick import Pattern, Quick, pattern_of
+from weft.device.sim.sanitizer.updates import Updates, is_update
 from weft.device.sim.waits import is_warp_sync
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -47,6 +48,7 @@ class Sanitizing(Watcher):
         self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
         self.quick = Quick(self.clocks, self.layout)
         self.exact = Exact(self.clocks, self.layout)
+        self.updates = Updates(self.clocks, self.layout)
         self.local = Local(self.layout, e)
         self.copies = Copies(self)
         self.overflow = Overflow(program)
@@ -127,6 +129,8 @@ class Sanitizing(Watcher):
             self.copies.read(touch, lanes)
             self.copies.issued(touch.target, touch.nbytes, lanes)
         else:
+            if is_update(touch, e.ins):
+                self._update(touch.address, touch.nbytes, lanes)
             self._touch(touch.address, touch.writes, touch.nbytes, lanes, touch.values)
         e.forget_mask()
 
@@ -184,6 +188,14 @@ class Sanitizing(Watcher):
                 self._pattern(a, space, writes, nbytes, lanes, values, pattern)
             else:
                 self._each_lane(a, space, writes, nbytes, lanes, values)
+
+    def _update(self, a: Address, nbytes: int, lanes: Val) -> None:
+        """An atomic reads what is there: somebody must have written it."""
+        e = self.e
+        for space in _SPACES.get(a.space, ()):
+            if space == "global" or not self.unseen:
+                check = self.updates.lanes(e.b, space, nbytes)
+                check(e.slot, e.warp, self.site(), e.access.addresses(a), lanes)
 
     def _one(
         self, a: Address, space: str, writes: bool, nbytes: int, lanes: Val,
