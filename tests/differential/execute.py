@@ -28,7 +28,7 @@ GXX = (
     "g++", "-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w",
     "-shared", "-fPIC", f"-I{HERE}",
 )  # fmt: skip
-NVRTC = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
+NVRTC = ("-w", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 _TIME_LIMIT = 120.0  # seconds of a launch: these programs take milliseconds
 _UNTOUCHED = 0xA5A5A5A5A5A5A5A5
 

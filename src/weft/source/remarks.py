@@ -19,6 +19,8 @@ _WARNING = re.compile(
 _HOST_SIDE = re.compile(r'(function ".*"|variable ".*::.*") was declared but never referenced')
 """Kernels and variables of one file only: they are referenced from Python."""
 _PACKAGE = str(Path(__file__).parents[1])
+_MOST = 8
+"""Warnings that are shown of a source."""
 _shown: set[str] = set()
 """What this process has warned of: instances of a template are compiled with the whole source."""
 
@@ -45,7 +47,9 @@ def show(found: Iterable[str]) -> None:
         return
     numbers = ",".join(dict.fromkeys(re.findall(r"\(#(\d+)\)", "\n".join(new))))
     advice = f"  next: mend it, or hide it: options=['--diag-suppress={numbers}']"
-    warnings.warn(CompileWarning("\n".join([*new, advice])), stacklevel=_outside())
+    more = [f"… and {len(new) - _MOST} more"] if len(new) > _MOST else []
+    text = "\n".join([*new[:_MOST], *more, advice])
+    warnings.warn(CompileWarning(text), stacklevel=_outside())
     _shown.update(new)  # not before: where warnings are errors, each compile must fail
 
 
