@@ -173,6 +173,12 @@ class CacheWarning(UserWarning):
     """The on-disk cache is not used, since other users could change it."""
 
 
+def expect(what: str, value: object, *kinds: type, allowed: str) -> None:
+    """Raises ArgumentError for an argument of another type, before something far away does."""
+    if not isinstance(value, kinds):
+        raise ArgumentError(f"{what} has the wrong type", got=type(value).__name__, allowed=allowed)
+
+
 _NO_ROOM = ("failed to map segment", "annot allocate memory", "out of memory")
 """What the dynamic linker says where the memory for a library is not to be had."""
 

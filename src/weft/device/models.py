@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from weft.errors import LaunchError
+from weft.errors import LaunchError, expect
 
 DEFAULT = "h200"
 
@@ -93,6 +93,7 @@ def names() -> list[str]:
 
 def get(name: str) -> GpuModel:
     """The model called `name`: `h200`, `sim:h200`, `RTX 3070` all do."""
+    expect("a GPU model", name, str, allowed='a string: "h200", "sim:rtx3070"')
     key = re.sub(r"[\s_-]", "", name.lower()).removeprefix("sim:")
     key = re.sub(r"^(nvidia|geforce|tesla)+", "", key)
     if key not in _models():

@@ -14,7 +14,7 @@ import numpy as np
 from weft.device.arguments import Packer
 from weft.device.models import GpuModel
 from weft.device.sim.launch import About, Grid, Plan, SimModule
-from weft.errors import LaunchError
+from weft.errors import ArgumentError, LaunchError
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
 from weft.kernels.limits import check
@@ -32,7 +32,10 @@ REMEMBERED = 256
 
 def cdiv(a: int, b: int) -> int:
     """a / b rounded up: how many blocks of b cover a elements."""
-    return -(-a // b)
+    try:
+        return -(-a // b)
+    except (TypeError, ZeroDivisionError) as error:
+        raise ArgumentError("cdiv takes two whole numbers", got=f"{a!r}, {b!r}: {error}") from None
 
 
 class Kernel(Indexed[Launch]):
@@ -211,7 +214,9 @@ def _count(what: str, value: Any) -> int:
 
 
 def _dims(what: str, value: Any) -> tuple[int, int, int]:
-    items = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value,)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    items = tuple(value) if isinstance(value, tuple | list) else (value,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"{what} has one to three sizes", got=repr(value))
     x, y, z = (*(_count(what, v) for v in items), 1, 1)[:3]

@@ -14,7 +14,7 @@ import numpy as np
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.sim.launch import SimModule
-from weft.errors import CompileError, Error, LaunchError
+from weft.errors import CompileError, Error, LaunchError, expect
 from weft.kernels.kernel import Kernel, gpu_variable
 from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
@@ -54,7 +54,9 @@ def cuda(
     how |= {"fast_math": fast_math, "options": options, "name": name}
 
     def build(names: Sequence[str]) -> Ptx:
-        target = arch or (model.compile_for if home is None else _machine(home))
+        target = (
+            arch if arch is not None else (model.compile_for if home is None else _machine(home))
+        )
         return compile_cuda(source_or_path, arch=target, name_expressions=names, **how)
 
     def assemble(names: Sequence[str], machine: str) -> Machine:
@@ -83,6 +85,7 @@ def synchronize(device: int | None = None) -> None:
 
 def _placed(device: str) -> tuple[GpuModel, int | None]:
     """The GPU to simulate, and the real one if that was asked for: `gpu`, `gpu:1`."""
+    expect("device", device, str, allowed='a string: "sim:h200", "gpu", "gpu:1"')
     real = re.fullmatch(r"(?:gpu|cuda)(?::(\d+))?", device)
     if real is None:
         return models.get(device), None
@@ -215,6 +218,7 @@ class CudaModule(Module):
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
+        expect("a kernel's name", name, str, allowed="a string")
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
             ptx = self._instance(name)
             sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
@@ -243,6 +247,7 @@ class CudaModule(Module):
         On the simulated GPU all instances of templates share it and it is an array. On a real one,
         whose number is `device`, each has its own; what is written here is written to them all.
         """
+        expect("a variable's name", name, str, allowed="a string")
         if len(self._sim.find(name)) != 1:
             with contextlib.suppress(CompileError):  # it is no name that the source knows
                 ptx = self._build([f"&{name}"])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from weft.device.sim import fresh
+from weft.errors import ArgumentError, expect
 
 if TYPE_CHECKING:
     from weft.device.sim.sanitizer.session import Report
@@ -33,12 +34,21 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndarr
 
     What the host writes to it is not seen; call `weft.filled(array)` then.
     """
-    array = np.empty(shape, dtype)
-    array.view(np.uint8).reshape(-1)[:] = POISON
+    try:
+        array = np.empty(shape, dtype)
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise ArgumentError(
+            "there is no array of this shape and dtype",
+            got=f"shape {shape!r}, dtype {dtype!r}: {error}",
+        ) from None
+    if array.dtype.hasobject:
+        raise ArgumentError("an array of Python objects is nothing for a kernel", got=repr(dtype))
+    array.reshape(-1).view(np.uint8)[:] = POISON
     fresh.watch(array)
     return array
 
 
 def filled(array: np.ndarray[Any, Any]) -> None:
     """The host has written all of an array that `weft.empty` gave."""
+    expect("what the host has filled", array, np.ndarray, allowed="an array of `weft.empty`")
     fresh.filled(int(array.ctypes.data), array.nbytes)

@@ -22,7 +22,7 @@ from typing import Any
 
 from weft.device import models
 from weft.device.models import GpuModel
-from weft.errors import ArgumentError, CheckFailed
+from weft.errors import ArgumentError, CheckFailed, expect
 
 BUDGET_S = 1.0
 """How long each contender is sampled at most."""
@@ -126,6 +126,7 @@ def bench(
     check         called with a contender's name before it is timed and after
     gpu           the ceilings to hold against: a model's name
     """
+    expect("contenders", contenders, Mapping, allowed='{"name": callable, ...}')
     if not contenders:
         raise ArgumentError("nothing to time", allowed='{"name": callable, ...}')
     known = {n: c if isinstance(c, Contender) else Contender(c) for n, c in contenders.items()}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError, CheckFailed
+from weft.errors import ArgumentError, CheckFailed, expect
 from weft.kernels import Configured
 from weft.measure import data, subjects
 from weft.measure.judge import Verdict, judge, repeat
@@ -80,6 +80,7 @@ def check(
     seed        repeats an earlier run; also WEFT_SEED
     options     go to the subject with the arguments: constants of a Triton kernel, num_warps
     """
+    expect("device", device, str, allowed='"sim" or "gpu"')
     used = chosen_seed(seed)
     rng = np.random.default_rng(used)
     fillings = _fillings(specials)
@@ -122,6 +123,7 @@ def judged(
 
 def chosen_seed(given: int | None) -> int:
     """The seed that is given, that of WEFT_SEED, or a new one."""
+    expect("a seed", given, int, type(None), allowed="a whole number, 0 and above, or None")
     if given is not None:
         if given < 0:
             raise ArgumentError("a seed is not negative", got=str(given), allowed="0 and above")

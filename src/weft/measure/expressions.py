@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import math
 from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NamedTuple
@@ -112,7 +111,7 @@ def wholes(text: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _whole(text: str, value: Any) -> int:
-    if not isinstance(value, int | float) or not math.isfinite(value) or abs(value) > LARGEST:
+    if not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:  # nor is a NaN
         raise ArgumentError(
             f"'{text}' is not a size", got=_short(value), allowed=f"a number up to {LARGEST}"
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, expect
 from weft.measure import dtypes
 from weft.measure.data import Bounds, Filling
 from weft.measure.dtypes import Array, DType
@@ -108,6 +108,18 @@ class Op:
     precisions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for what, text in (("name", self.name), ("signature", self.signature)):
+            expect(f"an operation's {what}", text, str, allowed="a string")
+        expect("an operation's target", self.target, str, allowed='"limit 0.97" or "peer 1.0"')
+        for what, cases in (("cases", self.cases), ("bench", self.bench)):
+            expect(f"an operation's {what}", cases, list, tuple, allowed="a list of weft.Case")
+            for case in cases:
+                expect(f"one of an operation's {what}", case, Case, allowed="weft.Case(n=1000)")
+        if not callable(self.reference):
+            raise ArgumentError(
+                "an operation's reference is a function of its inputs",
+                got=type(self.reference).__name__,
+            )
         _ = self.inputs, self.outputs, self.goal
         if not self.cases:
             raise ArgumentError(

@@ -14,7 +14,7 @@ from weft.device.occupancy import Occupancy
 from weft.device.sim.launch import Grid, SimModule
 from weft.device.sim.observe import Observer
 from weft.device.time_limit import limited, within
-from weft.errors import Error, LaunchError
+from weft.errors import Error, LaunchError, expect
 from weft.kernels import Configured
 from weft.measure.cliffs import fit
 from weft.measure.counted import LaunchShape, Profile
@@ -58,10 +58,11 @@ def profile(
     if 0 in launch.shape.grid:
         raise LaunchError("there is nothing to profile", got=f"a grid of {launch.shape.grid}")
     kernel = launch.kernel
-    wanted = gpu or (real.gpu if real else None)
+    wanted = gpu if gpu is not None else (real.gpu if real else None)
     model = kernel.model if wanted is None else models.get(wanted)
     kernel.check(launch.shape, model)
     last = math.prod(launch.shape.grid) - 1
+    expect("block", block, int, type(None), allowed="the number of a block, or None")
     if block is not None and not 0 <= block <= last:
         raise LaunchError("no such block in the grid", got=str(block), allowed=f"0 to {last}")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft import cache
-from weft.errors import CompileError
+from weft.errors import CompileError, expect
 from weft.source import diagnose, headers, nvrtc, remarks, scan, signature
 from weft.values import Parameter, Ptx
 
@@ -59,7 +59,12 @@ def compile_cuda(
     `name_expressions`, e.g. `saxpy<float>`. `options` go to NVRTC as they are.
     """
     virtual = _architecture(arch, "compute")
-    flags = [*_flags(virtual, std, defines or {}, fast_math), *options]
+    for what, texts in (("options", options), ("include", include)):
+        _expect_texts(what, texts)
+    expect("name", name, str, allowed="a string: what errors call the source")
+    macros = {} if defines is None else defines
+    expect("defines", macros, Mapping, allowed="a mapping of names to values")
+    flags = [*_flags(virtual, std, macros, fast_math), *options]
     unit = _unit(source_or_path, name, include, flags, name_expressions)
     stored = unit.stored("ptx")
     if stored is not None:
@@ -155,8 +160,17 @@ def _unit(
     return _Unit(files, complete, folders, flags, list(dict.fromkeys(expressions)))
 
 
+def _expect_texts(what: str, texts: object) -> None:
+    """A sequence of strings or paths, not one string, whose letters would be taken for many."""
+    expect(what, texts, list, tuple, allowed="a list of strings")
+    assert isinstance(texts, list | tuple)
+    for text in texts:
+        expect(f"a part of {what}", text, str, Path, allowed="a string")
+
+
 def _main(source_or_path: str | Path, name: str) -> scan.File:
     """The translation unit, with the name that errors show."""
+    expect("a source", source_or_path, str, Path, allowed="CUDA C++ as a string, or a path")
     if isinstance(source_or_path, str) and not _PATH.fullmatch(source_or_path):
         main = scan.File(name, source_or_path)
     else:
@@ -196,6 +210,7 @@ def _flags(arch: str, std: str, defines: Mapping[str, Define], fast_math: bool) 
 
 
 def _architecture(arch: str, kind: str) -> str:
+    expect("arch", arch, str, allowed="a string: sm_80 or compute_80, sm_90a, ...")
     number = re.fullmatch(r"(?:sm_|compute_)(\d+[af]?)", arch)
     if number is None:
         raise CompileError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from weft.errors import PtxError
+from weft.errors import PtxError, expect
 from weft.source import signature
 from weft.values import Ptx
 
@@ -39,6 +39,7 @@ def read_ptx(text_or_path: str | Path) -> Ptx:
 
 
 def _read(text_or_path: str | Path) -> tuple[str, str]:
+    expect("PTX", text_or_path, str, Path, allowed="PTX as a string, or a path")
     if isinstance(text_or_path, str) and not re.fullmatch(r"[^\n]+\.ptx", text_or_path):
         return text_or_path, "<ptx>"
     try:

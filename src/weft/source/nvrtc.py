@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.errors import unloadable
+from weft.errors import CompileError, unloadable
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,14 @@ def _library() -> Any:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise CompileError(
+            "a lone surrogate is no character",
+            got=ascii(text[error.start - 20 if error.start > 20 else 0 : error.end + 20]),
+            next="read the source with errors='replace' or 'surrogateescape'",
+        ) from None
 
 
 def _text(nvrtc: Any, program: Any, what: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, expect
 from weft.kernels import Kernel
 from weft.ops.bind import batching, gradient, signature
 from weft.ops.bind import options as said
@@ -148,6 +148,7 @@ def _formula(
 
 def _free(name: str) -> None:
     """Raises ArgumentError for a name that cannot be had."""
+    expect("an op's name", name, str, allowed='a string: "mine::square"')
     space = name.partition("::")[0]
     if not _NAME.match(name) or space in _RESERVED:
         raise ArgumentError(
