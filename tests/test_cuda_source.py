@@ -282,7 +282,7 @@ def test_missing_nvrtc_names_the_command() -> None:
         [sys.executable, "-c", f"import sys; sys.modules['cuda'] = None; {code}"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "MissingDependency: NVRTC, the CUDA C++ compiler, cannot be loaded" in run.stderr
+    assert "MissingDependency: NVRTC (the CUDA C++ compiler) cannot be loaded" in run.stderr
     assert "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'" in run.stderr
 
 

@@ -71,7 +71,7 @@ def _library() -> Any:
         nvrtc.nvrtcVersion()  # the shared library itself is loaded by the first call
     except (ImportError, OSError, RuntimeError, MemoryError) as error:
         needs = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
-        raise unloadable("NVRTC, the CUDA C++ compiler", error, needs) from error
+        raise unloadable("NVRTC (the CUDA C++ compiler)", error, needs) from error
     return nvrtc
 
 
