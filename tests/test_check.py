@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -512,10 +512,11 @@ def test_terms_are_found_by_changing_inputs(op: weft.Op, terms: int) -> None:
     rng, case = np.random.default_rng(3), op.cases[0]
     inputs = {s.name: rng.standard_normal(s.shape(case)) for s in op.inputs}
 
-    def reference(given: Mapping[str, Array]) -> list[Array]:
-        return [op.reference(*given.values())]
+    def reference(many: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+        return [[op.reference(*given.values())] for given in many]
 
-    assert tolerance.terms(reference, inputs, reference(inputs), rng, list(inputs)) == terms
+    expected = reference([inputs])[0]
+    assert tolerance.terms(reference, inputs, expected, rng, list(inputs)) == terms
 
 
 def test_tolerance_grows_with_the_root_of_the_terms() -> None:

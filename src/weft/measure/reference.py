@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.errors import ArgumentError, Error
+from weft.measure import tolerance
 from weft.measure.dtypes import Array, DType
 from weft.measure.stand import Stand
 
 
-def answers(stand: Stand, numbers: Mapping[str, Array], trial: str) -> list[Array]:
-    """What the reference gives for these inputs; ArgumentError when it is of no use."""
+def answers(stand: Stand, many: Sequence[Mapping[str, Array]], trial: str) -> list[list[Array]]:
+    """What the reference gives for each set of inputs; ArgumentError when it is of no use."""
     subject = stand.subject
     try:
         with np.errstate(all="ignore"):
-            given = [np.asarray(r) for r in subject.reference(numbers)]
+            given = [[np.asarray(r) for r in results] for results in subject.reference(many)]
     except Error:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's own code may raise
@@ -27,12 +28,35 @@ def answers(stand: Stand, numbers: Mapping[str, Array], trial: str) -> list[Arra
             got=f"{type(error).__name__}: {error}",
             next="call it yourself with float64 arrays, and integers as they are",
         ) from error
+    return [_useful(stand, results, trial) for results in given]
+
+
+def _useful(stand: Stand, given: list[Array], trial: str) -> list[Array]:
     for number, answer in enumerate(given):
         if answer.dtype.kind not in "biuf":
-            raise _useless(
-                stand, number, trial, f"dtype {answer.dtype}", "numbers: float, int, bool"
-            )
-    return _as_declared(stand, given, trial) if subject.outputs else given
+            what = f"dtype {answer.dtype}"
+            raise _useless(stand, number, trial, what, "numbers: float, int, bool")
+    return _as_declared(stand, given, trial) if stand.subject.outputs else given
+
+
+def right(
+    stand: Stand, numbers: Mapping[str, Array], rng: np.random.Generator, trial: str
+) -> tuple[list[Array], list[Array]]:
+    """The expected results, and how much each of them moves with the inputs: `s`."""
+    movable = [p.name for p in stand.subject.inputs if p.movable]
+    probed = tolerance.probes(numbers, rng, movable) if _is_inexact(stand) else []
+    expected, *near = answers(stand, [numbers, *(p.inputs for p in probed)], trial)
+    if stand.terms is None:
+        stand.terms = tolerance.terms(
+            lambda many: answers(stand, many, trial), numbers, expected, rng, movable
+        )
+    return expected, tolerance.sensitivity(expected, probed, near)
+
+
+def _is_inexact(stand: Stand) -> bool:
+    """May a result be a floating one? What a callable returns is not known before."""
+    outputs = stand.subject.outputs
+    return not outputs or any(p.dtype.floating for p in outputs)
 
 
 def _as_declared(stand: Stand, given: list[Array], trial: str) -> list[Array]:

@@ -46,12 +46,14 @@ class Stored(NamedTuple):
 class Ran:
     """What a call left.
 
+    before  what the outputs held when it was asked for, before anything was put in
     early   the outputs, read in the order of the current stream
     late    the same, when everything is done on all streams
     inputs  what is in the other arrays
     guards  what is around each array
     """
 
+    before: Mapping[str, Array]
     early: Mapping[str, Stored]
     late: Mapping[str, Stored]
     inputs: Mapping[str, Array]
@@ -101,6 +103,7 @@ class Local:
         self.given = {name: g.array for name, g in self._arrays.items()}
 
     def run(self, contents: Mapping[str, Array], trial: str) -> Ran:
+        before = self.outputs()
         for name, stored in contents.items():
             self._arrays[name].write(stored)
         self._library.wait()
@@ -109,6 +112,7 @@ class Local:
         early = self._results(returned)
         self._library.wait()
         return Ran(
+            before,
             early,
             self._results(returned),
             {n: a.read() for n, a in self._arrays.items() if n not in self._filled},

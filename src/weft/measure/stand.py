@@ -20,7 +20,8 @@ from weft.measure.buffers import GUARD
 from weft.measure.dtypes import Array, DType
 from weft.measure.runner import Place, Ran, Runner, Stored
 
-Reference = Callable[[Mapping[str, Array]], Sequence[Any]]
+Reference = Callable[[Sequence[Mapping[str, Array]]], Sequence[Sequence[Any]]]
+"""For each set of inputs its results; many at once, as each question to a worker takes its time."""
 Start = Mapping[str, Array]
 """What outputs hold before a run."""
 
@@ -79,7 +80,6 @@ class Stand:
 
         An output without a start keeps what the run before has left in it.
         """
-        self.settled(trial)
         try:
             ran = self.runner.run({**start, **inputs}, trial)
         except SystemExit as error:
@@ -89,6 +89,7 @@ class Stand:
                 got=f"SystemExit({error.code!r})",
                 next="return instead",
             ) from None
+        self._same_as_left(ran.before, trial)
         for name, stored in ran.early.items():
             if stored.bits.tobytes() != ran.late[name].bits.tobytes():
                 raise CheckFailed(
@@ -103,9 +104,11 @@ class Stand:
 
     def settled(self, trial: str) -> None:
         """Holds what the outputs are now against what they were when the call before ended."""
-        if not self._left or not self.subject.outputs:
-            return
-        for name, bits in self.runner.outputs().items():
+        if self.subject.outputs:
+            self._same_as_left(self.runner.outputs(), trial)
+
+    def _same_as_left(self, now: Mapping[str, Array], trial: str) -> None:
+        for name, bits in now.items() if self._left else ():
             if bits.tobytes() != self._left[name].bits.tobytes():
                 raise CheckFailed(
                     f"{self.subject.name}: '{name}' was changed after the call had ended",

@@ -145,7 +145,9 @@ def calling(op: Op, solution: Callable[..., Any], case: Case) -> Callable[[Mappi
 def answering(op: Op, case: Case) -> Reference:
     """An operation's reference as a function of its inputs by name."""
     order = [s.name for s in op.inputs]
-    return lambda inputs: _tuple(ops.call(op.reference, {**inputs, **case.sizes}, order))
+    return lambda many: [
+        _tuple(ops.call(op.reference, {**inputs, **case.sizes}, order)) for inputs in many
+    ]
 
 
 def _tuple(result: Any) -> Sequence[Any]:
@@ -194,7 +196,10 @@ def of_call(
             **{n: arrays.get(n, given[n]) for n in options},
         )
 
-    def right(inputs: Mapping[str, Array]) -> Sequence[Array]:
+    def right(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
+        return [right_for(inputs) for inputs in many]
+
+    def right_for(inputs: Mapping[str, Array]) -> Sequence[Array]:
         known = {**given, **{n: _native(a, library) for n, a in inputs.items()}}
         order = [n for n in names if n in asked] or wanted
         return [_plain(r) for r in _tuple(ops.call(reference, known, order))]

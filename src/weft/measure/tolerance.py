@@ -19,6 +19,7 @@ booleans must be equal. Integer inputs of floating results are moved, too, where
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,7 +32,8 @@ STEP = 2.0**-20
 STEPS = {1: 2.0**-2, 2: 2.0**-6, 4: 2.0**-12, 8: 2.0**-12}
 """The same for integers, by their size in bytes: a smaller part would not move most of them."""
 
-Answers = Callable[[Mapping[str, Array]], Sequence[Array]]
+Answers = Callable[[Sequence[Mapping[str, Array]]], Sequence[Sequence[Array]]]
+"""A reference: for each set of inputs its results."""
 
 
 def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms: int) -> Array:
@@ -41,28 +43,42 @@ def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms:
     return np.asarray(out.roundoff * size + sums + terms * accumulate.normal)
 
 
-def sensitivity(
-    reference: Answers,
-    inputs: Mapping[str, Array],
-    expected: Sequence[Array],
-    rng: np.random.Generator,
-    movable: Collection[str],
-) -> list[Array]:
-    """`s` of every output: the root mean square of what random small changes of inputs do.
+@dataclass(frozen=True)
+class Probe:
+    """Inputs that were moved by a part of themselves, which `step` is."""
+
+    step: float
+    inputs: Mapping[str, Array]
+
+
+def probes(
+    inputs: Mapping[str, Array], rng: np.random.Generator, movable: Collection[str]
+) -> list[Probe]:
+    """Inputs to evaluate the reference on for `sensitivity`.
 
     movable  the inputs that may be moved: moved indices would be out of bounds
     """
-    sums = [np.zeros(np.shape(e)) for e in expected]
-    if not any(e.dtype.kind == "f" for e in expected):
-        return sums
     steps = {n: s for n in movable if (s := _step(inputs[n]))}
-    for step in sorted(set(steps.values())):
-        group = [n for n in steps if steps[n] == step]
-        for _ in range(PROBES):
-            near = {**inputs, **{n: _shaken(inputs[n], rng, step) for n in group}}
-            with np.errstate(all="ignore"):
-                for total, e, moved in zip(sums, expected, reference(near), strict=True):
-                    change = (np.asarray(moved, np.float64) - e) / step
+    return [
+        Probe(
+            step,
+            {**inputs, **{n: _shaken(inputs[n], rng, step) for n in steps if steps[n] == step}},
+        )
+        for step in sorted(set(steps.values()))
+        for _ in range(PROBES)
+    ]
+
+
+def sensitivity(
+    expected: Sequence[Array], probed: Sequence[Probe], answers: Sequence[Sequence[Array]]
+) -> list[Array]:
+    """`s` of every output: the root mean square of what random small changes of inputs do."""
+    sums = [np.zeros(np.shape(e)) for e in expected]
+    for probe, near in zip(probed, answers, strict=True):
+        with np.errstate(all="ignore"):
+            for total, e, moved in zip(sums, expected, near, strict=True):
+                if e.dtype.kind == "f":
+                    change = (np.asarray(moved, np.float64) - e) / probe.step
                     total += np.nan_to_num(change, nan=0, posinf=0, neginf=0) ** 2
     return [np.sqrt(total / PROBES) for total in sums]
 
@@ -89,7 +105,7 @@ def terms(
     results = sum(np.size(e) for e in expected)
     if not count or not results:
         return 1
-    changed = 0
+    moved = []
     for _ in range(PROBES):
         name = rng.choice(floating, p=[inputs[n].size / count for n in floating])
         near = inputs[name].copy()
@@ -98,8 +114,9 @@ def terms(
             near.reshape(-1)[at] *= 1.125
         else:
             near.reshape(-1)[at] ^= near.dtype.type(1 << (4 * near.dtype.itemsize))
-        with np.errstate(all="ignore"):
-            answers = reference({**inputs, str(name): near})
+        moved.append({**inputs, str(name): near})
+    changed = 0
+    for answers in reference(moved):
         for e, answer in zip(expected, answers, strict=True):
             changed += int(np.count_nonzero(np.asarray(answer) != e))
     return max(1, round(changed * count / (PROBES * results)))

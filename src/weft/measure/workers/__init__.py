@@ -4,9 +4,10 @@
       ├── reference worker   imports the file, evaluates its reference and its fillings
       └── solution worker    imports the file, calls one solution; a new one for each
 
-Both workers run the same program, `worker.py`. `wire.py` has the messages, `process.py` starts a
-worker and waits for its answers, `health.py` tells a slow worker from one that hangs, `file.py`
-judges all solutions of a file.
+Both workers do the same, `worker.py`, and cannot tell which they are until they are asked. They are
+forked from `nursery.py`, so that weft is imported once. `wire.py` has the messages, `process.py`
+starts a worker and waits for its answers, `health.py` tells a slow worker from one that hangs,
+`file.py` judges all solutions of a file.
 """
 
 from weft.measure.workers.file import LIMIT, Outcome, check_file

@@ -20,7 +20,7 @@ from weft.measure.dtypes import Array
 from weft.measure.op import Case, Op, Slot
 from weft.measure.runner import Place, Ran, Stored
 from weft.measure.stand import Reference
-from weft.measure.workers.process import NoAnswer, Raised, Worker
+from weft.measure.workers.process import NoAnswer, Nursery, Raised, Worker
 
 LIMIT = 120.0
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
@@ -65,41 +65,39 @@ def check_file(
             "files are judged on Linux only", next="weft.check(op, solution) judges in this process"
         )
     used = chosen_seed(seed)
-    with _unreadable(), _working(limit) as reference:
+    with (
+        _unreadable(),
+        contextlib.closing(Nursery()) as nursery,
+        contextlib.closing(Worker(nursery, limit)) as reference,
+    ):
         progress(f"import {path.name}")
         file = _File(path, reference)
         for number, solution in found.chosen(path, file.names(), only):
-            yield _judged(file, number, solution, used, device, limit, progress)
+            with contextlib.closing(Worker(nursery, limit)) as worker:
+                yield _judged(file, worker, number, solution, used, device, progress)
 
 
 def _judged(
     file: _File,
+    worker: Worker,
     number: int,
     solution: str,
     seed: int,
     device: str,
-    limit: float,
     progress: Callable[[str], None],
 ) -> Outcome:
     op, started = file.ops[number][0], time.monotonic()
     name = f"{op.name}/{solution}"
     rng = np.random.default_rng(seed)
     report, error = None, None
-    with _working(limit) as worker:
-        subject = _Solution(file, worker, number, solution, name, device, rng)
-        try:
-            subject.load()
-            report = judged(
-                name,
-                subjects.op_trials(op, name, subject, data.SPECIALS),
-                seed,
-                rng,
-                lambda trial: progress(f"{name}: {trial}"),
-            )
-        except Error as failure:
-            error = failure
-        said = worker.close()
-    return Outcome(name, time.monotonic() - started, report, error, said)
+    subject = _Solution(file, worker, number, solution, name, device, rng)
+    trials = subjects.op_trials(op, name, subject, data.SPECIALS)
+    try:
+        subject.load()
+        report = judged(name, trials, seed, rng, lambda trial: progress(f"{name}: {trial}"))
+    except Error as failure:
+        error = failure
+    return Outcome(name, time.monotonic() - started, report, error, worker.close())
 
 
 class _File:
@@ -118,10 +116,16 @@ class _File:
         return [(op.name, solutions) for op, solutions in self.ops]
 
     def reference(self, number: int, case: int) -> Reference:
-        def answers(inputs: Mapping[str, Array]) -> Sequence[Array]:
+        def answers(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
             where = f"{self.ops[number][0].name}, {self.ops[number][0].cases[case]}"
-            _, arrays = self.ask("reference", inputs, where, op=number, case=case)
-            return [arrays[str(i)] for i in range(len(arrays))]
+            inputs = {f"{i}/{n}": a for i, one in enumerate(many) for n, a in one.items()}
+            answer, arrays = self.ask("reference", inputs, where, op=number, case=case)
+            try:
+                counts = answer["counts"]
+                results = [[arrays[f"{i}/{j}"] for j in range(counts[i])] for i in range(len(many))]
+            except (KeyError, IndexError, TypeError) as error:
+                raise self._useless(NoAnswer(f"its answer cannot be read: {error!r}")) from None
+            return results
 
         return answers
 
@@ -248,8 +252,11 @@ class _Remote:
         _, arrays = self._solution.ask("call", trial, contents)
         guards = {f"guard/{n}": (g.dtype, g.shape) for n, g in self.guards.items()}
         wanted = {
-            **{f"early/{n}": (p.dtype.numpy, p.shape) for n, p in self._outputs.items()},
-            **{f"late/{n}": (p.dtype.numpy, p.shape) for n, p in self._outputs.items()},
+            **{
+                f"{when}/{n}": (p.dtype.numpy, p.shape)
+                for when in ("before", "early", "late")
+                for n, p in self._outputs.items()
+            },
             **{f"input/{n}": (p.dtype.numpy, p.shape) for n, p in self._inputs.items()},
             **guards,
         }
@@ -259,6 +266,7 @@ class _Remote:
             for when in ("early", "late")
         )
         return Ran(
+            {n: arrays[f"before/{n}"] for n in self._outputs},
             early,
             late,
             {n: arrays[f"input/{n}"] for n in self._inputs},
@@ -278,15 +286,6 @@ class _Remote:
                 where=trial,
                 got="its answer cannot be read: other arrays than were asked for",
             )
-
-
-@contextlib.contextmanager
-def _working(limit: float) -> Iterator[Worker]:
-    worker = Worker(limit)
-    try:
-        yield worker
-    finally:
-        worker.close()
 
 
 @contextlib.contextmanager

@@ -11,9 +11,11 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.errors import MissingDependency
 from weft.measure.dtypes import Array
 from weft.measure.workers import wire
 from weft.measure.workers.health import Health, members
@@ -36,25 +38,61 @@ class Raised(Exception):
         self.kind, self.text, self.where, self.parts = kind, text, where, parts
 
 
-class Worker:
-    """A process that answers one question at a time."""
+class Nursery:
+    """The process that new workers are forked from."""
 
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._connection, theirs = socket.socketpair()
-        reads, writes = os.pipe()
-        with theirs, open(writes, "wb", closefd=True) as output:
+        with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "weft.measure.workers.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "weft.measure.workers.nursery", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
                 env=_environment(),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+
+    def new(self, connection: int, output: int) -> int:
+        """The process id of a new worker."""
+        return int(self._ask({}, [connection, output])["pid"])
+
+    def ended(self, worker: int) -> int | None:
+        """A worker's exit code, negative for a signal; None while it runs."""
+        code: int | None = self._ask({"ended": worker})["code"]
+        return code
+
+    def close(self) -> None:
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _ask(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
+        wire.send(self._connection, message, files)
+        answer = wire.receive(self._connection, files=0)
+        if answer is None:
+            raise MissingDependency(
+                "the process that starts workers has ended",
+                got=f"exit code {self._process.wait()}",
+                next="is there enough memory?",
+            )
+        return answer[0]
+
+
+class Worker:
+    """A process that answers one question at a time."""
+
+    def __init__(self, nursery: Nursery, limit: float) -> None:
+        self._nursery, self._limit = nursery, limit
+        self._connection, theirs = socket.socketpair()
+        reads, writes = os.pipe()
+        try:
+            self._pid = nursery.new(theirs.fileno(), writes)
+        finally:
+            theirs.close()
+            os.close(writes)
         self._said: list[str] = []
         self._closed = False
+        self._code: int | None = None
         self._reader = threading.Thread(target=self._listen, args=[reads], daemon=True)
         self._reader.start()
 
@@ -68,7 +106,7 @@ class Worker:
             rows = wire.put(file, arrays or {})
             start = os.fstat(file).st_size
             self._nothing_more()
-            wire.send(self._connection, {"id": token, "do": do, "arrays": rows, **more}, file)
+            wire.send(self._connection, {"id": token, "do": do, "arrays": rows, **more}, [file])
             answer = self._answer()
             if answer.get("id") != token:
                 raise NoAnswer("it answers another question than it was asked")
@@ -91,16 +129,15 @@ class Worker:
             return self._said
         self._closed = True
         self._connection.close()
-        for process in list(members(self._process.pid)):
+        for process in list(members(self._pid)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(process.name), signal.SIGKILL)
-        self._process.kill()
-        self._process.wait()
+        self._exit_code()
         self._reader.join(1)  # a process that left the session may hold the pipe open
         return self._said
 
     def _answer(self) -> dict[str, Any]:
-        health, received = Health(self._process.pid, self._limit), b""
+        health, received = Health(self._pid, self._limit), b""
         while True:
             if not select.select([self._connection], [], [], _LOOK)[0]:
                 if trouble := health.trouble():
@@ -126,13 +163,22 @@ class Worker:
 
     def _end(self) -> str:
         """How the worker ended that has closed its connection."""
-        try:
-            code = self._process.wait(1)
-        except subprocess.TimeoutExpired:
+        code = self._exit_code()
+        if code is None:
             return "it closed its connection, or became another program"
         if code < 0:
             return f"its process was ended by {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"
+
+    def _exit_code(self) -> int | None:
+        """How the process ended that is about to; None when it is still there after a second."""
+        for _ in range(100):
+            if self._code is None:
+                self._code = self._nursery.ended(self._pid)
+            if self._code is not None:
+                return self._code
+            time.sleep(0.01)
+        return None
 
     def _listen(self, pipe: int) -> None:
         with open(pipe, encoding="utf-8", errors="replace", closefd=True) as lines:

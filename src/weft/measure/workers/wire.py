@@ -14,7 +14,7 @@ import math
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,22 +34,22 @@ class Malformed(Exception):
 
 
 # ---- messages --------------------------------------------------------------------------------
-def send(connection: socket.socket, message: Mapping[str, Any], file: int | None = None) -> None:
-    """One message, and the file's descriptor with it."""
+def send(connection: socket.socket, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
+    """One message, and the descriptors of files with it."""
     text = json.dumps(message).encode()
     data = _LENGTH.pack(len(text)) + text
-    sent = socket.send_fds(connection, [data], [] if file is None else [file])
+    sent = socket.send_fds(connection, [data], list(files))
     connection.sendall(data[sent:])
 
 
-def receive(connection: socket.socket) -> tuple[dict[str, Any], int] | None:
-    """The next message and its file; None where the other end is closed."""
-    head, files, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
+def receive(connection: socket.socket, files: int) -> tuple[dict[str, Any], list[int]] | None:
+    """The next message with up to so many files; None where the other end is closed."""
+    head, came, _, _ = socket.recv_fds(connection, _LENGTH.size, files)
     if not head:
         return None
     (length,) = _LENGTH.unpack(head + _exactly(connection, _LENGTH.size - len(head)))
     message: dict[str, Any] = json.loads(_exactly(connection, length))
-    return message, files[0]
+    return message, came
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

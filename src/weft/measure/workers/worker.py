@@ -1,15 +1,12 @@
-"""The program of a worker: imports a user's file and answers what the judge asks.
+"""What a worker does: imports a user's file and answers what the judge asks.
 
 It learns only with each question what it is to compute, and never what the judge expects.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,6 @@ from weft.measure.op import Op
 from weft.measure.runner import Local, Place
 from weft.measure.workers import wire
 
-_PR_SET_PDEATHSIG = 1
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
@@ -47,9 +43,19 @@ class Served:
 
     def reference(self, given: Mapping[str, Array], op: int, case: int) -> Answer:
         known = self._ops[op]
+        many: dict[str, dict[str, Array]] = {}
+        for name, array in given.items():  # "3/x": the input x of the fourth set
+            number, _, plain = name.partition("/")
+            many.setdefault(number, {})[plain] = array
         with np.errstate(all="ignore"):
-            results = subjects.answering(known, known.cases[case])(given)
-        return {}, {str(i): _plain(result) for i, result in enumerate(results)}
+            answers = subjects.answering(known, known.cases[case])(list(many.values()))
+        counts = [len(results) for results in answers]
+        named = {
+            f"{i}/{j}": _plain(result)
+            for i, results in enumerate(answers)
+            for j, result in enumerate(results)
+        }
+        return {"counts": counts}, named
 
     def prepare(
         self, given: Mapping[str, Array], op: int, case: int, solution: str, device: str
@@ -70,6 +76,7 @@ class Served:
         assert self._local is not None
         ran = self._local.run(given, "")
         return {}, {
+            **{f"before/{n}": bits for n, bits in ran.before.items()},
             **{f"early/{n}": stored.bits for n, stored in ran.early.items()},
             **{f"late/{n}": stored.bits for n, stored in ran.late.items()},
             **{f"input/{n}": bits for n, bits in ran.inputs.items()},
@@ -128,8 +135,8 @@ def serve(connection: socket.socket) -> None:
         "call": served.call,
         "outputs": served.outputs,
     }
-    while (asked := wire.receive(connection)) is not None:
-        message, file = asked
+    while (asked := wire.receive(connection, files=1)) is not None:
+        message, (file,) = asked
         answer: dict[str, Any] = {"id": message.pop("id")}
         arrays: dict[str, Array] = {}
         try:
@@ -141,14 +148,3 @@ def serve(connection: socket.socket) -> None:
         answer["arrays"] = wire.put(file, arrays)
         os.close(file)
         wire.send(connection, answer)
-
-
-def main() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    connection.set_inheritable(False)
-    serve(connection)
-
-
-if __name__ == "__main__":
-    main()
