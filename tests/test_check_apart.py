@@ -143,6 +143,39 @@ def test_honest_twins_pass(judged: dict[str, dict[str, Any]], name: str) -> None
     assert len(judged[name]["trials"]) == 8
 
 
+def test_operations_of_all_kinds(tmp_path: Path) -> None:
+    """No input, several outputs, indices, data of its own, integers: all of it in the workers."""
+    path = tmp_path / "kinds.py"
+    path.write_text("""
+import numpy as np, weft
+ones = weft.Op("ones", " -> y:f32[n]", lambda n: np.ones(n), [weft.Case(n=5), weft.Case(n=0)])
+@ones.solution
+def fills(y): y[:] = 1
+both = weft.Op(
+    "both", "x:i8[n] -> low:i8[n] high:bf16[n]", lambda x: (x, x * 1.0), [weft.Case(n=50)]
+)
+@both.solution
+def splits(x, low, high):
+    low[:] = x
+    high[:] = (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+offsets = weft.Op(
+    "offsets", "x:f64[k] at:i64[n] in 0..k-1 from_:u16[n] -> y:f64[n]",
+    lambda x, at, from_: x[at] - x[from_],
+    [weft.Case(k=7, n=90)],
+    fill={"from_": lambda rng, shape, k: np.sort(rng.integers(0, k, shape)).astype(np.uint16)},
+)
+@offsets.solution
+def gathers(x, at, from_, y):
+    assert (np.diff(from_.astype(int)) >= 0).all()
+    y[:] = x[at] - x[from_]
+""")
+    result = _run(str(path))
+    assert result.exit_code == 0, result.output
+    assert [line.split(":")[0] for line in result.stdout.splitlines()] == [
+        "✓ ones/fills", "✓ both/splits", "✓ offsets/gathers",
+    ]  # fmt: skip
+
+
 def test_what_solutions_print_is_marked(judged: dict[str, dict[str, Any]]) -> None:
     text = judged["stderr"]["text"]
     reports = [line for line in text.splitlines() if "✓" in line]

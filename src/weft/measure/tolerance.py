@@ -58,13 +58,13 @@ def probes(
 
     movable  the inputs that may be moved: moved indices would be out of bounds
     """
-    steps = {n: s for n in movable if (s := _step(inputs[n]))}
+    groups: dict[float, list[str]] = {}
+    for name in movable:
+        groups.setdefault(_step(inputs[name]), []).append(name)
     return [
-        Probe(
-            step,
-            {**inputs, **{n: _shaken(inputs[n], rng, step) for n in steps if steps[n] == step}},
-        )
-        for step in sorted(set(steps.values()))
+        Probe(step, {**inputs, **{n: _shaken(inputs[n], rng, step) for n in names}})
+        for step, names in groups.items()
+        if step
         for _ in range(PROBES)
     ]
 

@@ -119,7 +119,9 @@ class _File:
         def answers(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
             where = f"{self.ops[number][0].name}, {self.ops[number][0].cases[case]}"
             inputs = {f"{i}/{n}": a for i, one in enumerate(many) for n, a in one.items()}
-            answer, arrays = self.ask("reference", inputs, where, op=number, case=case)
+            answer, arrays = self.ask(
+                "reference", inputs, where, op=number, case=case, sets=len(many)
+            )
             try:
                 counts = answer["counts"]
                 results = [[arrays[f"{i}/{j}"] for j in range(counts[i])] for i in range(len(many))]

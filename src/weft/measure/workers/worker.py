@@ -41,14 +41,15 @@ class Served:
         rng = np.random.default_rng(seed)
         return {}, {"data": known.own_data(known.inputs[slot], known.cases[case], rng)}
 
-    def reference(self, given: Mapping[str, Array], op: int, case: int) -> Answer:
+    def reference(self, given: Mapping[str, Array], op: int, case: int, sets: int) -> Answer:
+        """`given` has the inputs of all sets: "3/x" is the x of the fourth."""
         known = self._ops[op]
-        many: dict[str, dict[str, Array]] = {}
-        for name, array in given.items():  # "3/x": the input x of the fourth set
+        many: list[dict[str, Array]] = [{} for _ in range(sets)]
+        for name, array in given.items():
             number, _, plain = name.partition("/")
-            many.setdefault(number, {})[plain] = array
+            many[int(number)][plain] = array
         with np.errstate(all="ignore"):
-            answers = subjects.answering(known, known.cases[case])(list(many.values()))
+            answers = subjects.answering(known, known.cases[case])(many)
         counts = [len(results) for results in answers]
         named = {
             f"{i}/{j}": _plain(result)
