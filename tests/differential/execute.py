@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import weft
-from differential.inputs import DTYPES, inputs, scalars
+from differential.inputs import inputs, scalars
+from differential.layout import column
 from differential.nodes import FLOATS, Program
 from differential.render import device_code, host_code, outputs
 from weft.device.sim.draft import drafts
@@ -82,7 +83,7 @@ def _one_by_one(packs: Sequence[Pack]) -> list[Finding]:
 
 
 def _compare(pack: Pack, kernel: weft.Kernel, host: Callable[..., None]) -> list[Finding]:
-    given = np.concatenate([inputs(program).ravel() for program in pack.programs])
+    given = np.concatenate([inputs(program) for program in pack.programs])
     sizes = [program.threads * len(outputs(program)) for program in pack.programs]
     wanted, got = (np.full(sum(sizes), _UNTOUCHED, np.uint64) for _ in range(2))
     n, w = scalars(pack.name)
@@ -114,33 +115,33 @@ def _launch(
 
 def _difference(program: Program, got: np.ndarray, wanted: np.ndarray) -> str:
     """What differs first, and with which inputs; empty when nothing does."""
-    for i, (name, kind) in enumerate(outputs(program)):
-        a, b = (_column(words, program, i, kind) for words in (got, wanted))
-        wrong = a != b
+    left = outputs(program)
+    for i, (name, kind) in enumerate(left):
+        a, b = (column(program, words, kind, i, len(left)) for words in (got, wanted))
+        wrong = _bits(a) != _bits(b)
         if kind in FLOATS:
-            wrong = a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")
             wrong &= ~(np.isnan(a) & np.isnan(b))
         if wrong.any():
-            thread = int(np.argmax(wrong))
-            given = inputs(program)[thread]
-            columns = zip(program.inputs, given, strict=True)
-            shown = (f"{d.name} = {_value(word, d.type)}" for d, word in columns)
+            thread, given, count = int(np.argmax(wrong)), inputs(program), len(program.inputs)
+            columns = [
+                column(program, given, d.type, i, count) for i, d in enumerate(program.inputs)
+            ]
+            values = [f"simulator {_value(a, thread)}", f"host {_value(b, thread)}"]
+            pairs = zip(program.inputs, columns, strict=True)
+            values += [f"{d.name} = {_value(x, thread)}" for d, x in pairs]
             return (
-                f"{name} differs in {int(wrong.sum())} of {program.threads} threads, first in "
-                f"thread {thread}:\nsimulator {_value(a[thread], kind)}, "
-                f"host {_value(b[thread], kind)}; " + ", ".join(shown)
+                f"{name} differs in {int(wrong.sum())} of {program.threads} threads, "
+                f"first in thread {thread}:\n{', '.join(values)}"
             )
     return ""
 
 
-def _column(words: np.ndarray, program: Program, i: int, kind: str) -> np.ndarray:
-    column = np.ascontiguousarray(words.reshape(program.threads, -1)[:, i])
-    return np.ascontiguousarray(column.view(DTYPES[kind]).reshape(program.threads, -1)[:, 0])
+def _bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values).view(f"u{values.itemsize}")
 
 
-def _value(value: np.generic, kind: str) -> str:
-    number = np.atleast_1d(value).view(DTYPES[kind])[:1]
-    return f"{number[0]} ({int(number.view(f'u{number.itemsize}')[0]):#x})"
+def _value(values: np.ndarray, thread: int) -> str:
+    return f"{values[thread]} ({int(_bits(values)[thread]):#x})"
 
 
 def module_text(packs: Sequence[Pack], *, host: bool = False) -> str:

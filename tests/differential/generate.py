@@ -51,7 +51,7 @@ class _Generator:
         scope = Scope({d.name: d.type for d in inputs}, functions=self.functions)
         decls = self._locals(scope, types, rng.randrange(2, 4), "v")
         body = self._sequence(scope, rng.randrange(2, 5), top=True)
-        counters = tuple(Decl(c, "i32", const("i32", 0)) for c in self.counters)
+        counters = tuple(Decl(c, "i32", const("i32", 0), shown=False) for c in self.counters)
         return Program(
             self.name,
             self.shape,
@@ -60,6 +60,7 @@ class _Generator:
             inputs,
             decls + counters,
             body,
+            rows=rng.random() < 0.15,
         )
 
     def _fields(self) -> tuple[Field, ...]:
@@ -79,7 +80,7 @@ class _Generator:
             kind = rng.choice(types)
             found.append(Decl(f"{stem}{i}", kind, values.any(kind, rng.choice((0, 0, 1)))))
         if rng.random() < 0.35:
-            kind, length = rng.choice(types), rng.choice((2, 4, 8))
+            kind, length = rng.choice(types), rng.choice((2, 4, 4, 8))
             found.append(Decl(f"{stem}a", kind, values.any(kind, 1), length))
             scope.arrays[f"{stem}a"] = (kind, length)
         if self.fields and stem == "v":
@@ -133,7 +134,7 @@ class _Generator:
             other = "add" if type not in ("f32", "f64") else "fadd"
             result = Node(other, type, (again, result))
             params = [("depth", "i32"), *params]
-        counters = tuple(Decl(c, "i32", const("i32", 0)) for c in self.counters)
+        counters = tuple(Decl(c, "i32", const("i32", 0), shown=False) for c in self.counters)
         self.counters = outer
         return Function(name, kind, tuple(params), decls + counters, body, result)
 

@@ -7,20 +7,19 @@ import zlib
 
 import numpy as np
 
+from differential.layout import DTYPES, column
 from differential.nodes import BITS, FLOATS, Decl, Program
 from differential.values import integer
 
-DTYPES = {name: np.dtype(f"{name[0]}{BITS[name] // 8}") for name in BITS}
-
 
 def inputs(program: Program) -> np.ndarray:
-    """The threads' inputs, in 64-bit words as the programs read them."""
-    words = np.zeros((program.threads, max(1, len(program.inputs))), np.uint64)
+    """The 64-bit words that a program reads."""
+    count = len(program.inputs)
+    words = np.zeros(program.threads * count, np.uint64)
     for i, decl in enumerate(program.inputs):
-        view = words[:, i].copy().view(DTYPES[decl.type]).reshape(program.threads, -1)
-        view[:, 0] = _column(f"{program.name} {decl.name}", decl, program.threads)
-        words[:, i] = view.reshape(-1).view(np.uint64)
-    return words[:, : len(program.inputs)]
+        values = _column(f"{program.name} {decl.name}", decl, program.threads)
+        column(program, words, decl.type, i, count)[:] = values
+    return words
 
 
 def scalars(name: str) -> tuple[int, int]:

@@ -62,12 +62,16 @@ def block(*statements: Node) -> Node:
 
 @dataclass(frozen=True)
 class Decl:
-    """A variable with its initial value; `length` elements of it where it is an array."""
+    """A variable with its initial value; `length` elements of it where it is an array.
+
+    shown  whether threads leave it as a result
+    """
 
     name: str
     type: str
     init: Node
     length: int = 0
+    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel body for one block shape."""
+    """A kernel body for one block shape; `rows` is how `layout.py` has its inputs and results."""
 
     name: str
     shape: tuple[int, int]
@@ -112,6 +116,7 @@ class Program:
     inputs: tuple[Decl, ...] = ()
     decls: tuple[Decl, ...] = ()
     body: Node = field(default_factory=block)
+    rows: bool = False
 
     @property
     def threads(self) -> int:

@@ -8,6 +8,7 @@ exchanged, then every thread goes on. So all variables of a program are members 
 from __future__ import annotations
 
 from differential.expressions import text
+from differential.layout import place
 from differential.nodes import STRUCT, Decl, Function, Node, Program
 from differential.statements import DeviceBody, HostBody
 
@@ -18,14 +19,14 @@ Output = tuple[str, str]
 def device_code(program: Program, index: str) -> str:
     """Functions of one program; `program{index}(in, out, n, w)` runs a thread."""
     body = "\n".join(DeviceBody().lines(program.body, 1))
-    inputs = "".join(f"    {_declared(d, _loaded(d, i))}\n" for i, d in enumerate(program.inputs))
+    starts = zip(program.inputs, _loads(program), strict=True)
+    inputs = "".join(f"    {_declared(d, load)}\n" for d, load in starts)
     decls = "".join(f"    {_declared(d, text(d.init))}\n" for d in program.decls)
     mask = "    const u32 full = WARP_MASK; (void)full;\n"
     body = body.replace("THREAD_COUNT", str(program.threads))
     return (
         f"namespace p{index} {{\n{_helpers(program)}"
         "FUNCTION void program(const u64* in, u64* out, i32 n, u64 w) {\n"
-        f"    in += THREAD * {len(program.inputs)}; out += THREAD * {len(outputs(program))};\n"
         f"{inputs}{decls}{mask}{body}\n{_stores(program)}}}\n}}\n"
     )
 
@@ -37,26 +38,22 @@ def host_code(program: Program, index: str) -> str:
     references = " ".join(f"auto& {name} = all[t].{name};" for name in names)
     shape = f"const u32 TX = t % {program.shape[0]}, TY = t / {program.shape[0]}, THREAD = t;"
     each = f"for (u32 t = 0; t < threads; t++) {{ {shape} {references}"
-    starts = [_assigned(d, _loaded(d, i)) for i, d in enumerate(program.inputs)]
+    loads = zip(program.inputs, _loads(program), strict=True)
+    starts = [_assigned(d, load) for d, load in loads]
     starts += [_assigned(d, text(d.init)) for d in program.decls]
-    step_in, step_out = len(program.inputs), len(outputs(program))
-    lines = [
-        f"{each} const u64* in = inputs + t * {step_in};", *starts, "}",
-        *HostBody(each).lines(program.body, 0),
-        f"{each} u64* out = results + t * {step_out};", _stores(program), "}",
-    ]  # fmt: skip
-    body = "\n".join(lines)
+    lines = [each, *starts, "}", *HostBody(each).lines(program.body, 0)]
+    body = "\n".join([*lines, each, _stores(program), "}"])
     return (
         f"namespace p{index} {{\n{_helpers(program)}struct State {{\n{state}}};\n"
-        "static void program(const u64* inputs, u64* results, i32 n, u64 w) {\n"
+        "static void program(const u64* in, u64* out, i32 n, u64 w) {\n"
         f"const u32 threads = {program.threads}; static State all[threads];\n{body}\n}}\n}}\n"
     )
 
 
 def outputs(program: Program) -> list[Output]:
-    """What every thread stores at the end: all variables but the inputs."""
+    """What every thread stores at the end: all variables but inputs and counters."""
     found: list[Output] = []
-    for d in program.decls:
+    for d in (d for d in program.decls if d.shown):
         if d.type == STRUCT:
             found += [(f"{d.name}.{f.name}", f.type) for f in program.fields]
         elif d.length:
@@ -66,8 +63,9 @@ def outputs(program: Program) -> list[Output]:
     return found
 
 
-def _loaded(decl: Decl, i: int) -> str:
-    return f"*(const {decl.type}*)(in + {i})"
+def _loads(program: Program) -> list[str]:
+    kinds = [f"const {decl.type}" for decl in program.inputs]
+    return [place(program, "in", kind, i, len(kinds)) for i, kind in enumerate(kinds)]
 
 
 def _declared(decl: Decl, value: str) -> str:
@@ -91,8 +89,10 @@ def _member(decl: Decl) -> str:
 
 
 def _stores(program: Program) -> str:
-    rows = enumerate(outputs(program))
-    return "".join(f"    *({kind}*)(out + {i}) = {value};\n" for i, (value, kind) in rows)
+    left = outputs(program)
+    places = [place(program, "out", kind, i, len(left)) for i, (_, kind) in enumerate(left)]
+    pairs = zip(places, left, strict=True)
+    return "".join(f"    {to} = {value};\n" for to, (value, _) in pairs)
 
 
 def _helpers(program: Program) -> str:

@@ -62,7 +62,7 @@ def _planted() -> Finding:
     assign = Node("assign", kids=(Node("mul", "u32", (sums, const("u32", 3))),), value="planted")
     loop = Node("for", kids=(const("u32", 7), block(assign)), value=("turns", 7))
     decls = (Decl("planted", "u32", const("u32", 0)), Decl("turns", "i32", const("i32", 0)))
-    body = block(*program.body.kids, loop)
+    body = block(program.body.kids[0], loop)
     program = replace(program, decls=program.decls + decls, body=body)
     (finding,) = execute([Pack("planted", (program,))])
     return finding
@@ -80,7 +80,7 @@ def test_a_difference_is_found_and_cut_down() -> None:
 def test_smaller_programs_are_programs() -> None:
     """What the minimiser tries must be free of undefined behaviour, or it would find that."""
     program = generate(f"{SEED}:1", (64, 1))
-    smaller = [p for _, p in zip(range(60), candidates(program), strict=False)][::2]
+    smaller = [p for _, p in zip(range(48), candidates(program), strict=False)][::4]
     packs = [Pack(f"{i}", tuple(smaller[i : i + PACK])) for i in range(0, len(smaller), PACK)]
     assert not execute([pack for pack in packs if len({p.shape for p in pack.programs}) == 1])
 
