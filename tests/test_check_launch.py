@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import weft
 from devices import Gpu, Sim
+from weft.measure.workers import check_file
 
 Put = Callable[[np.ndarray], Any]
 
@@ -205,3 +207,46 @@ def test_a_result_on_another_stream_is_refused() -> None:
     weft.check(honest, x, y, out=y, reference=lambda x: 3 * x, specials=())
     with pytest.raises(weft.CheckFailed, match="another stream"):
         weft.check(sneaky, x, y, out=y, reference=lambda x: 3 * x, specials=())
+
+
+ON_GPU = """
+import torch, weft
+
+op = weft.Op(
+    "triple", "x:f32[n] k:i32[n] -> y:f32[n]", lambda x, k: 3 * x + k, [weft.Case(n=1 << 16)]
+)
+kernel = weft.cuda('''
+__global__ void triple(const float* x, const int* k, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 3 * x[i] + k[i];
+}
+''').triple
+side = torch.cuda.Stream()
+
+@op.solution
+def right(x, k, y, n):
+    assert y.is_cuda
+    kernel[weft.cdiv(n, 256), 256](x, k, y, n)
+
+@op.solution
+def on_another_stream(x, k, y, n):
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        right(x, k, y, n)
+
+@op.solution
+def by_a_wild_pointer(x, k, y, n):
+    kernel[weft.cdiv(n, 256), 256](x, k, y[:1], 1 << 40)
+"""
+
+
+@pytest.mark.gpu
+def test_solutions_in_workers_on_a_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "on_gpu.py"
+    path.write_text(ON_GPU)
+    right, late, wild = check_file(path, device="gpu")
+    assert right.error is None and right.report is not None, right
+    assert right.report.device == "PyTorch on cuda"
+    assert isinstance(late.error, weft.CheckFailed) and "another stream" in str(late.error)
+    assert isinstance(wild.error, weft.CheckFailed) and "raises" in str(wild.error)
