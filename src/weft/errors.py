@@ -21,7 +21,7 @@
     ├── NoCounters              the counters of a real GPU cannot be read here
     └── CacheError
 
-    CacheWarning                a Python warning: the cache folder is refused
+    CacheWarning                a Python warning: the cache cannot be used
     CompileWarning              a Python warning: what NVRTC warns of in a source
 
 An error says what, where, got, allowed, next; each part is also a field.
@@ -170,7 +170,7 @@ class CompileWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """The on-disk cache is not used, since other users could change it."""
+    """The on-disk cache is not used: other users could change it, or the disk is full."""
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:

@@ -7,6 +7,7 @@ digest is an HMAC of the entry's name and data under a secret that only this use
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from weft.cache import private, upkeep
+from weft.cache import folders, private, upkeep
 from weft.cache.folders import directory, is_usable
 from weft.errors import CacheError
 
@@ -23,6 +24,8 @@ _DIGEST = "sha256"
 _DIGEST_BYTES = 32
 _SECRET = "secret"
 _SECRET_BYTES = 32
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of a disk, of a user's part of it, of a file."""
 
 
 def get(kind: str, key: str) -> bytes | None:
@@ -115,7 +118,9 @@ def _write(path: str, data: bytes, move: Callable[[str, str], None] = os.replace
     try:
         private.create(temporary, data)
         move(temporary, path)
-    except OSError:
+    except OSError as error:
+        if error.errno in _FULL:
+            folders.warn_once(str(directory()), f"{error.strerror}: every run compiles again")
         return False
     finally:
         upkeep.remove(temporary)

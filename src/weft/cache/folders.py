@@ -49,15 +49,15 @@ def is_usable(folder: str, *, create: bool = False) -> bool:
     except OSError:
         return False
     except private.Untrusted as reason:
-        if reason.path not in _refused:
-            _refused.add(reason.path)
-            warnings.warn(CacheWarning(_refusal(reason)), stacklevel=2)
+        replaced = f"{reason}, who could replace the machine code that you run"
+        warn_once(reason.path, replaced, reason.next)
         return False
     return True
 
 
-def _refusal(reason: private.Untrusted) -> str:
-    return (
-        f"weft keeps no compiled code in {directory()}: {reason}, "
-        f"who could replace the machine code that you run\n  next: {reason.next}"
-    )
+def warn_once(path: str, why: str, next: str = "make room, or set WEFT_CACHE_DIR") -> None:
+    """Says that nothing is kept, once for each path."""
+    if path not in _refused:
+        _refused.add(path)
+        said = f"weft keeps no compiled code in {directory()}: {why}\n  next: {next}"
+        warnings.warn(CacheWarning(said), stacklevel=3)

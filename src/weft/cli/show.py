@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from weft.cli import ascii
 from weft.errors import CacheWarning, CompileWarning, Error
 
 Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
@@ -33,7 +34,7 @@ def console() -> Console:
 
 def data(value: Any) -> None:
     """Facts for a program to read."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json.dumps(value, indent=2, ensure_ascii=not ascii.is_complete(sys.stdout.encoding)))
 
 
 def table(

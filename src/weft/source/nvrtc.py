@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft import progress
 from weft.errors import CompileError, unloadable
 
 
@@ -41,7 +42,8 @@ def compile(
         for expression in expressions:
             _check(nvrtc, nvrtc.nvrtcAddNameExpression(program, _bytes(expression)))
         flags = [_bytes(option) for option in options]
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        with progress.compiling(name):
+            (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise Refused(_text(nvrtc, program, "ProgramLog").strip() or result.name)
         lowered = {

@@ -12,6 +12,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 import weft
+import weft.progress
 from weft.cli import show
 from weft.cli.verbs.run import runner
 from weft.device.sim.sanitizer.session import Report
@@ -109,6 +110,7 @@ _FIELDS = (
 def _sanitized(file: Path, args: list[str], json: bool) -> int:
     """Runs a program under the sanitizer and says what was found; the exit code."""
     said = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
+    weft.progress.enabled = not json
     with weft.sanitize(raises=False) as report, said:
         code = runner(file).run(str(file), args)
     return _reported(code, report, json, looked=report.launches > 0)

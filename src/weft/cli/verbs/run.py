@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft import progress
 from weft.device import models
 from weft.errors import Error
 
@@ -53,6 +54,7 @@ def run(
     Options of weft stand before the file; all that follows is the program's.
     """
     module = runner(file)
+    progress.enabled = True
     lettered = {"-I": include, "-D": define, "-L": folder, "-l": library}
     flags = [
         *(f"{letter}{value}" for letter, values in lettered.items() for value in values or []),

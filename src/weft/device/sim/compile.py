@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from weft import cache
+from weft import cache, progress
 from weft.device.sim import jit
 from weft.device.sim.version import generator
 
@@ -63,9 +63,10 @@ def compile_kernel(
         return found
     from weft.device.sim.generate import generate  # cached code needs no generator
 
-    ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
-    head = json.dumps(asdict(facts)).encode()
-    code = jit.compile_object(ir, draft=draft)
+    with progress.compiling(f"{entry} for the simulated GPU"):
+        ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
+        head = json.dumps(asdict(facts)).encode()
+        code = jit.compile_object(ir, draft=draft)
     cache.put("sim", key, len(head).to_bytes(4, "little") + head + code)
     return Compiled(facts, jit.load_object(code))
 

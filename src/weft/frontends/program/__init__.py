@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 
+from weft import progress
 from weft.device import models
 from weft.device.sim import switch
 from weft.errors import LaunchError
@@ -63,7 +64,7 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
         _file("library", program.library) as library,
         _file("report", b"") as report,
     ):
-        job = Job(code, library, program.files, gpu, arguments)
+        job = Job(code, library, program.files, gpu, arguments, progress.enabled)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)
         elif session is not None:

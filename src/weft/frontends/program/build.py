@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from weft import cache
+from weft import cache, progress
 from weft.errors import Error
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program import stubs
@@ -106,7 +106,7 @@ def _shim_files() -> dict[str, str]:
 
 def _library(toolkit: Toolkit, folder: Path) -> bytes:
     """The runtime library, compiled against the headers of this toolkit."""
-    _say("compiling the runtime library for this toolkit (once)")
+    progress.say("compiling the runtime library for this toolkit (once)")
     (folder / "names.inc").write_text(_error_names(toolkit, folder))
     options = ["-x", "c++", "-std=c++17", "-O1", "-I", str(folder), *HEADERS]
     options += ["-Xcompiler", "-fPIC,-fvisibility=hidden"]
@@ -150,7 +150,7 @@ def _program(
             if said:
                 print(said, file=sys.stderr)
 
-        _say(f"compiling {', '.join(os.path.basename(path) for path in paths)}")
+        progress.say(f"compiling {', '.join(os.path.basename(path) for path in paths)}")
         pairs = zip(paths, objects, strict=True)
         _parallel([functools.partial(compile, path, out) for path, out in pairs])
         (folder / "stubs.cpp").write_text(stubs.source(objects, folder / LIBRARY))
@@ -173,9 +173,3 @@ def _of_toolkit(file: str, toolkit: Toolkit) -> bool:
     root = os.path.dirname(os.path.dirname(os.path.realpath(toolkit.nvcc)))
     own = (root if root not in ("/usr", "/usr/local") else "/usr/local/cuda", str(_HERE))
     return file.startswith(own) or "/nvidia/cu13/" in file
-
-
-def _say(what: str) -> None:
-    """On a terminal: seconds pass."""
-    if sys.stderr.isatty():
-        print(f"weft: {what}", file=sys.stderr, flush=True)

@@ -12,6 +12,7 @@ from typing import Any
 class Job:
     """What to run: file descriptors of program and library, the user's files, the GPU, argv.
 
+    progress  whether to say on a terminal what takes long
     report  a file descriptor for what the sanitizer finds; None: it is off
     record  the file descriptor that profiles are written to, and `wanted` which ones
     """
@@ -21,6 +22,7 @@ class Job:
     files: tuple[str, ...]
     gpu: str
     arguments: tuple[str, ...]
+    progress: bool = False
     report: int | None = None
     record: int | None = None
     wanted: Mapping[str, Any] = field(default_factory=dict)

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from weft import progress
 from weft.device import models
 from weft.device.sim import switch
 from weft.frontends.program import toolkit
@@ -34,6 +35,7 @@ def main(job: Job) -> None:
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
+    progress.enabled = job.progress
     if job.report is not None:
         from weft.frontends.program.sanitized import Sent  # plain runs do without its code
 

@@ -1,0 +1,34 @@
+"""Output for terminals that cannot show all characters: near ones in their place."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+
+_NAME = "weft.near"
+_NEAR = {
+    "µ": "u", "…": "...", "→": "->", "±": "+-", "·": ".", "√": "sqrt ", "≥": ">=",
+    "≤": "<=", "✓": "ok", "✗": "x", "─": "-", "│": "|", "├": "|", "└": "`", "█": "#", "▓": "#",
+    "▒": "+", "░": ".",
+}  # fmt: skip
+
+
+def settle(*names: str) -> None:
+    """Lets these streams of `sys` print near characters in place of those that they lack."""
+    codecs.register_error(_NAME, _near)
+    for name in names:
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and not is_complete(stream.encoding):
+            stream.reconfigure(errors=_NAME)
+
+
+def is_complete(encoding: str) -> bool:
+    """Has it every character?"""
+    return codecs.lookup(encoding).name.startswith("utf")
+
+
+def _near(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    return "".join(_NEAR.get(c, "?") for c in missing), error.end
