@@ -1,5 +1,8 @@
 """weft: write GPU kernels from Python and run them, with or without a GPU."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from weft.errors import (
     ArgumentError,
     AssertFailed,
@@ -30,6 +33,12 @@ from weft.kernels.sanitize import empty, filled, sanitize
 from weft.measure import Case, Contender, Op, bench, check
 from weft.ops import as_op
 from weft.report import Profile, profile
+
+
+def load_ipython_extension(shell: _Any) -> None:
+    """`%load_ext weft`: the cell magic `%%cuda`."""
+    _importlib.import_module("weft.notebook").register(shell)  # by its name: only notebooks need it
+
 
 __version__ = "0.1.0"
 

@@ -29,6 +29,8 @@ An error says what, where, got, allowed, next; each part is also a field.
 
 from __future__ import annotations
 
+import os
+import traceback
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
@@ -55,6 +57,13 @@ class Error(Exception):
         self.what, self.where, self.got, self.allowed, self.next = what, where, got, allowed, next
         super().__init__(self._text())
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the user's own lines, and nothing of weft's or its own."""
+        shown = [f for f in traceback.extract_tb(self.__traceback__) if not _is_internal(f)]
+        public = next(c.__name__ for c in type(self).__mro__ if not c.__name__.startswith("_"))
+        notes = getattr(self, "__notes__", [])
+        return [*traceback.format_list(shown), f"weft.{public}: {self}", *notes]
+
     def _text(self) -> str:
         lines = [f"{self.where}: {self.what}" if self.where else self.what]
         for label, part in (("got", self.got), ("allowed", self.allowed), ("next", self.next)):
@@ -65,6 +74,14 @@ class Error(Exception):
 
 class OutOfMemory(Error):
     """This process may not have the memory that it needs."""
+
+
+_HIDDEN = (os.path.dirname(__file__) + os.sep, f"{os.sep}IPython{os.sep}")
+
+
+def _is_internal(frame: traceback.FrameSummary) -> bool:
+    """Is this weft's code, IPython's, or the call that a cell magic becomes?"""
+    return any(part in frame.filename for part in _HIDDEN) or "run_cell_magic(" in str(frame.line)
 
 
 class CompileError(Error):

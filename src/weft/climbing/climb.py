@@ -115,6 +115,11 @@ class Climb:
         when = self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {**asdict(self), "when": when}
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page of the climb, with the sources where they are at hand."""
+        page = importlib.import_module("weft.climbing.page")  # it needs climbs
+        return str(page.framed(self))
+
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> Climb:
         """A climb from its record."""

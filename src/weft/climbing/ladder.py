@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -48,6 +49,15 @@ class Ladder:
         """What it computes, in one line: the first of op.py's docstring."""
         first = (self.path / "op.py").read_text().split('"""')
         return first[1].strip().splitlines()[0] if len(first) > 1 else self.op.signature
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the rungs and their ideas."""
+        rows = "".join(
+            f"<tr><td>{escape(r.title)}</td><td>{escape(r.language)}</td>"
+            f'<td style="text-align:left">{escape(r.idea)}</td></tr>'
+            for r in self.rungs
+        )
+        return f"<div>{escape(self.about)}</div><table>{rows}</table>"
 
     @property
     def text(self) -> str:

@@ -12,12 +12,14 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from weft.climbing import counters
+from weft.climbing import counters, ladder
 from weft.climbing.climb import Climb, Reached, Time
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung
 from weft.climbing.story import notes, number
+from weft.errors import ArgumentError
 from weft.report import words
+from weft.report.cells import frame
 from weft.report.colour import colour
 from weft.report.page import render
 
@@ -46,6 +48,15 @@ def page(found: Ladder | None, result: Climb, verb: str = "climb") -> str:
         rungs=list(_rungs(found, result)),
         text=_text(found.text if found is not None else ""),
     )
+
+
+def framed(result: Climb) -> str:
+    """The page in a frame, for a notebook."""
+    try:
+        found: Ladder | None = ladder.find(result.ladder)
+    except ArgumentError:  # a ladder of one's own, or a contest
+        found = None
+    return frame(page(found, result), "weft climb")
 
 
 def _text(markdown: str) -> Markup:

@@ -7,6 +7,7 @@ weft.check(op, solution)                                                  # all 
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -49,6 +50,11 @@ class Report:
             f"{self.name}: right on {len(self.trials)} trials, {self.device}; worst error"
             f" {self.worst:.2g} of what is allowed; {runs}; seed {self.seed}"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        return str(cells.check(self))
 
 
 def check(

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from weft.measure.changed import LINE_COUNTERS
 from weft.measure.cliffs import curves
 from weft.measure.counted import Instruction, Line
-from weft.report import charts, words
+from weft.report import cells, charts, words
 from weft.report.colour import colour
 from weft.report.profile import Profile
 
@@ -41,11 +41,7 @@ def render(template: str, **values: Any) -> str:
 
 def fragment(p: Profile) -> str:
     """What a notebook shows: the page in a frame of its own, so that styles do not meet."""
-    whole = page([p]).replace("&", "&amp;").replace('"', "&quot;")
-    return (
-        f'<iframe srcdoc="{whole}" style="width:100%;height:900px;border:0" '
-        'title="weft profile"></iframe>'
-    )
+    return cells.frame(page([p]), "weft profile")
 
 
 @functools.cache

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,11 @@ class Report:
     def __str__(self) -> str:
         found = f"{len(self.findings)} found" if self.findings else "nothing found"
         return "\n".join([*map(str, self.findings), f"sanitizer: {found} in {self.summary}"])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        return str(cells.sanitized(self))
 
     def raise_findings(self) -> None:
         """SanitizerError when there are any."""

@@ -1,0 +1,96 @@
+"""`%load_ext weft`: the cell magic `%%cuda`, which compiles a cell and binds its kernels as names.
+
+    %%cuda --name module -D TILE=32
+    __global__ void scale(float* x, int n) { ... }
+
+IPython is imported by IPython only: this file needs nothing of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import warnings
+from typing import Any, NoReturn
+
+from weft.device import models
+from weft.errors import ArgumentError, CompileWarning
+from weft.kernels import cuda
+from weft.kernels.module import CudaModule
+
+
+def register(shell: Any) -> None:
+    """Gives a shell of IPython the magic."""
+
+    def magic(line: str, cell: str) -> None:
+        _cuda(shell, line, cell)
+
+    magic.__doc__ = _parser().format_help()
+    shell.register_magic_function(magic, "cell", "cuda")
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that raises: a notebook must not exit for a misspelt option."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentError(
+            "%%cuda does not know what this means", got=message, allowed=self.format_usage().strip()
+        )
+
+
+def _parser() -> _Parser:
+    p = _Parser("%%cuda", add_help=False, allow_abbrev=False)
+    p.add_argument("--name", default="", help="bind the module to this name, too")
+    p.add_argument("-D", dest="defines", action="append", default=[], metavar="X=1")
+    p.add_argument("-I", dest="include", action="append", default=[], metavar="FOLDER")
+    p.add_argument("--std", default="c++17")
+    p.add_argument("--fast-math", action="store_true")
+    p.add_argument("--device", default=models.DEFAULT, help="the GPU to simulate: sim:rtx3070")
+    p.add_argument("--option", dest="options", action="append", default=[], help="goes to NVRTC")
+    return p
+
+
+def _cuda(shell: Any, line: str, cell: str) -> None:
+    """Compiles a cell. Lines are counted as the notebook does: the magic's is the first."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise ArgumentError("%%cuda cannot read its line", got=f"{line} ({error})") from None
+    given = _parser().parse_args(words)
+    if given.name and not given.name.isidentifier():
+        raise ArgumentError("--name is a name of Python", got=given.name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CompileWarning)
+        module = cuda(
+            "\n" + cell,
+            name=f"cell_{shell.execution_count}.cu",
+            defines=dict(_define(text) for text in given.defines),
+            include=given.include,
+            std=given.std,
+            fast_math=given.fast_math,
+            device=given.device,
+            options=given.options,
+        )
+    for one in caught:
+        print(f"warning: {one.message}", file=sys.stderr)
+    _bind(shell, module, given.name)
+
+
+def _define(text: str) -> tuple[str, str | None]:
+    name, equals, value = text.partition("=")
+    return name, value if equals else None
+
+
+def _bind(shell: Any, module: CudaModule, name: str) -> None:
+    """Kernels by their names, and the module by one that was asked for."""
+    kernels = {n: module.kernel(n) for n in module.names if n.isidentifier()}
+    if not kernels and not name:
+        raise ArgumentError(
+            "no kernel of this cell can be bound to a name",
+            got=", ".join(module.names) or "no __global__ function",
+            next='templates are instantiated by name: %%cuda --name m, then m.kernel("f<float>")',
+        )
+    shell.push({**kernels, **({name: module} if name else {})})
+    for kernel in kernels.values():
+        print(kernel.packer.signature())

@@ -1,0 +1,75 @@
+"""Reports as notebooks show them: small HTML that follows the notebook's own colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from weft.device.sim.sanitizer.session import Report as Sanitized
+from weft.measure.bench import Bench
+from weft.measure.check import Report as Checked
+from weft.report import words
+
+_GOOD, _BAD = "#12805c", "#c2341d"
+_CELL = "text-align:left;padding:2px 12px 2px 0"
+
+
+def check(report: Checked) -> str:
+    """The trials of a check that found nothing wrong."""
+    rows = [(t.trial, f"{t.worst:.2g}", "yes" if t.deterministic else "no") for t in report.trials]
+    table = _table(("trial", "worst error, of what is allowed", "same bits twice"), rows)
+    return _head("✓", str(report), good=True) + _folded(f"{len(rows)} trials", table)
+
+
+def sanitized(report: Sanitized) -> str:
+    """What the sanitizer found."""
+    found = report.findings
+    head = f"{len(found)} found" if found else "nothing found"
+    out = _head("✗" if found else "✓", f"sanitizer: {head} in {report.summary}", good=not found)
+    return out + "".join(f"<pre>{escape(str(f))}</pre>" for f in found)
+
+
+def bench(result: Bench) -> str:
+    """Times side by side; where there is no GPU, the floor."""
+    if not result.timed:
+        return f"<pre>{escape(str(result))}</pre>"
+    best = min(t.seconds for t in result.timings)
+    rows = [
+        (
+            t.name,
+            words.duration(t.seconds),
+            f"{words.duration(t.low)} to {words.duration(t.high)}",
+            f"{result.floor / t.seconds:.1%}" if result.floor else "",
+            f"{t.seconds / best:.2f} x",
+            "; ".join(t.notes),
+        )
+        for t in result.timings
+    ]
+    columns = ("", "time", "95 %", "of the ceiling", "of the fastest", "")
+    return f"<div>timed on {escape(result.gpu)}</div>" + _table(columns, rows)
+
+
+def frame(page: str, title: str) -> str:
+    """A whole page in a frame of its own, so that styles do not meet."""
+    return (
+        f'<iframe srcdoc="{escape(page)}" style="width:100%;height:900px;border:0" '
+        f'title="{escape(title)}"></iframe>'
+    )
+
+
+def _head(sign: str, text: str, *, good: bool) -> str:
+    colour = _GOOD if good else _BAD
+    return f'<div><b style="color:{colour}">{sign}</b> {escape(text)}</div>'
+
+
+def _folded(title: str, inside: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{inside}</details>"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f'<th style="{_CELL}">{escape(c)}</th>' for c in columns)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
