@@ -27,10 +27,10 @@ from weft.device.gpu import driver, pending
 from weft.device.gpu.call import Call, Slot
 
 REFUSED = -1
-_EXCHANGE = "__dlpack_c_exchange_api__"
+EXCHANGE = "__dlpack_c_exchange_api__"
 _ARRAY, _WHOLE, _REAL = range(3)
-_ROOM = 1024
-_MANY = 128
+ROOM = 1024
+MANY = 128
 """Bytes of parameters, and parameters, that fit; kernels with more take the longer way."""
 _CUDA = 2
 """DLPack's number for CUDA memory."""
@@ -92,8 +92,8 @@ def _text() -> str:
         words=words,
         first=8 * len(_HEAD),
         step=8 * len(_ARGUMENT),
-        room=_ROOM + 16,
-        many=_MANY,
+        room=ROOM + 16,
+        many=MANY,
         refused=REFUSED,
         kept=pending.KEPT - 1,
         config_bytes=ctypes.sizeof(driver.LaunchConfig),
@@ -323,24 +323,24 @@ def native(
     if driver.count() > 1 or not is_known_python():
         return None
     size, offsets = call.layout
-    if packer.whole is None or size > _ROOM or len(offsets) > _MANY:
+    if packer.whole is None or size > ROOM or len(offsets) > MANY:
         return None
-    kinds = {type(a) for a in args if hasattr(type(a), _EXCHANGE)}
-    apis = {arrays.exchange(getattr(kind, _EXCHANGE)) for kind in kinds}
+    kinds = {type(a) for a in args if hasattr(type(a), EXCHANGE)}
+    apis = {arrays.exchange(getattr(kind, EXCHANGE)) for kind in kinds}
     if len(apis) > 1 or (not apis and stream is None):
         return None
     api = apis.pop() if apis else arrays.NO_EXCHANGE
     if bound is not None:
-        return _make(call, stream, api, [], bound, args)
+        return make(call, stream, api, [], bound, args)
     words = [_argument(packer, i, value, api) for i, value in enumerate(args)]
-    return None if None in words else _make(call, stream, api, words, bytes(size))
+    return None if None in words else make(call, stream, api, words, bytes(size))
 
 
 def _argument(packer: Packer, i: int, value: Any, api: arrays.Exchange) -> Sequence[int] | None:
     """The words of one argument; None for what native code does not take."""
     param, want = packer.params[i], packer.types[i]
     if want is not None and want.pointer:
-        if not hasattr(type(value), _EXCHANGE):
+        if not hasattr(type(value), EXCHANGE):
             return None
         return _ARRAY, id(type(value)), api.dtype(value), 0, 8, param.offset
     if want is None or type(value) not in (int, float):
@@ -351,7 +351,12 @@ def _argument(packer: Packer, i: int, value: Any, api: arrays.Exchange) -> Seque
     return _WHOLE, id(int), low, min(high, 2**63 - 1), param.size, param.offset
 
 
-def _make(
+def address_word(offset: int) -> Sequence[int]:
+    """The words of an argument that is an address, as a Python integer."""
+    return _WHOLE, id(int), -(2**63), 2**63 - 1, 8, offset
+
+
+def make(
     call: Call,
     stream: int | None,
     api: arrays.Exchange,
@@ -359,9 +364,10 @@ def _make(
     params: bytes,
     keep: object = None,
 ) -> Native:
+    """The launch of a parameter block, whose open arguments `words` describe."""
     python, slot = ctypes.pythonapi, Slot(call)
-    template = ctypes.create_string_buffer(params, _ROOM)
-    offsets = (ctypes.c_int64 * _MANY)(*call.layout.offsets)
+    template = ctypes.create_string_buffer(params, ROOM)
+    offsets = (ctypes.c_int64 * MANY)(*call.layout.offsets)
     head = {
         "count": len(words),
         "launch": _address(driver.library().cuLaunchKernelEx),

@@ -1,0 +1,96 @@
+"""The choice of a kernel: candidates with their modelled times, and measured winners.
+
+A family of ops offers candidates for a request. The one with the least modelled time is taken,
+unless `weft tune` has measured another to be the fastest for this request on this GPU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft import cache
+from weft.errors import ArgumentError
+from weft.ops.plan import Layout, Plan
+from weft.ops.target import Target
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of an op: layouts of its tensors (None for one that is left out) and the rest.
+
+    options  the arguments that are not tensors, by name
+    """
+
+    op: str
+    inputs: tuple[Layout | None, ...]
+    options: dict[str, Any]
+    target: Target
+
+    @property
+    def first(self) -> Layout:
+        """The layout of the first tensor."""
+        found = self.inputs[0]
+        assert found is not None
+        return found
+
+    def key(self) -> str:
+        """A text that is the same for requests that one plan serves."""
+        tensors = [
+            None if t is None else [str(t.dtype), *map(list, (t.shape, t.strides)), t.aligned]
+            for t in self.inputs
+        ]
+        return json.dumps([self.op, tensors, sorted(self.options.items())], default=str)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a request.
+
+    name   what identifies it among the candidates of its family, e.g. "warp per row"
+    cost   seconds, modelled
+    why    the figures that the cost comes from, in words
+    build  makes the plan; kernels are compiled here
+    """
+
+    name: str
+    cost: float
+    why: str
+    build: Callable[[], Plan]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate that is used, and the ones that are not."""
+
+    used: Candidate
+    others: tuple[Candidate, ...]
+    measured: bool
+
+
+def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
+    """The candidate to use."""
+    if not candidates:
+        raise ArgumentError(f"weft.ops.{request.op}: no kernel takes these tensors")
+    ranked = sorted(candidates, key=lambda c: c.cost)
+    best = winner(request)
+    used = next((c for c in ranked if c.name == best), ranked[0])
+    return Choice(used, tuple(c for c in ranked if c is not used), used.name == best)
+
+
+# ---- measured winners --------------------------------------------------------------------------
+def winner(request: Request) -> str:
+    """The name of the candidate that was measured to be the fastest; empty if none was."""
+    found = cache.get("tuned", _key(request))
+    return found.decode() if found is not None else ""
+
+
+def remember(request: Request, name: str) -> None:
+    """Stores a measured winner in the user's cache."""
+    cache.put("tuned", _key(request), name.encode())
+
+
+def _key(request: Request) -> str:
+    return cache.key("tuned", request.target.name, request.key())

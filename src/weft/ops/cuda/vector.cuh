@@ -1,0 +1,40 @@
+// Vectors of 1 to 16 bytes in registers, and conversions between element types.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+template <class T, int N>
+struct alignas(sizeof(T) * N <= 16 ? sizeof(T) * N : 16) Vector {
+    T at[N];
+    __device__ T& operator[](int i) { return at[i]; }
+    __device__ const T& operator[](int i) const { return at[i]; }
+};
+
+// The address must be a multiple of the vector's size (of 16 bytes where it is larger).
+template <int N, class T>
+__device__ Vector<T, N> load(const T* p) {
+    return *reinterpret_cast<const Vector<T, N>*>(p);
+}
+
+template <class T, int N>
+__device__ void store(T* p, const Vector<T, N>& v) {
+    *reinterpret_cast<Vector<T, N>*>(p) = v;
+}
+
+template <int N, class T>
+__device__ Vector<T, N> broadcast(const T* p) {
+    Vector<T, N> v;
+    T one = *p;
+#pragma unroll
+    for (int i = 0; i < N; i++) v[i] = one;
+    return v;
+}
+
+template <class To, class From>
+__device__ To to(From x) {
+    return static_cast<To>(x);
+}
+template <> __device__ inline float to<float, __half>(__half x) { return __half2float(x); }
+template <> __device__ inline float to<float, __nv_bfloat16>(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <> __device__ inline __half to<__half, float>(float x) { return __float2half_rn(x); }
+template <> __device__ inline __nv_bfloat16 to<__nv_bfloat16, float>(float x) { return __float2bfloat16_rn(x); }

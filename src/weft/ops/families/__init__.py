@@ -1,0 +1,18 @@
+"""The ops of the library, one module per family; each has `DEFINITIONS`, and is found by its name."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
+
+from weft.ops.function import Definition
+
+
+@functools.cache
+def definitions() -> Mapping[str, Definition]:
+    """Every op of the library by its name."""
+    modules = sorted(m.name for m in pkgutil.iter_modules(__path__))
+    found = (importlib.import_module(f"{__name__}.{name}") for name in modules)
+    return {d.name: d for module in found for d in module.DEFINITIONS}

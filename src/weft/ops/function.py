@@ -1,0 +1,242 @@
+"""One op of the library as users call it: eagerly by the shortest way, else through torch.
+
+A call without gradients, modes or tensor subclasses looks its plan up by dtype, device, shape,
+strides and alignment and runs it; torch's dispatcher is not involved. Every other call (autograd,
+torch.compile, vmap, autocast, fake tensors, subclasses, a profiler that wants to see the op) goes
+through the op that is registered with torch, whose implementation runs the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from weft.errors import ArgumentError
+from weft.ops.bind import batching
+from weft.ops.choose import Candidate, Choice, Request, choose
+from weft.ops.plan import layout
+from weft.ops.runner import Run, runner
+from weft.ops.target import target
+
+REMEMBERED = 8192
+"""Plans that an op keeps; all are dropped when there are more."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Everything about an op that is not its kernels.
+
+    schema      as torch writes it, e.g. "(Tensor x, int dim=-1) -> Tensor"
+    check       raises ArgumentError for arguments that make no sense; gets all arguments
+    fake        the outputs for fake inputs: torch.empty of their shapes and dtypes
+    candidates  the ways to compute a request
+    setup       stores in torch's context what `backward` needs: (ctx, inputs, output)
+    backward    (ctx, *gradients) -> one gradient per argument; None: not differentiable
+    vmap        "leading", "loop" or a rule of torch's kind
+    autocast    the dtype that torch.autocast converts the inputs to; None: left as they are
+    """
+
+    name: str
+    schema: str
+    doc: str
+    fake: Callable[..., Any]
+    candidates: Callable[[Request], Sequence[Candidate]]
+    check: Callable[..., None] = lambda *args: None
+    setup: Callable[..., None] | None = None
+    backward: Callable[..., Any] | None = None
+    vmap: str | Callable[..., Any] = "loop"
+    autocast: torch.dtype | None = torch.float32
+
+
+@dataclass
+class Function:
+    """An op: `call` is what users hold, `compute` what torch calls, `plans` what both use."""
+
+    definition: Definition
+    call: Callable[..., Any] = field(init=False)
+    compute: Callable[..., Any] = field(init=False)
+    plans: dict[Any, Run] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        schema = torch._C.parse_schema(f"weft::{self.definition.name}{self.definition.schema}")
+        self.arguments = list(schema.arguments)
+        self.tensors = [a.name for a in self.arguments if "Tensor" in str(a.type)]
+        self.op = self._register()
+        self.call, self.compute = self._written()
+
+    def request(self, *args: Any) -> Request:
+        """What a call with these arguments asks for; raises for what makes no sense."""
+        named = dict(zip((a.name for a in self.arguments), args, strict=True))
+        inputs = [named.pop(n) for n in self.tensors]
+        device = _device(self.definition.name, dict(zip(self.tensors, inputs, strict=True)))
+        self.definition.check(*args)
+        layouts = tuple(None if t is None else layout(t) for t in inputs)
+        return Request(self.definition.name, layouts, named, target(device))
+
+    def choice(self, request: Request) -> Choice:
+        """The candidates for a request, and which one is used."""
+        return choose(request, self.definition.candidates(request))
+
+    # ---- the way through torch -----------------------------------------------------------------
+    def _register(self) -> Any:
+        d = self.definition
+        op = torch.library.custom_op(
+            f"weft::{d.name}", lambda *a, **k: self.compute(*a, **k), mutates_args=(),
+            schema=d.schema,
+        )  # fmt: skip
+        op.register_fake(d.fake)
+        if d.backward is not None:
+            op.register_autograd(d.backward, setup_context=d.setup)
+        op.register_vmap(batching.rule(f"weft::{d.name}", op, d.vmap))
+        if d.autocast is not None:
+            for device in ("cpu", "cuda"):
+                op.register_autocast(device, d.autocast)
+        return op
+
+    # ---- the short way -------------------------------------------------------------------------
+    def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The two functions as text: the call path has no loop over its arguments."""
+        names = [a.name for a in self.arguments]
+        text = _TEXT.format(
+            name=self.definition.name,
+            signature=", ".join(map(_parameter, self.arguments)),
+            given=", ".join(names),
+            tensors=", ".join(self.tensors),
+            plain=" and ".join(map(_plain, map(self._argument, self.tensors))),
+            key=", ".join(map(_key, self.arguments)),
+        )
+        room: dict[str, Any] = {
+            "PLAIN": frozenset({torch.Tensor, torch.nn.Parameter}),
+            "ad": forward_ad,
+            "autocast": torch._C._is_any_autocast_enabled,
+            "compiling": torch.compiler.is_compiling,
+            "dispatch": self.op._opoverload,
+            "dispatch_modes": torch._C._len_torch_dispatch_stack,
+            "function_modes": torch._C._len_torch_function_stack,
+            "functorch": torch._C._functorch.peek_interpreter_stack,
+            "grad": torch.is_grad_enabled,
+            "make": self._make,
+            "plans": self.plans,
+            "profiled": torch.autograd._profiler_enabled,
+            "traced": torch._C._get_tracing_state,
+        }
+        exec(compile(text, f"<weft.ops.{self.definition.name}>", "exec"), room)
+        call, compute = room[self.definition.name], room["compute"]
+        call.__doc__, call.__module__, call.op = self.definition.doc, "weft.ops", self
+        return call, compute
+
+    def _argument(self, name: str) -> Any:
+        return next(a for a in self.arguments if a.name == name)
+
+    def _make(self, key: Any, *args: Any) -> Run:
+        """A new plan, remembered under its key."""
+        request = self.request(*args)
+        inputs = [a for a, named in zip(args, self.arguments, strict=True) if named.name in self.tensors]
+        device = next(t.device for t in inputs if t is not None)
+        made = runner(self.choice(request).used.build(), len(inputs), device)
+        if any(t is not None and _may_be_negated(t) for t in inputs):
+            made = self._resolving(made, args)
+        if len(self.plans) >= REMEMBERED:
+            self.plans.clear()
+        if key is not None:
+            self.plans[key] = made
+        return made
+
+
+    def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
+        """`run` for inputs as they are; a negated view is resolved first, and may need a new plan.
+
+        The plan's key does not tell a negated view, and looking at each call costs time.
+        """
+        rest = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
+
+        def resolving(*inputs: Any) -> Any:
+            if not any(t is not None and t.is_neg() for t in inputs):
+                return run(*inputs)
+            plain = (None if t is None else t.resolve_neg() for t in inputs)
+            return self.compute(**{**rest, **dict(zip(self.tensors, plain, strict=True))})
+
+        return resolving
+
+
+_TEXT = """
+def {name}({signature}):
+    if not compiling() and {plain} and not (
+        functorch() or dispatch_modes() or function_modes() or autocast() or profiled() or traced()
+        or ad._current_level >= 0
+    ):
+        try:
+            plan = plans.get(({key},))
+        except (TypeError, RuntimeError):
+            plan = None
+        if plan is not None:
+            return plan({tensors})
+    return dispatch({given})
+
+
+def compute({given}):
+    try:
+        key = ({key},)
+        plan = plans.get(key)
+    except (TypeError, RuntimeError):
+        key = plan = None
+    if plan is None:
+        plan = make(key, {given})
+    return plan({tensors})
+"""
+
+
+def _parameter(argument: Any) -> str:
+    if not argument.has_default_value():
+        return str(argument.name)
+    return f"{argument.name}={argument.default_value!r}"
+
+
+def _optional(argument: Any) -> bool:
+    return str(argument.type).startswith("Optional")
+
+
+def _plain(argument: Any) -> str:
+    n = argument.name
+    test = f"type({n}) in PLAIN and not ({n}.requires_grad and grad())"
+    return f"({n} is None or {test})" if _optional(argument) else test
+
+
+def _key(argument: Any) -> str:
+    n = argument.name
+    if "Tensor" in str(argument.type):
+        parts = f"{n}.dtype, {n}.device, {n}.shape, {n}.stride(), {n}.data_ptr() & 15"
+        return f"None if {n} is None else ({parts})" if _optional(argument) else parts
+    if "List" in str(argument.type):  # dims: a list is no key
+        return f"tuple({n}) if type({n}) is list else {n}"
+    return str(n)
+
+
+def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
+    """The one device that all tensors are on."""
+    there = {n: t.device for n, t in tensors.items() if t is not None}
+    first = next(iter(there.values()))
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.layout is not torch.strided:
+            raise ArgumentError(
+                f"weft.ops.{op}: '{name}' is not a dense tensor",
+                got=str(tensor.layout), allowed="torch.strided", next="x.to_dense()",
+            )  # fmt: skip
+    if len(set(there.values())) > 1 or first.type not in ("cpu", "cuda"):
+        raise ArgumentError(
+            f"weft.ops.{op}: the tensors must be on one device",
+            got=", ".join(f"{n} on {d}" for n, d in there.items()),
+            allowed="all on the CPU (simulated GPU), or all on one CUDA device",
+            next="move them: x.to(y.device)",
+        )
+    return first
+
+
+def _may_be_negated(tensor: torch.Tensor) -> bool:
+    """Views of complex tensors may hold their values negated; they never have these strides."""
+    return tensor.dim() == 0 or not layout(tensor).contiguous or tensor.stride()[-1] != 1
+

@@ -1,0 +1,63 @@
+"""Arithmetic on layouts: broadcasting, merging dimensions, the permutation that memory has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from weft.ops.plan import Layout
+
+
+class Walk(NamedTuple):
+    """Dimensions that several operands are walked along together, outermost first."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def broadcast(layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of an operand that is expanded to a shape: 0 where it repeats."""
+    missing = len(shape) - len(layout.shape)
+    own = zip(layout.shape, layout.strides, strict=True)
+    kept = [0 if size == 1 else stride for size, stride in own]
+    return (0,) * missing + tuple(kept)
+
+
+def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
+    """The same walk with the fewest dimensions: neighbours that follow each other become one."""
+    rows: list[tuple[int, tuple[int, ...]]] = []
+    for size, *steps in zip(sizes, *strides, strict=True):
+        if size == 1:
+            continue
+        if rows:
+            before, outer = rows[-1]
+            if all(o == s * size for o, s in zip(outer, steps, strict=True)):
+                rows[-1] = (before * size, tuple(steps))
+                continue
+        rows.append((size, tuple(steps)))
+    if not rows:
+        rows = [(1, (0,) * len(strides))]
+    found = tuple(size for size, _ in rows)
+    return Walk(found, tuple(tuple(s[i] for _, s in rows) for i in range(len(strides))))
+
+
+def memory_order(layout: Layout) -> tuple[int, ...] | None:
+    """Dimensions from the largest stride to the least where elements are dense, else None."""
+    order = sorted(range(len(layout.shape)), key=lambda d: (-layout.strides[d], d))
+    expected = 1
+    for d in reversed(order):
+        if layout.shape[d] == 1:
+            continue
+        if layout.strides[d] != expected:
+            return None
+        expected *= layout.shape[d]
+    return tuple(order)
+
+
+def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor whose memory has this order of dimensions."""
+    found, step = [0] * len(shape), 1
+    for d in reversed(order):
+        found[d] = step
+        step *= max(shape[d], 1)
+    return tuple(found)

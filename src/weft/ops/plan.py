@@ -1,0 +1,121 @@
+"""A plan: everything that calls with the same dtypes, shapes, strides and device have in common.
+
+A plan names the kernels to launch, in order, and the tensors to allocate. Tensors are numbered:
+the inputs in the order of the op's arguments, then the outputs, then the scratch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.kernels import Kernel
+
+
+class Buffer(NamedTuple):
+    """A tensor that a call allocates; contiguous unless `strides` are given.
+
+    It is not initialised unless `zeroed`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    zeroed: bool = False
+    strides: tuple[int, ...] | None = None
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Its strides in elements."""
+        if self.strides is not None:
+            return self.strides
+        found, step = [], 1
+        for size in reversed(self.shape):
+            found.append(step)
+            step *= max(size, 1)
+        return tuple(reversed(found))
+
+
+class Pointer(NamedTuple):
+    """A kernel argument: the address of tensor `index`, plus `offset` bytes."""
+
+    index: int
+    offset: int = 0
+
+
+class Counters(NamedTuple):
+    """A kernel argument: the address of `COUNTERS` 32-bit zeros.
+
+    Launches of one stream share them, so a kernel must leave them at zero.
+    """
+
+
+COUNTERS = 1024
+Argument = Pointer | Counters | int | float | bytes
+Dim = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch. Numbers and structs are fixed; addresses are filled in for each call."""
+
+    kernel: Kernel
+    grid: Dim
+    block: Dim
+    args: tuple[Argument, ...]
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a call is computed.
+
+    outputs  what the call returns: one tensor, or a tuple where there are several
+    """
+
+    steps: tuple[Step, ...]
+    outputs: tuple[Buffer, ...]
+    scratch: tuple[Buffer, ...] = ()
+
+
+class Layout(NamedTuple):
+    """What a plan may depend on of a tensor. Strides are in elements."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    aligned: int
+
+    @property
+    def numel(self) -> int:
+        n = 1
+        for size in self.shape:
+            n *= size
+        return n
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def contiguous(self) -> bool:
+        """Are the elements in row-major order without gaps?"""
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+
+def layout(tensor: torch.Tensor) -> Layout:
+    """The layout of a tensor; `aligned` is the largest power of two up to 16 of its address."""
+    address = tensor.data_ptr() % 16
+    aligned = address & -address if address else 16
+    return Layout(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), aligned)
+
+
+def result(values: list[Any]) -> Any:
+    """What a call returns for its outputs."""
+    return values[0] if len(values) == 1 else tuple(values)

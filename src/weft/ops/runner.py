@@ -1,0 +1,150 @@
+"""Runs plans: one function per plan, which allocates, launches and returns.
+
+For a GPU the function is written out as text and compiled, as dataclasses are: a loop over
+buffers and steps costs as much as the driver's launch. On the simulated GPU it is a loop.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from weft.device.gpu.addressed import Launch, addressed
+from weft.device.sim.launch import Grid
+from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, result
+
+Run = Callable[..., Any]
+"""Takes the input tensors, None for one that is left out; returns the outputs."""
+
+
+def runner(plan: Plan, count: int, device: torch.device) -> Run:
+    """The function that runs a plan of `count` inputs on a device."""
+    return _on_gpu(plan, count, device) if device.type == "cuda" else _simulated(plan, count)
+
+
+# ---- the simulated GPU -------------------------------------------------------------------------
+def _simulated(plan: Plan, count: int) -> Run:
+    def run(*inputs: Any) -> Any:
+        tensors = [*inputs, *map(_allocate, plan.outputs), *map(_allocate, plan.scratch)]
+        memory = [None if t is None else span(t) for t in tensors]
+        zeros = torch.zeros(COUNTERS, dtype=torch.int32)
+        for step in plan.steps:
+            launch = step.kernel[step.grid, step.block, step.shared]
+            launch(*(_value(argument, memory, zeros) for argument in step.args))
+        return result(tensors[count : count + len(plan.outputs)])
+
+    return run
+
+
+def _allocate(buffer: Buffer) -> torch.Tensor:
+    made = torch.empty_strided(buffer.shape, buffer.steps, dtype=buffer.dtype)
+    return made.zero_() if buffer.zeroed else made
+
+
+def span(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory from the first to the last element of a tensor, as one dimension."""
+    if tensor.is_contiguous():
+        return tensor.detach()
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.detach().as_strided((last + 1,), (1,), tensor.storage_offset())
+
+
+def _value(argument: Any, memory: Sequence[Any], zeros: torch.Tensor) -> Any:
+    if isinstance(argument, Counters):
+        return zeros
+    if not isinstance(argument, Pointer):
+        return argument
+    tensor = memory[argument.index]
+    if tensor is None or not argument.offset:
+        return tensor
+    return tensor.reshape(-1)[argument.offset // tensor.itemsize :]
+
+
+# ---- a real GPU --------------------------------------------------------------------------------
+def _on_gpu(plan: Plan, count: int, device: torch.device) -> Run:
+    buffers = (*plan.outputs, *plan.scratch)
+    names = [f"t{i}" for i in range(count + len(buffers))]
+    room: dict[str, Any] = {"empty": _empty(device), "zeros": _zeros(device)}
+    lines = [f"def run({', '.join(names[:count])}):"]
+    for i, buffer in enumerate(buffers):
+        room[f"shape{i}"], room[f"strides{i}"] = buffer.shape, buffer.steps
+        room[f"dtype{i}"] = buffer.dtype
+        make = "zeros" if buffer.zeroed else "empty"
+        lines.append(f"    {names[count + i]} = {make}(shape{i}, strides{i}, dtype{i})")
+    if any(isinstance(a, Counters) for step in plan.steps for a in step.args):
+        room["counters"] = functools.partial(_counters, device)
+        lines.append("    counts = counters()")
+    for i, step in enumerate(plan.steps):
+        launch = _launch(step, device.index or 0)
+        room |= {f"fast{i}": launch.fast, f"slow{i}": launch.slow, f"keep{i}": launch.keep}
+        given = ", ".join(_address(a, names) for a in step.args if _is_address(a))
+        lines.append(f"    if fast{i}({given}): slow{i}({given})")
+    outputs = names[count : count + len(plan.outputs)]
+    lines.append(f"    return {outputs[0] if len(outputs) == 1 else ', '.join(outputs)}")
+    exec(compile("\n".join(lines), "<plan of weft.ops>", "exec"), room)
+    made: Run = room["run"]
+    return made
+
+
+def _launch(step: Step, device: int) -> Launch:
+    shape = Grid(_three(step.grid), _three(step.block), step.shared)
+    kernel, packer = step.kernel, step.kernel.packer
+    params = packer.pack([None if _is_address(a) else a for a in step.args])[0]
+    fields = zip(step.args, packer.params, strict=True)
+    offsets = [field.offset for argument, field in fields if _is_address(argument)]
+    call = kernel.gpu_plan(shape, None, device).call
+    return addressed(call, params, offsets, torch.Tensor)
+
+
+def _is_address(argument: Any) -> bool:
+    return isinstance(argument, Pointer | Counters)
+
+
+def _address(argument: Any, names: Sequence[str]) -> str:
+    if isinstance(argument, Counters):
+        return "counts"
+    name = f"{names[argument.index]}.data_ptr()"
+    return f"{name} + {argument.offset}" if argument.offset else name
+
+
+def _three(dim: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*dim, 1, 1)[:3]
+    return x, y, z
+
+
+def _empty(device: torch.device) -> Callable[..., torch.Tensor]:
+    """The quickest allocation that torch has; Inductor's code uses the same."""
+    quick: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+    if quick is not None and torch.cuda.device_count() == 1:
+        found: Callable[..., torch.Tensor] = quick
+        return found
+    return lambda shape, strides, dtype: torch.empty_strided(
+        shape, strides, dtype=dtype, device=device
+    )
+
+
+def _zeros(device: torch.device) -> Callable[..., torch.Tensor]:
+    empty = _empty(device)
+    return lambda shape, strides, dtype: empty(shape, strides, dtype).zero_()
+
+
+_SHARED_COUNTERS: dict[tuple[int, int], torch.Tensor] = {}
+
+
+def _counters(device: torch.device) -> int:
+    """The address of zeros that launches of the current stream share.
+
+    A graph gets zeros of its own, which its replay clears: replays may run beside launches of any
+    stream. Their memory may be reused at once, because the graph keeps the order of its stream.
+    """
+    if torch.cuda.is_current_stream_capturing():
+        return torch.zeros(COUNTERS, dtype=torch.int32, device=device).data_ptr()
+    number = device.index or 0
+    key = (number, torch._C._cuda_getCurrentRawStream(number))
+    found = _SHARED_COUNTERS.get(key)
+    if found is None:
+        found = _SHARED_COUNTERS[key] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+    return found.data_ptr()

@@ -1,0 +1,41 @@
+"""The library's CUDA sources, and the C++ names of torch's dtypes."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import torch
+
+from weft import kernels
+from weft.errors import ArgumentError
+from weft.kernels import Kernel
+
+HOME = Path(__file__).parent / "cuda"
+
+CTYPES = {
+    torch.float32: "float", torch.float16: "__half", torch.bfloat16: "__nv_bfloat16",
+    torch.float64: "double", torch.int64: "long long", torch.int32: "int", torch.int16: "short",
+    torch.int8: "signed char", torch.uint8: "unsigned char", torch.bool: "bool",
+}  # fmt: skip
+
+
+def ctype(dtype: torch.dtype) -> str:
+    """The C++ type of a dtype's elements."""
+    if dtype not in CTYPES:
+        raise ArgumentError(
+            "weft.ops has no kernels for this dtype",
+            got=str(dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in CTYPES),
+        )  # fmt: skip
+    return CTYPES[dtype]
+
+
+@functools.cache
+def kernel(file: str, name: str, **defines: str) -> Kernel:
+    """A kernel of a source in `cuda/`, e.g. ("softmax.cu", "rows<float, 4>")."""
+    return _module(file, tuple(sorted(defines.items()))).kernel(name)
+
+
+@functools.cache
+def _module(file: str, defines: tuple[tuple[str, str], ...]) -> kernels.CudaModule:
+    return kernels.cuda(HOME / file, defines=dict(defines), include=[HOME])

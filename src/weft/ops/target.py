@@ -1,0 +1,70 @@
+"""The GPU that a plan is made for: what a cost model needs to know of it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from weft.device import models
+
+_FP32_PER_SM = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
+"""Single-precision results per clock and SM where it is not 128."""
+_REACHED = 0.88
+"""The share of the theoretical bandwidth that a plain copy reaches on an H200."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One GPU, real or simulated. Rates are per second, sizes in bytes.
+
+    launch  seconds that a kernel takes from start to end when it does nothing
+    """
+
+    name: str
+    real: bool
+    capability: tuple[int, int]
+    sms: int
+    threads_per_sm: int
+    shared_per_block: int
+    shared_per_sm: int
+    l2: int
+    bandwidth: float
+    fp32: float
+    launch: float = 2.5e-6
+
+    @property
+    def threads(self) -> int:
+        """Threads that are resident at once."""
+        return self.sms * self.threads_per_sm
+
+
+def target(device: Any) -> Target:
+    """The target for a torch device: its GPU, or the simulated one for the CPU."""
+    return _real(device.index or 0) if device.type == "cuda" else _simulated()
+
+
+@functools.cache
+def _real(number: int) -> Target:
+    from weft.device.gpu.facts import facts  # needs a driver
+
+    g = facts(number)
+    per_sm = _FP32_PER_SM.get(g.compute_capability, 128)
+    return Target(
+        name=g.name, real=True, capability=g.compute_capability, sms=g.sms,
+        threads_per_sm=g.max_threads_per_sm, shared_per_block=g.shared_per_block,
+        shared_per_sm=g.shared_per_sm, l2=g.l2,
+        bandwidth=_REACHED * 2e6 * g.memory_mhz * g.memory_bus_bits / 8,
+        fp32=2e6 * g.clock_mhz * g.sms * per_sm,
+    )  # fmt: skip
+
+
+@functools.cache
+def _simulated() -> Target:
+    m = models.get(models.DEFAULT)
+    return Target(
+        name=m.name, real=False, capability=m.compute_capability, sms=m.sms,
+        threads_per_sm=m.max_threads_per_sm, shared_per_block=m.shared_per_block,
+        shared_per_sm=m.shared_per_sm, l2=m.l2, bandwidth=_REACHED * 1e9 * m.memory_gb_per_s,
+        fp32=1e12 * m.fp32_tflops,
+    )  # fmt: skip
