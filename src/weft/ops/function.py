@@ -178,7 +178,7 @@ def {name}({signature}):
     return dispatch({given})
 
 
-def compute({given}):
+def compute({signature}):
     try:
         key = ({key},)
         plan = plans.get(key)

@@ -1,0 +1,176 @@
+// Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are longer, and over
+// dimensions that are not the last one.
+#include "group.cuh"
+#include "vector.cuh"
+
+// What exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
+__device__ inline float base(float most) { return most == lowest() ? 0 : most; }
+
+template <bool LOG>
+__device__ float result(float x, float from, float scale) {
+    return LOG ? x - from - scale : __expf(x - from) * scale;
+}
+// The second argument of `result`: 1 / sum, or its logarithm.
+template <bool LOG>
+__device__ float scale_of(float sum) {
+    return LOG ? logf(sum) : 1 / sum;
+}
+
+// A row of n elements as vectors of V that begin at multiples of 16 bytes. The first and the last one may reach out of
+// the row; what is outside reads as -inf and is not written.
+template <class T, int V>
+struct Row {
+    int lead, n;  // elements from the last multiple of 16 bytes to the row's first element
+
+    __device__ Vector<T, V> get(const T* row, int chunk) const {
+        int at = chunk * V - lead;
+        if (at >= 0 && at + V <= n) return load<V>(row + at);
+        Vector<T, V> v;
+#pragma unroll
+        for (int j = 0; j < V; j++) v[j] = at + j >= 0 && at + j < n ? row[at + j] : to<T>(lowest());
+        return v;
+    }
+    __device__ void put(T* row, int chunk, const Vector<T, V>& v) const {
+        int at = chunk * V - lead;
+        if (at >= 0 && at + V <= n) {
+            store(row + at, v);
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            if (at + j >= 0 && at + j < n) row[at + j] = v[j];
+    }
+};
+
+template <class T, int V>
+__device__ float top(const Vector<T, V>& v, float most) {
+#pragma unroll
+    for (int j = 0; j < V; j++) most = larger(most, to<float>(v[j]));
+    return most;
+}
+template <class T, int V>
+__device__ float sum_of(const Vector<T, V>& v, float from, float sum) {
+#pragma unroll
+    for (int j = 0; j < V; j++) sum += __expf(to<float>(v[j]) - from);
+    return sum;
+}
+template <bool LOG, class T, int V>
+__device__ Vector<T, V> results(Vector<T, V> v, float from, float scale) {
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = to<T>(result<LOG>(to<float>(v[j]), from, scale));
+    return v;
+}
+
+// G threads hold a row: HELD vectors each in registers and SHARED in shared memory.
+template <class T, int V, int G, int HELD, int SHARED, bool LOG>
+__global__ void __launch_bounds__(G < 128 ? 128 : G) rows(const T* x, T* y, long long count, int n, long long stride) {
+    constexpr int BLOCK = G < 128 ? 128 : G;
+    extern __shared__ char memory[];
+    auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
+    long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
+    bool there = row < count;
+    int t = threadIdx.x % G;
+    Row<T, V> r{int(row * n % V), there ? n : 0};
+    const T* from_row = x + row * stride;
+    T* to_row = y + row * n;
+    Vector<T, V> held[HELD];
+#pragma unroll
+    for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, k * G + t);
+    float most = lowest();
+#pragma unroll 4
+    for (int k = 0; k < SHARED; k++) {
+        Vector<T, V> v = r.get(from_row, (HELD + k) * G + t);
+        most = top(v, most);
+        lying[k * G + t] = v;
+    }
+#pragma unroll
+    for (int k = 0; k < HELD; k++) most = top(held[k], most);
+    float from = base(across<G>(most, lowest(), larger)), sum = 0;
+#pragma unroll
+    for (int k = 0; k < HELD; k++) sum = sum_of(held[k], from, sum);
+#pragma unroll 4
+    for (int k = 0; k < SHARED; k++) sum = sum_of(lying[k * G + t], from, sum);
+    float scale = scale_of<LOG>(across<G>(sum, 0, plus));
+#pragma unroll
+    for (int k = 0; k < HELD; k++) r.put(to_row, k * G + t, results<LOG>(held[k], from, scale));
+#pragma unroll 4
+    for (int k = 0; k < SHARED; k++) r.put(to_row, (HELD + k) * G + t, results<LOG>(lying[k * G + t], from, scale));
+}
+
+// The maximum of a thread's elements and the sum of their exponentials relative to it.
+struct Running {
+    float most = lowest(), sum = 0;
+
+    __device__ void add(float m, float s) {
+        float up = larger(most, m);
+        sum = (most == up ? sum : sum * __expf(most - up)) + (m == up ? s : s * __expf(m - up));
+        most = up;
+    }
+};
+
+// Long rows, first pass: each block takes a part of a row and stores its maximum and sum.
+template <class T, int V>
+__global__ void __launch_bounds__(256) parts_of_rows(const T* x, float2* found, int n, long long stride, int parts,
+                                                     int chunks) {
+    long long row = blockIdx.x / parts;
+    int part = blockIdx.x % parts;
+    Row<T, V> r{int(row * n % V), n};
+    Running all;
+    int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
+#pragma unroll 4
+    for (int c = part * chunks + threadIdx.x; c < end; c += 256) {
+        Vector<T, V> v = r.get(x + row * stride, c);
+        float most = top(v, lowest());
+        all.add(most, sum_of(v, base(most), 0));
+    }
+    float most = across<256>(all.most, lowest(), larger);
+    float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most), 0, plus);
+    if (threadIdx.x == 0) found[blockIdx.x] = make_float2(most, sum);
+}
+
+// Long rows, second pass: each block joins what was found of its row, and writes its part.
+template <class T, int V, bool LOG>
+__global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float2* found, int n, long long stride,
+                                                   int parts, int chunks) {
+    long long row = blockIdx.x / parts;
+    int part = blockIdx.x % parts;
+    Running all;
+    for (int i = threadIdx.x; i < parts; i += 256) {
+        float2 one = found[row * parts + i];
+        all.add(one.x, one.y);
+    }
+    float most = across<256>(all.most, lowest(), larger), from = base(most);
+    float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus);
+    float scale = scale_of<LOG>(sum);
+    Row<T, V> r{int(row * n % V), n};
+    int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
+#pragma unroll 4
+    for (int c = part * chunks + threadIdx.x; c < end; c += 256)
+        r.put(y + row * n, c, results<LOG>(r.get(x + row * stride, c), from, scale));
+}
+
+// Softmax along a dimension with `inner` elements behind it. A block takes `width` neighbours of `inner`, with
+// 256 / width threads for each, and reads n twice.
+template <class T, bool LOG>
+__global__ void __launch_bounds__(256) columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
+    __shared__ float most_of[256], sum_of_all[256];
+    long long outer = blockIdx.x / tiles, first = blockIdx.x % tiles * width;
+    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
+    bool there = t < deep && first + w < inner;
+    x += outer * n * inner + first + w, y += outer * n * inner + first + w;
+    Running own;
+    if (there)
+#pragma unroll 4
+        for (int i = t; i < n; i += deep) {
+            float v = to<float>(x[i * inner]);
+            own.add(v, v == lowest() ? 0 : 1);
+        }
+    most_of[threadIdx.x] = own.most, sum_of_all[threadIdx.x] = own.sum;
+    __syncthreads();
+    if (!there) return;
+    Running all;
+    for (int i = 0; i < deep; i++) all.add(most_of[i * width + w], sum_of_all[i * width + w]);
+    float from = base(all.most), scale = scale_of<LOG>(all.sum);
+#pragma unroll 4
+    for (int i = t; i < n; i += deep) y[i * inner] = to<T>(result<LOG>(to<float>(x[i * inner]), from, scale));
+}

@@ -1,0 +1,232 @@
+"""softmax and log_softmax along any dimension, forward and backward."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate, Request
+from weft.ops.copies import contiguous
+from weft.ops.function import Definition
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+BLOCK = 256
+HELD = 8
+"""Vectors of 16 bytes that a thread holds in registers at the most."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as [outer, n, inner], with softmax along n; rows are `stride` elements apart."""
+
+    outer: int
+    n: int
+    inner: int
+    stride: int
+    vector: int
+
+
+def _dim(shape: Sequence[int], dim: int) -> int:
+    return dim % len(shape) if shape else 0
+
+
+def _view(x: Layout, dim: int) -> View | None:
+    """How the kernels can read a tensor as it is; None where it must be copied first."""
+    shape = x.shape or (1,)
+    dim = dim % len(shape)
+    outer, n, inner = 1, shape[dim], 1
+    for size in shape[:dim]:
+        outer *= size
+    for size in shape[dim + 1 :]:
+        inner *= size
+    wide = 16 // x.itemsize
+    if x.contiguous:
+        return View(outer, n, inner, n, wide if x.aligned == 16 else 1)
+    if len(shape) == 2 and dim == 1 and x.strides[1] == 1:  # rows with gaps between them
+        stride = x.strides[0]
+        whole = x.aligned == 16 and stride % wide == 0 and n % wide == 0
+        return View(outer, n, 1, stride, wide if whole else 1)
+    return None
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _forward(log: bool, request: Request) -> list[Candidate]:
+    x, dim = request.first, request.options["dim"]
+    out = Buffer(x.shape, x.dtype)
+    if x.numel == 0:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    view = _view(x, dim)
+    if view is not None:
+        return _of_view(log, request, view, out, Pointer(0), ())
+    dense = Layout(x.dtype, x.shape, out.steps, 16)
+    scratch = Buffer(x.shape, x.dtype)
+    copied = _view(dense, dim)
+    assert copied is not None
+    copy = contiguous(x, Pointer(0), Pointer(2), request.target)
+    found = _of_view(log, request, copied, out, Pointer(2), copy.steps)
+    return [
+        Candidate(f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
+                  functools.partial(_with_scratch, c, scratch))
+        for c in found
+    ]  # fmt: skip
+
+
+def _with_scratch(candidate: Candidate, scratch: Buffer) -> Plan:
+    plan = candidate.build()
+    return Plan(plan.steps, plan.outputs, (scratch, *plan.scratch))
+
+
+def _of_view(
+    log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
+) -> list[Candidate]:
+    gpu, size = request.target, out.dtype.itemsize
+    moved = 2 * view.outer * view.n * view.inner * size
+    if view.inner > 1:
+        time = gpu.launch + 1.2 * moved / gpu.bandwidth
+        why = f"{view.inner} neighbours behind the dimension; n is read twice, the second time near"
+        return [Candidate("columns", time, why,
+                          lambda: _columns(log, request, view, out, x, before))]  # fmt: skip
+    found = []
+    chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
+    group = _group(chunks)
+    if group is not None:
+        threads, held, shared = group
+        busy = min(1.0, view.outer * threads / (gpu.threads / 2))
+        time = gpu.launch + moved / gpu.bandwidth / max(busy, 1e-3)
+        why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
+        found.append(Candidate("rows", time, why,
+                               lambda: _rows(log, view, out, x, before, threads, held, shared)))  # fmt: skip
+    parts = _parts(view, chunks, gpu.sms)
+    time = 2 * gpu.launch + 1.5 * moved / gpu.bandwidth
+    if moved < gpu.l2:
+        time = 2 * gpu.launch + 1.1 * moved / gpu.bandwidth
+    why = f"{parts} blocks per row, two passes"
+    found.append(Candidate("long rows", time, why,
+                           lambda: _long(log, view, out, x, before, parts, chunks)))  # fmt: skip
+    return found
+
+
+def _group(chunks: int) -> tuple[int, int, int] | None:
+    """Threads for a row, and vectors that each holds in registers and in shared memory."""
+    per_thread = 4 if chunks <= 128 else HELD
+    threads = 1
+    while threads * per_thread < chunks and threads < 1024:
+        threads *= 2
+    held = 1
+    while held < min(HELD, cdiv(chunks, threads)):
+        held *= 2
+    shared = max(0, cdiv(chunks, threads) - held)
+    return (threads, held, shared) if shared <= HELD + 4 else None
+
+
+def _parts(view: View, chunks: int, sms: int) -> int:
+    """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
+    wanted = cdiv(8 * sms, view.outer)
+    return max(1, min(wanted, cdiv(chunks, 8 * BLOCK)))
+
+
+# ---- plans -------------------------------------------------------------------------------------
+def _rows(
+    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    threads: int, held: int, shared: int,
+) -> Plan:  # fmt: skip
+    flags = f"{threads}, {held}, {shared}, {str(log).lower()}"
+    kernel = source.kernel(
+        "softmax.cu", f"rows<{source.ctype(out.dtype)}, {view.vector}, {flags}>"
+    )
+    block = max(128, threads)
+    grid = (cdiv(view.outer, block // threads),)
+    memory = shared * threads * view.vector * out.dtype.itemsize
+    args = (x, Pointer(1), view.outer, view.n, view.stride)
+    return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
+
+
+def _long(
+    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], parts: int, chunks: int
+) -> Plan:  # fmt: skip
+    each = cdiv(chunks, parts)
+    scratch = Buffer((view.outer * parts, 2), torch.float32)
+    number = 3 if x.index == 2 else 2
+    ctype = source.ctype(out.dtype)
+    one = source.kernel("softmax.cu", f"parts_of_rows<{ctype}, {view.vector}>")
+    two = source.kernel("softmax.cu", f"finish_rows<{ctype}, {view.vector}, {str(log).lower()}>")
+    grid, rest = (view.outer * parts,), (view.n, view.stride, parts, each)
+    steps = (
+        Step(one, grid, (BLOCK,), (x, Pointer(number), *rest)),
+        Step(two, grid, (BLOCK,), (x, Pointer(1), Pointer(number), *rest)),
+    )
+    return Plan((*before, *steps), (out,), (scratch,))
+
+
+def _columns(
+    log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
+) -> Plan:
+    width = min(view.inner, BLOCK)
+    while width > 32 and view.outer * cdiv(view.inner, width) < 4 * request.target.sms:
+        width //= 2
+    tiles = cdiv(view.inner, width)
+    name = f"columns<{source.ctype(out.dtype)}, {str(log).lower()}>"
+    args = (x, Pointer(1), view.n, view.inner, width, tiles)
+    step = Step(source.kernel("softmax.cu", name), (view.outer * tiles,), (BLOCK,), args)
+    return Plan((*before, step), (out,))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _check(name: str, x: Any, dim: int) -> None:
+    if x.dtype not in DTYPES:
+        raise ArgumentError(
+            f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
+            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
+        )  # fmt: skip
+    if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
+        raise ArgumentError(
+            f"weft.ops.{name}: there is no such dimension",
+            got=f"dim {dim} of {x.dim()} dimensions",
+            allowed=f"{-max(x.dim(), 1)} to {max(x.dim(), 1) - 1}",
+        )
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(output)
+    ctx.dim = inputs[1]
+
+
+def _backward(log: bool, ctx: Any, grad: Any) -> Any:
+    (y,) = ctx.saved_tensors
+    if log:
+        return grad - y.exp() * grad.sum(ctx.dim, keepdim=True), None
+    return y * (grad - (y * grad).sum(ctx.dim, keepdim=True)), None
+
+
+def _batched(name: str, info: Any, in_dims: Any, x: Any, dim: int) -> Any:
+    """A batch is one more dimension in front of the others."""
+    x = x.movedim(in_dims[0], 0)
+    inner = dim % (x.dim() - 1) + 1 if x.dim() > 1 else 0
+    if x.dim() == 1:  # numbers: softmax of one element each
+        return getattr(torch.ops.weft, name)(x.unsqueeze(1), 1).squeeze(1), 0
+    return getattr(torch.ops.weft, name)(x, inner), 0
+
+
+def _definition(name: str, log: bool) -> Definition:
+    return Definition(
+        name=name,
+        schema="(Tensor x, int dim=-1) -> Tensor",
+        doc=f"{'The logarithm of softmax' if log else 'Softmax'} of x along a dimension.",
+        fake=lambda x, dim=-1: x.new_empty(x.shape),
+        candidates=functools.partial(_forward, log),
+        check=functools.partial(_check, name),
+        setup=_setup,
+        backward=functools.partial(_backward, log),
+        vmap=functools.partial(_batched, name),
+    )
+
+
+DEFINITIONS = (_definition("softmax", False), _definition("log_softmax", True))
