@@ -38,9 +38,7 @@ def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
     rows += [(0,) * RANK] * 2
     shape = struct.pack(f"<{5 * RANK}q", *(s for row in rows for s in row))
     ctype = source.ctype(x.dtype)
-    kernel = source.kernel(
-        "elementwise.cu", f"strided<{', '.join([ctype] * 5)}>", EXPRESSION="a"
-    )
+    kernel = source.kernel("elementwise.cu", f"strided<{', '.join([ctype] * 5)}>", EXPRESSION="a")
     args = (start, start, start, end, x.numel, shape)
     step = Step(kernel, (cdiv(x.numel, THREADS),), (THREADS,), args)
     return Copy((step,), target.launch + 3 * x.numel * x.itemsize / target.bandwidth)

@@ -135,7 +135,9 @@ class Function:
     def _make(self, key: Any, *args: Any) -> Run:
         """A new plan, remembered under its key."""
         request = self.request(*args)
-        inputs = [a for a, named in zip(args, self.arguments, strict=True) if named.name in self.tensors]
+        inputs = [
+            a for a, named in zip(args, self.arguments, strict=True) if named.name in self.tensors
+        ]
         device = next(t.device for t in inputs if t is not None)
         made = runner(self.choice(request).used.build(), len(inputs), device)
         if any(t is not None and _may_be_negated(t) for t in inputs):
@@ -145,7 +147,6 @@ class Function:
         if key is not None:
             self.plans[key] = made
         return made
-
 
     def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
         """`run` for inputs as they are; a negated view is resolved first, and may need a new plan.
@@ -239,4 +240,3 @@ def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
 def _may_be_negated(tensor: torch.Tensor) -> bool:
     """Views of complex tensors may hold their values negated; they never have these strides."""
     return tensor.dim() == 0 or not layout(tensor).contiguous or tensor.stride()[-1] != 1
-

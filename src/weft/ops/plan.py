@@ -38,9 +38,9 @@ class Buffer(NamedTuple):
 
 
 class Pointer(NamedTuple):
-    """A kernel argument: the address of tensor `index`, plus `offset` bytes."""
+    """A kernel argument: the address of a tensor by its number, plus `offset` bytes."""
 
-    index: int
+    number: int
     offset: int = 0
 
 
@@ -96,7 +96,7 @@ class Layout(NamedTuple):
 
     @property
     def itemsize(self) -> int:
-        return self.dtype.itemsize
+        return int(self.dtype.itemsize)
 
     @property
     def contiguous(self) -> bool:

@@ -57,7 +57,7 @@ def _value(argument: Any, memory: Sequence[Any], zeros: torch.Tensor) -> Any:
         return zeros
     if not isinstance(argument, Pointer):
         return argument
-    tensor = memory[argument.index]
+    tensor = memory[argument.number]
     if tensor is None or not argument.offset:
         return tensor
     return tensor.reshape(-1)[argument.offset // tensor.itemsize :]
@@ -106,7 +106,7 @@ def _is_address(argument: Any) -> bool:
 def _address(argument: Any, names: Sequence[str]) -> str:
     if isinstance(argument, Counters):
         return "counts"
-    name = f"{names[argument.index]}.data_ptr()"
+    name = f"{names[argument.number]}.data_ptr()"
     return f"{name} + {argument.offset}" if argument.offset else name
 
 
@@ -141,10 +141,10 @@ def _counters(device: torch.device) -> int:
     stream. Their memory may be reused at once, because the graph keeps the order of its stream.
     """
     if torch.cuda.is_current_stream_capturing():
-        return torch.zeros(COUNTERS, dtype=torch.int32, device=device).data_ptr()
+        return int(torch.zeros(COUNTERS, dtype=torch.int32, device=device).data_ptr())
     number = device.index or 0
     key = (number, torch._C._cuda_getCurrentRawStream(number))
     found = _SHARED_COUNTERS.get(key)
     if found is None:
         found = _SHARED_COUNTERS[key] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
-    return found.data_ptr()
+    return int(found.data_ptr())

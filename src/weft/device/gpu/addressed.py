@@ -14,6 +14,7 @@ from weft.device import arrays
 from weft.device.gpu import driver, native, streams
 from weft.device.gpu.call import Call
 
+
 class Launch(NamedTuple):
     """Both take one address per pointer and launch on the current stream.
 

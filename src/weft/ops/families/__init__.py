@@ -1,4 +1,4 @@
-"""The ops of the library, one module per family; each has `DEFINITIONS`, and is found by its name."""
+"""The ops of the library: one module per family, found by its name, with its `DEFINITIONS`."""
 
 from __future__ import annotations
 

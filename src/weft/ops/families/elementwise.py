@@ -16,7 +16,7 @@ from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.layouts import Walk, broadcast, dense_strides, memory_order, merged
-from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 
 THREADS = 256
 OPERANDS = 3
@@ -62,7 +62,7 @@ ROWS = (
 def _result(row: Row, tensors: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
     """The dtypes of the arithmetic and of the result, as torch promotes the operands."""
     dtype = tensors[0].dtype
-    for one, other in zip(tensors, tensors[1:], strict=False):
+    for other in tensors[1:]:
         dtype = torch.promote_types(dtype, other.dtype)
     if not row.integers and not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
@@ -123,12 +123,9 @@ def _candidates(row: Row, request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     by_memory = sorted(range(len(out.shape)), key=lambda d: -out.steps[d])
     strides = [out.steps, *(broadcast(o, out.shape) for o in operands)]
-    walk = merged(
-        [out.shape[d] for d in by_memory], [[s[d] for d in by_memory] for s in strides]
-    )
+    walk = merged([out.shape[d] for d in by_memory], [[s[d] for d in by_memory] for s in strides])
     moved = n * out.dtype.itemsize + sum(
-        (n if any(s) else 1) * o.itemsize
-        for o, s in zip(operands, walk.strides[1:], strict=True)
+        (n if any(s) else 1) * o.itemsize for o, s in zip(operands, walk.strides[1:], strict=True)
     )
     time = request.target.launch + moved / request.target.bandwidth
     if len(walk.sizes) == 1 and all(s[0] in (0, 1) for s in walk.strides):
@@ -143,7 +140,7 @@ def _vector(operands: Sequence[Layout], walk: Walk, out: Buffer) -> int:
     """Elements per load: 16 bytes of the widest type, less where an address is not aligned."""
     full = [o for o, s in zip(operands, walk.strides[1:], strict=True) if s[0]]
     widest = max(out.dtype.itemsize, *(o.itemsize for o in full), 1)
-    vector = 16 // widest
+    vector: int = 16 // int(widest)
     while vector > 1 and any(o.aligned % (vector * o.itemsize) for o in full):
         vector //= 2
     return vector
@@ -157,14 +154,12 @@ def _name(row: Row, operands: Sequence[Layout], out: Buffer, kernel: str, *more:
     return source.kernel("elementwise.cu", f"{kernel}<{arguments}>", EXPRESSION=row.expression)
 
 
-def _pointers(count: int) -> list[Pointer]:
+def _pointers(count: int) -> list[Argument]:
     """The operands, the first one again for those that there are not, and the output."""
     return [*(Pointer(i if i < count else 0) for i in range(OPERANDS)), Pointer(count)]
 
 
-def _flat(
-    row: Row, operands: Sequence[Layout], out: Buffer, walk: Walk, vector: int
-) -> Plan:
+def _flat(row: Row, operands: Sequence[Layout], out: Buffer, walk: Walk, vector: int) -> Plan:
     n = walk.sizes[0]
     steps = [s[0] for s in walk.strides[1:]]
     steps += [0] * (OPERANDS - len(steps))

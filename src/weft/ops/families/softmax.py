@@ -92,26 +92,25 @@ def _of_view(
     if view.inner > 1:
         time = gpu.launch + 1.2 * moved / gpu.bandwidth
         why = f"{view.inner} neighbours behind the dimension; n is read twice, the second time near"
-        return [Candidate("columns", time, why,
-                          lambda: _columns(log, request, view, out, x, before))]  # fmt: skip
+        build = functools.partial(_columns, log, request, view, out, x, before)
+        return [Candidate("columns", time, why, build)]
     found = []
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
     group = _group(chunks)
     if group is not None:
-        threads, held, shared = group
+        threads, held, _ = group
         busy = min(1.0, view.outer * threads / (gpu.threads / 2))
         time = gpu.launch + moved / gpu.bandwidth / max(busy, 1e-3)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
-        found.append(Candidate("rows", time, why,
-                               lambda: _rows(log, view, out, x, before, threads, held, shared)))  # fmt: skip
+        build = functools.partial(_rows, log, view, out, x, before, *group)
+        found.append(Candidate("rows", time, why, build))
     parts = _parts(view, chunks, gpu.sms)
     time = 2 * gpu.launch + 1.5 * moved / gpu.bandwidth
     if moved < gpu.l2:
         time = 2 * gpu.launch + 1.1 * moved / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
-    found.append(Candidate("long rows", time, why,
-                           lambda: _long(log, view, out, x, before, parts, chunks)))  # fmt: skip
-    return found
+    build = functools.partial(_long, log, view, out, x, before, parts, chunks)
+    return [*found, Candidate("long rows", time, why, build)]
 
 
 def _group(chunks: int) -> tuple[int, int, int] | None:
@@ -139,9 +138,7 @@ def _rows(
     threads: int, held: int, shared: int,
 ) -> Plan:  # fmt: skip
     flags = f"{threads}, {held}, {shared}, {str(log).lower()}"
-    kernel = source.kernel(
-        "softmax.cu", f"rows<{source.ctype(out.dtype)}, {view.vector}, {flags}>"
-    )
+    kernel = source.kernel("softmax.cu", f"rows<{source.ctype(out.dtype)}, {view.vector}, {flags}>")
     block = max(128, threads)
     grid = (cdiv(view.outer, block // threads),)
     memory = shared * threads * view.vector * out.dtype.itemsize
@@ -150,11 +147,12 @@ def _rows(
 
 
 def _long(
-    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], parts: int, chunks: int
+    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    parts: int, chunks: int,
 ) -> Plan:  # fmt: skip
     each = cdiv(chunks, parts)
     scratch = Buffer((view.outer * parts, 2), torch.float32)
-    number = 3 if x.index == 2 else 2
+    number = 3 if x.number == 2 else 2
     ctype = source.ctype(out.dtype)
     one = source.kernel("softmax.cu", f"parts_of_rows<{ctype}, {view.vector}>")
     two = source.kernel("softmax.cu", f"finish_rows<{ctype}, {view.vector}, {str(log).lower()}>")
