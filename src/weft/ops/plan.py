@@ -52,7 +52,8 @@ class Counters(NamedTuple):
 
 
 COUNTERS = 1024
-Argument = Pointer | Counters | int | float | bytes
+Argument = Pointer | Counters | int | float | bytes | None
+"""None is a null pointer, bytes are a struct."""
 Dim = tuple[int, ...]
 
 

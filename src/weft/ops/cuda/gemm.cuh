@@ -1,0 +1,141 @@
+// Tiles of a single-precision matrix product, for any strides: both operands arrive by cp.async in a ring of stages.
+//
+// BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN, a thread TM x TN. In shared memory both
+// operands lie as [k][m] and [k][n], so that what a thread needs of one k is side by side. What the next k needs is read
+// from shared memory while this one is multiplied.
+#pragma once
+
+template <int BYTES>
+__device__ void copy_async(float* to, const float* from, bool inside) {
+    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    int bytes = inside ? BYTES : 0;  // the rest is filled with zeros
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes));
+}
+
+// One operand: `extent` is its size along M or N. MODE says what is contiguous in memory:
+// 0: M or N, 16 bytes at a time; 1: M or N, 4 bytes at a time; 2: K, 4 bytes at a time.
+template <int B, int BK, int THREADS, int MODE>
+struct Side {
+    static constexpr int PITCH = B + (MODE == 2 ? 4 : 0);  // padded, so that turning it meets no bank twice
+    static constexpr int SIZE = BK * PITCH, WIDE = MODE == 0 ? 4 : 1;
+    static constexpr int TOTAL = B * BK / WIDE, COPIES = (TOTAL + THREADS - 1) / THREADS;
+    static constexpr int ALONG = MODE == 2 ? BK : B / WIDE;  // copies that lie side by side in memory
+    static constexpr int APART = THREADS / ALONG;             // rows between two copies of a thread
+    static_assert(THREADS % ALONG == 0, "a thread stays in its column");
+
+    const float* from;
+    float* to;
+    long long stride, step;
+    int fast, slow, left, extent;
+
+    // The operand from `start` on along M or N, and K from k0 up to k1; `ld` is the stride that is not 1.
+    __device__ Side(const float* base, float* shared, long long ld, int start, int size, int k0, int k1) {
+        fast = threadIdx.x % ALONG * WIDE, slow = threadIdx.x / ALONG;
+        left = k1 - k0, extent = size - start, stride = ld;
+        if constexpr (MODE == 2) {
+            from = base + (start + slow) * ld + k0 + fast, step = BK;
+            to = shared + fast * PITCH + slow;
+        } else {
+            from = base + (k0 + slow) * ld + start + fast, step = BK * ld;
+            to = shared + slow * PITCH + fast;
+        }
+    }
+    __device__ void next(int stage) {
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            if (TOTAL % THREADS && i * THREADS + int(threadIdx.x) >= TOTAL) break;
+            int row = slow + i * APART;
+            bool inside = MODE == 2 ? fast < left && row < extent : fast < extent && row < left;
+            float* at = to + stage * SIZE + (MODE == 2 ? i * APART : i * APART * PITCH);
+            copy_async<4 * WIDE>(at, from + i * APART * stride, inside);
+        }
+        from += step, left -= BK;
+    }
+};
+
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
+struct Gemm {
+    static constexpr int THREADS = BM / WM * (BN / WN) * 32;
+    using A = Side<BM, BK, THREADS, AMODE>;
+    using B = Side<BN, BK, THREADS, BMODE>;
+    static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
+    static_assert(LM * LN == 32 && BK % 2 == 0, "a warp has 32 lanes; k by k in two sets of registers, in turns");
+
+    int row, column;  // of the first result of this thread, in the tile
+    float of[TM][TN];
+
+    // Calls f(row, column, values) for each four results that lie side by side.
+    template <class Function>
+    __device__ void each(Function f) const {
+#pragma unroll
+        for (int i = 0; i < TM; ++i)
+#pragma unroll
+            for (int j = 0; j < TN; j += 4) f(row + i / 4 * 4 * LM + i % 4, column + j * LN, &of[i][j]);
+    }
+
+    // Sums over k from k0 up to k1.
+    __device__ void run(A a_side, B b_side, float* as, float* bs, int k0, int k1) {
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, now = 0, into = 0;
+        // Lanes stand in pairs, down and across in turns: a 16-byte load of the warp takes two steps instead of four.
+        int down = lane % 2 + lane / (2 * LN) * 2, across = lane / 2 % LN;
+        row = warp / (BN / WN) * WM + down * 4, column = warp % (BN / WN) * WN + across * 4;
+        const float *pa = as + row, *pb = bs + column;
+        float a[2][TM], b[2][TN];
+#pragma unroll
+        for (int i = 0; i < TM; ++i)
+#pragma unroll
+            for (int j = 0; j < TN; ++j) of[i][j] = 0;
+        auto fetch = [&]() {
+            a_side.next(into);
+            b_side.next(into);
+            asm volatile("cp.async.commit_group;");
+            into = into + 1 == STAGES ? 0 : into + 1;
+        };
+        auto load = [&](int to, int k) {
+#pragma unroll
+            for (int i = 0; i < TM; i += 4)
+                *reinterpret_cast<float4*>(&a[to][i]) = *reinterpret_cast<const float4*>(pa + k * A::PITCH + i * LM);
+#pragma unroll
+            for (int j = 0; j < TN; j += 4)
+                *reinterpret_cast<float4*>(&b[to][j]) = *reinterpret_cast<const float4*>(pb + k * B::PITCH + j * LN);
+        };
+        auto multiply = [&](int from) {
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) {
+                    int jj = i % 2 ? TN - 1 - j : j;  // there and back: the operand at a turn is used again
+                    of[i][jj] += a[from][i] * b[from][jj];
+                }
+        };
+        auto wait = [&]() {
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            __syncthreads();
+        };
+        for (int s = 0; s < STAGES - 1; ++s) fetch();
+        wait();
+        load(0, 0);
+#pragma unroll 1
+        for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
+            fetch();
+#pragma unroll
+            for (int k = 2; k < BK; k += 2) {
+                load(1, k - 1);
+                multiply(0);
+                load(0, k);
+                multiply(1);
+            }
+            load(1, BK - 1);
+            multiply(0);
+            wait();  // for the next tile, whose first k is read already
+            now = now + 1 == STAGES ? 0 : now + 1;
+            pa = as + now * A::SIZE + row, pb = bs + now * B::SIZE + column;
+            load(0, 0);
+            multiply(1);
+        }
+        asm volatile("cp.async.wait_all;");
+    }
+};

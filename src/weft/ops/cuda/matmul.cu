@@ -1,0 +1,207 @@
+// Matrix products in single precision: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
+#include "gemm.cuh"
+
+// Everything about a product that its kernels need. Strides are in elements.
+struct Problem {
+    int M, N, K, splits, each;             // K is cut into `splits` parts of `each`
+    long long lda, ldb;                    // the strides of A and B that are not 1
+    long long row_a, column_a;             // both strides of A, for the kernels of a few rows
+    long long batch_a, batch_b, batch_c;   // from one product of the batch to the next
+    long long row_c, column_c;             // of C
+    long long row_bias, column_bias, batch_bias;
+    int tiles_m, tiles_n;
+};
+
+template <int ACTIVATION>
+__device__ float activated(float x) {
+    if constexpr (ACTIVATION == 1) return x < 0 ? 0 : x;                             // relu; NaN stays
+    if constexpr (ACTIVATION == 2) return 0.5f * x * (1 + erff(x * 0.70710678f));     // gelu
+    if constexpr (ACTIVATION == 3) return x / (1 + __expf(-x));                       // silu
+    if constexpr (ACTIVATION == 4) {                                                  // gelu by tanh
+        float inner = 0.79788456f * (x + 0.044715f * x * x * x);
+        return 0.5f * x * (1 + tanhf(inner));
+    }
+    return x;
+}
+
+template <int ACTIVATION>
+__device__ void finish(float* C, const float* bias, const Problem& p, int m, int n, float value) {
+    if (bias) value += bias[m * p.row_bias + n * p.column_bias];
+    C[m * p.row_c + n * p.column_c] = activated<ACTIVATION>(value);
+}
+
+// The tile that a block computes: bands of eight rows of tiles, so that blocks that run together share A and B in the L2.
+__device__ int2 in_bands(int index, int rows, int columns) {
+    int band = index / (8 * columns), height = min(8, rows - band * 8), rest = index - band * 8 * columns;
+    return make_int2(band * 8 + rest % height, rest / height);
+}
+
+template <class T, int ACTIVATION, int BM, int BN>
+__device__ void write_tile(const T& tile, float* C, const float* bias, const Problem& p, int r0, int c0) {
+    bool wide = p.column_c == 1 && p.row_c % 4 == 0 && reinterpret_cast<size_t>(C) % 16 == 0;
+    tile.each([&](int row, int column, const float* v) {
+        int m = r0 + row, n = c0 + column;
+        if (m >= p.M) return;
+        if (wide && n + 4 <= p.N) {
+            float r[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                r[j] = v[j] + (bias ? bias[m * p.row_bias + (n + j) * p.column_bias] : 0);
+                r[j] = activated<ACTIVATION>(r[j]);
+            }
+            *reinterpret_cast<float4*>(C + m * p.row_c + n) = make_float4(r[0], r[1], r[2], r[3]);
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            if (n + j < p.N) finish<ACTIVATION>(C, bias, p, m, n + j, v[j]);
+    });
+}
+
+// Blocks are numbered by tile, then by part of K, then by product of the batch. With parts of K, a block stores its sums
+// in `parts`, and the last block of a tile adds them in order: results do not depend on who comes last.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE, int ACTIVATION>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
+    tiled(const float* A, const float* B, const float* bias, float* C, float* parts, int* counters, const Problem p) {
+    using T = Gemm<BM, BN, BK, WM, WN, TM, TN, STAGES, AMODE, BMODE>;
+    extern __shared__ __align__(16) float memory[];
+    int tiles = p.tiles_m * p.tiles_n, tile_index = blockIdx.x % tiles;
+    int split = blockIdx.x / tiles;
+    long long batch = blockIdx.y + (long long)blockIdx.z * gridDim.y;
+    int2 at = in_bands(tile_index, p.tiles_m, p.tiles_n);
+    int r0 = at.x * BM, c0 = at.y * BN, k0 = split * p.each, k1 = min(p.K, k0 + p.each);
+    A += batch * p.batch_a, B += batch * p.batch_b, C += batch * p.batch_c;
+    if (bias) bias += batch * p.batch_bias;
+    T tile;
+    float *as = memory, *bs = memory + STAGES * T::A::SIZE;
+    tile.run(typename T::A(A, as, p.lda, r0, p.M, k0, k1), typename T::B(B, bs, p.ldb, c0, p.N, k0, k1), as, bs, k0, k1);
+    if (p.splits == 1) {
+        write_tile<T, ACTIVATION, BM, BN>(tile, C, bias, p, r0, c0);
+        return;
+    }
+    // [tile of batch][split][place of a thread's four results][thread]
+    constexpr int FOURS = TM * TN / 4;
+    long long slot = batch * tiles + tile_index;
+    float4* mine = reinterpret_cast<float4*>(parts) + slot * p.splits * FOURS * T::THREADS;
+    float4* own = mine + (long long)split * FOURS * T::THREADS + threadIdx.x;
+    int place = 0;
+    tile.each([&](int, int, const float* v) {
+        own[place++ * T::THREADS] = make_float4(v[0], v[1], v[2], v[3]);
+    });
+    __threadfence();
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        int before = atomicAdd(counters + slot, 1);
+        last = before == p.splits - 1;
+        if (last) counters[slot] = 0;  // for the next launch
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j) tile.of[i][j] = 0;
+    for (int s = 0; s < p.splits; ++s) {
+        const float4* from = mine + (long long)s * FOURS * T::THREADS + threadIdx.x;
+#pragma unroll
+        for (int f = 0; f < FOURS; ++f) {
+            float4 v = __ldcg(from + f * T::THREADS);
+            float* t = &tile.of[f * 4 / TN][f * 4 % TN];
+            t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
+        }
+    }
+    write_tile<T, ACTIVATION, BM, BN>(tile, C, bias, p, r0, c0);
+}
+
+// A few rows of A times a B whose K is contiguous (a linear layer's weight): each warp computes ROWS results of one
+// column of C. K may be cut into parts, which `add_parts` adds.
+template <int ROWS, int WIDE, int ACTIVATION>
+__global__ void __launch_bounds__(256) dots(const float* A, const float* B, const float* bias, float* C, float* parts,
+                                            const Problem p) {
+    int lane = threadIdx.x % 32, split = blockIdx.y;
+    long long n = blockIdx.x * 8ll + threadIdx.x / 32;
+    long long batch = blockIdx.z;
+    if (n >= p.N) return;
+    A += batch * p.batch_a, B += batch * p.batch_b + n * p.ldb, C += batch * p.batch_c;
+    if (bias) bias += batch * p.batch_bias;
+    int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
+    float sum[ROWS] = {};
+    int k = k0 + lane * WIDE;
+#pragma unroll 4
+    for (; k + WIDE <= k1; k += 32 * WIDE) {
+        float b[WIDE], a[WIDE];
+        if constexpr (WIDE == 4) *reinterpret_cast<float4*>(b) = *reinterpret_cast<const float4*>(B + k);
+        else b[0] = B[k];
+#pragma unroll
+        for (int m = 0; m < ROWS; ++m) {
+            if (m >= p.M) break;
+            if constexpr (WIDE == 4) *reinterpret_cast<float4*>(a) = *reinterpret_cast<const float4*>(A + m * p.row_a + k);
+            else a[0] = A[m * p.row_a + k];
+#pragma unroll
+            for (int j = 0; j < WIDE; ++j) sum[m] += a[j] * b[j];
+        }
+    }
+    for (int j = k; j < k1 && j < k + WIDE; ++j)
+#pragma unroll
+        for (int m = 0; m < ROWS; ++m)
+            if (m < p.M) sum[m] += A[m * p.row_a + j] * B[j];
+#pragma unroll
+    for (int m = 0; m < ROWS; ++m) {
+        if (m >= p.M) break;
+#pragma unroll
+        for (int d = 16; d > 0; d /= 2) sum[m] += __shfl_xor_sync(~0u, sum[m], d);
+        if (lane == 0) {
+            if (p.splits == 1) finish<ACTIVATION>(C, bias, p, m, n, sum[m]);
+            else parts[((batch * p.splits + split) * p.M + m) * p.N + n] = sum[m];
+        }
+    }
+}
+
+// A few rows of A times a B whose N is contiguous: each thread computes ROWS results of WIDE neighbouring columns.
+template <int ROWS, int WIDE, int ACTIVATION>
+__global__ void __launch_bounds__(128) columns(const float* A, const float* B, const float* bias, float* C, float* parts,
+                                               const Problem p) {
+    long long n = (blockIdx.x * 128ll + threadIdx.x) * WIDE;
+    long long batch = blockIdx.z;
+    int split = blockIdx.y;
+    if (n >= p.N) return;
+    A += batch * p.batch_a, B += batch * p.batch_b + n, C += batch * p.batch_c;
+    if (bias) bias += batch * p.batch_bias;
+    int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
+    float sum[ROWS][WIDE] = {};
+#pragma unroll 8
+    for (int k = k0; k < k1; ++k) {
+        float b[WIDE];
+        if constexpr (WIDE == 4) *reinterpret_cast<float4*>(b) = *reinterpret_cast<const float4*>(B + k * p.ldb);
+        else b[0] = B[k * p.ldb];
+#pragma unroll
+        for (int m = 0; m < ROWS; ++m) {
+            float a = m < p.M ? A[m * p.row_a + k * p.column_a] : 0;
+#pragma unroll
+            for (int j = 0; j < WIDE; ++j) sum[m][j] += a * b[j];
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < ROWS; ++m) {
+        if (m >= p.M) break;
+#pragma unroll
+        for (int j = 0; j < WIDE; ++j) {
+            if (p.splits == 1) finish<ACTIVATION>(C, bias, p, m, n + j, sum[m][j]);
+            else parts[((batch * p.splits + split) * p.M + m) * p.N + n + j] = sum[m][j];
+        }
+    }
+}
+
+// Adds the parts of K that `dots` and `columns` have stored, in order.
+template <int ACTIVATION>
+__global__ void __launch_bounds__(256) add_parts(const float* bias, float* C, const float* parts, const Problem p) {
+    long long i = blockIdx.x * 256ll + threadIdx.x, batch = blockIdx.z, size = (long long)p.M * p.N;
+    if (i >= size) return;
+    float sum = 0;
+    for (int s = 0; s < p.splits; ++s) sum += parts[(batch * p.splits + s) * size + i];
+    C += batch * p.batch_c;
+    if (bias) bias += batch * p.batch_bias;
+    finish<ACTIVATION>(C, bias, p, i / p.N, i % p.N, sum);
+}
