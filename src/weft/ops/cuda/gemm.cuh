@@ -29,12 +29,12 @@ struct Side {
     const float* from;
     float* to;
     long long stride, step;
-    int fast, slow, left, extent;
+    int left, extent;  // of K and of M or N, from this thread's first copy on
 
     // The operand from `start` on along M or N, and K from k0 up to k1; `ld` is the stride that is not 1.
     __device__ Side(const float* base, float* shared, long long ld, int start, int size, int k0, int k1) {
-        fast = threadIdx.x % ALONG * WIDE, slow = threadIdx.x / ALONG;
-        left = k1 - k0, extent = size - start, stride = ld;
+        int fast = threadIdx.x % ALONG * WIDE, slow = threadIdx.x / ALONG;
+        left = k1 - k0 - (MODE == 2 ? fast : slow), extent = size - start - (MODE == 2 ? slow : fast), stride = ld;
         if constexpr (MODE == 2) {
             from = base + (start + slow) * ld + k0 + fast, step = BK;
             to = shared + fast * PITCH + slow;
@@ -47,8 +47,7 @@ struct Side {
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
             if (TOTAL % THREADS && i * THREADS + int(threadIdx.x) >= TOTAL) break;
-            int row = slow + i * APART;
-            bool inside = MODE == 2 ? fast < left && row < extent : fast < extent && row < left;
+            bool inside = MODE == 2 ? left > 0 && i * APART < extent : extent > 0 && i * APART < left;
             float* at = to + stage * SIZE + (MODE == 2 ? i * APART : i * APART * PITCH);
             copy_async<4 * WIDE>(at, from + i * APART * stride, inside);
         }

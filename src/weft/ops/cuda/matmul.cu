@@ -36,7 +36,7 @@ __device__ int2 in_bands(int index, int rows, int columns) {
     return make_int2(band * 8 + rest % height, rest / height);
 }
 
-template <class T, int ACTIVATION, int BM, int BN>
+template <class T, int ACTIVATION>
 __device__ void write_tile(const T& tile, float* C, const float* bias, const Problem& p, int r0, int c0) {
     bool wide = p.column_c == 1 && p.row_c % 4 == 0 && reinterpret_cast<size_t>(C) % 16 == 0;
     tile.each([&](int row, int column, const float* v) {
@@ -58,61 +58,76 @@ __device__ void write_tile(const T& tile, float* C, const float* bias, const Pro
     });
 }
 
-// Blocks are numbered by tile, then by part of K, then by product of the batch. With parts of K, a block stores its sums
-// in `parts`, and the last block of a tile adds them in order: results do not depend on who comes last.
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE, int ACTIVATION>
-__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
+// What a block computes. It is read anew after the loop over K, where registers are free again: the compiler must not keep
+// it meanwhile.
+struct Place {
+    int tile, split, row, column;
+    long long batch;
+
+    template <int BM, int BN>
+    __device__ static Place here(const Problem& p) {
+        int x, y, z;
+        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+        asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(y));
+        asm volatile("mov.u32 %0, %%ctaid.z;" : "=r"(z));
+        int tiles = p.tiles_m * p.tiles_n, tile = x % tiles;
+        int2 at = in_bands(tile, p.tiles_m, p.tiles_n);
+        return {tile, x / tiles, at.x * BM, at.y * BN, y + (long long)z * gridDim.y};
+    }
+};
+
+// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
+// `parts`, and the last block of a tile adds them in order: results do not depend on which block comes last.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int RESIDENT, int AMODE, int BMODE,
+          int ACTIVATION, bool SPLIT>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     tiled(const float* A, const float* B, const float* bias, float* C, float* parts, int* counters, const Problem p) {
     using T = Gemm<BM, BN, BK, WM, WN, TM, TN, STAGES, AMODE, BMODE>;
     extern __shared__ __align__(16) float memory[];
-    int tiles = p.tiles_m * p.tiles_n, tile_index = blockIdx.x % tiles;
-    int split = blockIdx.x / tiles;
-    long long batch = blockIdx.y + (long long)blockIdx.z * gridDim.y;
-    int2 at = in_bands(tile_index, p.tiles_m, p.tiles_n);
-    int r0 = at.x * BM, c0 = at.y * BN, k0 = split * p.each, k1 = min(p.K, k0 + p.each);
-    A += batch * p.batch_a, B += batch * p.batch_b, C += batch * p.batch_c;
-    if (bias) bias += batch * p.batch_bias;
     T tile;
-    float *as = memory, *bs = memory + STAGES * T::A::SIZE;
-    tile.run(typename T::A(A, as, p.lda, r0, p.M, k0, k1), typename T::B(B, bs, p.ldb, c0, p.N, k0, k1), as, bs, k0, k1);
-    if (p.splits == 1) {
-        write_tile<T, ACTIVATION, BM, BN>(tile, C, bias, p, r0, c0);
-        return;
+    {
+        Place at = Place::here<BM, BN>(p);
+        int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
+        float *as = memory, *bs = memory + STAGES * T::A::SIZE;
+        tile.run(typename T::A(A + at.batch * p.batch_a, as, p.lda, at.row, p.M, k0, k1),
+                 typename T::B(B + at.batch * p.batch_b, bs, p.ldb, at.column, p.N, k0, k1), as, bs, k0, k1);
     }
-    // [tile of batch][split][place of a thread's four results][thread]
-    constexpr int FOURS = TM * TN / 4;
-    long long slot = batch * tiles + tile_index;
-    float4* mine = reinterpret_cast<float4*>(parts) + slot * p.splits * FOURS * T::THREADS;
-    float4* own = mine + (long long)split * FOURS * T::THREADS + threadIdx.x;
-    int place = 0;
-    tile.each([&](int, int, const float* v) {
-        own[place++ * T::THREADS] = make_float4(v[0], v[1], v[2], v[3]);
-    });
-    __threadfence();
-    __shared__ bool last;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        int before = atomicAdd(counters + slot, 1);
-        last = before == p.splits - 1;
-        if (last) counters[slot] = 0;  // for the next launch
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-#pragma unroll
-    for (int i = 0; i < TM; ++i)
-#pragma unroll
-        for (int j = 0; j < TN; ++j) tile.of[i][j] = 0;
-    for (int s = 0; s < p.splits; ++s) {
-        const float4* from = mine + (long long)s * FOURS * T::THREADS + threadIdx.x;
+    Place at = Place::here<BM, BN>(p);
+    if constexpr (SPLIT) {
+        // [tile of the batch][split][place of a thread's four results][thread]
+        constexpr int FOURS = TM * TN / 4;
+        long long slot = at.batch * p.tiles_m * p.tiles_n + at.tile;
+        float4* mine = reinterpret_cast<float4*>(parts) + slot * p.splits * FOURS * T::THREADS + threadIdx.x;
 #pragma unroll
         for (int f = 0; f < FOURS; ++f) {
-            float4 v = __ldcg(from + f * T::THREADS);
-            float* t = &tile.of[f * 4 / TN][f * 4 % TN];
-            t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
+            const float* v = &tile.of[f * 4 / TN][f * 4 % TN];
+            mine[(at.split * FOURS + f) * T::THREADS] = make_float4(v[0], v[1], v[2], v[3]);
         }
+        __threadfence();
+        __shared__ bool last;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            last = atomicAdd(counters + slot, 1) == p.splits - 1;
+            if (last) counters[slot] = 0;  // for the next launch
+        }
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+#pragma unroll
+        for (int i = 0; i < TM; ++i)
+#pragma unroll
+            for (int j = 0; j < TN; ++j) tile.of[i][j] = 0;
+        for (int s = 0; s < p.splits; ++s)
+#pragma unroll
+            for (int f = 0; f < FOURS; ++f) {
+                float4 v = __ldcg(mine + (s * FOURS + f) * T::THREADS);
+                float* t = &tile.of[f * 4 / TN][f * 4 % TN];
+                t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
+            }
     }
-    write_tile<T, ACTIVATION, BM, BN>(tile, C, bias, p, r0, c0);
+    C += at.batch * p.batch_c;
+    if (bias) bias += at.batch * p.batch_bias;
+    write_tile<T, ACTIVATION>(tile, C, bias, p, at.row, at.column);
 }
 
 // A few rows of A times a B whose K is contiguous (a linear layer's weight): each warp computes ROWS results of one

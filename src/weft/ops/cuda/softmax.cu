@@ -150,27 +150,89 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
 }
 
 // Softmax along a dimension with `inner` elements behind it. A block takes `width` neighbours of `inner`, with
-// 256 / width threads for each, and reads n twice.
+// 256 / width threads for each, and a part of n.
+struct Column {
+    long long outer, first;
+    int part, w, t, deep, begin, end;
+    bool there;
+
+    __device__ Column(int n, long long inner, int width, long long tiles, int parts, int each) {
+        part = blockIdx.x % parts;
+        long long tile = blockIdx.x / parts;
+        outer = tile / tiles, first = tile % tiles * width;
+        w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
+        there = t < deep && first + w < inner;
+        begin = part * each, end = min(n, begin + each);
+    }
+    // The maximum and the sum of exponentials of a column, from what its threads have.
+    __device__ Running join(const Running& own, int width) const {
+        __shared__ float most[256], sum[256];
+        most[threadIdx.x] = own.most, sum[threadIdx.x] = own.sum;
+        __syncthreads();
+        Running all;
+        if (there)
+            for (int i = 0; i < deep; i++) all.add(most[i * width + w], sum[i * width + w]);
+        return all;
+    }
+    template <class T>
+    __device__ Running of(const T* x, long long inner, int width) const {
+        Running own;
+        if (there)
+#pragma unroll 4
+            for (int i = begin + t; i < end; i += deep) {
+                float v = to<float>(x[i * inner]);
+                own.add(v, v == lowest() ? 0 : 1);
+            }
+        return join(own, width);
+    }
+    template <bool LOG, class T>
+    __device__ void write(const T* x, T* y, long long inner, const Running& all) const {
+        if (!there) return;
+        float from = base(all.most), scale = scale_of<LOG>(all.sum);
+#pragma unroll 4
+        for (int i = begin + t; i < end; i += deep)
+            y[i * inner] = to<T>(result<LOG>(to<float>(x[i * inner]), from, scale));
+    }
+};
+
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256) columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
-    __shared__ float most_of[256], sum_of_all[256];
-    long long outer = blockIdx.x / tiles, first = blockIdx.x % tiles * width;
-    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
-    bool there = t < deep && first + w < inner;
-    x += outer * n * inner + first + w, y += outer * n * inner + first + w;
+    Column c(n, inner, width, tiles, 1, n);
+    long long start = c.outer * n * inner + c.first + c.w;
+    Running all = c.of(x + start, inner, width);
+    c.write<LOG>(x + start, y + start, inner, all);
+}
+
+// The same in two passes, with several blocks for a column: found[outer][part][inner].
+template <class T>
+__global__ void __launch_bounds__(256) parts_of_columns(const T* x, float2* found, int n, long long inner, int width,
+                                                        long long tiles, int parts, int each) {
+    Column c(n, inner, width, tiles, parts, each);
+    Running all = c.of(x + c.outer * n * inner + c.first + c.w, inner, width);
+    if (c.there && c.t == 0)
+        found[(c.outer * parts + c.part) * inner + c.first + c.w] = make_float2(all.most, all.sum);
+}
+template <class T, bool LOG>
+__global__ void __launch_bounds__(256) finish_columns(const T* x, T* y, const float2* found, int n, long long inner,
+                                                      int width, long long tiles, int parts, int each) {
+    Column c(n, inner, width, tiles, parts, each);
+    long long start = c.outer * n * inner + c.first + c.w;
     Running own;
-    if (there)
-#pragma unroll 4
-        for (int i = t; i < n; i += deep) {
-            float v = to<float>(x[i * inner]);
-            own.add(v, v == lowest() ? 0 : 1);
+    if (c.there)
+        for (int i = c.t; i < parts; i += c.deep) {
+            float2 one = found[(c.outer * parts + i) * inner + c.first + c.w];
+            own.add(one.x, one.y);
         }
-    most_of[threadIdx.x] = own.most, sum_of_all[threadIdx.x] = own.sum;
-    __syncthreads();
-    if (!there) return;
-    Running all;
-    for (int i = 0; i < deep; i++) all.add(most_of[i * width + w], sum_of_all[i * width + w]);
-    float from = base(all.most), scale = scale_of<LOG>(all.sum);
-#pragma unroll 4
-    for (int i = t; i < n; i += deep) y[i * inner] = to<T>(result<LOG>(to<float>(x[i * inner]), from, scale));
+    Running all = c.join(own, width);
+    c.write<LOG>(x + start, y + start, inner, all);
+}
+
+// A dimension of one element: 1, or 0 for the logarithm, unless the element is not finite.
+template <class T, bool LOG>
+__global__ void __launch_bounds__(256) single(const T* x, T* y, long long n) {
+    long long i = blockIdx.x * 256ll + threadIdx.x;
+    if (i < n) {
+        float v = to<float>(x[i]) - to<float>(x[i]);
+        y[i] = to<T>(LOG ? v : 1 + v);
+    }
 }

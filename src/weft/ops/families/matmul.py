@@ -59,7 +59,7 @@ TILES = (
     Tile(128, 256, 8, 64, 64, 8, 16, 2, 0.76, 1),
     Tile(128, 128, 8, 64, 32, 8, 8, 3, 0.68, 2),
     Tile(64, 128, 8, 32, 64, 8, 8, 4, 0.66, 4),
-    Tile(64, 64, 16, 32, 32, 8, 4, 3, 0.55, 6),
+    Tile(64, 64, 16, 32, 32, 8, 4, 3, 0.55, 5),
     Tile(32, 64, 16, 16, 32, 4, 4, 4, 0.40, 8),
     Tile(32, 32, 16, 16, 32, 4, 4, 4, 0.30, 16),
 )
@@ -310,7 +310,8 @@ def _few(p: Product, gpu: Target) -> list[Candidate]:
 # ---- plans -------------------------------------------------------------------------------------
 def _plan_tiled(p: Product, tile: Tile, splits: int, each: int, a_mode: int, b_mode: int) -> Plan:
     tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
-    shape = ", ".join(map(str, (*tile[:8], a_mode, b_mode, p.activation)))
+    split = str(splits > 1).lower()
+    shape = ", ".join(map(str, (*tile[:8], tile.resident, a_mode, b_mode, p.activation, split)))
     kernel = source.kernel("matmul.cu", f"tiled<{shape}>")
     count = tiles[0] * tiles[1]
     scratch: tuple[Buffer, ...] = ()

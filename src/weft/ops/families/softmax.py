@@ -19,6 +19,8 @@ from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 BLOCK = 256
+SM_BANDWIDTH = 50e9
+"""Bytes that one SM reads and writes per second when others do little."""
 HELD = 8
 """Vectors of 16 bytes that a thread holds in registers at the most."""
 
@@ -89,25 +91,23 @@ def _of_view(
 ) -> list[Candidate]:
     gpu, size = request.target, out.dtype.itemsize
     moved = 2 * view.outer * view.n * view.inner * size
+    if view.n == 1:
+        build = functools.partial(_single, log, view, out, x, before)
+        return [Candidate("single", gpu.launch + moved / gpu.bandwidth, "n is 1", build)]
     if view.inner > 1:
-        time = gpu.launch + 1.2 * moved / gpu.bandwidth
-        why = f"{view.inner} neighbours behind the dimension; n is read twice, the second time near"
-        build = functools.partial(_columns, log, request, view, out, x, before)
-        return [Candidate("columns", time, why, build)]
+        return _of_columns(log, request, view, out, x, before)
     found = []
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
     group = _group(chunks)
     if group is not None:
         threads, held, _ = group
-        busy = min(1.0, view.outer * threads / (gpu.threads / 2))
-        time = gpu.launch + moved / gpu.bandwidth / max(busy, 1e-3)
+        row = 2 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
+        time = gpu.launch + max(moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, *group)
         found.append(Candidate("rows", time, why, build))
     parts = _parts(view, chunks, gpu.sms)
-    time = 2 * gpu.launch + 1.5 * moved / gpu.bandwidth
-    if moved < gpu.l2:
-        time = 2 * gpu.launch + 1.1 * moved / gpu.bandwidth
+    time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 1.5) * moved / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, log, view, out, x, before, parts, chunks)
     return [*found, Candidate("long rows", time, why, build)]
@@ -164,16 +164,63 @@ def _long(
     return Plan((*before, *steps), (out,), (scratch,))
 
 
-def _columns(
+def _of_columns(
     log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
-) -> Plan:
+) -> list[Candidate]:
+    """Candidates for a dimension with others behind it: one block per column, or several."""
+    gpu = request.target
+    moved = 2 * view.outer * view.n * view.inner * out.dtype.itemsize
     width = min(view.inner, BLOCK)
-    while width > 32 and view.outer * cdiv(view.inner, width) < 4 * request.target.sms:
+    while width > 32 and view.outer * cdiv(view.inner, width) < 4 * gpu.sms:
         width //= 2
+    tiles = view.outer * cdiv(view.inner, width)
+    near = 1.2 if moved < gpu.l2 else 1.5
+    row = 2 * view.n * width * out.dtype.itemsize / SM_BANDWIDTH * cdiv(tiles, 8 * gpu.sms)
+    found = [
+        Candidate("columns", gpu.launch + max(near * moved / gpu.bandwidth, row),
+                  f"{tiles} blocks, {width} columns each; n is read twice",
+                  functools.partial(_columns, log, view, out, x, before, width))
+    ]  # fmt: skip
+    parts = min(cdiv(8 * gpu.sms, tiles), cdiv(view.n, 4 * (BLOCK // width)))
+    if parts > 1:
+        why = f"{parts} blocks per column, two passes"
+        build = functools.partial(_long_columns, log, view, out, x, before, width, parts)
+        time = 2 * gpu.launch + near * moved / gpu.bandwidth
+        found.append(Candidate("long columns", time, why, build))
+    return found
+
+
+def _columns(
+    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], width: int
+) -> Plan:
     tiles = cdiv(view.inner, width)
     name = f"columns<{source.ctype(out.dtype)}, {str(log).lower()}>"
     args = (x, Pointer(1), view.n, view.inner, width, tiles)
     step = Step(source.kernel("softmax.cu", name), (view.outer * tiles,), (BLOCK,), args)
+    return Plan((*before, step), (out,))
+
+
+def _long_columns(
+    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], width: int, parts: int
+) -> Plan:
+    tiles, each = cdiv(view.inner, width), cdiv(view.n, parts)
+    scratch = Buffer((view.outer * parts * view.inner, 2), torch.float32)
+    found = Pointer(3 if x.number == 2 else 2)
+    ctype = source.ctype(out.dtype)
+    one = source.kernel("softmax.cu", f"parts_of_columns<{ctype}>")
+    two = source.kernel("softmax.cu", f"finish_columns<{ctype}, {str(log).lower()}>")
+    grid, rest = (view.outer * tiles * parts,), (view.n, view.inner, width, tiles, parts, each)
+    steps = (
+        Step(one, grid, (BLOCK,), (x, found, *rest)),
+        Step(two, grid, (BLOCK,), (x, Pointer(1), found, *rest)),
+    )
+    return Plan((*before, *steps), (out,), (scratch,))
+
+
+def _single(log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]) -> Plan:
+    name = f"single<{source.ctype(out.dtype)}, {str(log).lower()}>"
+    n = view.outer * view.inner
+    step = Step(source.kernel("softmax.cu", name), (cdiv(n, BLOCK),), (BLOCK,), (x, Pointer(1), n))
     return Plan((*before, step), (out,))
 
 

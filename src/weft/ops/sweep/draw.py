@@ -1,0 +1,117 @@
+"""Draws calls of `weft.ops` at random: sizes, dtypes and strides that nobody tuned for.
+
+A call is data: which op, which options, and for each tensor its dtype, its shape and how it is cut
+from memory. The same call can be made for any device and by any contender.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+PRIMES = (2, 3, 5, 7, 11, 13, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One argument.
+
+    order   the dimensions in the order of memory, outermost first
+    offset  elements before the first one in its storage: an odd number misaligns it
+    gap     elements between two rows of the last dimension in memory
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    order: tuple[int, ...]
+    offset: int = 0
+    gap: int = 0
+
+    def make(self, device: str, generator: torch.Generator) -> torch.Tensor:
+        """The tensor, with random contents."""
+        in_memory = [self.shape[d] for d in self.order]
+        if in_memory:
+            in_memory[-1] += self.gap
+        dtype = getattr(torch, self.dtype)
+        size = math.prod(in_memory) + self.offset
+        flat = _random(size, dtype, device, generator)[self.offset :]
+        view = flat.view(in_memory)
+        if self.gap:
+            view = view[..., : view.shape[-1] - self.gap]
+        back = [self.order.index(d) for d in range(len(self.shape))]
+        return view.permute(back) if back else view
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an op."""
+
+    op: str
+    tensors: tuple[Tensor, ...]
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        shown = [
+            f"{t.dtype} {'x'.join(map(str, t.shape)) or 'number'}"
+            + ("" if list(t.order) == sorted(t.order) else f" order {''.join(map(str, t.order))}")
+            + (f" +{t.offset}" if t.offset else "")
+            + (f" gap {t.gap}" if t.gap else "")
+            for t in self.tensors
+        ]
+        options = "".join(f" {k}={v}" for k, v in self.options.items())
+        return f"{', '.join(shown)}{options}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _random(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
+    if dtype.is_floating_point:
+        return torch.randn(size, device=device, generator=generator, dtype=torch.float32).to(dtype)
+    if dtype is torch.bool:
+        return torch.randint(0, 2, (size,), device=device, generator=generator).bool()
+    low, high = (0, 255) if dtype is torch.uint8 else (-1000, 1000)
+    return torch.randint(low, high, (size,), device=device, generator=generator, dtype=dtype)
+
+
+def size(rng: random.Random, most: int) -> int:
+    """One size up to a limit: log-uniform, a prime, a power of two or its neighbour."""
+    way = rng.random()
+    if way < 0.55:
+        return max(1, round(math.exp(rng.uniform(0, math.log(most)))))
+    if way < 0.75:
+        return int(rng.choice([p for p in PRIMES if p <= max(most, 2)]))
+    power = int(2 ** rng.randint(0, max(0, int(math.log2(most)))))
+    return max(1, min(most, power + rng.choice((-1, 0, 0, 1))))
+
+
+def shape(rng: random.Random, ranks: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Sizes whose product is at most `most`, tall, wide, tiny and huge alike."""
+    least = 1 if rng.random() < 0.35 else math.sqrt(most)
+    total = max(1, round(math.exp(rng.uniform(math.log(least), math.log(most)))))
+    sizes: list[int] = []
+    for _ in range(rng.choice(ranks)):
+        one = size(rng, max(1, total))
+        sizes.append(one)
+        total = max(1, total // one)
+    rng.shuffle(sizes)
+    return tuple(sizes)
+
+
+def tensor(rng: random.Random, shape: tuple[int, ...], dtype: str, plain: float = 0.6) -> Tensor:
+    """A tensor of a shape: contiguous, or transposed, misaligned or with gaps."""
+    order = tuple(range(len(shape)))
+    way = rng.random()
+    if way < plain or not shape:
+        return Tensor(shape, dtype, order)
+    if way < plain + (1 - plain) * 0.5 and len(shape) > 1:
+        mixed = list(order)
+        rng.shuffle(mixed)
+        return Tensor(shape, dtype, tuple(mixed))
+    if way < plain + (1 - plain) * 0.75:
+        return Tensor(shape, dtype, order, offset=rng.choice((1, 2, 3, 5, 8)))
+    return Tensor(shape, dtype, order, gap=rng.choice((1, 3, 8, 32)))

@@ -1,0 +1,77 @@
+"""How long calls take on a GPU: as users make them, alone, and by the clock of the host."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+ROUNDS = 5
+"""Samples of each contender; they take turns, so that a slow moment meets all of them."""
+LEAST = 2e-3
+"""Seconds that a sample should last."""
+MOST = 400
+"""Calls in a sample at the most."""
+
+Function = Callable[[], Any]
+
+
+def as_called(contenders: Sequence[Function]) -> list[float]:
+    """Seconds per call of each contender, as the GPU sees a row of eager calls: medians."""
+    repeats = [_repeats(f) for f in contenders]
+    samples: list[list[float]] = [[] for _ in contenders]
+    for _ in range(ROUNDS):
+        for f, n, kept in zip(contenders, repeats, samples, strict=True):
+            kept.append(_sample(f, n))
+    return [statistics.median(kept) for kept in samples]
+
+
+def _sample(f: Function, n: int) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(n):
+        f()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1e3 / n
+
+
+def _repeats(f: Function) -> int:
+    f()
+    torch.cuda.synchronize()
+    once = _sample(f, 3)
+    return max(1, min(MOST, round(LEAST / max(once, 1e-7))))
+
+
+def host(contenders: Sequence[Function], calls: int = 1000) -> list[float]:
+    """Seconds of the host per call, for tensors so small that the GPU keeps up: medians."""
+    samples: list[list[float]] = [[] for _ in contenders]
+    for f in contenders:
+        for _ in range(100):
+            f()
+    for _ in range(ROUNDS):
+        for f, kept in zip(contenders, samples, strict=True):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                f()
+            kept.append((time.perf_counter() - begin) / calls)
+    return [statistics.median(kept) for kept in samples]
+
+
+def alone(f: Function, launches: int = 20) -> float:
+    """Seconds per call without the host: replays of a CUDA graph of several calls."""
+    f()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(launches):
+            f()
+    graph.replay()
+    times = []
+    for _ in range(ROUNDS):
+        times.append(_sample(graph.replay, 1) / launches)
+    return statistics.median(times)
