@@ -1,7 +1,7 @@
-"""Operations: ladders of kernels that compute them, and kernels as ops of PyTorch.
+"""The library that users of PyTorch call, and kernels of one's own as ops of PyTorch.
 
-`weft.ops.softmax`, `weft.ops.matmul`, …: each ladder as an op of PyTorch, made when it is asked
-for (`offered.py`).
+`weft.ops.softmax`, `weft.ops.matmul`, …: any shape, dtype and strides; `families/` defines them.
+`as_op` makes an op of a kernel (`bind/`).
 """
 
 from typing import Any
@@ -10,14 +10,26 @@ from weft.climbing import ladder
 from weft.ops import bind
 from weft.ops.bind import as_op, verify
 
-__all__ = ["as_op", "verify"]
+__all__ = ["as_op", "explain", "verify"]
+
+
+def explain(op: Any, *args: Any, **options: Any) -> Any:
+    """Which kernel a call would use and why: `explain(weft.ops.softmax, x)`; print the result."""
+    return bind.with_torch("weft.ops.explain").explain(op, *args, **options)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ladder.names():
-        raise AttributeError(f"weft.ops has no '{name}'; ladders are {', '.join(ladder.names())}")
-    return bind.offered(name)
+    library = bind.with_torch("weft.ops.library")
+    if name in library.names():
+        found = library.call(name)
+    elif name in ladder.names():
+        found = bind.offered(name)
+    else:
+        raise AttributeError(f"weft.ops has no '{name}'; there are {', '.join(__dir__())}")
+    globals()[name] = found  # the next access does not come here
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, *ladder.names()))
+    library = bind.with_torch("weft.ops.library")
+    return sorted({*__all__, *library.names(), *ladder.names()})

@@ -8,6 +8,8 @@ through the op that is registered with torch, whose implementation runs the same
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +19,7 @@ from torch.autograd import forward_ad
 
 from weft.errors import ArgumentError
 from weft.ops.bind import batching
+from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
 from weft.ops.plan import layout
 from weft.ops.runner import Run, runner
@@ -77,6 +80,12 @@ class Function:
         layouts = tuple(None if t is None else layout(t) for t in inputs)
         return Request(self.definition.name, layouts, named, target(device))
 
+    def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call in order, defaults filled in."""
+        found = inspect.signature(self.call).bind(*args, **options)
+        found.apply_defaults()
+        return list(found.arguments.values())
+
     def choice(self, request: Request) -> Choice:
         """The candidates for a request, and which one is used."""
         return choose(request, self.definition.candidates(request))
@@ -126,7 +135,9 @@ class Function:
         }
         exec(compile(text, f"<weft.ops.{self.definition.name}>", "exec"), room)
         call, compute = room[self.definition.name], room["compute"]
-        call.__doc__, call.__module__, call.op = self.definition.doc, "weft.ops", self
+        call.__doc__, call.__module__ = self.definition.doc, "weft.ops"
+        call.op, call.definition, call.name = self, self.op, f"weft::{self.definition.name}"
+        call.verify = functools.partial(verify, call)
         return call, compute
 
     def _argument(self, name: str) -> Any:

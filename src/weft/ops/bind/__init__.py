@@ -41,7 +41,7 @@ def as_op(
     """
     if isinstance(kernel, str):
         return lambda function: as_op(function, kernel, name or schema, **options)
-    made: TorchOp = _with_torch("weft.ops.bind.torch_op").make(kernel, name, schema, options)
+    made: TorchOp = with_torch("weft.ops.bind.torch_op").make(kernel, name, schema, options)
     return made
 
 
@@ -53,17 +53,18 @@ def verify(op: Any, *args: Any, **options: Any) -> Verified:
     nondet_tol    how far results may differ from run to run, e.g. because of atomics
     eps atol rtol of the gradient's check, in place of those for the arguments' precision
     """
-    proved: Verified = _with_torch("weft.ops.bind.verify").verify(op, *args, **options)
+    proved: Verified = with_torch("weft.ops.bind.verify").verify(op, *args, **options)
     return proved
 
 
 def offered(name: str) -> TorchOp:
     """A ladder as an op of PyTorch: what `weft.ops.NAME` is."""
-    found: TorchOp = _with_torch("weft.ops.offered").offered(name)
+    found: TorchOp = with_torch("weft.ops.offered").offered(name)
     return found
 
 
-def _with_torch(module: str) -> Any:
+def with_torch(module: str) -> Any:
+    """A module that needs PyTorch; raises MissingDependency where that is not installed."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -244,7 +244,7 @@ def _candidates(request: Request) -> list[Candidate]:
     return found
 
 
-def _tiled(p: Product, gpu: Target) -> list[Candidate]:
+def _tiled(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     found = []
     a_mode, b_mode = p.a.mode(p.m, p.k), p.b.mode(p.n, p.k)
     assert a_mode is not None and b_mode is not None
@@ -263,7 +263,7 @@ def _tiled(p: Product, gpu: Target) -> list[Candidate]:
             why = f"{tiles * p.batch * splits} blocks for {gpu.sms} SMs"
             build = functools.partial(_plan_tiled, p, tile, splits, each, a_mode, b_mode)
             found.append(Candidate(name, cost, why, build))
-    return sorted(found, key=lambda c: c.cost)[:12]
+    return sorted(found, key=lambda c: c.cost)[:most]
 
 
 def _time(

@@ -251,7 +251,7 @@ def _backward(log: bool, ctx: Any, grad: Any) -> Any:
     return y * (grad - (y * grad).sum(ctx.dim, keepdim=True)), None
 
 
-def _batched(name: str, info: Any, in_dims: Any, x: Any, dim: int) -> Any:
+def _batched(name: str, info: Any, in_dims: Any, x: Any, dim: int = -1) -> Any:
     """A batch is one more dimension in front of the others."""
     x = x.movedim(in_dims[0], 0)
     inner = dim % (x.dim() - 1) + 1 if x.dim() > 1 else 0

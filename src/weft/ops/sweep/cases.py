@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,30 @@ def _rows(name: str) -> Draw:
     return drawn
 
 
+def _reduced(name: str, one: bool = False, floats: bool = True, **extra: Any) -> Draw:
+    def drawn(rng: random.Random, most: int) -> Call:
+        shape = draw.shape(rng, (1, 2, 2, 3, 4), most)
+        dtype = rng.choice(FLOATS if floats else (*FLOATS, "int32", "int64", "uint8", "bool"))
+        way = rng.random()
+        dim: Any = None
+        if way < 0.35:
+            dim = len(shape) - 1
+        elif way < 0.6:
+            dim = rng.randrange(len(shape))
+        elif way < 0.8 and not one:
+            dim = tuple(d for d in range(len(shape)) if rng.random() < 0.5) or (0,)
+        options = {"dim": dim, "keepdim": rng.random() < 0.3, **extra}
+        return Call(name, (draw.tensor(rng, shape, dtype),), options)
+
+    return drawn
+
+
+def _terms(call: Call) -> int:
+    shape, dim = call.tensors[0].shape, call.options["dim"]
+    dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    return math.prod(shape[d] for d in dims)
+
+
 def _matmul(rng: random.Random, most: int) -> Call:
     """Sizes with a bounded number of products; a batch in one of five calls."""
     edge = max(2, round(most ** (1 / 2)))
@@ -86,5 +111,40 @@ CASES: Sequence[Case] = (
     Case("fma", _elementwise("fma", 3), lambda a, b, c: a * b + c),
     Case("softmax", _rows("softmax"), lambda x, dim: torch.softmax(x, dim)),
     Case("log_softmax", _rows("log_softmax"), lambda x, dim: torch.log_softmax(x, dim)),
+    Case("sum", _reduced("sum", floats=False), torch.sum, depth=_terms),
+    Case("mean", _reduced("mean"), torch.mean, depth=_terms),
+    Case(
+        "amax",
+        _reduced("amax", floats=False),
+        lambda x, dim, keepdim: torch.amax(x, dim if dim is not None else (), keepdim),
+        exact=True,
+    ),
+    Case("argmax", _reduced("argmax", one=True), torch.argmax, exact=True),
+    Case(
+        "norm",
+        _reduced("norm", ord=2.0),
+        lambda x, dim, keepdim, ord: torch.linalg.vector_norm(x, ord, dim, keepdim),
+        depth=_terms,
+    ),
+    Case(
+        "var",
+        _reduced("var", correction=1),
+        lambda x, dim, keepdim, correction: torch.var(
+            x, dim, correction=correction, keepdim=keepdim
+        ),
+        depth=_terms,
+    ),
+    Case(
+        "any",
+        _reduced("any", floats=False),
+        lambda x, dim, keepdim: torch.any(x) if dim is None else torch.any(x, dim, keepdim),
+        exact=True,
+    ),
+    Case(
+        "count_nonzero",
+        _reduced("count_nonzero", floats=False),
+        lambda x, dim, keepdim: (x != 0).sum(dim, keepdim),
+        exact=True,
+    ),
     Case("matmul", _matmul, torch.matmul, depth=lambda call: call.tensors[0].shape[-1]),
 )

@@ -53,7 +53,7 @@ def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, list[
     generator = torch.Generator(device).manual_seed(seed)
     tensors = [t.make(device, generator) for t in call.tensors]
     function = library.function(case.op)
-    choice = function.choice(function.request(*tensors, *call.options.values()))
+    choice = function.choice(function.request(*function.bound(tensors, call.options)))
     got = function.call(*tensors, **call.options)
     want = case.torch(*(_double(t) for t in tensors), **call.options)
     error, right = compare(case, call, got, want)
@@ -71,7 +71,11 @@ def compare(case: Case, call: Call, got: torch.Tensor, want: torch.Tensor) -> tu
     if not want.numel():
         return 0.0, True
     if case.exact or not got.is_floating_point():
-        return (0.0, True) if torch.equal(got.to(want.dtype), want) else (math.inf, False)
+        same = torch.equal(got.to(want.dtype).nan_to_num(), want.nan_to_num())
+        return (0.0, True) if same else (math.inf, False)
+    if not torch.equal(got.isfinite(), want.isfinite()):
+        return math.inf, False
+    got, want = got.nan_to_num(0, 0, 0), want.nan_to_num(0, 0, 0)
     scale = max(1e-30, float(want.abs().nan_to_num().max()))
     allowed = EPSILON[got.dtype] * scale * (4 + 0.5 * math.sqrt(case.depth(call)))
     error = float((got.double() - want).abs().max()) / allowed

@@ -1,0 +1,276 @@
+// Reductions along the last dimension of [rows, n], and along the middle one of [outer, n, inner].
+//
+// An operation is a struct: State holds what is known of some elements, `none` of no element, `add` takes one more,
+// `join` unites two states and `finish` gives the result. States are joined in a fixed order: results do not depend on timing.
+#include "vector.cuh"
+
+template <class T> __device__ T least();
+template <class T> __device__ T greatest();
+#define LIMITS(T, LEAST, GREATEST)                                  \
+    template <> __device__ inline T least<T>() { return LEAST; }       \
+    template <> __device__ inline T greatest<T>() { return GREATEST; }
+LIMITS(float, __int_as_float(0xff800000), __int_as_float(0x7f800000))
+LIMITS(double, -__longlong_as_double(0x7ff0000000000000ll), __longlong_as_double(0x7ff0000000000000ll))
+LIMITS(long long, -9223372036854775807ll - 1, 9223372036854775807ll)
+LIMITS(int, -2147483647 - 1, 2147483647)
+
+template <class C> __device__ bool is_nan(C x) { return x != x; }
+
+// C is the type of the arithmetic.
+template <class C> struct Sum {
+    using State = C;
+    static __device__ State none() { return 0; }
+    static __device__ void add(State& s, C x, long long) { s += x; }
+    static __device__ State join(State a, State b) { return a + b; }
+    static __device__ C finish(State s, double) { return s; }
+};
+template <class C> struct Mean : Sum<C> {
+    static __device__ C finish(C s, double n) { return s / C(n); }
+};
+template <class C> struct Product {
+    using State = C;
+    static __device__ State none() { return 1; }
+    static __device__ void add(State& s, C x, long long) { s *= x; }
+    static __device__ State join(State a, State b) { return a * b; }
+    static __device__ C finish(State s, double) { return s; }
+};
+template <class C> struct Max {
+    using State = C;
+    static __device__ State none() { return least<C>(); }
+    static __device__ State join(State a, State b) { return is_nan(a) || a > b ? a : b; }
+    static __device__ void add(State& s, C x, long long) { s = join(s, x); }
+    static __device__ C finish(State s, double) { return s; }
+};
+template <class C> struct Min {
+    using State = C;
+    static __device__ State none() { return greatest<C>(); }
+    static __device__ State join(State a, State b) { return is_nan(a) || a < b ? a : b; }
+    static __device__ void add(State& s, C x, long long) { s = join(s, x); }
+    static __device__ C finish(State s, double) { return s; }
+};
+// The first of equal elements; the first NaN if there is one.
+template <class C> struct Found {
+    C value;
+    long long at;
+};
+template <class C> struct ArgMax {
+    using State = Found<C>;
+    static __device__ State none() { return {least<C>(), 0x7fffffffffffffffll}; }
+    static __device__ State join(State a, State b) {
+        bool nan_a = is_nan(a.value), nan_b = is_nan(b.value);
+        bool first = nan_a != nan_b ? nan_a : nan_a || a.value == b.value ? a.at < b.at : a.value > b.value;
+        return first ? a : b;
+    }
+    static __device__ void add(State& s, C x, long long at) { s = join(s, {x, at}); }
+    static __device__ long long finish(State s, double) { return s.at; }
+};
+template <class C> struct ArgMin : ArgMax<C> {
+    using State = Found<C>;
+    static __device__ State none() { return {greatest<C>(), 0x7fffffffffffffffll}; }
+    static __device__ State join(State a, State b) {
+        bool nan_a = is_nan(a.value), nan_b = is_nan(b.value);
+        bool first = nan_a != nan_b ? nan_a : nan_a || a.value == b.value ? a.at < b.at : a.value < b.value;
+        return first ? a : b;
+    }
+    static __device__ void add(State& s, C x, long long at) { s = join(s, {x, at}); }
+};
+template <class C> struct Norm1 : Sum<C> {
+    static __device__ void add(C& s, C x, long long) { s += x < 0 ? -x : x; }
+};
+template <class C> struct Norm2 : Sum<C> {
+    static __device__ void add(C& s, C x, long long) { s += x * x; }
+    static __device__ C finish(C s, double) { return sqrt(s); }
+};
+template <class C> struct NormInf : Max<C> {
+    static __device__ C none() { return 0; }
+    static __device__ void add(C& s, C x, long long) { s = Max<C>::join(s, x < 0 ? -x : x); }
+};
+// Mean and sum of squared differences from it, as Welford and Chan compute them.
+template <class C> struct Moments {
+    C count, mean, squares;
+};
+template <class C> struct Var {
+    using State = Moments<C>;
+    static __device__ State none() { return {0, 0, 0}; }
+    static __device__ void add(State& s, C x, long long) {
+        s.count += 1;
+        C d = x - s.mean;
+        s.mean += d / s.count;
+        s.squares += d * (x - s.mean);
+    }
+    static __device__ State join(State a, State b) {
+        if (b.count == 0) return a;
+        if (a.count == 0) return b;
+        C n = a.count + b.count, d = b.mean - a.mean, part = b.count / n;
+        return {n, a.mean + d * part, a.squares + b.squares + d * d * a.count * part};
+    }
+    // `less` is the number of elements less the correction; 0 or less gives NaN or infinity, as in torch.
+    static __device__ C finish(State s, double less) { return s.squares / C(less > 0 ? less : 0); }
+};
+template <class C> struct Any {
+    using State = int;
+    static __device__ State none() { return 0; }
+    static __device__ void add(State& s, C x, long long) { s |= x != 0; }
+    static __device__ State join(State a, State b) { return a | b; }
+    static __device__ bool finish(State s, double) { return s; }
+};
+template <class C> struct All {
+    using State = int;
+    static __device__ State none() { return 1; }
+    static __device__ void add(State& s, C x, long long) { s &= x != 0; }
+    static __device__ State join(State a, State b) { return a & b; }
+    static __device__ bool finish(State s, double) { return s; }
+};
+template <class C> struct Count {
+    using State = long long;
+    static __device__ State none() { return 0; }
+    static __device__ void add(State& s, C x, long long) { s += x != 0; }
+    static __device__ State join(State a, State b) { return a + b; }
+    static __device__ long long finish(State s, double) { return s; }
+};
+
+// A state of another lane, word by word.
+template <class S>
+__device__ S from_lane(S s, int d) {
+    static_assert(sizeof(S) % 4 == 0, "whole words");
+    int words[sizeof(S) / 4];
+    memcpy(words, &s, sizeof(S));
+#pragma unroll
+    for (int i = 0; i < int(sizeof(S) / 4); i++) words[i] = __shfl_down_sync(~0u, words[i], d);
+    memcpy(&s, words, sizeof(S));
+    return s;
+}
+
+// The state of a group of G threads, in its first thread. All threads of the block take part.
+template <int G, class Op>
+__device__ typename Op::State across(typename Op::State s) {
+    using State = typename Op::State;
+    constexpr int LANES = G < 32 ? G : 32;
+#pragma unroll
+    for (int d = LANES / 2; d > 0; d /= 2) s = Op::join(s, from_lane(s, d));
+    if constexpr (G > 32) {
+        __shared__ State part[G / 32];
+        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+        __syncthreads();
+        s = threadIdx.x % 32 < G / 32 ? part[threadIdx.x % 32] : Op::none();
+#pragma unroll
+        for (int d = 16; d > 0; d /= 2) s = Op::join(s, from_lane(s, d));
+        __syncthreads();
+    }
+    return s;
+}
+
+// Is this the last of `parts` blocks to come here? Its threads see what the others have written before.
+__device__ inline bool is_last(int* counter, int parts) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(counter, 1) == parts - 1;
+        if (last) *counter = 0;  // for the next launch
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+// G threads reduce a row, or a part of it; the last block of a row joins the parts.
+// `each` is the number of vectors in a part, `scale` what `finish` needs.
+template <class T, class C, class O, template <class> class Operation, int V, int G>
+__global__ void __launch_bounds__(256) rows(const T* x, O* y, void* found, int* counters, long long count, long long n,
+                                            long long stride, int parts, long long each, double scale) {
+    using Op = Operation<C>;
+    using State = typename Op::State;
+    long long row = blockIdx.x / parts * (long long)(256 / G) + threadIdx.x / G;
+    int part = blockIdx.x % parts, t = threadIdx.x % G;
+    bool there = row < count;
+    const T* p = x + row * stride;
+    int lead = there ? int(reinterpret_cast<size_t>(p) / sizeof(T) % V) : 0;
+    long long chunks = there ? (n + lead + V - 1) / V : 0, end = min(chunks, (part + 1) * each);
+    constexpr int TURNS = 4;  // states that are independent of each other: additions of one do not wait for another
+    State s[TURNS];
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) s[u] = Op::none();
+    auto take = [&](State& state, long long chunk) {
+        long long at = chunk * V - lead;
+        if (at >= 0 && at + V <= n) {
+            Vector<T, V> v = load<V>(p + at);
+#pragma unroll
+            for (int j = 0; j < V; j++) Op::add(state, to<C>(v[j]), at + j);
+        } else {
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                if (at + j >= 0 && at + j < n) Op::add(state, to<C>(p[at + j]), at + j);
+        }
+    };
+    long long c = part * each + t;
+    for (; c + (TURNS - 1) * G < end; c += TURNS * G)
+#pragma unroll
+        for (int u = 0; u < TURNS; u++) take(s[u], c + u * G);
+    for (; c < end; c += G) take(s[0], c);
+    State all = across<G, Op>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])));
+    if (parts > 1) {  // then G is 256
+        State* states = static_cast<State*>(found) + row * parts;
+        if (threadIdx.x == 0) states[part] = all;
+        if (!is_last(counters + row, parts)) return;
+        all = Op::none();
+        for (int i = threadIdx.x; i < parts; i += 256) all = Op::join(all, states[i]);
+        all = across<G, Op>(all);
+    }
+    if (there && t == 0) y[row] = to<O>(Op::finish(all, scale));
+}
+
+// Along the middle of [outer, n, inner]: a block takes `width` groups of V neighbours of `inner`, with 256 / width
+// threads for each.
+template <class T, class C, class O, template <class> class Operation, int V>
+__global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, long long n,
+                                               long long inner, int width, long long tiles, int parts, long long each,
+                                               double scale) {
+    using Op = Operation<C>;
+    using State = typename Op::State;
+    __shared__ State shared[256 * V];
+    int part = blockIdx.x % parts;
+    long long tile = blockIdx.x / parts, outer = tile / tiles;
+    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
+    long long column = (tile % tiles * width + w) * V;
+    bool there = t < deep && column < inner;
+    State s[V];
+#pragma unroll
+    for (int j = 0; j < V; j++) s[j] = Op::none();
+    const T* p = x + outer * n * inner + column;
+    if (there)
+#pragma unroll 4
+        for (long long i = part * each + t; i < min(n, (part + 1) * each); i += deep) {
+            Vector<T, V> v = load<V>(p + i * inner);
+#pragma unroll
+            for (int j = 0; j < V; j++) Op::add(s[j], to<C>(v[j]), i);
+        }
+    auto united = [&]() {
+#pragma unroll
+        for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[j];
+        __syncthreads();
+        if (there && t == 0)
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                for (int i = 1; i < deep; i++) s[j] = Op::join(s[j], shared[j * 256 + i * width + w]);
+        __syncthreads();
+    };
+    united();
+    if (parts > 1) {
+        State* states = static_cast<State*>(found) + outer * parts * inner + column;
+        if (there && t == 0)
+#pragma unroll
+            for (int j = 0; j < V; j++) states[part * inner + j] = s[j];
+        if (!is_last(counters + tile, parts)) return;
+#pragma unroll
+        for (int j = 0; j < V; j++) s[j] = Op::none();
+        if (there)
+            for (int i = t; i < parts; i += deep)
+#pragma unroll
+                for (int j = 0; j < V; j++) s[j] = Op::join(s[j], states[i * inner + j]);
+        united();
+    }
+    if (there && t == 0)
+#pragma unroll
+        for (int j = 0; j < V; j++) y[outer * inner + column + j] = to<O>(Op::finish(s[j], scale));
+}
