@@ -12,6 +12,7 @@ import pytest
 from cuda.bindings import nvrtc
 
 import weft
+from weft.device.occupancy import occupancy
 from weft.kernels import Kernel
 from weft.source.resources import Resources, read
 
@@ -168,3 +169,30 @@ def test_a_report_that_says_nothing_is_an_error_of_its_own() -> None:
     silent = Kernel(k.code, k.entry, k.name, dict)
     with pytest.raises(weft.LaunchError, match="did not say what k needs"):
         _ = silent.resources
+
+
+HUNGRY = r"""
+#include <cooperative_groups.h>
+extern "C" __global__ void __launch_bounds__(256) hungry(float* y) {
+    float v[96];
+    #pragma unroll
+    for (int i = 0; i < 96; i++) v[i] = y[i * 256 + threadIdx.x];
+    cooperative_groups::this_grid().sync();
+    #pragma unroll
+    for (int i = 0; i < 96; i++) y[i * 256 + threadIdx.x] = v[i] * v[(i + 1) % 96];
+}
+"""
+
+
+def test_registers_limit_the_blocks_that_run_at_once() -> None:
+    """A cooperative grid that a GPU refuses for lack of registers is refused here, too."""
+    module = weft.cuda(HUNGRY)
+    kernel, y = module.hungry, np.ones(96 * 256, np.float32)
+    model, registers = kernel.model, kernel.resources.registers
+    fits = occupancy(model, threads=256, registers=registers, shared_bytes=0).blocks
+    assert registers > 96 and fits == 2  # without its registers an SM would hold 8
+    with pytest.raises(
+        weft.LaunchError, match="too many blocks for a cooperative launch"
+    ) as caught:
+        kernel[fits * model.sms + 1, 256](y)
+    assert caught.value.allowed.startswith(f"{fits * model.sms}, ")

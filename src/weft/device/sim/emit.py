@@ -185,8 +185,8 @@ class WarpEmitter(Operands):
             out = d.row.function(self.b, *args, **d.words)
         results = list(out) if isinstance(out, tuple) else [out]
         if own.kind == AFFINE:
-            results = [self.spread(results[0], own)] if not self._dest_is(own, dest) else results
-        self._store_results(d, dest, results)
+            results = [self.spread(results[0], own)] if not self._is_affine(dest) else results
+        self._store_results(dest, results)
 
     def _adds_bits(self, ins: Instruction) -> bool:
         """An `or` of two affine values that is their sum (with a constant it is done as it is)."""
@@ -202,10 +202,10 @@ class WarpEmitter(Operands):
             for o in ins.operands[1:]
         )
 
-    def _dest_is(self, own: Form, dest: Operand) -> bool:
+    def _is_affine(self, dest: Operand) -> bool:
         return isinstance(dest, Reg) and self.program.forms[dest.name].kind == AFFINE
 
-    def _store_results(self, d: object, dest: Operand, results: list[Val]) -> None:
+    def _store_results(self, dest: Operand, results: list[Val]) -> None:
         spec = self.program.decoded[self.ins.index].row.operands[0]
         kind = self.program.decoded[self.ins.index].types[spec.name]
         signed = kind.startswith("s")

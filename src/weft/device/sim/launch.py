@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from weft.device.models import GpuModel
+from weft.device.occupancy import occupancy
 from weft.device.sim import draft, switch
 from weft.device.sim.arena import Arena
 from weft.device.sim.compile import Compiled, compile_kernel
@@ -24,7 +25,7 @@ from weft.device.sim.layout import Context, Run
 from weft.device.sim.outline import Entry, Outline, outline
 from weft.device.sim.watch import PAUSE, Watch
 from weft.device.time_limit import limited
-from weft.errors import LaunchError
+from weft.errors import Error, LaunchError
 from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
@@ -187,20 +188,27 @@ class SimModule:
         """Arenas that wait for a launch of their kind; taking and giving back are atomic."""
         return self._idle.setdefault(place, [])
 
-    def resident_blocks(self, compiled: Compiled, shape: Grid) -> int:
-        """Blocks the simulated GPU holds at once."""
-        m = self.model
-        threads = compiled.facts.warps * 32
-        shared = compiled.facts.shared_bytes + shape.shared_bytes
-        per_sm = min(m.max_blocks_per_sm, m.max_warps_per_sm * 32 // threads)
-        if shared:
-            per_sm = min(per_sm, m.shared_per_sm // (shared + m.reserved_shared))
-        return max(1, per_sm) * m.sms
+    def resident_blocks(self, compiled: Compiled, shape: Grid, registers: int | None = None) -> int:
+        """Blocks the simulated GPU holds at once; registers that are not given limit nothing."""
+        fits = occupancy(
+            self.model,
+            threads=compiled.facts.threads,
+            registers=registers,
+            shared_bytes=compiled.facts.shared_bytes + shape.shared_bytes,
+        )
+        return max(1, fits.blocks) * self.model.sms
+
+    def registers(self, entry: str) -> int | None:
+        """Of a thread, where the assembler can say."""
+        with contextlib.suppress(Error):  # PTX alone cannot always be assembled
+            return self.about[entry].resources().registers if entry in self.about else None
+        return None
 
     def check_cooperative(self, entry: str, shape: Grid) -> None:
         """Refuses a grid whose blocks wait for each other and do not all run at once."""
         compiled = self.compiled(entry, shape.block)
-        total, most = math.prod(shape.grid), self.resident_blocks(compiled, shape)
+        registers, total = self.registers(entry), math.prod(shape.grid)
+        most = self.resident_blocks(compiled, shape, registers)
         if total > most:
             raise LaunchError(
                 f"{self.about[entry].name if entry in self.about else entry}: too many blocks for "

@@ -140,7 +140,7 @@ class Program:
             return UNKNOWN if uniform else vector()
         if base == "mov" and not isinstance(ins.operands[0], Reg):
             return UNKNOWN if uniform else vector()
-        return self._integer(ins, d, known, uniform)
+        return self._integer(ins, known, uniform)
 
     def _local_address(self, ins: Instruction, a: Form) -> Form:
         """Each lane has its own copy of local memory, `local_bytes` apart."""
@@ -150,7 +150,7 @@ class Program:
         off = tuple(x + sign * i * self.local_bytes for i, x in enumerate(a.off))
         return Form(UNIFORM if off == ZERO else AFFINE, off)
 
-    def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form], uniform: bool) -> Form:
+    def _integer(self, ins: Instruction, fs: list[Form], uniform: bool) -> Form:
         base, bits = ins.parts[0], 8 * size_of(ins.parts[-1])
         signed = ins.parts[-1][0] == "s"
         if base == "cvt" and len(fs) == 1:

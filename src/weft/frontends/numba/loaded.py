@@ -57,7 +57,7 @@ class Loaded(Kernel):
         sim = self._sim
         grid = Grid((1, 1, 1), (threads, 1, 1), shared)
         compiled = sim.compiled(self.entry, grid.block)
-        return sim.resident_blocks(compiled, grid) // sim.model.sms
+        return sim.resident_blocks(compiled, grid, sim.registers(self.entry)) // sim.model.sms
 
 
 class Attributes(NamedTuple):
