@@ -34,6 +34,21 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [t for t in targets if not (path.parent / t).exists()] == []
 
 
+def test_the_index_has_every_document() -> None:
+    index = (tables.ROOT / "docs" / "README.md").read_text()
+    others = [path.name for path in (tables.ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in sorted(others) if f"]({name})" not in index] == []
+
+
+def test_the_workflow_can_be_read() -> None:
+    yaml = pytest.importorskip("yaml")
+    text = (tables.ROOT / "docs" / "ci.md").read_text()
+    workflow = yaml.safe_load(re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1])
+    steps = workflow["jobs"]["simulated"]["steps"]
+    assert all(len({"run", "uses"} & set(step)) == 1 for step in steps)
+    assert steps[-1]["run"] == "pytest --weft-device=sim"
+
+
 def test_survey_is_covered_but_for_textures_and_surfaces() -> None:
     lines = tables.SURVEY.read_text().splitlines()
     opcodes = [line.split()[0] for line in lines if not line.startswith("#")]
