@@ -1,17 +1,17 @@
-"""What all tests share: the device they run on, and one seed a run, settable by WEFT_SEED."""
+"""What all tests share: the device they run on, and the seeds of randomised tests."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import secrets
+from collections.abc import Generator
 
 import pytest
 
 import devices
+import seeds
 from weft.pytest_plugin import no_gpu
 
-os.environ.setdefault("WEFT_SEED", str(secrets.randbelow(2**31)))  # workers of xdist inherit it
+SEEDS = seeds.settle()  # before any test module is imported; workers of xdist inherit it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,17 +27,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"device {devices.current.name}, fuzzing with WEFT_SEED={os.environ['WEFT_SEED']}"
+    return f"device {devices.current.name}, fuzzing with {SEEDS}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a real GPU is skipped where there is none, with the reason."""
+    """Seeds for what asks for one; what needs a real GPU is skipped where there is none."""
+    seeds.hand_out(items, SEEDS)
     for item in items:
         if devices.current.name == "gpu" and item.get_closest_marker("sim"):
             item.add_marker(pytest.mark.skip(reason="a matter of the simulated GPU"))
         needs = devices.current.name == "gpu" or item.get_closest_marker("gpu")
         if needs and (why := no_gpu()):
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    seeds.excuse(item, report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    seeds.summary(terminalreporter)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> str:
+    """The seed of this case: see `seeds`."""
+    return request.node.stash[seeds.SEED]
 
 
 @pytest.fixture

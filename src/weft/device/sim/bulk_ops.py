@@ -57,13 +57,12 @@ class BulkCopies:
         for i, space in enumerate((target, source)):
             mem = ins.operands[i]
             assert isinstance(mem, Mem)
-            self._range(resolve(e, mem, SPACES[space]), lanes, nbytes, b.at(data, 256 * (i + 1)), i)
+            self._range(resolve(e, mem, SPACES[space]), lanes, data, b.at(data, 256 * (i + 1)), i)
         if barrier:
             mem = ins.operands[3]
             assert isinstance(mem, Mem)
             a = resolve(e, mem, Space.SHARED)
-            site = e.windows.site()
-            self._note(a, e.access.addresses(a), lanes, 8, True, b.at(data, 768), site)
+            self._note(a, lanes, b.at(data, 768))
         else:
             b.store(b.zero("i64", 32), b.at(data, 768), 64)
         reduction = _reduction(ins)
@@ -72,35 +71,21 @@ class BulkCopies:
         add(b, self.kinds)(self.pending(), data, lanes, kind, e.warp, group)
         e.forget_mask()
 
-    def _range(self, a: Address, lanes: Val, nbytes: Val, into: Val, which: int) -> None:
-        """Both ends of a target (0) or source (1); where it begins goes to `into`."""
+    def _range(self, a: Address, lanes: Val, sizes: Val, into: Val, which: int) -> None:
+        """A target (0) or source (1) of sizes[lane] bytes; where it begins goes to `into`."""
         e, b = self.e, self.e.b
-        addresses = e.access.addresses(a)
-        first = b.load("i64", 32, addresses, 64)
-        b.store(first + (nbytes - UNIT).sext("i64"), addresses, 64)
+        e.abort_unless(checks.check_ranges(e, a, lanes, sizes, UNIT, which == 0))
+        b.store(b.load("i64", 32, e.access.table(), 64), into, 64)
 
-        def nothing(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            """Only the check matters."""
-
-        writes, site = which == 0, e.windows.second_site() if which else e.windows.site()
-        name = f"bulk_end_{a.space}_{which}"
-        check = checks.checked_lanes(e, name, a, UNIT, writes, [], nothing)
-        e.abort_unless(check(addresses, lanes, site))
-        b.store(first, addresses, 64)
-        self._note(a, addresses, lanes, UNIT, writes, into, site)
-
-    def _note(
-        self, a: Address, addresses: Val, lanes: Val, nbytes: int, writes: bool, into: Val,
-        site: int,
-    ) -> None:  # fmt: skip
-        """Checks addresses and leaves them in `into`."""
+    def _note(self, a: Address, lanes: Val, into: Val) -> None:
+        """Checks the addresses of mbarriers and leaves them in `into`."""
+        e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             b.store(p, b.at(extra[0], lane.zext("i64") << 3), 8)
 
-        name = f"bulk_note_{a.space}_{nbytes}_{int(writes)}"
-        fn = checks.checked_lanes(self.e, name, a, nbytes, writes, [_P], touch)
-        self.e.abort_unless(fn(addresses, lanes, site, into))
+        fn = checks.checked_lanes(e, f"bulk_note_{a.space}", a, 8, True, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), into))
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.device.sim.address import Address
+from weft.device.sim.form import SPAN
 from weft.device.sim.lane_sets import each_lane, lane_table
 from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
 from weft.ir import Builder, Val
@@ -23,8 +24,8 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 def _search(b: Builder, args: list[Val]) -> Val:
     """(context, worker, site window, address, bytes, flags) -> is it inside an allocation?
 
-    A hit becomes the site's cached window, cut to 4 GiB around the address so that two ends
-    inside it cannot be a wrapped 32-bit index apart.
+    A hit becomes the site's cached window, cut to 2 GiB around the address so that two ends
+    inside it cannot be a wrapped 32-bit index apart (see `form.SPAN`).
     """
     context, _, site, address, nbytes, writes = args
     table = b.load("ptr", 0, b.at(context, Context.TABLE))
@@ -37,7 +38,7 @@ def _search(b: Builder, args: list[Val]) -> Val:
         starts = b.intrinsic("usub.sat", [size, nbytes - 1])
         hit = (address - low).ult(starts) & (flags | ~writes).eq(-1)
         with b.when(hit):
-            window = b.integer("i64", 1 << 31)
+            window = b.integer("i64", SPAN)
             below = b.umin(address - low, window)
             above = b.umin(starts - (address - low), window)
             b.store(address - below, site, 8)
@@ -47,8 +48,11 @@ def _search(b: Builder, args: list[Val]) -> Val:
     return b.integer("i1", 0)
 
 
-def _check(outer: Builder, space: int, local_bytes: int) -> Callable[..., Val]:
-    """check(context, worker, slot, local, site, address, bytes, flags, lane) for a space."""
+def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Callable[..., Val]:
+    """check(context, worker, slot, local, site, address, bytes, flags, lane) for a space.
+
+    An address is a multiple of the size of the access, or both of `unit` where that is given.
+    """
 
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, site, address, nbytes, writes, lane = args
@@ -90,16 +94,16 @@ def _check(outer: Builder, space: int, local_bytes: int) -> Callable[..., Val]:
         b.place(fine)
         off = b.label("off")
         good = b.label("good")
-        b.branch((address & (nbytes - 1)).eq(0), good, off)
+        rest = (address | nbytes) & (unit - 1) if unit else address & (nbytes - 1)
+        b.branch(rest.eq(0), good, off)
         b.place(off)
         _note(b, worker, Fault.MISALIGNED, lane, address, space, nbytes, writes)
         b.emit("ret i1 false")
         b.place(good)
         return b.integer("i1", 1)
 
-    return outer.helper(
-        f"check_{space}", [_P, _P, _P, _P, _P, _I64, _I64, _I64, _I32], ("i1", 0), body
-    )
+    name = f"check_{space}" + (f"_by_{unit}" if unit else "")
+    return outer.helper(name, [_P, _P, _P, _P, _P, _I64, _I64, _I64, _I32], ("i1", 0), body)
 
 
 def _note(
@@ -207,6 +211,38 @@ def checked_lanes(
         return fn(e.context, e.worker, e.slot, e.local, window, addresses, lanes, number, *more)
 
     return call
+
+
+def check_ranges(e: WarpEmitter, a: Address, lanes: Val, sizes: Val, unit: int, writes: bool) -> Val:
+    """Ranges of sizes[lane] bytes, each inside one allocation or window; a size may be anything.
+
+    The range is looked up as a whole: two ends that are inside need not be so together.
+    """
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, table, counts, bits, number = args
+        check = _check(b, a.space, e.program.local_bytes, unit)
+        window = b.array("i64", 2)  # of this range alone: one kept for others has another size
+
+        def one(lane: Val) -> None:
+            b.store(b.zero("i64", 2), window, 8)
+            address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+            size = b.load("i32", 0, b.at(counts, lane.zext("i64") << 2), 4).zext("i64")
+            flags = b.integer("i64", int(writes))
+            ok = check(context, worker, slot, local, window, address, size, flags, lane)
+            with b.when(ok ^ 1, rare=True):
+                b.store(number, b.at(worker, Worker.ERROR_SITE))
+                b.emit("ret i1 false")
+                b.place(b.label("never"))
+
+        each_lane(b, bits, one)
+        return b.integer("i1", 1)
+
+    kinds = [_P, _P, _P, _P, _P, _P, _I32, _I64]
+    fn = e.b.helper(f"check_ranges_{a.space}_{unit}_{int(writes)}", kinds, ("i1", 0), body)
+    number = e.b.integer("i64", e.ins.index)
+    table = e.access.addresses(a)
+    return fn(e.context, e.worker, e.slot, e.local, table, sizes, lanes, number)
 
 
 def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:

@@ -165,7 +165,7 @@ class WarpEmitter(Operands):
         if own.kind in (INDEXED, SPARSE) and isinstance(dest, Reg):
             self.write_wide(dest.name, self.wide.build(ins, own))
             return
-        scalar_bases = own.kind == AFFINE or (own.kind == UNIFORM and self._keeps_bases(ins))
+        scalar_bases = own.is_scalar and self._keeps_bases(ins, own)
         args: list[Val | None] = []
         given = list(ins.operands[1:])
         for spec in d.row.operands:
@@ -194,13 +194,16 @@ class WarpEmitter(Operands):
         known = [f for f in forms if f is not None]
         return all(f.const is None for f in known) and adds_bits(known)
 
-    def _keeps_bases(self, ins: Instruction) -> bool:
-        """A uniform result of affine operands (their offsets cancel)."""
-        name = ".".join(ins.parts[:-1])
-        return name in SCALAR_OPS and any(
-            (f := self.program.form_of(o)) is not None and f.kind == AFFINE
-            for o in ins.operands[1:]
-        )
+    def _keeps_bases(self, ins: Instruction, own: Form) -> bool:
+        """Can the row be applied to the scalar parts of its sources?
+
+        The result is affine, or uniform because the sources' lane offsets cancel.
+        """
+        forms = [self.program.form_of(o) for o in ins.operands[1:]]
+        if not all(f is not None and f.is_scalar for f in forms):
+            return False  # lanes that are known to be 0 have no scalar part
+        moving = any(f is not None and f.kind == AFFINE for f in forms)
+        return own.kind == AFFINE or (moving and ".".join(ins.parts[:-1]) in SCALAR_OPS)
 
     def _is_affine(self, dest: Operand) -> bool:
         return isinstance(dest, Reg) and self.program.forms[dest.name].kind == AFFINE

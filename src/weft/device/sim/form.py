@@ -8,6 +8,10 @@
 
 `indexed` is how 64-bit addresses made from 32-bit indices stay scalar without assuming that the
 32-bit sum does not wrap: the widening is kept symbolic and done exactly where it is used.
+
+All numbers are taken modulo the register's width. The lanes of a scalar form are less than `SPAN`
+apart, so that the sum of base and offset wraps at most once: whoever looks at the lowest and the
+highest lane (address checks, comparisons) knows of every lane between them.
 """
 
 from __future__ import annotations
@@ -18,15 +22,18 @@ W = 32
 ZERO = (0,) * W
 LANES = tuple(range(W))
 UNIFORM, AFFINE, INDEXED, SPARSE, VECTOR = range(5)
+SPAN = 1 << 30
+"""The lanes of a scalar form are less than this apart, in bytes where it is an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """A point of the lattice; see the head of this file.
 
+    off    each lane's distance from lane 0 (so off[0] is 0, and the base is lane 0's value)
     align  log2 of a power of two that divides the scalar base
-    const  its value, where the whole register is one known integer
-    top    every lane is known to be within 0 .. top, taken as unsigned
+    const  its value as a signed number, where the whole register is one known integer
+    top    every lane is within 0 .. top, with a clear sign bit: signed and unsigned readings agree
     """
 
     kind: int
@@ -56,7 +63,35 @@ def affine(
 ) -> Form:
     if top == 0:
         return constant(0)
+    if max(off) - min(off) >= SPAN:
+        return vector(top)
     return Form(UNIFORM if off == ZERO else AFFINE, off, min(align, 62), const, top)
+
+
+def indexed(off: tuple[int, ...], scale: int, signed: bool) -> Form:
+    """base + scale * ext(index + off[lane]), with the scale modulo 2^64."""
+    scale = wrapped(scale, 64)
+    if (max(off) - min(off)) * max(1, abs(scale)) >= SPAN:
+        return Form(SPARSE, scale=scale, signed=signed)
+    return Form(INDEXED, off, scale=scale, signed=signed)
+
+
+def wrapped(value: int, bits: int) -> int:
+    """The signed number that the low `bits` bits of an integer spell."""
+    half = 1 << (bits - 1)
+    return ((value + half) & ((1 << bits) - 1)) - half
+
+
+def truncated(f: Form, bits: int) -> Form:
+    """The form of the low `bits` bits of a register that has the form `f`."""
+    if f.kind in (INDEXED, SPARSE):
+        return f if bits == 64 else vector()
+    if f.const is not None:
+        return constant(wrapped(f.const, bits))
+    top = f.top if f.top is not None and f.top < 1 << (bits - 1) else None
+    if f.kind == VECTOR:
+        return vector(top)
+    return affine(tuple(wrapped(x, bits) for x in f.off), f.align, top)
 
 
 def vector(top: int | None = None) -> Form:

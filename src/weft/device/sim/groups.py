@@ -1,7 +1,8 @@
 """Accesses of one block that share a base register are checked together, by their two ends.
 
 All of them run or none does, so a range that does not fit only means that each is then checked by
-itself; a range that fits covers every one.
+itself; a range that fits covers every one. That holds as long as no sum wraps between the two
+ends: an access far from its base stands alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from weft.ptx.model import SIZES, Instruction, Mem, Reg
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
+
+FAR = 1 << 28
+"""Offsets from here on are not grouped: with the lanes' own span (`form.SPAN`), two ends that are
+inside one window are then less than a wrapped 32-bit index apart."""
 
 
 @dataclass(slots=True)
@@ -37,7 +42,7 @@ def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     if ins.guard is not None or ins.parts[0] not in ("ld", "st"):
         return None
     mem = ins.operands[0] if ins.parts[0] == "st" else ins.operands[1]
-    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg):
+    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or abs(mem.offset) >= FAR:
         return None
     count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
     return mem, count * SIZES[ins.parts[-1]], ins.parts[0] == "st"

@@ -1,12 +1,14 @@
 """Transfer functions: the form of a result from the forms of its operands.
 
 One small function per opcode that keeps structure; every other integer instruction gives a
-uniform result from uniform operands and a vector otherwise.
+uniform result from uniform operands and a vector otherwise. Operand forms arrive `truncated` to
+the width of the type they are read with, so a known constant is a signed number of that width and
+a known `top` has a clear sign bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from weft.device.sim.form import (
     AFFINE,
@@ -19,7 +21,9 @@ from weft.device.sim.form import (
     affine,
     computed,
     constant,
+    indexed,
     trailing_zeros,
+    wrapped,
 )
 
 Transfer = Callable[[Sequence[Form], int, bool], Form]
@@ -35,22 +39,20 @@ def _tops(fs: Sequence[Form]) -> list[int] | None:
     return None if any(t is None for t in tops) else [t for t in tops if t is not None]
 
 
-def _fold(value: int, bits: int) -> Form | None:
-    """A constant, kept only where signed and unsigned readings agree."""
-    return constant(value) if abs(value) < 1 << (bits - 2) else None
+def _moved(off: Iterable[int], bits: int, align: int, top: int | None) -> Form:
+    """A scalar plus lane offsets that were computed without regard to the width."""
+    return affine(tuple(wrapped(x, bits) for x in off), align, top)
 
 
 def _add(fs: Sequence[Form], bits: int, signed: bool, sign: int = 1) -> Form:
     a, b = fs
     if a.const is not None and b.const is not None:
-        folded = _fold(a.const + sign * b.const, bits)
-        if folded:
-            return folded
+        return constant(wrapped(a.const + sign * b.const, bits))
     tops = _tops(fs)
     top = _cap(tops[0] + tops[1], bits) if tops and sign == 1 else None
     if a.is_scalar and b.is_scalar:
-        off = tuple(x + sign * y for x, y in zip(a.off, b.off, strict=True))
-        return affine(off, min(a.align, b.align), top)
+        off = (x + sign * y for x, y in zip(a.off, b.off, strict=True))
+        return _moved(off, bits, min(a.align, b.align), top)
     wide, other = (a, b) if a.kind in (INDEXED, SPARSE) else (b, a)
     if wide.kind in (INDEXED, SPARSE) and other.kind == UNIFORM and (sign == 1 or wide is a):
         return Form(wide.kind, wide.off, scale=wide.scale, signed=wide.signed)
@@ -65,13 +67,13 @@ def _scaled(a: Form, c: int, bits: int) -> Form:
     """a * c for a known c."""
     top = _cap(a.top * c, bits) if a.top is not None and c >= 0 else None
     if a.const is not None:
-        folded = _fold(a.const * c, bits)
-        if folded:
-            return folded
+        return constant(wrapped(a.const * c, bits))
     if a.is_scalar:
-        return affine(tuple(x * c for x in a.off), a.align + trailing_zeros(c), top)
-    if a.kind in (INDEXED, SPARSE):
-        return Form(a.kind, a.off, scale=a.scale * c, signed=a.signed)
+        return _moved((x * c for x in a.off), bits, a.align + trailing_zeros(c), top)
+    if a.kind == INDEXED:
+        return indexed(a.off, a.scale * c, a.signed)
+    if a.kind == SPARSE:
+        return Form(SPARSE, scale=wrapped(a.scale * c, bits), signed=a.signed)
     return computed(top)
 
 
@@ -150,13 +152,13 @@ def _or_xor(fs: Sequence[Form], bits: int, xor: bool) -> Form:
         a, b = b, a
     if b.const is not None and a.low_bits_free:
         low = b.const & ((1 << a.align) - 1)
-        off = tuple(((x ^ low) if xor else (x | low)) - low for x in a.off)
-        return affine(off, min(a.align, trailing_zeros(b.const)), top)
+        off = (((x ^ low) if xor else (x | low)) - low for x in a.off)
+        return _moved(off, bits, min(a.align, trailing_zeros(b.const)), top)
     if a.kind == b.kind == UNIFORM:
         return affine(ZERO, min(a.align, b.align), top)
     if adds_bits(fs):
-        off = tuple(x + y for x, y in zip(a.off, b.off, strict=True))
-        return affine(off, min(a.align, b.align), top)
+        off = (x + y for x, y in zip(a.off, b.off, strict=True))
+        return _moved(off, bits, min(a.align, b.align), top)
     return computed(top)
 
 
@@ -166,10 +168,6 @@ def _or(fs: Sequence[Form], bits: int, signed: bool) -> Form:
 
 def _xor(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     return _or_xor(fs, bits, True)
-
-
-def _copy(fs: Sequence[Form], bits: int, signed: bool) -> Form:
-    return fs[0]
 
 
 def _bounded(limit: Callable[[Sequence[Form]], int | None]) -> Transfer:
@@ -212,7 +210,6 @@ TABLE: Mapping[str, Transfer] = {
     "and": _and,
     "or": _or,
     "xor": _xor,
-    "mov": _copy,
     "rem": _bounded(_rem_top),
     "div": _bounded(_div_top),
     "min": _bounded(_min_top),
@@ -227,15 +224,15 @@ SCALAR_OPS = frozenset(TABLE) - {"rem", "div", "min", "max", "selp"}
 
 def widen(a: Form, scale: int, signed: bool) -> Form:
     """The 64-bit form of scale * ext(a) for a 32-bit a."""
-    if a.const is not None and (0 <= a.const < 1 << 31 or (signed and -(1 << 31) <= a.const < 0)):
-        return constant(a.const * scale)
+    if a.const is not None:
+        value = a.const if signed else a.const % (1 << 32)
+        return constant(wrapped(value * scale, 64))
     if a.kind == UNIFORM:
-        top = a.top * scale if a.top is not None and scale > 0 else None
+        top = _cap(a.top * scale, 64) if a.top is not None and scale > 0 else None
         return affine(ZERO, a.align + trailing_zeros(scale) if a.top is not None else 0, top)
     if a.kind == AFFINE:
-        if a.top is not None and a.top < 1 << 31:  # no lane wraps: the sum may be taken apart
-            delta = [((x - a.off[0] + (1 << 31)) % (1 << 32)) - (1 << 31) for x in a.off]
-            off = tuple(d * scale for d in delta)
-            return affine(off, 0, a.top * scale if scale > 0 else None)
-        return Form(INDEXED, a.off, scale=scale, signed=signed)
+        if a.top is not None:  # no lane wraps: the sum may be taken apart
+            top = _cap(a.top * scale, 64) if scale > 0 else None
+            return _moved((x * scale for x in a.off), 64, 0, top)
+        return indexed(a.off, scale, signed)
     return Form(SPARSE, scale=scale, signed=signed) if a.kind == VECTOR else computed()

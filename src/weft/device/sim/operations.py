@@ -118,7 +118,7 @@ def convert_address(e: WarpEmitter, ins: Instruction, space: str, to_space: bool
     assert own is not None
     start = e.b.val("i64", 0, f"ptrtoint {starts[space].tref} to i64")
     start = e.b.integer("i64", 0) - start if to_space else start
-    if form.kind in (INDEXED, SPARSE):
+    if form.kind in (INDEXED, SPARSE) and space != "local":
         w = e.wide.build(ins, form)
         w.base = w.base + start
         e.write_wide(dest.name, w)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.device.sim import lattice
-from weft.device.sim.form import AFFINE, UNIFORM, UNKNOWN, ZERO, Form, constant, vector
-from weft.device.sim.result_form import WARP_FORMS, convert, size_of, widening_product
+from weft.device.sim.form import UNIFORM, UNKNOWN, Form, affine, constant, truncated, vector
+from weft.device.sim.result_form import INTEGERS, WARP_FORMS, bits_of, convert, widening_product
 from weft.device.sim.special import Shape, special_form
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import Graph
@@ -29,6 +29,8 @@ from weft.ptx.model import (
 )
 
 CARRY = "%cc"
+PLAIN = INTEGERS | {"pred"}
+"""Operand types of the rows whose results may keep structure."""
 
 
 @dataclass(slots=True)
@@ -134,31 +136,32 @@ class Program:
                 return self._local_address(ins, known[0])
             rule = WARP_FORMS.get(base)
             return rule(ins, known) if rule else vector()
-        uniform = all(f.kind == UNIFORM for f in known)
-        kind = ins.parts[-1]
-        if kind[0] not in "usb" or kind.startswith("bf"):
-            return UNKNOWN if uniform else vector()
-        if base == "mov" and not isinstance(ins.operands[0], Reg):
-            return UNKNOWN if uniform else vector()
-        return self._integer(ins, known, uniform)
+        form = self._integer(ins, d, known) if set(d.types.values()) <= PLAIN else None
+        if form is not None:
+            return form
+        return UNKNOWN if all(f.kind == UNIFORM for f in known) else vector()
 
     def _local_address(self, ins: Instruction, a: Form) -> Form:
         """Each lane has its own copy of local memory, `local_bytes` apart."""
         if not a.is_scalar:
             return vector()
         sign = -1 if "to" in ins.parts else 1
-        off = tuple(x + sign * i * self.local_bytes for i, x in enumerate(a.off))
-        return Form(UNIFORM if off == ZERO else AFFINE, off)
+        return affine(tuple(x + sign * i * self.local_bytes for i, x in enumerate(a.off)))
 
-    def _integer(self, ins: Instruction, fs: list[Form], uniform: bool) -> Form:
-        base, bits = ins.parts[0], 8 * size_of(ins.parts[-1])
-        signed = ins.parts[-1][0] == "s"
-        if base == "cvt" and len(fs) == 1:
-            return convert(ins, fs[0])
-        if base in ("mul", "mad") and "wide" in ins.parts and bits == 32:
-            return widening_product(fs, signed)
+    def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form]) -> Form | None:
+        """The form of an integer result whose arithmetic keeps structure, else None."""
+        base, kind = ins.parts[0], ins.parts[-1]
+        dest = ins.operands[0]
+        if base == "cvt" and len(fs) == 1 and isinstance(dest, Reg):
+            register = bits_of(self.function.registers[dest.name])
+            return convert(ins, fs[0], d.types["d"], d.types["a"], register)
+        types = [d.types[s.name] for s in d.row.operands if not s.is_dest and s.name != "cc"]
+        fs = [
+            f if t == "pred" else truncated(f, bits_of(t)) for f, t in zip(fs, types, strict=False)
+        ]
+        if base in ("mul", "mad") and "wide" in ins.parts and kind in ("u32", "s32"):
+            return widening_product(fs, kind[0] == "s")
         name = f"{base}.lo" if base in ("mul", "mad") else base
         plain = len(ins.parts) == 2 or (base in ("mul", "mad") and ins.parts[1:-1] == ("lo",))
-        if name in lattice.TABLE and plain:
-            return lattice.TABLE[name](fs, bits, signed)
-        return UNKNOWN if uniform else vector()
+        rule = lattice.TABLE.get(name) if plain and kind in INTEGERS else None
+        return rule(fs, bits_of(kind), kind[0] == "s") if rule else None

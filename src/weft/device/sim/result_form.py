@@ -6,28 +6,35 @@ Conversions, wide products, and rows that look at the warp as a whole; `lattice`
 from __future__ import annotations
 
 from weft.device.sim import lattice
-from weft.device.sim.form import UNIFORM, UNKNOWN, Form, vector
-from weft.ptx.model import Instruction, Reg
+from weft.device.sim.form import UNIFORM, UNKNOWN, Form, truncated, vector
+from weft.ptx.model import SIZES, Instruction, Reg
 
 
-def size_of(kind: str) -> int:
-    """Bytes of a PTX type."""
-    return int("".join(c for c in kind if c.isdigit()) or 8) // 8
+INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (8, 16, 32, 64))
+"""Types of one integer a register; `u16x2` and the like are two."""
 
 
-def convert(ins: Instruction, a: Form) -> Form:
-    """`cvt` between integers."""
-    dst, src = ins.parts[-2], ins.parts[-1]
-    if dst[0] in "us" and len(ins.parts) == 3:
-        if size_of(dst) == size_of(src):
+def bits_of(kind: str) -> int:
+    """Width of a type with one number, or of a predicate."""
+    return 8 * SIZES[kind]
+
+
+def convert(ins: Instruction, a: Form, dst: str, src: str, register: int) -> Form:
+    """`cvt` between integers, into a register of so many bits.
+
+    A register that is wider than the type gets the value with its sign: scalars stay scalars only
+    where neither side is wider than its type.
+    """
+    to, of = bits_of(dst), bits_of(src)
+    a = truncated(a, of)
+    if len(ins.parts) == 3 and to == register:
+        if to == of:
             return a
-        if (size_of(dst), size_of(src)) == (8, 4):
+        if (to, of) == (64, 32):
             return lattice.widen(a, 1, src[0] == "s")
-        if (size_of(dst), size_of(src)) == (4, 8) and a.is_scalar:
-            small = a.top if a.top is not None and a.top < 1 << 31 else None
-            return Form(a.kind, a.off, min(a.align, 31), None, small)
-    bound = 1 << (8 * min(size_of(dst), size_of(src)) - 1)
-    top = a.top if a.top is not None and a.top < bound else None
+        if (to, of) == (32, 64) and a.is_scalar:
+            return truncated(a, 32)
+    top = a.top if a.top is not None and a.top < 1 << (min(to, of) - 1) else None
     return Form(UNIFORM, top=top) if a.kind == UNIFORM else vector(top)
 
 
@@ -36,7 +43,7 @@ def widening_product(fs: list[Form], signed: bool) -> Form:
     a, b = fs[0], fs[1]
     if a.const is not None:
         a, b = b, a
-    if b.const is not None and (0 <= b.const < 1 << 31 or (signed and b.const < 0)):
+    if b.const is not None and (signed or b.const >= 0):
         product = lattice.widen(a, b.const, signed)
     elif a.kind == b.kind == UNIFORM:
         top = a.top * b.top if a.top is not None and b.top is not None else None
@@ -55,7 +62,14 @@ def _generic(ins: Instruction, fs: list[Form]) -> Form:
     """A window's start is added to shared and parameter addresses: their values are not known."""
     a = fs[0]
     windowed = any(p.startswith(("shared", "param")) for p in ins.parts)
-    return Form(a.kind, a.off, scale=a.scale, signed=a.signed) if windowed else a
+    return Form(a.kind, a.off, scale=a.scale, signed=a.signed) if windowed else truncated(a, 64)
+
+
+def _moved(ins: Instruction, fs: list[Form]) -> Form:
+    """A copy, unless it takes a register apart."""
+    if not isinstance(ins.operands[0], Reg):
+        return vector()
+    return fs[0] if ins.parts[-1] == "pred" else truncated(fs[0], bits_of(ins.parts[-1]))
 
 
 def _uniform(ins: Instruction, fs: list[Form]) -> Form:
@@ -98,7 +112,7 @@ WARP_FORMS = {
     "activemask": _uniform,
     "redux": _of_group,
     "isspacep": _address_only,
-    "mov": lambda ins, fs: fs[0] if isinstance(ins.operands[0], Reg) else vector(),
+    "mov": _moved,
     "createpolicy": _uniform,
 }
 """By the first word of a row's name; what is not here gives each lane its own value."""
