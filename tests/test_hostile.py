@@ -15,7 +15,6 @@ import pytest
 import hostile
 import weft
 
-SEED = os.environ["WEFT_SEED"]
 PATIENCE = 30.0
 """Seconds without a sign of life before a process is said to hang."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import operator
-import os
 import random
 import struct
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ import pytest
 from lanewise import UINT, run
 from weft.ptx.isa import lookup
 
-SEED = os.environ["WEFT_SEED"]
 TRIED = 96
 """Operand tuples that an opcode is tried on."""
 HARDWARE = Path(__file__).parent / "golden" / "hardware"
@@ -341,8 +339,8 @@ def widths(opcode: str) -> list[int]:
 
 
 @pytest.mark.parametrize("opcode", sorted(ORACLES))
-def test_against_python(opcode: str) -> None:
-    rng, kinds = random.Random(f"{SEED} {opcode}"), widths(opcode)
+def test_against_python(opcode: str, seed: str) -> None:
+    rng, kinds = random.Random(f"{seed} {opcode}"), widths(opcode)
     lanes = [tuple(draw(rng, w) for w in kinds) for _ in range(TRIED)]
     columns = [np.array(column, np.uint64) for column in zip(*lanes, strict=True)]
     wanted = [ORACLES[opcode](*lane) for lane in lanes]

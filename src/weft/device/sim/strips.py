@@ -181,9 +181,10 @@ def _read(e: WarpEmitter, operand: Operand, kind: str, first: Val, values: dict[
     if form.kind == UNIFORM:
         return e.read(operand, kind)
     if form.kind == AFFINE:
-        base = e.base(operand, kind)
+        base = b.bits(e.base(operand, kind))  # a float that holds the bits of an index, say
         table = e.lane_table(base.ty, form.off)
-        return base + b.load(base.ty, WIDTH, b.at(table, first * (base.bits // 8)), 4)
+        lanes = base + b.load(base.ty, WIDTH, b.at(table, first * (base.bits // 8)), 4)
+        return e.fit(lanes, ty)
     part = e.registers.of(name)[0]
     v = b.load(part.ty, WIDTH, b.at(part.slot, first * (BITS[part.ty] // 8)), 16)
     v.raw_nan = name in e.program.raw_nan

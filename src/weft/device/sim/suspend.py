@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Status
+from weft.device.sim.waits import member_mask
 from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
 
@@ -85,8 +86,9 @@ class Suspension:
         e, b = self.e, self.e.b
         lanes = e.mask()
         named = self.schedule.header_load(Frame.LIVE)
-        if block.code[0].parts[0] not in ("mma", "wmma", "ldmatrix", "stmatrix"):
-            member = e.read(block.code[0].operands[-1], "b32")
+        mask = member_mask(block.code[0], e.program.decoded[block.code[0].index].row)
+        if mask is not None:
+            member = e.read(mask, "b32")
             if member.n:
                 member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
             named = named & member

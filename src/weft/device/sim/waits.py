@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from weft.device.sim.validate import slots
 from weft.ptx.cfg import Graph
-from weft.ptx.isa.registry import Row
-from weft.ptx.model import Instruction, Special
+from weft.ptx.isa import Row
+from weft.ptx.model import Instruction, Operand, Special
 
 
 def is_warp_sync(ins: Instruction) -> bool:
     """Lanes of the warp meet here before anything happens."""
     return "sync" in ins.parts and not is_block_barrier(ins) and ins.parts[0] != "barrier"
+
+
+def member_mask(ins: Instruction, row: Row) -> Operand | None:
+    """The operand that names the lanes of a warp-wide instruction; None: it is for all of them."""
+    places = [i for i, slot in enumerate(slots(row.syntax)) if slot.name == "membermask"]
+    return ins.operands[places[0]] if places and places[0] < len(ins.operands) else None
 
 
 def is_block_barrier(ins: Instruction) -> bool:
