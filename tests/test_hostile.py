@@ -15,6 +15,9 @@ import pytest
 import hostile
 import weft
 
+CHUNK = 500
+MUTANTS = int(os.environ.get("WEFT_MUTANTS", 1_000_000))
+"""Cases of the slow set."""
 PATIENCE = 30.0
 """Seconds without a sign of life before a process is said to hang."""
 
@@ -43,14 +46,14 @@ def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
     process.kill()
 
 
-def run_batch(start: int, count: int, kernels: Path, cache: Path) -> list[str]:
+def run_batch(seed: str, start: int, count: int, kernels: Path, cache: Path) -> list[str]:
     """Findings among some cases; after a crash the rest goes on in a new process."""
     found, at = [], start
     folder = str(Path(hostile.__file__).parent)
     paths = os.pathsep.join([folder, str(Path(weft.__file__).parents[1])])
     env = {**os.environ, "WEFT_CACHE_DIR": str(cache), "PYTHONPATH": paths}
     while at < start + count:
-        numbers = [SEED, str(at), str(start + count - at), str(kernels)]
+        numbers = [seed, str(at), str(start + count - at), str(kernels)]
         command = [sys.executable, hostile.__file__, *numbers]
         open_case = -1
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
@@ -59,28 +62,34 @@ def run_batch(start: int, count: int, kernels: Path, cache: Path) -> list[str]:
                 at = int(number) + 1
                 open_case = int(number) if outcome == "begins" else -1
                 if outcome.startswith("HOLE"):
-                    found.append(report(int(number), outcome, kernels))
+                    found.append(report(seed, int(number), outcome, kernels))
             code = process.wait()
         if open_case >= 0:
-            found.append(report(open_case, f"the process ended with {code}", kernels))
+            found.append(report(seed, open_case, f"the process ended with {code}", kernels))
         elif code:
             return [*found, f"could not run: exit code {code}"]
     return found
 
 
-def report(number: int, what: str, kernels: Path) -> str:
-    path = Path(tempfile.gettempdir()) / f"weft-hostile-{SEED}-{number}.ptx"
-    path.write_text(hostile.case(SEED, number, hostile.corpus(kernels)))
-    return f"WEFT_SEED={SEED}, case {number}: {what}; its PTX is in {path}"
+def report(seed: str, number: int, what: str, kernels: Path) -> str:
+    path = Path(tempfile.gettempdir()) / f"weft-hostile-{seed}-{number}.ptx"
+    path.write_text(hostile.case(seed, number, hostile.corpus(kernels)))
+    return f"WEFT_SEED={seed}, case {number}: {what}; its PTX is in {path}"
 
 
-BATCHES = [pytest.param(i * 100, 100, id=f"{i}", marks=[pytest.mark.slow] * (i > 3))
-           for i in range(100)]  # fmt: skip
+@pytest.mark.draws
+@pytest.mark.parametrize("start", [0, 100, 200, 300])
+def test_broken_ptx(start: int, seed: str, kernels: Path, tmp_path: Path) -> None:
+    found = run_batch(seed, start, 100, kernels, tmp_path)
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(("start", "count"), BATCHES)
-def test_broken_ptx(start: int, count: int, kernels: Path, tmp_path: Path) -> None:
-    found = run_batch(start, count, kernels, tmp_path)
+@pytest.mark.slow
+@pytest.mark.timeout(0)  # run_batch itself ends what hangs
+@pytest.mark.parametrize("chunk", range(MUTANTS // CHUNK))
+def test_mutants(chunk: int, seed: str, kernels: Path, tmp_path: Path) -> None:
+    """A million by default; every chunk runs in processes of its own, so that a crash has a case."""
+    found = run_batch(seed, chunk * CHUNK, CHUNK, kernels, tmp_path)
     assert not found, "\n".join(found)
 
 

@@ -145,6 +145,19 @@ def _scalar(ins: Instruction, offset: int, p: Param | Variable | None) -> bool:
     return size == p.size or (ins.parts[0] == "ld" and size < p.size)
 
 
+def taken_apart(function: Function, name: str) -> Instruction | None:
+    """The first access to a variable of a call that is not to all of it as one scalar."""
+    p = function.variables.get(name)
+    for item in function.body:
+        if isinstance(item, Label) or _is_call(item):
+            continue
+        if any(name in symbols(o) for o in item.operands):
+            access = _param_access(item)
+            if access is None or not _scalar(item, access[1], p):
+                return item
+    return None
+
+
 def symbols(operand: Operand) -> list[str]:
     """All names of variables, labels and functions inside an operand."""
     if isinstance(operand, Sym):

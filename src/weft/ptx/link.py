@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.errors import PtxError
-from weft.ptx.arguments import Lowered, lower
+from weft.ptx.arguments import Lowered, lower, taken_apart
 from weft.ptx.callgraph import call_graph, function_ids, targets
 from weft.ptx.instance import POINTER, RETURN, Instance, frame_of
 from weft.ptx.model import (
@@ -145,6 +145,15 @@ class _Linker:
 
     # ---- calls ------------------------------------------------------------------------------
     def _call(self, me: Instance, call: Call) -> None:
+        for x in (*call.arguments, *call.returns):
+            integer = x in call.arguments and x.lstrip("-").isdecimal()
+            if x not in me.code.registers and x not in me.code.locals and not integer:
+                raise PtxError(
+                    f"call: '{x}' cannot be passed",
+                    where=f"PTX line {self.at.ptx_line}",
+                    got=self.at.text,
+                    allowed="a .param variable, a register or an integer",
+                )
         if isinstance(call.target, Sym):
             self._direct(me, call, call.target.name)
             return
@@ -204,8 +213,23 @@ class _Linker:
                 where=f"PTX line {self.at.ptx_line}",
                 got=self.at.text,
             )
+        for x in (*call.arguments, *call.returns):
+            if x in me.code.locals:
+                raise self._not_one_value(me, name, x)
         result: Operand = Reg(me.prefix + call.returns[0]) if call.returns else Sink()
         self._add("call", result, Sym(name), *(me.scalar(x) for x in call.arguments))
+
+    def _not_one_value(self, me: Instance, service: str, name: str) -> PtxError:
+        """A service takes and gives scalars: the access that makes something else of one."""
+        function = me.code.function
+        ins = taken_apart(function, name) or self.at
+        size = function.variables[name].size if name in function.variables else 8
+        return PtxError(
+            f"{ins.opcode}: '{name.partition('.')[0]}' of {service} is one value of {size} bytes",
+            where=f"PTX line {ins.ptx_line}",
+            got=ins.text,
+            allowed=f"st.param.b{8 * size} [{name.partition('.')[0]}], register;",
+        )
 
     # ---- arguments and results --------------------------------------------------------------
     def _pass(self, me: Instance, callee: Instance, given: Sequence[str], shift: int) -> None:
