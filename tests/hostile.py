@@ -95,8 +95,10 @@ DONE: ret; }""",
 { .reg .b32 %r<30>; .reg .f32 %f<9>; .reg .b64 %rd<3>; .reg .pred %p<2>;
   mov.u32 %r1, buf; mov.u32 %r2, %laneid; shl.b32 %r3, %r2, 4; add.u32 %r4, %r1, %r3;
   st.shared.v4.u32 [%r4], {%r2, %r3, %r2, %r3}; bar.warp.sync -1; mov.u32 %r29, 16;
-  wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r5,%r6,%r7,%r8,%r9,%r10,%r11,%r12}, [%r1], %r29;
-  wmma.load.b.sync.aligned.col.m16n16k16.shared.f16 {%r13,%r14,%r15,%r16,%r17,%r18,%r19,%r20}, [%r1];
+  wmma.load.a.sync.aligned.row.m16n16k16.shared.f16
+    {%r5,%r6,%r7,%r8,%r9,%r10,%r11,%r12}, [%r1], %r29;
+  wmma.load.b.sync.aligned.col.m16n16k16.shared.f16
+    {%r13,%r14,%r15,%r16,%r17,%r18,%r19,%r20}, [%r1];
   mov.f32 %f1, 0f3F800000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;
   mov.f32 %f5, %f1; mov.f32 %f6, %f1; mov.f32 %f7, %f1; mov.f32 %f8, %f1;
   wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8},

@@ -50,7 +50,10 @@ def tried(row: Row, rng: random.Random) -> list[str]:
     """The opcodes of a row for a short run: those that may have a rule, and two of the others."""
     names = spelled(row)
     ruled = [n for n in names if row.base in KEEPS_STRUCTURE and _integers(n)]
-    return [*ruled, *rng.sample(others := [n for n in names if n not in ruled], min(2, len(others)))]
+    return [
+        *ruled,
+        *rng.sample(others := [n for n in names if n not in ruled], min(2, len(others))),
+    ]
 
 
 def _integers(name: str) -> bool:
@@ -97,7 +100,9 @@ def derived(opcode: str, d: Decoded, drawn: list[Drawn], wide: int) -> tuple[For
     program = Program(Module("8.0", "sm_80", 64), function, (64, 1, 1), {0: d}, forms=forms)
     if carry is not None:
         program.forms["%cc"] = carry
-    ins = Instruction(opcode, tuple(opcode.split(".")), tuple(operands), None, False, 1, "", None, 0)
+    ins = Instruction(
+        opcode, tuple(opcode.split(".")), tuple(operands), None, False, 1, "", None, 0
+    )
     return program.result(ins), ", ".join(str(x.form) for x in drawn)
 
 
@@ -193,8 +198,8 @@ def test_threads(shape: tuple[int, int, int]) -> None:
     for warp in range(-(-x * y * z // 32)):
         threads = [min(warp * 32 + i, x * y * z - 1) for i in range(32)]
         whole = threads[-1] == warp * 32 + 31
-        for axis, of in (("x", lambda t: t % x), ("y", lambda t: t // x % y), ("z", lambda t: t // x // y)):  # fmt: skip
+        for axis in "xyz":
             form = special_form(f"tid.{axis}", shape)
-            values = [of(t) for t in threads]
+            values = [{"x": t % x, "y": t // x % y, "z": t // x // y}[axis] for t in threads]
             if whole:  # the lanes that the last warp lacks may hold anything
                 assert not broken(form, values, 32), f"%tid.{axis} of warp {warp}: {form}"

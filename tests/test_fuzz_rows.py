@@ -19,7 +19,6 @@ from chains import Chain, N
 from structured_chains import StructuredChain
 
 
-
 @pytest.mark.draws
 @pytest.mark.parametrize(
     "number", [pytest.param(i, marks=[pytest.mark.slow] * (i >= 12)) for i in range(200)]

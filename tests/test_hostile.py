@@ -88,7 +88,7 @@ def test_broken_ptx(start: int, seed: str, kernels: Path, tmp_path: Path) -> Non
 @pytest.mark.timeout(0)  # run_batch itself ends what hangs
 @pytest.mark.parametrize("chunk", range(MUTANTS // CHUNK))
 def test_mutants(chunk: int, seed: str, kernels: Path, tmp_path: Path) -> None:
-    """A million by default; every chunk runs in processes of its own, so that a crash has a case."""
+    """A million by default, each chunk in processes of its own, so that a crash has a case."""
     found = run_batch(seed, chunk * CHUNK, CHUNK, kernels, tmp_path)
     assert not found, "\n".join(found)
 

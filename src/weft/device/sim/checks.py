@@ -97,7 +97,8 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
         rest = (address | nbytes) & (unit - 1) if unit else address & (nbytes - 1)
         b.branch(rest.eq(0), good, off)
         b.place(off)
-        _note(b, worker, Fault.MISALIGNED, lane, address, space, nbytes, writes)
+        step = b.integer("i64", unit) if unit else nbytes
+        _note(b, worker, Fault.MISALIGNED, lane, address, space, step, writes)
         b.emit("ret i1 false")
         b.place(good)
         return b.integer("i1", 1)
@@ -213,7 +214,9 @@ def checked_lanes(
     return call
 
 
-def check_ranges(e: WarpEmitter, a: Address, lanes: Val, sizes: Val, unit: int, writes: bool) -> Val:
+def check_ranges(
+    e: WarpEmitter, a: Address, lanes: Val, sizes: Val, unit: int, writes: bool
+) -> Val:
     """Ranges of sizes[lane] bytes, each inside one allocation or window; a size may be anything.
 
     The range is looked up as a whole: two ends that are inside need not be so together.

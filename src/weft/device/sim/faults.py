@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim import elements
 from weft.device.sim.arena import Arena
-from weft.device.sim.layout import FINISHED, Fault, Frame, Run, Slot, Space, Status, Worker
+from weft.device.sim.layout import (
+    FINISHED,
+    Fault,
+    Frame,
+    Run,
+    Slot,
+    Space,
+    Status,
+    Worker,
+)
+from weft.device.sim.operations import BARRIER_LIMITS, COUNT
 from weft.device.sim.prepare import prepare
 from weft.device.sim.program import Program
 from weft.errors import (
@@ -149,12 +159,32 @@ class _Story:
                 got=f"block {block}, thread {thread}",
                 next="look for __trap(), a library's failed check, or code that cannot be reached",
             )
+        elif code == Fault.BARRIER:
+            error = self._barrier(ins, w[Worker.ERROR_ADDRESS], block, thread)
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):
             error.kernel, error.line = self.name, line_of(ins)
             error.block, error.thread = block, thread
         return error
+
+    def _barrier(
+        self,
+        ins: Instruction | None,
+        value: int,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+    ) -> DeviceError:
+        counts = value & COUNT
+        given = value & 0xFFFFFFFF
+        return DeviceError(
+            f"{self.name} uses a barrier wrongly: "
+            + (f"{given} threads cannot meet" if counts else f"there is no barrier {given}"),
+            where=line_of(ins),
+            got=f"block {block}, thread {thread}",
+            allowed=BARRIER_LIMITS[counts],
+            next="check what the kernel computes for the barrier's number and its count",
+        )
 
     def _address(
         self,

@@ -10,10 +10,16 @@ from weft.device.sim.layout import Context, Fault, Slot
 from weft.errors import PtxError
 from weft.ir import Val
 from weft.ptx.isa import llvm_type
-from weft.ptx.model import SIZES, Imm, Instruction, Mem, Operand, Reg, Sink, Vec
+from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sink, Vec
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
+
+
+MAX_BARRIER, MAX_THREADS = 15, 1024
+COUNT = 1 << 32
+"""Marks a barrier's count, where a fault tells it from a number."""
+BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
 
 
 def memory_type(ptx_type: str) -> str:
@@ -173,13 +179,31 @@ def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
         operands.pop(0)
     number = _scalar(e, operands[0]) if operands else e.b.integer("i32", 0)
     count = _scalar(e, operands[1]) if len(operands) > 1 else None
+    _require(e, number, 0, number.ugt(MAX_BARRIER), f"there is no barrier {number.ref}")
+    if count is not None:
+        odd = (count & 31).ne(0) | (count - 1).uge(MAX_THREADS)
+        _require(e, count, COUNT, odd, f"{count.ref} threads cannot meet")
     e.schedule.block_barriers.arrive(ins, number, count, value)
+
+
+def _require(e: WarpEmitter, value: Val, mark: int, wrong: Val, what: str) -> None:
+    """A barrier's number or count: refused when it is compiled if it is known, else when run."""
+    b = e.b
+    if value.is_const:
+        known = int(value.ref) & 0xFFFFFFFF
+        if known > MAX_BARRIER if mark == 0 else (known % 32 or not 0 < known <= MAX_THREADS):
+            raise PtxError(f"{e.ins.opcode}: {what}", allowed=BARRIER_LIMITS[mark])
+        return
+    lanes = e.executing()
+    with b.when(lanes.ne(0) & wrong, rare=True):
+        lane = b.intrinsic("cttz", [lanes], extra="false")
+        e.fault(Fault.BARRIER, lane, value.zext("i64") | mark)
+        b.place(b.label("never"))
+    e.forget_mask()
 
 
 def _scalar(e: WarpEmitter, operand: Operand) -> Val:
     """A barrier's number or count: one value for the warp."""
-    if isinstance(operand, Imm):
-        return e.b.integer("i32", operand.value)
     v = e.read(operand, "b32")
     if v.n == 0:
         return v

@@ -9,7 +9,6 @@ from weft.device.sim import lattice
 from weft.device.sim.form import UNIFORM, UNKNOWN, Form, truncated, vector
 from weft.ptx.model import SIZES, Instruction, Reg
 
-
 INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (8, 16, 32, 64))
 """Types of one integer a register; `u16x2` and the like are two."""
 

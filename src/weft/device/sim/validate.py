@@ -205,8 +205,6 @@ class _Checker:
             raise self.fail("copies 4, 8 or 16 bytes")
         if "wait_group" in ins.parts and not (isinstance(given[0], Imm) and given[0].value >= 0):
             raise self.fail("waits until so many groups are left: a number")
-        if base in ("bar", "barrier") and "warp" not in ins.parts:
-            self._barrier(given[1:] if "red" in ins.parts else given)
         if base == "st" and any(x.startswith(("const", "param")) for x in ins.parts):
             self._written(given[0])
 
@@ -218,15 +216,6 @@ class _Checker:
         if not least <= len(given) <= most:
             counts = str(least) if least == most else f"{least} to {most}"
             raise self.fail(f"takes {counts} operands, {len(given)} are given", d.row.syntax)
-
-    def _barrier(self, given: list[Operand]) -> None:
-        """`a{, b}`: which barrier, and how many threads take part."""
-        first, *more = given[:2]
-        if isinstance(first, Imm) and not 0 <= first.value < 16:
-            raise self.fail(f"there is no barrier {first.value}", "0 to 15")
-        for x in more:
-            if isinstance(x, Imm) and (x.value % 32 or not 0 < x.value <= 1024):
-                raise self.fail(f"{x.value} threads cannot meet", "a multiple of 32 up to 1024")
 
     def _branch(self, ins: Instruction) -> None:
         count = 1 if ins.parts[0] == "bra" else 2
