@@ -17,6 +17,7 @@ import os
 import secrets
 import shutil
 import sys
+import tempfile
 import time
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -44,7 +45,7 @@ def main() -> int:
         return 2
     run = Run(options.seed, options.first, options.programs, options.minimise)
     run.until(time.monotonic() + options.seconds, options.jobs)
-    for found in run.findings:
+    for _, found in sorted(run.findings.items()):
         print(report.text(found))
     summary = run.summary()
     if options.json:
@@ -83,15 +84,18 @@ class Worker:
 
 
 def _serve(pipe: Connection, seed: int) -> None:
-    """The loop of a worker: it ends when its parent does."""
+    """The loop of a worker: sends findings as they are, then cut down, then None."""
     os.environ["WEFT_THREADS"] = "1"  # the cores are taken by other workers
     while True:
         try:
             first, count, smaller = pipe.recv()
-        except EOFError:
+        except EOFError:  # the parent has ended
             return
         findings = batch(seed, count, first)
-        pipe.send([report.record(f, minimise(f) if smaller else f) for f in findings])
+        pipe.send((count, [report.record(f, f) for f in findings]))
+        for finding in findings if smaller else []:
+            pipe.send((0, [report.record(finding, minimise(finding))]))
+        pipe.send(None)
 
 
 class Run:
@@ -103,11 +107,17 @@ class Run:
         starts = range(first, end, MODULE)
         self.tasks = [(at, min(MODULE, end - at)) for at in reversed(starts)]
         self.wanted, self.done, self.start = end - first, 0, time.monotonic()
-        self.findings: list[report.Record] = []
+        self.findings: dict[int, report.Record] = {}
+        """By the number of the program."""
         self._said = self.start
 
     def until(self, deadline: float, jobs: int) -> None:
         """Works until all is done or the time is up; what was begun then is left out."""
+        with tempfile.TemporaryDirectory(prefix="weft-differential-") as folder:
+            os.environ["TMPDIR"] = folder  # of the workers, which may be ended at any time
+            self._work(deadline, jobs)
+
+    def _work(self, deadline: float, jobs: int) -> None:
         workers = [Worker(self.seed) for _ in range(min(jobs, len(self.tasks)))]
         for worker in workers:
             self._next(worker)
@@ -121,6 +131,7 @@ class Run:
                 break
         for worker in workers:
             worker.process.terminate()
+            worker.process.join()
 
     def _next(self, worker: Worker) -> None:
         worker.task = None
@@ -129,19 +140,21 @@ class Run:
             worker.give((first, count, len(self.findings) < self.smaller))
 
     def _take(self, worker: Worker, workers: list[Worker]) -> None:
-        """Takes a worker's result. A worker that died is replaced, its task is a finding."""
+        """Takes what a worker sends. A worker that died is replaced, its task is a finding."""
         first, count, _ = worker.task or (0, 0, False)
         try:
-            self.findings += worker.pipe.recv()
+            message = worker.pipe.recv()
         except EOFError:
             worker.process.join()
-            code = worker.process.exitcode
-            self.findings.append(report.crash(self.seed, first, count, code))
+            message = count, [report.crash(self.seed, first, count, worker.process.exitcode)]
             workers.remove(worker)
             worker = Worker(self.seed)
             workers.append(worker)
-        self.done += count
-        self._next(worker)
+        ran, found = message or (0, [])
+        self.done += ran
+        self.findings |= {each["program"]: each for each in found}
+        if message is None or worker.task is None:
+            self._next(worker)
 
     def _progress(self) -> None:
         """One line that changes in a terminal; in a log a line every half minute."""
@@ -161,7 +174,7 @@ class Run:
             "wanted": self.wanted,
             "seconds": round(passed, 1),
             "per_second": round(self.done / passed, 2),
-            "findings": self.findings,
+            "findings": [found for _, found in sorted(self.findings.items())],
             "found": len(self.findings),
         }
 
