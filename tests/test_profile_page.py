@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import weft
 from weft.report import changes
+from weft.report.colour import colour
 from weft.report.page import fragment, page
 
 pytestmark = pytest.mark.sim
@@ -147,3 +149,26 @@ def test_notebooks_get_a_frame(profile: weft.Profile) -> None:
     attribute = '"[^"]*"'
     whole = f"<iframe srcdoc={attribute} style={attribute} title={attribute}></iframe>"
     assert re.fullmatch(whole, fragment(profile)), "the page is one attribute, quotes and all"
+
+
+COLOURED = [
+    (
+        "k.cu",
+        "__global__ void k() { // a <b>",
+        'cuda">__global__|keyword">void|comment">// a &lt;b&gt;',
+    ),
+    (
+        "k.cu",
+        "y[threadIdx.x] = 1.5f; __syncthreads();",
+        'cuda">threadIdx|number">1.5f|cuda">__sync',
+    ),
+    ("k.cu", "#include <cuda_fp16.h>", "#include &lt;cuda_fp16.h&gt;"),
+    ("k.py", "def k(x):  # a comment", 'keyword">def|comment"># a comment'),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "marks"), COLOURED)
+def test_colours_follow_the_language(file: str, text: str, marks: str) -> None:
+    shown = colour(text, file)
+    assert all(mark in shown for mark in marks.split("|"))
+    assert unescape(re.sub(r"</?i[^>]*>", "", shown)) == text

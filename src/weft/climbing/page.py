@@ -149,7 +149,8 @@ def _source(rung: Rung, before: Rung | None) -> dict[str, Any]:
     new = rung.path.read_text().splitlines()
     comparable = before is not None and before.path.suffix == rung.path.suffix
     old = before.path.read_text().splitlines() if before is not None and comparable else []
-    rows = list(_compared(old, new)) if comparable else [_row(i, t, "") for i, t in _numbered(new)]
+    lines = _compared(old, new) if comparable else ((i, t, "") for i, t in _numbered(new))
+    rows = [_row(place, text, kind, rung.path.name) for place, text, kind in lines]
     kinds = [row["kind"] for row in rows]
     return {
         "file": Path(rung.path).name,
@@ -164,15 +165,16 @@ def _numbered(lines: Sequence[str], first: int = 1) -> Iterator[tuple[int, str]]
     return enumerate(lines, first)
 
 
-def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[object, str, str]]:
+    """(number, text, kind) of each line, new or gone or in both."""
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for _, a, b, c, d in matcher.get_opcodes():
         same = old[a:b] == new[c:d]
         if not same:
-            yield from (_row("", text, "gone") for text in old[a:b])
-        yield from (_row(i, t, "" if same else "new") for i, t in _numbered(new[c:d], c + 1))
+            yield from (("", text, "gone") for text in old[a:b])
+        yield from ((i, t, "" if same else "new") for i, t in _numbered(new[c:d], c + 1))
 
 
-def _row(place: object, text: str, kind: str) -> dict[str, Any]:
+def _row(place: object, text: str, kind: str, file: str) -> dict[str, Any]:
     sign = {"new": "+", "gone": "-"}.get(kind, "")
-    return {"number": place, "code": Markup(colour(text)), "kind": kind, "sign": sign}
+    return {"number": place, "code": Markup(colour(text, file)), "kind": kind, "sign": sign}

@@ -32,6 +32,7 @@ class Change:
 class LineChange:
     """One source line before and after: instructions, sectors, shared wavefronts."""
 
+    file: str
     quote: str
     before: int | None
     after: int | None
@@ -105,6 +106,7 @@ def _pair(a: Line | None, b: Line | None) -> LineChange:
     line = a or b
     assert line is not None
     return LineChange(
+        file=line.file,
         quote=line.quote.strip(),
         before=a.number if a else None,
         after=b.number if b else None,

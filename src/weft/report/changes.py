@@ -45,6 +45,6 @@ def _line(line: LineChange) -> dict[str, Any]:
         "sign": sign,
         "old": "" if line.before is None else line.before,
         "new": "" if line.after is None else line.after,
-        "code": Markup(colour(line.quote)),
+        "code": Markup(colour(line.quote, line.file)),
         "counters": [_row(row) for row in line.counters],
     }

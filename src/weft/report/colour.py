@@ -1,33 +1,41 @@
-"""Source text as HTML, its comments, strings, numbers and keywords in colour.
-
-One pattern for C++, Python and PTX: a page needs no more than to be easy on the eye.
-"""
+"""Source text as HTML, its comments, strings, numbers and keywords in colour, by Pygments."""
 
 from __future__ import annotations
 
-import re
+import functools
 from html import escape
 
-_KEYWORDS = """if|else|for|while|do|return|const|int|float|double|char|void|bool|unsigned|long|short
-|auto|template|typename|struct|class|static|extern|inline|constexpr|using|namespace|sizeof|switch
-|case|break|continue|true|false|half|def|import|from|as|in|range|and|or|not|is|None|True|False
-|lambda|with|size_t|int64_t|uint32_t|float2|float4""".replace("\n", "")
-_CUDA = """__global__|__device__|__shared__|__restrict__|__host__|__launch_bounds__|__syncthreads
-|threadIdx|blockIdx|blockDim|gridDim|tl|cuda""".replace("\n", "")
-_TOKEN = re.compile(
-    r"(?P<comment>//.*|/\*.*?(?:\*/|$)|(?<!\w)#(?!include|define|pragma|if|else|endif).*)"
-    r"|(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
-    r"|(?P<number>\b(?:0[xXfF][0-9a-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?f?)\b)"
-    rf"|(?P<cuda>\b(?:{_CUDA})\b)"
-    rf"|(?P<keyword>\b(?:{_KEYWORDS})\b)"
+from pygments.lexer import Lexer
+from pygments.lexers import CudaLexer, PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
+
+_CLASSES: tuple[tuple[_TokenType, str], ...] = (
+    (Comment.Preproc, ""),  # `#include` is no comment to a reader
+    (Comment.PreprocFile, ""),
+    (Comment, "comment"),
+    (String, "string"),
+    (Number, "number"),
+    (Keyword.Reserved, "cuda"),  # __global__
+    (Keyword, "keyword"),
+    (Name.Builtin, "cuda"),  # threadIdx
+    (Name.Function, "cuda"),  # __syncthreads
 )
+"""The first that a token is of, and the class of the page's style."""
 
 
-def colour(text: str) -> str:
-    """One line."""
-    out, at = [], 0
-    for found in _TOKEN.finditer(text):
-        out.append(escape(text[at : found.start()]))
-        out.append(f'<i class="{found.lastgroup}">{escape(found[0])}</i>')
-        at = found.end()
-    return "".join([*out, escape(text[at:])])
+@functools.lru_cache(maxsize=4096)
+def colour(text: str, file: str) -> str:
+    """One line of a file, by the language of the file's suffix."""
+    tokens = _lexer(file.endswith(".py")).get_tokens(text + "\n")  # a comment ends with its line
+    return "".join(_marked(kind, part.rstrip("\n")) for kind, part in tokens)
+
+
+@functools.cache
+def _lexer(python: bool) -> Lexer:
+    made: Lexer = PythonLexer(stripnl=False) if python else CudaLexer(stripnl=False)
+    return made
+
+
+def _marked(kind: _TokenType, part: str) -> str:
+    name = next((name for of, name in _CLASSES if kind in of), "")
+    return f'<i class="{name}">{escape(part)}</i>' if name else escape(part)

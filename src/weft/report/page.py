@@ -128,7 +128,7 @@ def _row(p: Profile, file: str, number: int, text: str, line: Line | None) -> di
     out: dict[str, Any] = {
         "number": number,
         "place": _place(file, number),
-        "code": Markup(colour(text)),
+        "code": Markup(colour(text, file)),
         "counted": line is not None,
     }
     if line is None:
