@@ -88,6 +88,7 @@ CHEATS = {
     "is_killed": ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"),
     "crashes": ("ctypes.string_at(0)", "was ended by SIGSEGV"),
     "raises": ("raise ValueError('no such thing')", "raises ValueError"),
+    "raises_a_report": ("raise ValueError(chr(27) + '[2K' + chr(10) + REPORT)", "�\\[2K\\n    ✓"),
 }
 """Name -> (body of the solution, a pattern of what must be said of it)."""
 
@@ -243,6 +244,12 @@ def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     result = _run(str(path))
     assert result.exit_code == 2
     assert "latin.py" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_gpu_needs_its_library(tmp_path: Path) -> None:
+    result = _run(_file(tmp_path, {"right": "y[:] = 3 * x + 1"}), "--device", "gpu")
+    assert result.exit_code == 2
+    assert "is not judged: PyTorch is not imported" in result.stdout
 
 
 def test_ctrl_c_ends_the_workers_at_once(tmp_path: Path) -> None:

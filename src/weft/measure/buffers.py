@@ -68,8 +68,11 @@ class Guarded:
 
 
 def new_guards() -> Array:
-    """Bytes for the guards of one array; nothing can know them beforehand."""
-    return np.frombuffer(secrets.token_bytes(2 * GUARD), np.uint8)
+    """Bytes for the guards of one array; nothing can know them beforehand.
+
+    None is 0 or 255, which stray writes most often are.
+    """
+    return np.frombuffer(secrets.token_bytes(2 * GUARD), np.uint8) % 254 + 1
 
 
 # ---- libraries -------------------------------------------------------------------------------

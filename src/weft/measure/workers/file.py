@@ -20,7 +20,7 @@ from weft.measure.dtypes import Array
 from weft.measure.op import Case, Op, Slot
 from weft.measure.runner import Place, Ran, Stored
 from weft.measure.stand import Reference
-from weft.measure.workers.process import NoAnswer, Nursery, Raised, Worker
+from weft.measure.workers.process import NoAnswer, Nursery, Raised, Worker, plain
 
 LIMIT = 120.0
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
@@ -167,9 +167,9 @@ def _operation(row: Any) -> tuple[Op, tuple[str, ...]]:
     cases = []
     for case in row["cases"]:
         cases.append(Case.of({str(n): int(size) for n, size in case["sizes"].items()}))
-        cases[-1].why = str(case["why"])
+        cases[-1].why = plain(str(case["why"]))
     op = Op(
-        str(row["name"]),
+        plain(str(row["name"])),
         str(row["signature"]),
         _elsewhere,
         cases,
@@ -177,7 +177,7 @@ def _operation(row: Any) -> tuple[Op, tuple[str, ...]]:
         accumulate=str(row["accumulate"]),
         fill=dict.fromkeys(map(str, row["fill"]), _elsewhere),
     )
-    return op, tuple(map(str, row["solutions"]))
+    return op, tuple(map(plain, row["solutions"]))
 
 
 def _elsewhere(*args: Any) -> NoReturn:
@@ -213,6 +213,8 @@ class _Solution:
                 f"{self.title} gives no answer", where=trial, got=str(error)
             ) from None
         except Raised as error:
+            if do == "prepare" and error.parts is not None:  # no code of the solution yet
+                raise ArgumentError(**error.parts) from None
             if error.kind == "SystemExit":
                 what, got = f"{self.title} ends the program", f"SystemExit({error.text})"
             else:
@@ -248,7 +250,7 @@ class _Remote:
             "prepare", repr(op.cases[case]), self.guards,
             op=solution.number, case=case, solution=solution.solution, device=solution.device,
         )  # fmt: skip
-        self.name = str(answer.get("library"))
+        self.name = plain(str(answer.get("library")))
 
     def run(self, contents: Mapping[str, Array], trial: str) -> Ran:
         _, arrays = self._solution.ask("call", trial, contents)

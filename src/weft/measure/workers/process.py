@@ -184,7 +184,7 @@ class Worker:
         with open(pipe, encoding="utf-8", errors="replace", closefd=True) as lines:
             for number, line in enumerate(iter(lambda: lines.readline(1 << 16), "")):
                 if number < _LINES:
-                    self._said.append(_plain(line.rstrip("\n")))
+                    self._said.append(plain(line.rstrip("\n")))
                 elif number == _LINES:
                     self._said.append("… and more")
 
@@ -196,18 +196,24 @@ def _environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": modules, "PYTHONUNBUFFERED": "1"}
 
 
-def _plain(line: str) -> str:
+def plain(line: str) -> str:
     """Without control characters, which could overwrite what the judge has printed."""
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
     return shown if len(shown) <= _COLUMNS else shown[:_COLUMNS] + "…"
 
 
+def _indented(text: str) -> str:
+    """Lines of a user's error under its first, where none can be taken for a verdict."""
+    return "\n    ".join(map(plain, text.splitlines()))
+
+
 def _raised(error: object) -> Exception:
     match error:
         case {"kind": str(kind), "text": str(text), "where": str(where), "parts": dict(parts)}:
-            words = {k: str(v) for k, v in parts.items() if k in ("what", *_PARTS)}
-            return Raised(kind, text, where, words if "what" in words else None)
+            words = {k: _indented(str(v)) for k, v in parts.items() if k in _PARTS}
+            told = words if "what" in words else None
+            return Raised(plain(kind), _indented(text), plain(where), told)
     return NoAnswer("its answer cannot be read: an error without its parts")
 
 
-_PARTS = ("where", "got", "allowed", "next")
+_PARTS = ("what", "where", "got", "allowed", "next")
