@@ -47,17 +47,24 @@ def settle() -> Seeds:
 
 def hand_out(items: list[pytest.Item], seeds: Seeds) -> None:
     """Gives each case that asks for a seed its own: see the head of this file."""
+    drawing = [i for i in items if "seed" in getattr(i, "fixturenames", ())]
+    alike = Counter(_test(i) for i in drawing if i.get_closest_marker("draws") and not _slow(i))
     seen: Counter[str] = Counter()
-    for item in items:
-        if "seed" not in getattr(item, "fixturenames", ()):
-            continue
-        slow = item.get_closest_marker("slow") is not None
-        test = item.nodeid.partition("[")[0]
+    for item in drawing:
+        test, slow = _test(item), _slow(item)
         seen[test] += not slow
-        alike = item.get_closest_marker("draws") is not None
-        fresh = slow or (alike and seen[test] % EVERY == 0)
+        fresh = slow or (test in alike and seen[test] % min(EVERY, alike[test]) == 0)
         item.stash[SEED] = seeds.fresh if fresh else seeds.known
         item.stash[LENIENT] = fresh and not slow and not seeds.strict
+
+
+def _test(item: pytest.Item) -> str:
+    """The test that a case is of."""
+    return item.nodeid.partition("[")[0]
+
+
+def _slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
 
 
 SEED = pytest.StashKey[str]()

@@ -1,13 +1,11 @@
 """Random CUDA C++ on the simulator against the same program compiled by g++, bit for bit.
 
-A failure prints the smallest program and the command that runs it again. WEFT_SEED with the number
-printed at the top of a run repeats all of it.
+A failure prints the smallest program and the command that runs it again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -29,17 +27,17 @@ pytestmark = [
     pytest.mark.sim,
     pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is needed"),
 ]
-SEED = int(os.environ["WEFT_SEED"])
 DEFAULT, SLOW = 3, 100
 """Modules of 48 programs in a default run and in a slow one."""
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize(
     "number",
     [*range(DEFAULT), *(pytest.param(i, marks=pytest.mark.slow) for i in range(DEFAULT, SLOW))],
 )
-def test_random_programs(number: int) -> None:
-    findings = batch(SEED, MODULE, MODULE * number)
+def test_random_programs(number: int, seed: str) -> None:
+    findings = batch(int(seed), MODULE, MODULE * number)
     said = [report.text(report.record(f, minimise(f))) for f in findings[:2]]
     assert not findings, f"{len(findings)} of {MODULE} programs\n" + "\n".join(said)
 
@@ -77,9 +75,9 @@ def test_a_difference_is_found_and_cut_down() -> None:
     assert "planted = (u32)ON_DEVICE;" in said and "__global__" in said
 
 
-def test_smaller_programs_are_programs() -> None:
+def test_smaller_programs_are_programs(seed: str) -> None:
     """What the minimiser tries must be free of undefined behaviour, or it would find that."""
-    program = generate(f"{SEED}:1", (64, 1))
+    program = generate(f"{seed}:1", (64, 1))
     smaller = [p for _, p in zip(range(48), candidates(program), strict=False)][::4]
     packs = [Pack(f"{i}", tuple(smaller[i : i + PACK])) for i in range(0, len(smaller), PACK)]
     assert not execute([pack for pack in packs if len({p.shape for p in pack.programs}) == 1])

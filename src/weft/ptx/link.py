@@ -293,7 +293,7 @@ class _Linker:
         kinds = me.code.registers
         return [
             (me.prefix + name, kinds.get(name, "b32"), Mem(Reg(POINTER), at))
-            for name, at in me.frame.saves[self.at.index]
+            for name, at in me.frame.saves.get(self.at.index, ())  # none where no path leads
         ]
 
     def _save(self, saved: list[tuple[str, str, Mem]]) -> None:
