@@ -26,7 +26,7 @@ from weft.frontends.program import flags as user_flags
 from weft.frontends.program import stubs
 from weft.frontends.program.toolkit import Toolkit
 
-FORMAT = 1
+FORMAT = 2
 """To be raised when programs are built in another way."""
 
 _HERE = Path(__file__).parent
@@ -34,7 +34,7 @@ _SHIM = _HERE / "shim"
 HEADERS = ["-Xcompiler", f"-idirafter,{_HERE / 'include'}"]
 """Headers of libraries that a toolkit may lack; its own come first."""
 _SHARED = ["-shared", "-cudart", "none", "-Xcompiler", "-fPIC"]
-_PTX_ONLY = ["--no-compress", "-lineinfo", "-Xcompiler", "-fPIC"]
+_PTX_ONLY = ["--no-compress", "-lineinfo", "-Xcompiler", "-fPIC,-g1"]  # with lines of the host's
 LIBRARY = "libweftcudart.so"
 _ERROR_NAMES = re.compile(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)")
 

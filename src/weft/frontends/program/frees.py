@@ -1,4 +1,4 @@
-"""For the sanitizer: memory that a program does not free, and pointers that a call cannot take.
+"""For the sanitizer: memory that a program does not free.
 
 The program's line is not known, only the call and which of its allocations it was.
 """
@@ -9,20 +9,6 @@ import ctypes
 from dataclasses import replace
 
 from weft.device.sim.sanitizer.findings import Access, Finding
-
-_NEXT = {
-    "use after free": "free it after its last use",
-    "invalid copy": "give pointers in the order to, from, and the kind that fits them",
-    "out of bounds": "compare the size of the copy with that of the allocation",
-}
-_FREES = "free each allocation once, by the call that belongs to what made it"
-
-
-def misused(source: str, address: int, kind: str, call: str, why: str) -> Finding:
-    """A pointer that a call cannot take."""
-    access = Access(call, source, source, 0, None, None)
-    what = f"{kind}: the memory {why}"
-    return Finding(kind, what, "", (access,), 1, _NEXT.get(kind, _FREES), f"{address:#x}", address)
 
 
 def leaks(source: str, library: ctypes.CDLL) -> list[Finding]:

@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.occupancy import occupancy
@@ -285,11 +285,13 @@ class Runtime:
             unit.set_heap(size)
 
     # ---- what the sanitizer says of the host --------------------------------------------------
-    def watch(self) -> None:
+    def watch(self, program: str, files: Mapping[str, str]) -> None:
         """From now on the sanitizer sees the order of the program's calls, and its memory."""
-        from weft.frontends.program.watch import Watch  # plain runs do without its code
+        from weft.frontends.program.places import Places  # plain runs do without its code
+        from weft.frontends.program.watch import Watch
 
-        self._watch = Watch(self.library, self._source, self.say, self._note)
+        places = Places(self.library, program, files)
+        self._watch = Watch(self.library, self._source, places, self.say, self._note)
 
     @contextlib.contextmanager
     def _watched(self, plan: Plan, memory: Sequence[Allocation]) -> Iterator[None]:
@@ -305,10 +307,7 @@ class Runtime:
     @answers(0)
     def misused(self, kind: bytes, call: bytes, address: int, why: bytes) -> None:
         if self._watch is not None:
-            from weft.frontends.program import frees
-
-            words = (text.decode() for text in (kind, call, why))
-            self._note([frees.misused(self._source, address, *words)])
+            self._watch.misused(kind.decode(), call.decode(), address, why.decode())
 
     def _used_after_free(self, error: BaseException | None) -> None:
         """Says so when a kernel has touched memory that the program has freed."""

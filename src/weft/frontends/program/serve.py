@@ -50,7 +50,7 @@ def main(job: Job) -> None:
         _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     if job.record is None and switch.active() is not None:
-        runtime.watch()
+        runtime.watch(_open(job.program), files)
         _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     arguments = [os.fsencode(a) for a in job.arguments]

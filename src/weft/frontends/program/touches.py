@@ -14,6 +14,7 @@ from weft.device.sim.sanitizer.extents import Extents
 from weft.device.sim.sanitizer.findings import Access, Decoder, Finding
 from weft.device.sim.sanitizer.observer import Seen
 from weft.frontends.program.order import Order, Work
+from weft.frontends.program.places import Places
 
 REMEMBERED = 4096
 """Pieces of work under way that new ones are compared with."""
@@ -25,13 +26,14 @@ _FREE = "free it in the stream that uses it last, or wait for that stream first"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What one launch, copy or fill of a piece of work has touched."""
+    """What one launch, copy or fill of a piece of work has touched; `frames` asked for it."""
 
     work: Work
     name: str
     plan: Plan | None
     reads: Extents
     writes: Extents
+    frames: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Clash:
 class Touches:
     """The work that may be under way; `source` is the program's name."""
 
-    def __init__(self, order: Order, source: str) -> None:
-        self._order, self._source = order, source
+    def __init__(self, order: Order, source: str, places: Places) -> None:
+        self._order, self._source, self._places = order, source, places
         self._under_way: deque[Touched] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()
 
@@ -101,24 +103,31 @@ class Touches:
     def freed_in_flight(self, touched: Touched, index: int, writes: bool, call: str, place: str,
                         address: int) -> Finding:  # fmt: skip
         """The host frees memory that work uses, which it has not waited for."""
-        accesses = (self.access(touched, index, writes), self.of_host(call, call))
+        host = self.of_host(call, call, self._places.here())
+        accesses = (self.access(touched, index, writes), host)
         what = "free in flight: memory is freed that other work may still use"
         return Finding("free in flight", what, "", accesses, 1, _FREE, place, address)
 
-    def of_host(self, verb: str, what: str) -> Access:
-        """Something that the host does."""
-        return Access(verb, f"{what} of {self._source}", self._source, 0, None, None)
+    def of_host(self, verb: str, what: str, frames: Sequence[int], kernel: str = "") -> Access:
+        """Something that the host does: a call, an access, or the launch of a kernel."""
+        place = self._places.of(frames, kernel=kernel)
+        if place is None:
+            return Access(verb, f"{what} of {self._source}", self._source, 0, None, None)
+        line = f"{place.file}:{place.line}  `{place.text}`  ({what})"
+        return Access(verb, line, place.file, place.line, None, None)
 
     def access(self, touched: Touched, index: int, writes: bool) -> Access:
         """One side of a clash."""
         verb, number = "write" if writes else "read", touched.work.stream
         where = f"stream {number}" if number else "the default stream"
         if touched.plan is None or index < 0:
-            return self.of_host(verb, f"{touched.name} in {where}")
+            return self.of_host(verb, f"{touched.name} in {where}", touched.frames)
         sim = touched.plan.sim
         ins = Decoder(sim, touched.plan.entry, touched.plan.shape, Seen()).instruction(index)
         own = ins.loc.own if ins.loc is not None else None
-        line = f"{line_of(ins)}  ({touched.name} in {where})"
+        launch = self._places.of(touched.frames, kernel=touched.name)
+        launched = f", launched at {launch}" if launch else ""
+        line = f"{line_of(ins)}  ({touched.name} in {where}{launched})"
         file = own.file if own else sim.ptx.origin
         return Access(verb, line, file, own.line if own else ins.ptx_line, None, None)
 

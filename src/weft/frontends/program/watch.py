@@ -26,12 +26,19 @@ from weft.device.sim.sanitizer.findings import Finding
 from weft.frontends.program import guards, hooks, written
 from weft.frontends.program.answers import answers
 from weft.frontends.program.order import Order, Work
+from weft.frontends.program.places import Places
 from weft.frontends.program.touches import Touched, Touches, find
 
 _KINDS = ("device memory", "pinned memory", "managed memory")
 _IN_ORDER = ("cudaMallocAsync", "cudaMallocFromPoolAsync")
 """What allocates in the order of a stream; cudaFree does not wait for those who use it."""
 _OVERLAP = "copy by way of other memory, or with a kernel that knows the order"
+_FREES = "free each allocation once, by the call that belongs to what made it"
+_MISUSED = {
+    "use after free": "free it after its last use",
+    "invalid copy": "give pointers in the order to, from, and the kind that fits them",
+    "out of bounds": "compare the size of the copy with that of the allocation",
+}
 _UNWRITTEN = "write it first, or copy only what was written"
 
 
@@ -49,12 +56,13 @@ class Watch:
     """One program under the sanitizer; what `Hooks` names is called by the library."""
 
     def __init__(
-        self, library: ctypes.CDLL, source: str, say: Callable[[str], None],
+        self, library: ctypes.CDLL, source: str, places: Places, say: Callable[[str], None],
         note: Callable[[Sequence[Finding]], None],
     ) -> None:  # fmt: skip
         self.library, self.say, self._note = library, say, note
         self._order = Order()
-        self._touches = Touches(self._order, source)
+        self._places = places
+        self._touches = Touches(self._order, source, places)
         self._works: dict[int, Work] = {}
         self._mine = threading.local()
         self._starts: list[int] = []
@@ -135,7 +143,8 @@ class Watch:
     def _add(self, name: str, plan: Plan | None, reads: Extents, writes: Extents) -> None:
         with self._lock:
             work = self._mine.work
-            for clash in self._touches.add(Touched(work, name, plan, reads, writes)):
+            frames = self._places.here()
+            for clash in self._touches.add(Touched(work, name, plan, reads, writes, frames)):
                 self._found(self._touches.race(clash, self._place(clash.address)))
 
     # ---- memory -----------------------------------------------------------------------------
@@ -206,7 +215,9 @@ class Watch:
                     if strong:  # a flag: the host may have learnt from it that work has ended
                         self._order.host_learns_of(touched.work)
                         break
-                    host = self._touches.of_host("write" if writes else "read", "the host's code")
+                    frames = (instruction, *self._places.here())
+                    verb = "write" if writes else "read"
+                    host = self._touches.of_host(verb, "the host", frames)
                     self._found(self._touches.host_race(
                         touched, index, is_write, host, self._place(address), address
                     ))  # fmt: skip
@@ -216,7 +227,7 @@ class Watch:
     def _overlapping(self, call: str, source: Extents, to: Extents) -> None:
         hit = extents.overlap(source, to)
         if hit is not None:
-            access = self._touches.of_host(call, call)
+            access = self._touches.of_host(call, call, self._places.here())
             what = "overlapping copy: source and destination share bytes"
             self._found(Finding(
                 "overlapping copy", what, "", (access,), 1, _OVERLAP, self._place(hit.address),
@@ -227,11 +238,17 @@ class Watch:
         found = (written.unwritten(int(a), int(n)) for a, n in zip(*rows, strict=True))
         address = next((a for a in found if a is not None), None)
         if address is not None:
-            access = self._touches.of_host("read", call)
+            access = self._touches.of_host("read", call, self._places.here())
             what = "uninitialised: a copy to the host of memory that nobody has written"
             self._found(Finding(
                 "uninitialised", what, "", (access,), 1, _UNWRITTEN, self._place(address), address
             ))  # fmt: skip
+
+    def misused(self, kind: str, call: str, address: int, why: str) -> None:
+        """A pointer that a call, or a kernel, cannot take."""
+        access = self._touches.of_host(call, call, self._places.here(), kernel=call)
+        what, next = f"{kind}: the memory {why}", _MISUSED.get(kind, _FREES)
+        self._note([Finding(kind, what, "", (access,), 1, next, self._place(address), address)])
 
     def _found(self, finding: Finding) -> None:
         """Each pair of accesses is told once."""

@@ -3,6 +3,7 @@
 #include "watch.h"
 
 #include <csignal>
+#include <execinfo.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -109,6 +110,9 @@ API void weft_watch(const Hooks *given) {
     sigaction(SIGSEGV, &action, nullptr);
     sigaction(SIGBUS, &action, nullptr);
 }
+
+// The calls that this thread is in, the innermost first.
+API int weft_frames(void **out, int room) { return backtrace(out, room); }
 
 // The memory that the host must not touch now: start, end, and whether it may be read.
 API void weft_guard(const Guard *rows, size_t count) {

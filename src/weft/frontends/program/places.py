@@ -1,0 +1,82 @@
+"""Lines of the host's code: where the program was when it made a call or touched memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+DEPTH = 64
+"""Frames that are looked at: weft's own, Python's, and then the program's."""
+_STUB = "__device_stub_"
+
+
+class Place(NamedTuple):
+    """A line of the program's own files, and its text."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+class _Found(ctypes.Structure):
+    """What dladdr says of an address."""
+
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("at", ctypes.c_void_p),
+    )
+
+
+class Places:
+    """The lines of one program, which is loaded from `program`; `files` are its own."""
+
+    def __init__(self, library: ctypes.CDLL, program: str, files: Mapping[str, str]) -> None:
+        self._library, self._program, self._files = library, program, files
+        self._dladdr = ctypes.CDLL(None).dladdr
+        self._line = functools.lru_cache(4096)(self._look_up)
+
+    def here(self) -> tuple[int, ...]:
+        """Where this thread is: for `of`, should it be asked."""
+        frames = (ctypes.c_void_p * DEPTH)()
+        count = self._library.weft_frames(frames, DEPTH)
+        return tuple((frames[i] or 1) - 1 for i in range(count))  # a call comes before its return
+
+    def of(self, frames: Sequence[int], *, kernel: str = "") -> Place | None:
+        """The innermost line of the program's files; `kernel` is not one of them."""
+        for frame in frames:
+            function, place = self._line(frame)
+            launches = function.startswith(_STUB) or function.partition("(")[0] == kernel != ""
+            if place is not None and not launches:
+                return place
+        return None
+
+    def _look_up(self, address: int) -> tuple[str, Place | None]:
+        found = _Found()
+        self._dladdr(ctypes.c_void_p(address), ctypes.byref(found))
+        tool = shutil.which("addr2line")
+        if (found.path or b"").decode() != self._program or tool is None:
+            return "", None
+        program = self._program.replace("self", str(os.getpid()))
+        command = [tool, "-f", "-C", "-e", program, hex(address - (found.base or 0))]
+        done = subprocess.run(command, capture_output=True, text=True)
+        function, _, place = done.stdout.partition("\n")
+        file, _, number = place.split(" ")[0].strip().rpartition(":")
+        if file not in self._files or not number.isdigit():
+            return function, None
+        return function, Place(file, int(number), _line(file, int(number)))
+
+
+def _line(file: str, number: int) -> str:
+    lines = Path(file).read_text(errors="replace").splitlines() if os.path.isfile(file) else []
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
