@@ -7,7 +7,7 @@
 Both workers do the same, `worker.py`, and cannot tell which they are until they are asked. They are
 forked from `nursery.py`, so that weft is imported once. `wire.py` has the messages, `process.py`
 starts a worker and waits for its answers, `health.py` tells a slow worker from one that hangs,
-`file.py` judges all solutions of a file.
+`remote.py` has operations and solutions as the judge knows them, `file.py` judges all of a file.
 """
 
 from weft.measure.workers.file import LIMIT, Outcome, check_file
