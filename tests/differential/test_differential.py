@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from differential import report
-from differential.batch import MODULE, PACK, SHAPES, batch
+from differential.batch import PACK, SHAPES, batch
 from differential.collectives import COLLECTIVES
 from differential.execute import Finding, Pack, execute
 from differential.generate import generate
@@ -27,8 +27,8 @@ pytestmark = [
     pytest.mark.sim,
     pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is needed"),
 ]
-DEFAULT, SLOW = 3, 100
-"""Modules of 48 programs in a default run and in a slow one."""
+DEFAULT, SLOW, PROGRAMS = 4, 130, 36
+"""Cases of a default run and of a slow one, and the programs of each."""
 
 
 @pytest.mark.draws
@@ -37,9 +37,9 @@ DEFAULT, SLOW = 3, 100
     [*range(DEFAULT), *(pytest.param(i, marks=pytest.mark.slow) for i in range(DEFAULT, SLOW))],
 )
 def test_random_programs(number: int, seed: str) -> None:
-    findings = batch(int(seed), MODULE, MODULE * number)
+    findings = batch(int(seed), PROGRAMS, PROGRAMS * number)
     said = [report.text(report.record(f, minimise(f))) for f in findings[:2]]
-    assert not findings, f"{len(findings)} of {MODULE} programs\n" + "\n".join(said)
+    assert not findings, f"{len(findings)} of {PROGRAMS} programs\n" + "\n".join(said)
 
 
 def test_the_generator_uses_every_row() -> None:
