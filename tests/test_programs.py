@@ -98,6 +98,18 @@ ROWS = (
         err=("traps.cu:7", "traps.cu:10: assertion `x[0] == 1` failed", "traps.cu:11"),
     ),
     Row(
+        "asynchronous.cu",
+        "launched: 1\ndone: 1\nanother thread\nmet: 1 1\ncopied\nbefore: 0 0 1\nafter: 2 5 41\n"
+        "in order: 11\nkernel 1\nhost\nkernel 2\ncudaErrorIllegalAddress\n",
+        err=("asynchronous.cu:21",),
+    ),
+    Row("host_flag.cu", "cudaErrorLaunchTimeout\n", err=("host_flag.cu:6", "deadlocked")),
+    Row(
+        "unasked_grid.cu",
+        "128 threads\ncudaSuccess\ncudaErrorCooperativeLaunchTooLarge\ncudaErrorLaunchFailure\n",
+        err=("5000 blocks, room for 264 at once", "unasked_grid.cu:9"),
+    ),
+    Row(
         "memory.cu",
         "memory is checked\n",
         err=("is not in device memory", "1028 bytes at byte 0 of an allocation of 1024"),

@@ -7,7 +7,7 @@ deadlocked when, since a moment at which an epoch began,
 
 - no block has begun, ended or changed anything, and
 - every block that runs has come back to an earlier state, and
-- nobody else may write to memory: no other thread of the program runs.
+- nobody else could write to memory: no other thread of the program has run.
 
 Then each block repeats what it has done in this epoch, which changed nothing, for ever. Whatever
 else is seen begins a new epoch. A busy machine only makes an epoch longer.
@@ -68,8 +68,8 @@ class Watch:
         busy = [slot.view("int64") for slot in slots if slot[Slot.STATE // 4]]
         begun = int(arena.context[Context.NEXT // 8])
         total = int(arena.context[Context.TOTAL // 8])
-        if begun < total and len(busy) < len(slots):
-            return False  # another block will begin
+        if not busy or (begun < total and len(busy) < len(slots)):
+            return False  # it is about to end, or another block will begin
         ended = sum(w[Worker.PROGRESS] for w in arena.workers)
         return min(begun, total) - ended == len(busy) and all(
             slot[Slot.EPOCH // 8] == epoch and slot[Slot.REPEATED // 8] for slot in busy
@@ -79,28 +79,38 @@ class Watch:
 _lock = threading.Lock()
 _running: list[Watch] = []
 _epoch = 0
-_seen: tuple[int, ...] = ()
+_seen: tuple[object, ...] = ()
 
 
 def _look() -> bool:
     """Are all launches that run deadlocked? Begins a new epoch when something has changed."""
     global _epoch, _seen
-    seen = (*map(id, _running), *(w.changes() for w in _running))
-    if seen != _seen:
+    seen = _activity()
+    if seen != _seen or seen[0] is None:
         _epoch, _seen = _epoch + 1, seen
         for each in _running:
             each.arena.context[Context.EPOCH // 8] = _epoch
         return False
-    if not all(each.repeats(_epoch) for each in _running) or host_may_write():
-        return False
-    return seen == (*map(id, _running), *(w.changes() for w in _running))
+    return all(each.repeats(_epoch) for each in _running) and seen == _activity()
 
 
-def _other_threads() -> bool:
-    """Does a thread run that is in no launch? Daemons serve tools, and are not waited for."""
+def _activity() -> tuple[object, ...]:
+    """What differs from an earlier time when something has run since but loops that wait."""
+    return (host(), *map(id, _running), *(w.changes() for w in _running))
+
+
+def running() -> int:
+    """Launches that run now; for `host`, which is asked while that does not change."""
+    return len(_running)
+
+
+def _other_threads() -> object:
+    """None while a thread runs that is in no launch. Daemons serve tools, and do not count."""
     inside = {each.thread for each in _running}
-    return any(not t.daemon and t.ident not in inside for t in threading.enumerate())
+    others = any(not t.daemon and t.ident not in inside for t in threading.enumerate())
+    return None if others else ()
 
 
-host_may_write: Callable[[], bool] = _other_threads
-"""May something outside the running launches still write to their memory?"""
+host: Callable[[], object] = _other_threads
+"""None while something outside the running launches may write to their memory; otherwise something
+that differs from an earlier answer when it has had the chance since."""

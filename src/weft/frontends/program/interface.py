@@ -44,6 +44,7 @@ class Ops(ctypes.Structure):
         ("function", CFUNCTYPE(None, c_uint64, c_void_p, c_char_p)),
         ("variable", CFUNCTYPE(None, c_uint64, c_void_p, c_char_p)),
         ("parameters", CFUNCTYPE(c_int, c_void_p, POINTER(c_uint), c_int)),
+        ("prepare", CFUNCTYPE(c_int, c_void_p, POINTER(c_uint), c_uint64, c_int)),
         (
             "launch",
             CFUNCTYPE(c_int, c_void_p, POINTER(c_uint), c_void_p, c_uint64, c_uint64, c_int),

@@ -76,7 +76,7 @@ class Runtime:
         self._functions: dict[int, tuple[int, str]] = {}
         self._variables: dict[int, tuple[int, str]] = {}
         self._found: dict[int, tuple[Unit, str]] = {}
-        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._plans: dict[tuple[int, Grid, int], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._watch: Watch | None = None
         self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
@@ -132,22 +132,35 @@ class Runtime:
         return len(entry.params)
 
     @answers(UNKNOWN)
+    def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
+        """Checks a launch and compiles its kernel, before the call that asks for it returns."""
+        unit, name = self._found[host]
+        grid = Grid(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        if (host, grid, cooperative) in self._plans:
+            return 0
+        if refused := self._refused(unit, name, grid, cooperative):
+            return refused
+        return self._outcome(lambda: self._plan(host, grid, cooperative))
+
+    @answers(UNKNOWN)
     def launch(
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
-        key = (host, *dims[:6], shared)
-        plan = self._plans.get(key)
-        if plan is None or cooperative:
-            unit, name = self._found[host]
-            grid = Grid(tuple(dims[:3]), tuple(dims[3:6]), shared)
-            if refused := self._refused(unit, name, grid, cooperative):
-                return refused
-        try:
-            if plan is None:
-                plan = self._plans[key] = self._plan(unit, name, grid)
+        """Runs a grid and returns when it has ended; a stream's thread calls it."""
+        grid = Grid(tuple(dims[:3]), tuple(dims[3:6]), shared)
+
+        def run() -> None:
+            plan = self._plan(host, grid, cooperative)
             memory = self._reachable(plan)
             with self._watched(plan, memory):
                 plan.run(ctypes.string_at(params, size), memory, None, None)
+
+        return self._outcome(run)
+
+    def _outcome(self, act: Callable[[], object]) -> int:
+        """0, or the error that a GPU would report; what went wrong is said."""
+        try:
+            act()
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_FOUND)
@@ -166,15 +179,18 @@ class Runtime:
             return NOT_SUPPORTED
         return 0
 
-    def _plan(self, unit: Unit, name: str, grid: Grid) -> Plan:
+    def _plan(self, host: int, grid: Grid, cooperative: int) -> Plan:
         """Compiles the kernel; events do not count the time."""
-        begin = time.perf_counter_ns()
-        if len(self._plans) >= REMEMBERED:
-            self._plans.clear()
-        try:
-            return Plan(unit.sim, name, grid)
-        finally:
+        key = host, grid, cooperative
+        if key not in self._plans:
+            begin = time.perf_counter_ns()
+            if len(self._plans) >= REMEMBERED:
+                self._plans.clear()
+            unit, name = self._found[host]
+            plan = Plan(unit.sim, name, grid, cooperative=bool(cooperative))
             self.library.weft_prepared(time.perf_counter_ns() - begin)
+            return self._plans.setdefault(key, plan)
+        return self._plans[key]
 
     def _refused(self, unit: Unit, name: str, grid: Grid, cooperative: int) -> int:
         """The error of a launch that the GPU would not take, or 0."""

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from weft import progress
 from weft.device import models
-from weft.device.sim import switch
+from weft.device.sim import switch, watch
 from weft.frontends.program import toolkit
+from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
 from weft.frontends.program.runtime import Output, Runtime
@@ -52,10 +53,17 @@ def main(job: Job) -> None:
     if job.record is None and switch.active() is not None:
         runtime.watch(_open(job.program), files)
         _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code
+    if switch.active() is not None or os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
+        library.weft_block()  # tools look at one launch after the other
+    else:
+        watch.host = Host(library).quiet
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    libc.__cxa_atexit(ctypes.cast(library.weft_drain, ctypes.c_void_p), None, None)
     arguments = [os.fsencode(a) for a in job.arguments]
     argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
-    libc.exit(program.main(len(arguments), argv))  # destructors of the program may call CUDA
+    status = program.main(len(arguments), argv)
+    library.weft_drain()
+    libc.exit(status)  # destructors of the program may call CUDA
 
 
 def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:

@@ -69,7 +69,7 @@ cudaError_t copy(const char *call, Box to, Box from, Size size, cudaMemcpyKind k
         if (hooks) hooks->copied(&copy);
         move(to, from, size);
         return cudaSuccess;
-    });
+    }, waits || is_pageable(from.start));  // the program may change what was not copied yet
     return done(error, stream, waits);
 }
 
@@ -81,6 +81,7 @@ cudaError_t fill(const char *call, Box to, int value, Size size, cudaStream_t st
     bool pinned = find(to.start, &start, &found) &&
                   found.kind == Kind::host;  // pinned memory may be filled, too
     if (auto error = check_range(call, to.start, span(to, size), !pinned)) return failed(error);
+    bool waits = host == Host::waits && !on_device(to.start);
     auto error = submit(stream, cudaGraphNodeTypeMemset, [=] {
         Copy copy{call, to, {}, size, false};
         if (hooks) hooks->copied(&copy);
@@ -88,8 +89,8 @@ cudaError_t fill(const char *call, Box to, int value, Size size, cudaStream_t st
             for (size_t y = 0; y < size.height; y++)
                 memset(to.start + z * to.plane + y * to.pitch, value, size.width);
         return cudaSuccess;
-    });
-    return done(error, stream, host == Host::waits && !on_device(to.start));
+    }, waits);
+    return done(error, stream, waits);
 }
 
 Box flat(const void *start) { return {static_cast<char *>(const_cast<void *>(start)), 0, 0}; }
@@ -217,7 +218,7 @@ static cudaError_t copy_symbol(const char *call, const void *symbol, size_t offs
         if (hooks) hooks->copied(&copy);
         move(copy.to, copy.from, copy.size);
         return cudaSuccess;
-    });
+    }, waits || is_pageable(memory));
     return done(error, stream, waits);
 }
 API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes,

@@ -58,7 +58,7 @@ cublasStatus_t compute(cublasHandle_t handle, BlasCall call) {
             int outcome = ops.blas(&call);
             if (!recorded) status = outcome;
             return cudaSuccess;
-        });
+        }, true);
     return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(status);
 }
 

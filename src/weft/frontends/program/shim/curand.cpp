@@ -22,6 +22,7 @@ curandStatus_t fill(curandGenerator_t generator, T *out, size_t count, Draw draw
     if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
     if (broken()) return CURAND_STATUS_PREEXISTING_FAILURE;
     if (count == 0) return CURAND_STATUS_SUCCESS;
+    wait_for_all();
     auto &engine = of(generator)->engine;
     Running here(of(generator)->stream);
     Box to{reinterpret_cast<char *>(out), 0, 0};

@@ -120,11 +120,13 @@ API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersio
 
 API cudaError_t cudaDeviceSynchronize() {
     WORKING;
+    wait_for_all();
     tell(What::host_waits_all);
-    return cudaSuccess;
+    return broken();
 }
 API cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 API cudaError_t cudaDeviceReset() {
+    wait_for_all();
     tell(What::host_waits_all);
     revive();
     release_all();
@@ -191,7 +193,10 @@ API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     WORKING;
     if (!limits.count(limit)) return failed(cudaErrorUnsupportedLimit);
     limits[limit] = value;
-    if (limit == cudaLimitMallocHeapSize) ops.heap(value);
+    if (limit == cudaLimitMallocHeapSize) {
+        wait_for_all();
+        ops.heap(value);
+    }
     return cudaSuccess;
 }
 API cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {

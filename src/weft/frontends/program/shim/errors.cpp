@@ -46,12 +46,22 @@ void revive() {
     last = cudaSuccess;
 }
 
+static auto &printing = *new std::mutex;
+static auto &printed = *new std::string;  // by kernels, and not shown yet
+
+void flush_prints() {
+    std::lock_guard<std::mutex> guard(printing);
+    fwrite(printed.data(), 1, printed.size(), stdout);
+    printed.clear();
+}
+
 void say(const char *form, ...) {
     va_list list;
     va_start(list, form);
     char text[1024];
     vsnprintf(text, sizeof text, form, list);
     va_end(list);
+    flush_prints();
     fflush(stdout);  // so that the lines stand in their order on a terminal
     fprintf(stderr, "weft: %s\n", text);
 }
@@ -129,9 +139,12 @@ API void weft_begin(const Ops *given, const Model *simulated) {
     on_exit(finish, nullptr);
 }
 
-// Device printf goes through the program's own standard output: lines of host and device keep their
-// order.
-API void weft_print(const char *text, size_t bytes) { fwrite(text, 1, bytes, stdout); }
+// Device printf goes through the program's own standard output when the host waits for the kernel,
+// as on a GPU: lines of host and device keep their order.
+API void weft_print(const char *text, size_t bytes) {
+    std::lock_guard<std::mutex> guard(printing);
+    printed.append(text, bytes);
+}
 
 API void weft_say(const char *text) { say("%s", text); }
 

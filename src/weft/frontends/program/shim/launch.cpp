@@ -79,6 +79,9 @@ cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments
     auto &layout = parameters(function);
     if (!layout.known) return failed(cudaErrorInvalidDeviceFunction);
     if (auto error = check(function, grid, block, shared)) return failed(error);
+    const unsigned shape[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
+    if (int refused = ops.prepare(function, shape, shared, cooperative))
+        return failed(static_cast<cudaError_t>(refused));
     auto packed = std::make_shared<std::vector<char>>(std::max<size_t>(layout.bytes, 1));
     for (size_t i = 0; i < layout.pairs.size(); i += 2)
         memcpy(packed->data() + layout.pairs[i], arguments[i / 2], layout.pairs[i + 1]);

@@ -83,9 +83,11 @@ static void refuse(const char *kind, const char *call, const void *address, cons
     ops.misused(kind, call, uintptr_t(address), why);
 }
 
-static cudaError_t release(const char *call, void *memory, bool host) {
+static cudaError_t release(const char *call, void *memory, bool host, bool waits = true) {
     WORKING;
     if (!memory) return cudaSuccess;
+    if (waits) wait_for_all();  // kernels may still use it
+    WORKING;
     std::unique_lock<std::mutex> guard(mutex);
     if (const char *why = not_freeable(uintptr_t(memory), host)) {
         guard.unlock();
@@ -101,8 +103,10 @@ static cudaError_t release(const char *call, void *memory, bool host) {
     generation++;
     guard.unlock();
     if (hooks) hooks->freed(call, uintptr_t(memory), allocation.size);
-    guard.lock();
-    give_back(memory, allocation.size, allocation.kind);
+    when_idle([memory, allocation] {
+        std::lock_guard<std::mutex> guard(mutex);
+        give_back(memory, allocation.size, allocation.kind);
+    });
     return cudaSuccess;
 }
 
@@ -270,7 +274,7 @@ API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t,
 }
 API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
     return submit(stream, cudaGraphNodeTypeMemFree,
-                  [=] { return release("cudaFreeAsync", memory, false); });
+                  [=] { return release("cudaFreeAsync", memory, false, false); });
 }
 
 namespace {

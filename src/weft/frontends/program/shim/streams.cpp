@@ -1,5 +1,5 @@
-// Streams and events. Work is done at once, in the order in which the program asks for it: one of
-// the orders that a GPU may choose. Times are those of the simulation.
+// Streams and events. Work is done in the background, each stream's in its order (`tasks.cpp`), or at
+// once where launches block. Times are those of the simulation.
 #include "watch.h"
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graphs.h"
+#include "tasks.h"
 
 namespace weft {
 
@@ -14,11 +15,13 @@ struct Stream {
     unsigned flags;
     int priority;
     std::shared_ptr<Capture> capture;
+    QueuePtr queue;
 };
 struct Event {
-    int64_t ns = 0;
-    bool recorded = false, timed = true;
+    std::shared_ptr<std::atomic<int64_t>> ns;  // when it was reached; null: not recorded
+    bool timed = true;
     std::shared_ptr<Capture> capture;
+    TaskPtr task;
 };
 
 static std::mutex mutex;
@@ -26,6 +29,7 @@ static std::set<Stream *> streams;
 static std::set<Event *> events;
 static std::atomic<int> captures{0};  // most programs never begin one
 static std::atomic<int64_t> preparing{0};
+static bool blocking = false;  // do launches and copies wait until they are done?
 
 int64_t now_ns() {
     auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -60,12 +64,28 @@ static std::shared_ptr<Capture> capture_of(cudaStream_t stream) {
 
 bool capturing(cudaStream_t stream) { return capture_of(stream) != nullptr; }
 
-cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+static QueuePtr queue_of(cudaStream_t stream) {
+    static thread_local QueuePtr own;
+    if (stream == cudaStreamPerThread) return own ? own : own = make_queue(true);
+    return is_default(stream) ? default_queue() : known(stream)->queue;
+}
+
+cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool waits) {
     if (auto error = valid(stream)) return error;
     auto capture = capture_of(stream);
-    if (!capture) return watched(stream, std::move(work))();
-    capture->graph->add(type, std::move(work));
-    return cudaSuccess;
+    if (capture) {
+        capture->graph->add(type, std::move(work));
+        return cudaSuccess;
+    }
+    if (blocking) {
+        auto error = watched(stream, std::move(work))();
+        flush_prints();
+        return error;
+    }
+    auto task = enqueue(queue_of(stream), std::move(work));
+    if (!waits) return cudaSuccess;
+    wait(task);
+    return task->error ? task->error : broken();
 }
 
 cudaError_t may_wait(cudaStream_t stream) {
@@ -76,7 +96,7 @@ cudaError_t may_wait(cudaStream_t stream) {
 static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
     WORKING;
     std::lock_guard<std::mutex> guard(mutex);
-    auto *stream = new Stream{flags, priority, nullptr};
+    auto *stream = new Stream{flags, priority, nullptr, make_queue(!(flags & cudaStreamNonBlocking))};
     streams.insert(stream);
     *out = reinterpret_cast<cudaStream_t>(stream);
     tell(What::stream_created, uintptr_t(stream), flags);
@@ -86,6 +106,8 @@ static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
 }  // namespace weft
 
 using namespace weft;
+
+API void weft_block() { blocking = true; }
 
 // The time in which a kernel was made ready for its first launch is no time of the program's.
 API void weft_prepared(int64_t ns) { preparing += ns; }
@@ -111,6 +133,7 @@ API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     auto *found = reinterpret_cast<Stream *>(stream);
     if (!streams.erase(found)) return failed(cudaErrorInvalidResourceHandle);
     tell(What::stream_destroyed, uintptr_t(stream));
+    close(found->queue);
     delete found;
     return cudaSuccess;
 }
@@ -136,12 +159,20 @@ API cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
 }
 API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     WORKING;
-    auto error = may_wait(stream);
-    if (!error) tell(What::host_waits_stream, uintptr_t(stream));
-    return failed(error);
+    if (auto error = may_wait(stream)) return failed(error);
+    if (is_default(stream) && stream != cudaStreamPerThread)
+        wait_for_blocking();
+    else
+        wait(queue_of(stream));
+    tell(What::host_waits_stream, uintptr_t(stream));
+    return broken();
 }
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    return cudaStreamSynchronize(stream);  // all is done: as good as having waited
+    WORKING;
+    if (auto error = may_wait(stream)) return failed(error);
+    if (!is_idle(queue_of(stream))) return cudaErrorNotReady;
+    tell(What::host_waits_stream, uintptr_t(stream));  // all is done: as good as having waited
+    return broken();
 }
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
     WORKING;
@@ -155,9 +186,11 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
                                       void *data, unsigned) {
     WORKING;
     if (auto error = may_wait(stream)) return failed(error);
-    tell(What::host_waits_stream, uintptr_t(stream));
-    function(stream, cudaSuccess, data);
-    return cudaSuccess;
+    return failed(submit(stream, cudaGraphNodeTypeHost, [=] {
+        tell(What::host_function);
+        function(stream, cudaSuccess, data);
+        return cudaSuccess;
+    }));
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -186,9 +219,16 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     auto *found = known(event);
     if (!found || valid(stream)) return failed(cudaErrorInvalidResourceHandle);
     if ((found->capture = capture_of(stream))) return cudaSuccess;
-    found->ns = now_ns();
-    found->recorded = true;
+    auto ns = found->ns = std::make_shared<std::atomic<int64_t>>(0);
     tell(What::event_recorded, uintptr_t(event), uintptr_t(stream));
+    if (blocking) {
+        *ns = now_ns();
+        return cudaSuccess;
+    }
+    found->task = enqueue(queue_of(stream), [ns] {
+        *ns = now_ns();
+        return cudaSuccess;
+    });
     return cudaSuccess;
 }
 API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
@@ -196,20 +236,30 @@ API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
 }
 API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WORKING;
-    if (!known(event)) return failed(cudaErrorInvalidResourceHandle);
+    auto *found = known(event);
+    if (!found) return failed(cudaErrorInvalidResourceHandle);
+    wait(TaskPtr(found->task));
     tell(What::host_waits_event, uintptr_t(event));
-    return cudaSuccess;
+    return broken();
 }
-API cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+API cudaError_t cudaEventQuery(cudaEvent_t event) {
+    WORKING;
+    auto *found = known(event);
+    if (!found) return failed(cudaErrorInvalidResourceHandle);
+    if (!is_done(found->task)) return cudaErrorNotReady;
+    tell(What::host_waits_event, uintptr_t(event));
+    return broken();
+}
 API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
     WORKING;
     auto *from = known(begin), *to = known(end);
-    if (!from || !to || !from->timed || !to->timed || !from->recorded || !to->recorded)
+    if (!from || !to || !from->timed || !to->timed || !from->ns || !to->ns)
         return failed(cudaErrorInvalidResourceHandle);
+    if (!is_done(from->task) || !is_done(to->task)) return failed(cudaErrorNotReady);
     static std::once_flag once;
     std::call_once(once,
                    [] { say("times between events are those of the simulation, not of a GPU"); });
-    *ms = float(to->ns - from->ns) / 1e6f;
+    *ms = float(*to->ns - *from->ns) / 1e6f;
     return cudaSuccess;
 }
 API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -221,6 +271,8 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
         waits->capture = found->capture;
     }
     if (!capturing(stream)) tell(What::stream_waits, uintptr_t(stream), uintptr_t(event));
+    if (!capturing(stream) && !is_done(found->task))
+        enqueue(queue_of(stream), [] { return cudaSuccess; }, {found->task});
     return cudaSuccess;
 }
 

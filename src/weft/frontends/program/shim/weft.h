@@ -49,6 +49,8 @@ struct Ops {
     void (*variable)(uint64_t handle, const void *host, const char *name);
     // Offset and size of each parameter; their number, or -1 for no such kernel.
     int (*parameters)(const void *host, uint32_t *pairs, int room);
+    // Makes a kernel ready for a launch; a cudaError_t of what a GPU would not take.
+    int (*prepare)(const void *host, const unsigned *dims, uint64_t shared, int cooperative);
     // A cudaError_t; plus DIED when the kernel began and failed.
     int (*launch)(const void *host, const unsigned *dims, const void *params, uint64_t bytes,
                   uint64_t shared, int cooperative);
@@ -108,8 +110,12 @@ char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *er
 // ---- streams and graphs -------------------------------------------------------------------------
 
 using Work = std::function<cudaError_t()>;
-// Does the work now, or keeps it when the stream is being captured.
-cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
+// Has the work done in the stream's order, or keeps it when the stream is being captured. What
+// `waits` returns when it is done, with its error.
+cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool waits = false);
+void wait_for_all();  // the host waits for all streams
+void when_idle(std::function<void()> act);  // as soon as no work is under way
+void flush_prints();  // what kernels have printed until now
 // Work that has to be waited for cannot be done while the stream is captured.
 cudaError_t may_wait(cudaStream_t stream);
 bool capturing(cudaStream_t stream);

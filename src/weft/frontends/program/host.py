@@ -1,0 +1,40 @@
+"""The program's own threads: while one of them runs, it may write what a kernel waits for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+from weft.device.sim import watch
+
+_MOST_STREAMS = 4096
+
+
+class Host:
+    """Made before the program's `main` is called."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._before = _threads()
+
+    def quiet(self) -> object:
+        """None while something but kernels runs: work of a stream, or a thread of the host.
+
+        Every kernel under way is one piece of work; a thread of the host that waits for work to end
+        writes nothing before it has. What is returned otherwise changes when one has run since.
+        """
+        able, waits, turns = (ctypes.c_int64() for _ in range(3))
+        own, count = (ctypes.c_int64 * _MOST_STREAMS)(), ctypes.c_size_t(_MOST_STREAMS)
+        self._library.weft_activity(
+            *(ctypes.byref(x) for x in (able, waits, turns)), own, ctypes.byref(count)
+        )
+        python = {t.native_id for t in threading.enumerate()} - {threading.main_thread().native_id}
+        others = _threads() - self._before - python - set(own[: count.value])
+        if able.value != watch.running() or waits.value < 1 + len(others):
+            return None
+        return turns.value, frozenset(others)
+
+
+def _threads() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}

@@ -1,0 +1,32 @@
+// What streams do in the background: pieces of work in their order, and the host that waits for
+// them.
+#pragma once
+
+#include "weft.h"
+
+namespace weft {
+
+// A piece of work of a stream, or an event in it.
+struct Task {
+    Work work;
+    std::vector<std::shared_ptr<Task>> after;  // of other streams
+    cudaError_t error = cudaSuccess;
+    bool done = false;
+};
+using TaskPtr = std::shared_ptr<Task>;
+
+// The work of one stream: done by a thread of its own, which begins with the first piece.
+struct Queue;
+using QueuePtr = std::shared_ptr<Queue>;
+QueuePtr make_queue(bool blocking);  // whether it waits for the legacy default stream, which waits for it
+QueuePtr default_queue();
+void close(const QueuePtr &queue);  // no more work will come
+
+TaskPtr enqueue(const QueuePtr &queue, Work work, std::vector<TaskPtr> after = {});
+bool is_done(const TaskPtr &task);       // true for none
+void wait(const TaskPtr &task);          // the calling thread of the host waits
+void wait(const QueuePtr &queue);        // for all that is in it now
+void wait_for_blocking();                // for all streams that the legacy default stream waits for
+bool is_idle(const QueuePtr &queue);
+
+}  // namespace weft
