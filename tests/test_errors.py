@@ -143,6 +143,12 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ),
     ("launch without a shape", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8)),
     ("launch without a block", weft.LaunchError, lambda k: k.scale(ones(), ones(), 8, grid=1)),
+    ("argument by name", weft.LaunchError, lambda k: k.scale[1, 8](ones(), ones(), n=8)),
+    (
+        "misspelt option",
+        weft.LaunchError,
+        lambda k: k.scale(ones(), ones(), 8, grid=1, blocks=8),
+    ),
     ("no threads", weft.LaunchError, lambda k: k.scale[1, 0](ones(), ones(), 8)),
     ("negative grid", weft.LaunchError, lambda k: k.scale[-1, 8](ones(), ones(), 8)),
     ("fraction as grid", weft.LaunchError, lambda k: k.scale[1.5, 8](ones(), ones(), 8)),
@@ -186,6 +192,7 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
             "type without its header": "__global__ void f(half* x) {}",
         }.items()
     ),
+    ("name of another file", weft.CompileError, lambda k: weft.cuda("kernel.cuda")),
     ("missing file", weft.CompileError, lambda k: weft.cuda("nowhere.cu")),
     (
         "instruction without a row",

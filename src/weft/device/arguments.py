@@ -239,6 +239,7 @@ class Packer:
                 "is a pointer, no array was given",
                 got=f"{type(value).__name__} {value!r}",
                 allowed=f"an array for {want.spelling}, or None",
+                next=_as_array(value, want, self.names[i]),
             )
         if not isinstance(value, int | float | np.number | np.bool_):
             raise self._fail(
@@ -334,6 +335,14 @@ def _remedy(a: arrays.Memory, what: str, name: str, dtype: str = "") -> str:
     """An expression in the words of the array's own library."""
     ways = _REMEDIES[what]
     return ways.get(a.library, ways[""]).format(x=name, dtype=dtype)
+
+
+def _as_array(value: Any, want: CType, name: str) -> str:
+    """How a list becomes an array that fits; nothing for what is no list."""
+    known = [d for d in want.dtypes if d in _BUILTIN]
+    if not isinstance(value, list | tuple) or not known:
+        return ""
+    return f"make it an array, and keep it to see what is written: np.array({name}, np.{known[0]})"
 
 
 def _conversion(a: arrays.Memory, dtype: str, name: str) -> str:

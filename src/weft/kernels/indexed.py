@@ -8,9 +8,13 @@ from typing import Any, Generic, TypeVar
 
 from weft.errors import LaunchError
 from weft.kernels.configured import Configured
+from weft.kernels.suggest import unexpected
 
 Dim = int | Sequence[int]
 L = TypeVar("L", bound=Configured)
+
+
+_OPTIONS = ("grid", "block", "shared_mem", "stream", "time_limit", "sanitize")
 
 
 class Indexed(ABC, Generic[L]):
@@ -42,8 +46,11 @@ class Indexed(ABC, Generic[L]):
         stream: object = None,
         time_limit: float | None = None,
         sanitize: bool = False,
+        **named: Any,
     ) -> None:
         """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
+        if named:
+            raise unexpected(self.name, named, _OPTIONS)
         if grid is None or block is None:
             missing = " and ".join(
                 what for what, size in (("grid", grid), ("block", block)) if size is None

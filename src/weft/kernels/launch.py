@@ -14,6 +14,7 @@ from weft.device.sim.switch import Request
 from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError
 from weft.kernels.configured import Plain, in_order
+from weft.kernels.suggest import unexpected
 
 if TYPE_CHECKING:
     from weft.device.gpu.native import Native
@@ -36,12 +37,16 @@ class Launch:
     _native: Native | None = field(default=None, repr=False)
     _shortest: Callable[..., int] | None = field(default=None, repr=False)
 
-    def __call__(self, *args: Any, time_limit: float | None = None, sanitize: bool = False) -> None:
+    def __call__(
+        self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **named: Any
+    ) -> None:
         """Runs the grid where the arrays are.
 
         On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
         With `sanitize` every access is checked, and SanitizerError raised when something is found.
         """
+        if named:
+            raise unexpected(self.name, named, ("time_limit", "sanitize"))
         if time_limit is not None:
             time_limit = limited(time_limit)
         if sanitize:

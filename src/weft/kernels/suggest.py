@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from weft.errors import ArgumentError, Error
 from weft.source import scan
 
 _EXAMPLES = ((r"\b(typename|class)\b", "float"), (r"\bbool\b", "true"), (r"", "128"))
@@ -35,6 +36,18 @@ def listed(names: Iterable[str], sources: Mapping[str, str]) -> str:
     written = [k for text in sources.values() for k in scan.kernels(text)]
     templates = dict.fromkeys(f"{k.name}<{', '.join(k.template)}>" for k in written if k.template)
     return ", ".join([*names, *templates]) or "nothing: the source has no __global__ function"
+
+
+def unexpected(kernel: str, given: Iterable[str], known: Sequence[str]) -> Error:
+    """For what a launch is given by name: options only, and those spelt right."""
+    first = next(iter(given))
+    near = difflib.get_close_matches(first, known, 1)
+    return ArgumentError(
+        f"{kernel} does not take this by name",
+        got=f"{first}=",
+        allowed=f"{', '.join(f'{name}=' for name in known)}; a kernel's arguments come in order",
+        next=f"did you mean '{near[0]}='?" if near else "",
+    )
 
 
 def _kernel(name: str) -> str:

@@ -23,6 +23,9 @@ _FORMAT = 4  # raise it when what is stored, or how it is made, changes
 _BUILT_IN = "__nv_nvrtc_builtin_header.h"
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
+_FILE_NAME = re.compile(r"[\w./\\~-]+\.\w{1,6}")
+"""One word with an ending: no CUDA C++."""
+
 
 class _Probed(NamedTuple):
     """PTX, name expression -> entry, `extern "C"` kernel -> its probe's mangled name, the log."""
@@ -172,6 +175,13 @@ def _main(source_or_path: str | Path, name: str) -> scan.File:
     """The translation unit, with the name that errors show."""
     expect("a source", source_or_path, str, Path, allowed="CUDA C++ as a string, or a path")
     if isinstance(source_or_path, str) and not _PATH.fullmatch(source_or_path):
+        if _FILE_NAME.fullmatch(source_or_path):
+            raise CompileError(
+                "this is the name of a file, but not of CUDA C++",
+                got=source_or_path,
+                allowed="a name that ends in .cu, .cuh, .cpp, .h and the like, or the source",
+                next="pathlib.Path(...) is a file, whatever its name",
+            )
         main = scan.File(name, source_or_path)
     else:
         try:
