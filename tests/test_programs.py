@@ -201,6 +201,11 @@ def test_the_sanitizer_by_the_environment(
     assert "races.cu:7" in err and "the sanitizer has findings: exit code 70" in err
 
 
+def test_weft_run_sanitizes() -> None:
+    done = weft("--sanitize", str(PROGRAMS / "races.cu"))
+    assert done.returncode == 70 and "races.cu:7" in done.stderr
+
+
 def test_the_sanitizer_finds_what_is_not_freed() -> None:
     with weft_sanitize(raises=False) as report:
         assert program.run(str(PROGRAMS / "leaks.cu"), []) == 0

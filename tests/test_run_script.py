@@ -237,6 +237,27 @@ def test_triton_script(tmp_path: Path) -> None:
     assert "tl.load(y + i)" in wrong.stderr and "'y' (4000 bytes)" in wrong.stderr
 
 
+RACE = '''
+import numpy as np, weft
+k = weft.cuda("""__global__ void k(int *x) {
+    __shared__ int s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}""").k
+k[1, 64](np.arange(64, dtype=np.int32))
+print("ran")
+'''
+
+
+def test_sanitized_script(tmp_path: Path) -> None:
+    plain = weft_run("FILE", folder=tmp_path, text=RACE)
+    assert (plain.returncode, plain.stdout) == (0, "ran\n"), plain.stderr
+    done = weft_run("--sanitize", "FILE", folder=tmp_path, text=RACE)
+    assert (done.returncode, done.stdout) == (1, "") and "data race" in done.stderr
+    refused = weft_run("--sanitize", "--device", "gpu", "FILE", folder=tmp_path, text=RACE)
+    assert refused.returncode == 1 and "weft check --device gpu --sanitize" in refused.stderr
+
+
 REFUSED = {
     "no such file": (["missing.py"], "cannot read the script"),
     "another suffix": (["notes.txt"], "files that end in .py or .cu"),

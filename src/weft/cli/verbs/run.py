@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import typer
 
 from weft import progress
 from weft.device import models
+from weft.device.sim import switch
 from weft.errors import Error
 
 SETTINGS = {"allow_interspersed_args": False}
@@ -34,6 +36,9 @@ def run(
         Device, typer.Option(help="Simulate a GPU, or use the one that is there.")
     ] = Device.sim,
     gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Stop at races and other mistakes in kernels.")
+    ] = False,
     sources: Annotated[
         list[str] | None, typer.Option("--with", help="CUDA: one more source of the program.")
     ] = None,
@@ -55,6 +60,8 @@ def run(
     """
     module = runner(file)
     progress.enabled = True
+    if sanitize:
+        _sanitize(device)
     lettered = {"-I": include, "-D": define, "-L": folder, "-l": library}
     flags = [
         *(f"{letter}{value}" for letter, values in lettered.items() for value in values or []),
@@ -66,6 +73,18 @@ def run(
     if (flags or sources) and not compiled:
         raise Error("only CUDA programs are compiled", got=str(file), next="leave out its flags")
     raise typer.Exit(module.run(str(file), args or [], device=device.value, gpu=gpu, **compiled))
+
+
+def _sanitize(device: Device) -> None:
+    """As WEFT_SANITIZE=1 does, for this process and those that it starts."""
+    if device is not Device.sim:
+        raise Error(
+            "only launches on the simulated GPU are sanitized here",
+            got=f"--device {device.value}",
+            next=f"weft check --device {device.value} --sanitize FILE",
+        )
+    os.environ[switch.VARIABLE] = "1"
+    switch.turn_on()
 
 
 def runner(file: Path) -> Any:

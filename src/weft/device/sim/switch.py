@@ -42,13 +42,20 @@ class Session(Protocol):
 current: Session | None = None
 """What launches of this process are given to; None: they run plainly."""
 
-_wanted = os.environ.get("WEFT_SANITIZE", "0")
+VARIABLE = "WEFT_SANITIZE"
+_wanted = os.environ.get(VARIABLE, "0") not in ("", "0")
+
+
+def turn_on() -> None:
+    """As the variable in the environment does."""
+    global _wanted
+    _wanted = True
 
 
 def active() -> Session | None:
     """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
     global current
-    if current is None and _wanted not in ("", "0"):
+    if current is None and _wanted:
         from weft.device.sim.sanitizer.session import Strict  # it imports what asks here
 
         current = Strict()
