@@ -497,6 +497,22 @@ def test_a_seed_repeats_a_failure() -> None:
     assert len(texts) == 1
 
 
+def test_solutions_get_different_data_of_one_seed() -> None:
+    first: dict[str, bytes] = {}
+
+    def one(x: Array, y: Array) -> None:
+        first.setdefault("one", x.tobytes())
+        y[...] = 3 * x
+
+    def other(x: Array, y: Array) -> None:
+        first.setdefault("other", x.tobytes())
+        y[...] = 3 * x
+
+    for solution in (one, other):
+        weft.check(SCALE, solution, seed=7)
+    assert first["one"] != first["other"]
+
+
 def test_not_deterministic_is_said() -> None:
     def jitter(x: Array, y: Array) -> None:
         y[...] = 3 * x * np.float32(1 + np.random.default_rng().integers(0, 2) * 2.0**-23)

@@ -88,7 +88,8 @@ def check(
     """
     expect("device", device, str, allowed='"sim" or "gpu"')
     used = chosen_seed(seed)
-    rng = np.random.default_rng(used)
+    solution = args[0] if isinstance(subject, Op) and args else None
+    rng = generator(used, getattr(solution, "__name__", ""))
     fillings = _fillings(specials)
     if isinstance(subject, Op):
         name, trials = subjects.of_op(subject, args, options, device, arrays, fillings, rng)
@@ -136,6 +137,12 @@ def chosen_seed(given: int | None) -> int:
         return given
     text = os.environ.get("WEFT_SEED", "")
     return int(text) if text.isdecimal() else secrets.randbits(31)
+
+
+def generator(seed: int, solution: str) -> np.random.Generator:
+    """The random numbers of one check: solutions of one operation get different data, so that
+    none can use what another has computed."""
+    return np.random.default_rng([seed, *solution.encode()])
 
 
 def _fillings(wanted: Sequence[str] | None) -> Fillings:

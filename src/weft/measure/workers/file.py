@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from weft.errors import ArgumentError, Error, MissingDependency
 from weft.measure import data, found, subjects
-from weft.measure.check import Report, chosen_seed, judged
+from weft.measure.check import Report, chosen_seed, generator, judged
 from weft.measure.workers.process import Nursery, Worker
 from weft.measure.workers.remote import RemoteFile, RemoteSolution
 
@@ -84,7 +82,7 @@ def _judged(
 ) -> Outcome:
     op, started = file.ops[number][0], time.monotonic()
     name = f"{op.name}/{solution}"
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, solution)
     report, error = None, None
     subject = RemoteSolution(file, worker, number, solution, name, device, rng)
     trials = subjects.op_trials(op, name, subject, data.SPECIALS)
