@@ -134,6 +134,18 @@ def test_fresh_memory_is_filled_by_the_host_or_a_kernel() -> None:
     twice[1, 1](z, y, sanitize=True)
 
 
+def test_an_argument_does_not_reach_into_its_neighbour() -> None:
+    shift = weft.cuda(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i = threadIdx.x; y[i] = x[i + n]; }"
+    ).k
+    both = np.arange(128, dtype=np.float32)
+    x, y = both[:65], both[65:]
+    shift[1, 63](x, y, 2, sanitize=True)
+    with pytest.raises(weft.SanitizerError, match="leaves its own array for another one"):
+        shift[1, 63](x, y, 3, sanitize=True)
+
+
 def test_writing_what_is_there_is_no_hazard() -> None:
     found = weft.cuda(
         "__global__ void k(const int* x, int* any) { if (x[threadIdx.x] > 5) *any = 1; }"

@@ -210,3 +210,60 @@ __global__ void k(const int* x, int* y) {
     if (t == 20) y[t] = s[30];  //!  //-
     //+ if (t == 20) y[t] = s[2];
 }
+
+// case: shuffle_from_outside_the_mask   kind: missing lanes   grid: 1   block: 32   args: i32[32]
+__global__ void k(int* y) {
+    int t = threadIdx.x, r = 0;
+    if (t < 16) r = __shfl_sync(0x0000ffff, t * 3, 31);  //!  //-
+    //+ if (t < 16) r = __shfl_sync(0x0000ffff, t * 3, 15);
+    y[t] = r;
+}
+
+// case: shuffle_past_the_end_of_the_block   kind: missing lanes   grid: 1   block: 24   args: i32[24]
+__global__ void k(int* y) {
+    int t = threadIdx.x;
+    int v = __shfl_down_sync(0xffffff, t, 8);  //!
+    y[t] = v;  //-
+    //+ y[t] = t + 8 < 24 ? v : 0;
+}
+
+// case: sum_of_a_ragged_warp   kind: missing lanes   grid: 1   block: 40   args: f32[40] f32[2]
+__global__ void k(const float* x, float* y) {
+    float v = x[threadIdx.x];
+    int n = threadIdx.x < 32 ? 32 : 8;
+    for (int d = 16; d > 0; d /= 2) {
+        float o = __shfl_down_sync(__activemask(), v, d);  //!
+        v += o;  //-
+        //+ if (threadIdx.x % 32 + d < n) v += o;
+    }
+    if (threadIdx.x % 32 == 0) y[threadIdx.x / 32] = v;
+}
+
+// case: butterfly_of_a_part   kind: missing lanes   grid: 1   block: 32   args: f32[32] f32[32]
+__global__ void k(const float* x, float* y) {
+    int t = threadIdx.x;
+    float v = x[t];
+    if (t < 20) {
+        v += __shfl_xor_sync(0xfffff, v, 16);  //!  //-
+        //+ v += __shfl_xor_sync(0xfffff, v, 1);
+    }
+    y[t] = v;
+}
+
+// case: neighbour_that_has_returned   kind: missing lanes   grid: 1   block: 32   args: i32[32] i32[32]
+__global__ void k(const int* x, int* y) {
+    int t = threadIdx.x;
+    if (t >= 30) return;
+    int v = __shfl_down_sync(0x3fffffff, x[t], 1);  //!  //-
+    //+ int v = __shfl_up_sync(0x3fffffff, x[t], 1);
+    y[t] = v;
+}
+
+// case: shuffle_selects_a_branch   kind: missing lanes   grid: 1   block: 16   args: i32[16] i32[16]
+__global__ void k(const int* x, int* y) {
+    int t = threadIdx.x;
+    int v = __shfl_sync(0xffff, x[t], t + 4);  //!  //-
+    //+ int v = __shfl_sync(0xffff, x[t], t + 4, 16);
+    if (v > 50) y[t] = 1;
+    else y[t] = 2;
+}

@@ -77,7 +77,7 @@ class WarpEmitter(Operands):
             self.schedule.pending.points,
             self.schedule.block_barriers.survivors(),
         )
-        if self.registers.crowded:
+        if self.registers.crowded and not self.watch.one_by_one:
             self.strips = strips.plan(self)
         self._prologue()
         for block in self.program.graph.blocks:

@@ -11,14 +11,17 @@ import ctypes
 import threading
 import weakref
 from bisect import bisect_right, insort
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+Marks = NDArray[np.uint8]
 _lock = threading.Lock()
 _starts: list[int] = []
 _fresh: dict[int, tuple[int, NDArray[np.uint8]]] = {}
-"""First address -> (bytes, for every four bytes whether they are filled)."""
+"""First address -> (bytes, for every four bytes one whose low four bits say which are filled)."""
+_FULL = 15
 
 
 def register(address: int, nbytes: int) -> None:
@@ -38,7 +41,7 @@ def forget(address: int) -> None:
 
 def filled(address: int, nbytes: int) -> None:
     """The host has written these bytes."""
-    _mark(address, nbytes, 1)
+    _mark(address, nbytes, np.bitwise_or)
 
 
 def copied(to: int, source: int, nbytes: int) -> None:
@@ -52,11 +55,11 @@ def copied(to: int, source: int, nbytes: int) -> None:
         if words is not None and (to - source) % 4 == 0 and len(words) == len(target):
             target[:] = words
         else:
-            target[:] = 1
+            target[:] = _FULL
 
 
 def marks(address: int, nbytes: int) -> NDArray[np.uint8] | None:
-    """For each word of this memory whether it is filled; None when it is not fresh."""
+    """For each word of this memory which bytes are filled; None when it is not fresh."""
     with _lock:
         start = _before(address)
         if start is None:
@@ -73,12 +76,12 @@ def unless_changed(address: int, nbytes: int, byte: int) -> None:
         register(address, nbytes)
     words = np.ctypeslib.as_array((ctypes.c_uint32 * (nbytes // 4)).from_address(address))
     with _lock:
-        _fresh[address][1][: len(words)] |= words != byte * 0x01010101
+        _fresh[address][1][: len(words)] |= _FULL * (words != byte * 0x01010101).astype(np.uint8)
 
 
 def emptied(address: int, nbytes: int) -> None:
     """These bytes, of memory that is registered, are given out anew."""
-    _mark(address, nbytes, 0)
+    _mark(address, nbytes, lambda old, bits: old & ~bits)
 
 
 def known(address: int) -> bool:
@@ -86,13 +89,17 @@ def known(address: int) -> bool:
     return address in _fresh
 
 
-def _mark(address: int, nbytes: int, value: int) -> None:
+def _mark(address: int, nbytes: int, change: Callable[[Marks, Marks], Marks]) -> None:
     with _lock:
         start = _before(address)
-        if start is not None:
-            _, words = _fresh[start]
-            first = address - start
-            words[first // 4 : -(-(first + nbytes) // 4)] = value
+        if start is None or not nbytes:
+            return
+        first, end = address - start, address - start + nbytes
+        marks = _fresh[start][1][first // 4 : -(-end // 4)]
+        bits = np.full(len(marks), _FULL, np.uint8)
+        bits[0] &= _FULL << first % 4
+        bits[-1] &= _FULL >> -end % 4
+        marks[:] = change(marks, bits)
 
 
 def bytes_at(low: int, high: int) -> int:

@@ -85,6 +85,9 @@ class Touch:
 class Watcher:
     """The code of an observer in one kernel. Every method emits nothing until it is overridden."""
 
+    one_by_one = False
+    """Must each instruction's operands be there when `instruction` is called? Slower code."""
+
     def __init__(self, e: WarpEmitter) -> None:
         self.e = e
 

@@ -54,6 +54,11 @@ def _source_lanes(mode: str) -> Callable[[Builder, list[Val]], Val]:
     return body
 
 
+def source_lanes(b: Builder, mode: str, index: Val, clamp: Val) -> Val:
+    """For each lane the lane that it reads; 32 or more where that is out of range."""
+    return _source_lanes(mode)(b, [index, clamp])
+
+
 def _pick(x: Builder, args: list[Val]) -> Val:
     """Lanes of the first argument, by the low five bits of the second."""
     values, sources = args

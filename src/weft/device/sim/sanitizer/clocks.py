@@ -62,6 +62,7 @@ class Clocks:
         shared = word(b, slot, Block.SHARED_BYTES) >> 2
         first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).tref} to i64")
         put(b, first + (shared << 3), p, Slot.READERS)
+        put(b, first + (shared << 4), p, Slot.FILLED)
         start = word(b, p, Slot.LATEST) + 1
         put(b, start, p, Slot.START)
         put(b, start, p, Slot.LATEST)
@@ -81,7 +82,7 @@ class Clocks:
         with b.loop(self.warps) as w:
             row = self.row(b, p, w)
             put(b, b.integer("i64", 0), row, Slot.ACQUIRED)
-            put(b, start, row, Slot.CLOCK)
+            put(b, start << Record.CLOCK, row, Slot.SHARED_TAG)
             self._refresh(b, p, w)
 
     def _refresh(self, b: Builder, p: Val, warp: Val) -> None:
@@ -96,7 +97,7 @@ class Clocks:
                 known = word(x, x.at(mine, u.zext("i64") << 3))
                 x.store(x.umin(x.load("i64", 0, least), known), least)
             row = self.row(x, p, w)
-            clock = word(x, row, Slot.CLOCK)
+            clock = word(x, row, Slot.SHARED_TAG) >> Record.CLOCK
             start, base = word(x, p, Slot.START), word(x, p, Slot.BASE)
             who = w.zext("i64") << Record.WARP
             limit = x.load("i64", 0, least)
@@ -132,10 +133,9 @@ class Clocks:
 
     def _tick(self, x: Builder, p: Val, row: Val) -> Val:
         """A warp's clock goes on, by itself: what its lanes do is not ordered by that."""
-        clock = word(x, row, Slot.CLOCK) + 1
-        put(x, clock, row, Slot.CLOCK)
         for tag in (Slot.SHARED_TAG, Slot.TAG):
             put(x, word(x, row, tag) + (1 << Record.CLOCK), row, tag)
+        clock = word(x, row, Slot.SHARED_TAG) >> Record.CLOCK
         put(x, x.intrinsic("umax", [word(x, p, Slot.LATEST), clock]), p, Slot.LATEST)
         return clock
 
@@ -217,7 +217,7 @@ class Clocks:
                     self._each(x, mine, x.at(joined, 8 * self.warps * i), lambda old, new: new)
                 row = self.row(x, p, w)
                 put(x, x.load("i64", 0, seen), row, Slot.ACQUIRED)
-                put(x, clock, row, Slot.CLOCK)
+                put(x, clock << Record.CLOCK, row, Slot.SHARED_TAG)
                 self._refresh(x, p, w)
 
             each_lane(x, warps, tell)

@@ -52,21 +52,21 @@ class Copies:
         """
         w, e, b, a = self.w, self.w.e, self.w.e.b, touch.address
         if touch.wanted is None:
-            w._touch(a, False, touch.nbytes, lanes, None)
+            w.touch(a, w.way(False, touch.nbytes, 0), lanes)
             return
         whole = e.bits_of(touch.wanted.eq(touch.nbytes))
-        w._touch(a, False, touch.nbytes, lanes & whole, None)
+        w.touch(a, w.way(False, touch.nbytes, 0), lanes & whole)
         part = lanes & ~whole & e.bits_of(touch.wanted.ne(0))
         with b.when(part.ne(0), rare=True):
             start = b.load("i64", 32, e.access.addresses(a), 64)
             for i in range(0, touch.nbytes, 4):
                 more = part & e.bits_of(touch.wanted.ugt(i))
-                w._touch(Address(a.space, None, exact=start + i), False, 4, more, None)
+                w.touch(Address(a.space, None, exact=start + i), w.way(False, 4, 0), more)
 
     def issued(self, target: Address, nbytes: int, lanes: Val) -> None:
         """The target belongs to the copy from now on; its entry of the ring is the next one."""
         w, e, b = self.w, self.w.e, self.w.e.b
-        w._touch(target, True, nbytes, lanes, None)
+        w.touch(target, w.way(True, nbytes, 0), lanes)
         count = e.copies.count
 
         def body(x: Builder, args: list[Val]) -> None:

@@ -11,6 +11,7 @@ from weft.device.sim import elements
 from weft.device.sim.faults import line_of, width_of
 from weft.device.sim.heap import Block
 from weft.device.sim.prepare import prepare
+from weft.device.sim.sanitizer import bounds
 from weft.device.sim.sanitizer.layout import Apart, Kind, Record
 from weft.device.sim.sanitizer.leaks import HEAP
 from weft.device.sim.sanitizer.observer import Raw, Seen
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from weft.device.sim.program import Program
 
 Dims = tuple[int, int, int]
+_OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)
+"""Findings whose address is a set of lanes."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
 
 
@@ -96,7 +99,7 @@ TEXTS: Mapping[int, Text] = {
     Kind.WRITE_AFTER_WRITE: Text(_RACE, "two threads write the same place, in no order",
                                  ("write", "write"), ""),
     Kind.UNINITIALISED: Text("uninitialised", "a read of memory that nobody has written",
-                             ("read", ""), "write it first, or check which threads do"),
+                             ("read", "used"), "write it first, or check which threads do"),
     Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
                              " reach", ("barrier", ""),
                              "move the barrier out of the branch, so that all threads reach it"),
@@ -111,6 +114,11 @@ TEXTS: Mapping[int, Text] = {
                              " to where all its lanes are"),
     Kind.NOT_IN_MASK: Text("missing lanes", "a lane calls with a mask that leaves it out",
                            ("call", ""), "the mask must have the bit of every lane that calls"),
+    Kind.UNDEFINED_LANE: Text("missing lanes", "a shuffle from a lane that does not take part",
+                              ("call", "used"), "name the source lane in the mask and let it take"
+                              " part, or do not use the value"),
+    Kind.OTHER_ARRAY: Text("out of bounds", "an access leaves its own array for another one",
+                           ("access", ""), "compare the index with the array's length"),
     Kind.OVERFLOW: Text("index overflow", "an index does not fit 32 bits and wraps",
                         ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
     Kind.SPIN: Text("spin", "a loop waits for a value that it never reads again",
@@ -220,7 +228,9 @@ class Decoder:
         what, place = text.what, ""
         if r.kind in (*RACES, Kind.UNINITIALISED):
             place = self._place(r, shared)
-        if r.kind in (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT):
+        if r.kind == Kind.OTHER_ARRAY:
+            place = self._other_array(r, shared)
+        if r.kind in _OF_LANES:
             place = f"lanes {_lanes(r.address)}"
         pending = self._pending(r, shared)
         if pending:
@@ -264,6 +274,18 @@ class Decoder:
             return f"the device's heap ({r.address:#x})"
         space = "local" if "local" in ins.parts else "shared"
         return f"{space} memory ({r.address:#x})"
+
+    def _other_array(self, r: Raw, shared: bool) -> str:
+        """Which array it should have been, and which it was."""
+        if not shared:
+            at = r.other >> Record.LANE
+            own = next((a for a in self.seen.memory if 0 <= at - a.address < a.nbytes), None)
+            name = own.name if own is not None else "its own array"
+            return f"{self._place(r, shared)}, through {name}"
+        variable = bounds.shared(self.program).get(r.index)
+        assert variable is not None
+        name = re.sub(r"^_Z.*E\d+(?=[A-Za-z_])", "", variable.name)
+        return f"outside of {name} ({variable.size} bytes of shared memory)"
 
     def _leak(self, block: Block) -> Finding:
         access = replace(self._access("malloc", block.site, 0, 0), block=None, thread=None)

@@ -35,7 +35,8 @@ class Record:
 class Launch:
     """What all workers of a launch share."""
 
-    REGIONS, COUNT, TIME, PUBLISHED = 0, 8, 16, 24
+    REGIONS, COUNT, TIME, PUBLISHED, OWN = 0, 8, 16, 24, 32
+    """OWN: for each site an address in the only array that it may touch, or 0."""
     SIZE = 64
     ROW = 64
     LOW, BYTES, WRITERS, READERS, FILLED = 0, 8, 16, 24, 32
@@ -58,20 +59,21 @@ class Worker:
 class Slot:
     """What is kept of a resident block."""
 
-    START, LATEST, BLOCK, BASE, READERS, LAUNCH, WORKER = 0, 8, 16, 24, 32, 40, 48
+    START, LATEST, BLOCK, BASE, READERS, LAUNCH, WORKER, FILLED = 0, 8, 16, 24, 32, 40, 48, 56
     """Clock at its start, latest clock, its number, its bits in a record, where the readers'
-    records of shared memory are, and what else is kept of the launch and by the worker."""
+    records of shared memory are, what else is kept of the launch and by the worker, and where it is
+    kept which bytes of shared memory are written."""
     ARRIVED, SITES = 64, 128
     """Per barrier: warps that have arrived, and at which instruction the first one did."""
     WARPS = 192
     WARP = 64
-    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, CLOCK, APART = 0, 8, 16, 24, 32, 40, 48
-    """Per warp: what is earlier than the limit is ordered before it; its own record's bits; its
-    clock; and whether its lanes know less of each other than its clock says."""
+    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART = 0, 8, 16, 24, 32, 40
+    """Per warp: what is earlier than the limit is ordered before it; its own record's bits (its
+    clock above them); and whether its lanes know less of each other than its clock says."""
     LANES = 8 * 32 * 32
     """Per warp, for each lane and each other lane: up to which clock it knows of it."""
 
-    def __init__(self, warps: int, local_bytes: int, masks: bool) -> None:
+    def __init__(self, warps: int, local_bytes: int, masks: bool, undefined: int) -> None:
         """Vectors with a clock for each warp; tables have one such vector for each warp.
 
         clocks  what each warp knows of each
@@ -79,6 +81,7 @@ class Slot:
         shared  one vector: what was released inside the block by atomics and mbarriers
         early   a vector for each barrier: what those knew that arrived and did not wait
         lanes   for each warp what its lanes know of each other, where member masks may be partial
+        undefined  for each warp which values are undefined, in `undefined` bytes
         """
         table = 8 * warps * warps
         self.clocks = self.WARPS + warps * self.WARP
@@ -86,11 +89,14 @@ class Slot:
         self.shared = self.clocks + 3 * table
         self.early = self.shared + 8 * warps
         self.lanes = -(-(self.early + 16 * 8 * warps) // 64) * 64
-        self.local = self.lanes + (warps * self.LANES if masks else 0)
+        self.undefined = self.lanes + (warps * self.LANES if masks else 0)
+        self.local = self.undefined + warps * undefined
         self.writers = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
 
     def size(self, shared_bytes: int) -> int:
-        return self.writers + 16 * (shared_bytes // 4 + 1)
+        """Behind the rest: two records and one byte for every four bytes of shared memory."""
+        words = shared_bytes // 4 + 1
+        return self.writers + 17 * words + 32
 
 
 class Apart:
@@ -104,4 +110,5 @@ class Kind:
 
     READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE, UNINITIALISED = 1, 2, 3, 4
     BARRIER_SPLIT, BARRIER_COUNT, BARRIER_PLACES = 5, 6, 7
-    MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN = 8, 9, 10, 11
+    MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN, UNDEFINED_LANE = 8, 9, 10, 11, 12
+    OTHER_ARRAY = 13

@@ -94,12 +94,15 @@ class Sanitizer:
         width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
         published = np.zeros(width * facts.warps * Launch.PUBLICATION + 8, np.uint8)
         launch = np.zeros(Launch.SIZE // 8, np.int64)
-        launch[:4] = rows.ctypes.data, len(regions), 0, published.ctypes.data
-        self._mine.keep = (keep, rows, published)
+        own = _own(observation, regions, len(notes["sites"]))
+        launch[:5] = rows.ctypes.data, len(regions), 0, published.ctypes.data, own.ctypes.data
+        self._mine.keep = (keep, rows, published, own)
         observation.for_launch(launch.view(np.uint8))
         self._mine.workers = observation.for_workers(Worker.CACHE + 8 * (len(notes["sites"]) + 2))
         shared = facts.shared_bytes + observation.shape.shared_bytes
-        observation.for_slots(Slot(facts.warps, facts.local_bytes, notes["masks"]).size(shared))
+        observation.for_slots(
+            Slot(facts.warps, facts.local_bytes, notes["masks"], notes["undefined"]).size(shared)
+        )
         seen.counts.arrays = len(every) - (heap is not None)
 
     def end(self, observation: Observation) -> None:
@@ -145,6 +148,19 @@ def _merged(memory: Sequence[Allocation]) -> list[tuple[int, int]]:
             out[-1] = out[-1][0], max(high, out[-1][1])
         elif high > low:
             out.append((low, high))
+    return out
+
+
+def _own(
+    observation: Observation, regions: Sequence[tuple[int, int]], sites: int
+) -> NDArray[np.int64]:
+    """For each site the pointer that its address comes from, where that is one array only."""
+    out = np.zeros(sites + 2, np.int64)
+    for site, offsets in observation.notes["own"]:
+        pointers = [observation.parameter(offset) for offset in offsets]
+        arrays = {r: p for p in pointers for r in regions if r[0] <= p < r[1]}
+        if len(arrays) == 1:
+            out[site] = next(iter(arrays.values()))
     return out
 
 

@@ -16,6 +16,7 @@ from weft.device.sim.lattice import adds_bits
 from weft.device.sim.program import Program
 from weft.device.sim.sanitizer.layout import Kind
 from weft.device.sim.sanitizer.report import report
+from weft.device.sim.waits import is_block_barrier, spin_heads
 from weft.ir import Val
 from weft.ptx import cfg
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Special
@@ -64,6 +65,10 @@ class Overflow:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.single = _once(program)
+        graph = program.graph
+        waits = any(is_block_barrier(i) for block in graph.blocks for i in block.code)
+        self.suspends = waits or bool(program.scattered or spin_heads(graph))
+        """May a warp stop on its way? Only registers that are live survive that."""
         self.plan: dict[int, tuple[Node, bool]] = {}
 
     def block(self, block: cfg.Block) -> None:
@@ -78,6 +83,8 @@ class Overflow:
                     self.plan[ins.index] = tree, found[1]
             for name in self.program.defs(ins):
                 made[name] = i
+            if is_block_barrier(ins):
+                made = dict.fromkeys(made, i)  # no operand before it is there any more
 
     def _accessed(self, block: cfg.Block, at: int) -> bool:
         """Does the block go on to access memory with what is widened here?"""
@@ -108,11 +115,16 @@ class Overflow:
                 continue
             if where >= 0 and made.get(source.name, -1) > where:
                 return Reg(name)  # changed since
-            if where < 0 and source.name not in self.single:
+            if where < 0 and not self._is_there(block, source.name):
                 return Reg(name)
             before = {k: v for k, v in made.items() if v < where} if where >= 0 else {}
             operands.append(self._tree(block, source.name, where, before, depth - 1))
         return Node(op, tuple(operands))
+
+    def _is_there(self, block: cfg.Block, name: str) -> bool:
+        """Does a register still hold in a block what it was given before, once?"""
+        live = self.program.graph.live_in[block.index]
+        return name in self.single and (not self.suspends or name in live)
 
     def _operation(self, ins: Instruction) -> str | None:
         """What an instruction does; an `or` of bits that never meet is an addition."""
@@ -124,26 +136,45 @@ class Overflow:
 
     def check(self, w: Sanitizing, ins: Instruction) -> None:
         """Before a widening: does the value fit?"""
-        if ins.index not in self.plan or not _affine(self.program, self.plan[ins.index][0]):
+        if ins.index not in self.plan:
             return
         tree, signed = self.plan[ins.index]
         e, b = w.e, w.e.b
         lanes = e.executing()
+        if not _affine(self.program, tree):
+            wraps = e.bits_of(self._wraps(w, tree, signed, None)) & lanes
+            with b.when(wraps.ne(0), rare=True):
+                nothing = b.integer("i64", 0)
+                report(b, w.p, Kind.OVERFLOW, w.me(wraps), nothing, nothing)
+            return
         first = b.intrinsic("cttz", [lanes], extra="false") & 31
         last = b.integer("i32", 31) - (b.intrinsic("ctlz", [lanes], extra="false") & 31)
         for lane in (first, last):
-            exact = self._exact(w, tree, signed, lane)
-            short = exact.trunc("i32")
-            fits = exact.eq(short.sext("i64") if signed else short.zext("i64"))
-            with b.when((fits ^ 1) & lanes.ne(0), rare=True):
-                me = w.me(b.integer("i32", 1) << lane)
-                report(b, w.p, Kind.OVERFLOW, me, b.integer("i64", 0), exact)
+            with b.when(self._wraps(w, tree, signed, lane) & lanes.ne(0), rare=True):
+                nothing = b.integer("i64", 0)
+                report(b, w.p, Kind.OVERFLOW, w.me(b.integer("i32", 1) << lane), nothing, nothing)
 
-    def _exact(self, w: Sanitizing, tree: Node | Operand, signed: bool, lane: Val) -> Val:
+    def _wraps(self, w: Sanitizing, tree: Node, signed: bool, lane: Val | None) -> Val:
+        """Is the value another one in 32 bits? Of one lane, or of all.
+
+        An unsigned value may have been made from negative parts, so that both readings must fail.
+        """
+        exact = self._exact(w, tree, True, lane)
+        short = exact.trunc("i32")
+        if signed:
+            return exact.ne(short.sext("i64"))
+        other = self._exact(w, tree, False, lane)
+        return exact.ne(short.zext("i64")) & other.ne(short.zext("i64"))
+
+    def _exact(self, w: Sanitizing, tree: Node | Operand, signed: bool, lane: Val | None) -> Val:
+        """The value in 64 bits, of one lane or of all."""
         e, b = w.e, w.e.b
         if not isinstance(tree, Node):
             if isinstance(tree, Imm):
-                return b.integer("i64", tree.value)
+                return b.splat(b.integer("i64", tree.value), 0 if lane is not None else 32)
+            if lane is None:
+                value = e.read_lanes(tree, "b32")
+                return value.sext("i64") if signed else value.zext("i64")
             value = e.base(tree, "b32")
             form = e.program.form_of(tree)
             if form is not None and form.kind == AFFINE:

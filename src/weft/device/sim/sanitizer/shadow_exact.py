@@ -9,7 +9,14 @@ from weft.device.sim.layout import Slot as Block
 from weft.device.sim.sanitizer.clocks import put, word
 from weft.device.sim.sanitizer.layout import Apart, Kind, Record, Slot
 from weft.device.sim.sanitizer.report import report
-from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of, letter, with_reader
+from weft.device.sim.sanitizer.shadow import (
+    Planes,
+    Shadow,
+    Way,
+    bytes_of,
+    check_written,
+    with_reader,
+)
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -18,14 +25,14 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 class Exact(Shadow):
     """The code for any access of one kernel; it alone reports."""
 
-    def lanes(
-        self, b: Builder, space: str, writes: bool, strong: bool, nbytes: int, element: int
-    ) -> Callable[..., Val]:
+    def lanes(self, b: Builder, space: str, way: Way, element: int) -> Callable[..., Val]:
         """(slot, warp, site, addresses, lanes, values or null, are values known?).
 
         Values are [element][lane] as the access writes them; a write of what is there already is
         no hazard.
         """
+
+        nbytes = way.nbytes
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, warp, site, table, lanes, values = args
@@ -35,7 +42,8 @@ class Exact(Shadow):
             def one(lane: Val) -> None:
                 address = word(x, x.at(table, lane.zext("i64") << 3))
                 skip = x.label("skip")
-                planes = self.planes(x, slot, p, site, address, space, skip)
+                who = site | (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)
+                planes = self.planes(x, slot, p, who, address, space, skip)
                 fits = x.label("fits")
                 x.branch(planes.room.uge(nbytes), fits, skip)
                 x.place(fits)
@@ -44,44 +52,41 @@ class Exact(Shadow):
                 def same(other: Val, i: int) -> Val:
                     return self._same(x, values, lane, mine, other, address, i, nbytes, element)
 
-                self._lane(x, p, warp, space, writes, strong, nbytes, planes, address, mine, same)
+                self._lane(x, p, warp, space, way, planes, address, mine, same)
                 x.jump(skip)
                 x.place(skip)
 
             each_lane(x, lanes, one)
 
-        name = f"sanitizer_lanes_{space}_{letter(writes, strong)}{nbytes}_{element}"
+        name = f"sanitizer_lanes_{space}_{way.name}_{element}"
         return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
 
     def _lane(
-        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, strong: bool, nbytes: int,
-        planes: Planes, address: Val, mine: Val, same: Callable[[Val, int], Val],
+        self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
+        mine: Val, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
-        count = max(1, nbytes // 4)
+        count = max(1, way.nbytes // 4)
         if planes.filled is not None:
-            self._fill_lane(x, p, planes, writes, count, mine, address)
+            self._fill_lane(x, p, planes, way, mine, address)
             known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
             go, end = x.label("tracked"), x.label("untracked")
             x.branch(known, go, end)
             x.place(go)
-        start = word(x, p, Slot.START) << Record.CLOCK
-        if space == "shared" and not writes:
-            fresh = x.integer("i1", 1)
-            for i in range(count):
-                fresh = fresh & word(x, planes.writers, 8 * i).ult(start)
-            with x.when(fresh, rare=True):
-                report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
+        elif way.reads:
+            start = word(x, p, Slot.START) << Record.CLOCK
+            written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
+            check_written(x, p, way, [w.sext("i32") for w in written], mine, address)
         for i in range(count):
-            at = address + 4 * i
-            self._granule(x, p, warp, space, writes, strong, planes, at, mine, i, same)
+            self._granule(x, p, warp, space, way, planes, address + 4 * i, mine, i, same)
         if planes.filled is not None:
             x.jump(end)
             x.place(end)
 
     def _granule(
-        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, strong: bool,
-        planes: Planes, address: Val, mine: Val, i: int, same: Callable[[Val, int], Val],
+        self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
+        mine: Val, i: int, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
+        writes = way.writes
         w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
         kept = x.alloca("i1")
         x.store(x.integer("i1", 0), kept)
@@ -100,7 +105,7 @@ class Exact(Shadow):
         if writes:
             compare(r, Kind.WRITE_AFTER_READ)
             with x.when(x.load("i1", 0, kept) ^ 1):
-                if strong:
+                if way.strong:
                     self._displace(x, p, warp, space, w, r, planes, mine, i)
                 put(x, self._merged(x, w, mine), planes.writers, 8 * i)
             return
@@ -155,20 +160,20 @@ class Exact(Shadow):
         )
 
     def _fill_lane(
-        self, x: Builder, p: Val, planes: Planes, writes: bool, count: int, mine: Val, address: Val
+        self, x: Builder, p: Val, planes: Planes, way: Way, mine: Val, address: Val
     ) -> None:
+        """Marks the bytes of a write as written; those of a read must be."""
         assert planes.filled is not None
         with x.when(planes.filled.ne(0)):
             start = x.val("ptr", 0, f"inttoptr {planes.filled.tref} to ptr")
-            fresh = x.integer("i1", 1)
-            for i in range(count):
-                if writes:
-                    x.store(x.integer("i8", 1), x.at(start, i))
-                else:
-                    fresh = fresh & x.load("i8", 0, x.at(start, i)).eq(0)
-            if not writes:
-                with x.when(fresh, rare=True):
-                    report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
+            places = [x.at(start, i) for i in range(max(1, way.nbytes // 4))]
+            written = [x.load("i8", 0, at).zext("i32") for at in places]
+            if way.reads:
+                check_written(x, p, way, written, mine, address)
+            if way.writes:
+                bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+                for at, old in zip(places, written, strict=True):
+                    x.store((old | bits).trunc("i8"), at)
 
     def _same(
         self, x: Builder, values: Val, lane: Val, mine: Val, record: Val, address: Val, i: int,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.sanitizer.clocks import put, word
 from weft.device.sim.sanitizer.layout import Record, Slot
-from weft.device.sim.sanitizer.shadow import Planes, Shadow, bytes_of, letter, with_reader
+from weft.device.sim.sanitizer.shadow import Planes, Shadow, Way, bytes_of, is_known, with_reader
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -53,7 +53,8 @@ class Quick(Shadow):
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first = args
             p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-            planes = self.planes(x, slot, p, site, first, space, "none")
+            who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
+            planes = self.planes(x, slot, p, who, first, space, "none")
             fits = planes.room.uge(4 * len(pattern)) & (first & 3).eq(0)
             x.branch(fits, "fits", "odd")
             x.place("fits")
@@ -79,11 +80,11 @@ class Quick(Shadow):
             for i in range(0, len(pattern), WIDE):
                 at = x.at(start, i)
                 there = x.load("i8", WIDE, at, 1)
-                touched = [int(r >= 0) for r in pattern[i : i + WIDE]]
+                touched = x.lanes("i8", [15 if r >= 0 else 0 for r in pattern[i : i + WIDE]])
                 if writes:
-                    x.store(there | x.lanes("i8", touched), at, 1)
+                    x.store(there | touched, at, 1)
                 else:
-                    empty = empty | (there.eq(0).sext("i8") & x.lanes("i8", touched))
+                    empty = empty | (~there & touched)
             if not writes:
                 go = x.label("go")
                 x.branch(_or(x, empty).ne(0), "odd", go)
@@ -155,23 +156,24 @@ class Quick(Shadow):
             return
         touched = [i for i, r in enumerate(pattern) if r >= 0]
         stay = []
-        for i in (touched[0], touched[-1]):
+        for i in (touched[0], touched[-1]):  # known already, in this interval
             r = word(x, planes.readers, 8 * i)
-            stay.append(read(r, tag | pattern[i]).eq(r))
-        x.branch(stay[0] & stay[1], "none", "renew")  # known already, in this interval
+            stay.append((r - base).uge(limit) & r.ne(0) & is_known(r, tag | pattern[i], space))
+        x.branch(stay[0] & stay[1], "none", "renew")
         x.place("renew")
         for i in chunks:
             renew(planes.readers, i, read)
 
-    def one(
-        self, b: Builder, space: str, writes: bool, strong: bool, nbytes: int
-    ) -> Callable[..., Val]:
+    def one(self, b: Builder, space: str, way: Way) -> Callable[..., Val]:
         """(slot, warp, site, address, lanes) -> done?  Some lane runs."""
+        writes, nbytes = way.writes, way.nbytes
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, address, lanes = args
             p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-            planes = self.planes(x, slot, p, site, address, space, "none")
+            lane = x.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
+            who = site | (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
+            planes = self.planes(x, slot, p, who, address, space, "none")
             x.branch(planes.room.uge(nbytes), "fits", "odd")
             x.place("fits")
             if planes.filled is not None:
@@ -180,7 +182,6 @@ class Quick(Shadow):
                 known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
                 x.branch(known, "tracked", "none")
                 x.place("tracked")
-            lane = x.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
             many = (lanes & (lanes - 1)).ne(0).zext("i64") << Record.MANY
             mine = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
             mine = mine | bytes_of(x, address, nbytes)
@@ -194,9 +195,9 @@ class Quick(Shadow):
                 for record in (w, r) if writes else (w,):
                     near = (record - base).uge(limit) & (record ^ mine).uge(1 << Record.LANE)
                     odd = odd | (near & record.ne(0))
-                if writes and strong:  # a plain write is not forgotten for an atomic one
+                if writes and way.strong:  # a plain write is not forgotten for an atomic one
                     odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
-                if space == "shared" and not writes:
+                if space == "shared" and way.reads:
                     odd = odd | w.ult(start)
             x.branch(odd, "odd", "renew", rare=True)
             x.place("renew")
@@ -212,7 +213,7 @@ class Quick(Shadow):
             x.place("odd")
             return x.integer("i1", 0)
 
-        name = f"sanitizer_one_{space}_{letter(writes, strong)}{nbytes}"
+        name = f"sanitizer_one_{space}_{way.name}"
         return b.helper(name, [_P, _I32, _I64, _I64, _I32], ("i1", 0), body)
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from weft.device.sim.address import Address
+from weft.device.sim.address import Address, space_of
 from weft.device.sim.layout import Fault, Space
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Worker as HostThread
 from weft.device.sim.observe import Touch, Watcher
-from weft.device.sim.sanitizer import meetings, origins, spins
+from weft.device.sim.sanitizer import bounds, meetings, origins, spins, undefined
 from weft.device.sim.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.sanitizer.copies import Copies
 from weft.device.sim.sanitizer.layout import Kind, Record, Slot, Worker
 from weft.device.sim.sanitizer.local import Local
+from weft.device.sim.sanitizer.needs import Needs
 from weft.device.sim.sanitizer.overflow import Overflow
 from weft.device.sim.sanitizer.report import first_of, report
+from weft.device.sim.sanitizer.shadow import Way, start_block
 from weft.device.sim.sanitizer.shadow_exact import Exact
 from weft.device.sim.sanitizer.shadow_quick import Pattern, Quick, pattern_of
-from weft.device.sim.sanitizer.updates import Updates, is_update
+from weft.device.sim.sanitizer.undefined import Undefined
 from weft.device.sim.waits import is_warp_sync
 from weft.ir import Builder, Val
 from weft.ptx import cfg
-from weft.ptx.model import Instruction, Operand, Reg
+from weft.ptx.model import SIZES, Instruction, Operand, Reg
 
 if TYPE_CHECKING:
     from weft.device.sim.emit import WarpEmitter
@@ -33,6 +35,9 @@ STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmi
 _SPACES = {
     Space.GLOBAL: ("global",), Space.SHARED: ("shared",), Space.GENERIC: ("shared", "global"),
 }  # fmt: skip
+_IN_A_BLOCK = (Space.SHARED, Space.GENERIC)
+_CHANGES = ("atomic", "reduction")
+"""Accesses that write what they have computed from what was there."""
 
 
 class Sanitizing(Watcher):
@@ -43,13 +48,17 @@ class Sanitizing(Watcher):
         program = e.program
         code = [i for block in program.graph.blocks for i in block.code]
         self.masks = any(is_warp_sync(i) and meetings.mask_of(program, i) is not None for i in code)
-        self.layout = Slot(program.warps, program.local_bytes, self.masks)
+        reach = undefined.plan(program)
+        self.undefined = Undefined(self, reach)
+        self.one_by_one = bool(reach.sources)
+        self.layout = Slot(program.warps, program.local_bytes, self.masks, reach.nbytes)
         self.publishes = any(_releases(i) for i in code)
         self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
-        self.quick = Quick(self.clocks, self.layout)
-        self.exact = Exact(self.clocks, self.layout)
-        self.updates = Updates(self.clocks, self.layout)
-        self.local = Local(self.layout, e)
+        self.partly = any(_writes_part(i) for i in code)
+        self.quick = Quick(self.clocks, self.layout, self.partly)
+        self.exact = Exact(self.clocks, self.layout, self.partly)
+        self.needs = Needs(program)
+        self.local = Local(self)
         self.copies = Copies(self)
         self.overflow = Overflow(program)
         self.unseen = any("bulk" in i.parts for i in code)
@@ -57,6 +66,7 @@ class Sanitizing(Watcher):
         self.sites: dict[int, int] = {}
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
+        self.variables = bounds.shared(program)
         self.one_sided = meetings.one_sided(e)
 
     # ---- names ------------------------------------------------------------------------------
@@ -101,6 +111,7 @@ class Sanitizing(Watcher):
         if _is_fence(ins) and self.publishes:
             self.clocks.fence(self.e.b, self.p, self.e.warp, _is_far(ins))
         self.copies.instruction(ins)
+        self.undefined.instruction(ins)
         self.overflow.check(self, ins)
         if ins.parts[0] == "call":  # the host may ask where it was called from
             e, b = self.e, self.e.b
@@ -116,10 +127,14 @@ class Sanitizing(Watcher):
         lanes = e.executing() if touch.lanes is None else e.executing() & touch.lanes
         self.count(Worker.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
         if touch.address.space == Space.LOCAL:
-            self.local.access(touch, lanes)
+            self.local.access(
+                touch, self.way(touch.writes, touch.nbytes, self._needs(touch)), lanes
+            )
             return
         if touch.address.space == Space.GENERIC and self.local.escapes:
-            self.local.access(touch, lanes)
+            self.local.access(
+                touch, self.way(touch.writes, touch.nbytes, self._needs(touch)), lanes
+            )
         strong = _is_strong(e.ins) or touch.kind == "mbarrier"
         if strong and self.publishes:
             self._synchronise(touch)
@@ -129,9 +144,9 @@ class Sanitizing(Watcher):
             self.copies.read(touch, lanes)
             self.copies.issued(touch.target, touch.nbytes, lanes)
         else:
-            if is_update(touch, e.ins):
-                self._update(touch.address, touch.nbytes, lanes)
-            self._touch(touch.address, touch.writes, touch.nbytes, lanes, touch.values)
+            bounds.check(self, touch.address, touch.nbytes, lanes)
+            way = self.way(touch.writes, touch.nbytes, self._needs(touch))
+            self.touch(touch.address, way, lanes, touch.values)
         e.forget_mask()
 
     def _spin(self) -> None:
@@ -159,7 +174,10 @@ class Sanitizing(Watcher):
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
+        if self.partly:
+            start_block(b, slot)
         self.copies.started(b, slot)
+        self.undefined.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
         self.clocks.meet(b, slot, number)
@@ -172,51 +190,56 @@ class Sanitizing(Watcher):
             "written": origins.written(self.e.program),
             "publishes": self.publishes,
             "masks": self.masks,
+            "own": self._own(),
+            "undefined": self.undefined.plan.nbytes,
         }
 
+    def _own(self) -> list[tuple[int, list[int]]]:
+        """(site, offsets of the parameters that its address comes from)."""
+        offsets = bounds.arguments(self.e.program)
+        return [(n, offsets[i]) for i, n in self.sites.items() if i in offsets and n < Record.SITES]
+
     # ---- accesses ---------------------------------------------------------------------------
-    def _touch(
-        self, a: Address, writes: bool, nbytes: int, lanes: Val, values: list[Val] | None
-    ) -> None:
-        pattern = pattern_of(a.off, nbytes, writes) if a.off is not None else None
+    def way(self, writes: bool, nbytes: int, needs: int) -> Way:
+        """How the present instruction touches so many bytes."""
+        return Way(writes, _is_strong(self.e.ins), nbytes, needs)
+
+    def _needs(self, touch: Touch) -> int:
+        """Bytes that must have been written before: of an exchange and a store, none."""
+        if touch.writes and (touch.kind not in _CHANGES or "exch" in self.e.ins.parts):
+            return 0
+        return self.needs.of(self.e.ins, touch.nbytes)
+
+    def touch(self, a: Address, way: Way, lanes: Val, values: list[Val] | None = None) -> None:
+        """One access of some lanes, in each space that it may be to."""
+        pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
+        differ = values is not None and any(v.n for v in values)
         for space in _SPACES.get(a.space, ()):
             if space == "shared" and self.unseen:
                 continue
-            if a.uniform and not (writes and values is not None and any(v.n for v in values)):
-                self._one(a, space, writes, nbytes, lanes, values)
-            elif pattern is not None and not (writes and _is_strong(self.e.ins)):
-                self._pattern(a, space, writes, nbytes, lanes, values, pattern)
+            if a.uniform and not (way.writes and differ):
+                self._one(a, space, way, lanes, values)
+            elif pattern is not None and not (way.writes and way.strong):
+                self._pattern(a, space, way, lanes, values, pattern)
             else:
-                self._each_lane(a, space, writes, nbytes, lanes, values)
+                self._each_lane(a, space, way, lanes, values)
 
-    def _update(self, a: Address, nbytes: int, lanes: Val) -> None:
-        """An atomic reads what is there: somebody must have written it."""
-        e = self.e
-        for space in _SPACES.get(a.space, ()):
-            if space == "global" or not self.unseen:
-                check = self.updates.lanes(e.b, space, nbytes)
-                check(e.slot, e.warp, self.site(), e.access.addresses(a), lanes)
-
-    def _one(
-        self, a: Address, space: str, writes: bool, nbytes: int, lanes: Val,
-        values: list[Val] | None,
-    ) -> None:  # fmt: skip
+    def _one(self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None
         with b.when(lanes.ne(0)):
-            fn = self.quick.one(b, space, writes, _is_strong(e.ins), nbytes)
-            done = fn(e.slot, e.warp, self.site(), a.first, lanes)
+            done = self.quick.one(b, space, way)(e.slot, e.warp, self.site(), a.first, lanes)
             with b.when(done ^ 1, rare=True):
                 first = lanes & (b.integer("i32", 0) - lanes)
-                self._each_lane(a, space, writes, nbytes, first, values)
+                self._each_lane(a, space, way, first, values)
 
     def _pattern(
-        self, a: Address, space: str, writes: bool, nbytes: int, lanes: Val,
-        values: list[Val] | None, pattern: Pattern,
+        self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None,
+        pattern: Pattern,
     ) -> None:  # fmt: skip
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
-        fn = self.quick.row(b, space, writes, pattern)
+        fn = self.quick.row(b, space, way.writes, pattern)
         go, slow, end = b.label("whole"), b.label("apart"), b.label("checked")
         steady = (a.last - a.first).eq(max(a.off))  # no index wraps in between
         b.branch(lanes.eq(-1) & steady, go, slow)
@@ -224,23 +247,22 @@ class Sanitizing(Watcher):
         done = fn(e.slot, e.warp, self.site(), a.first)
         b.emit(f"br {done.tref}, label %{end}, label %{slow}, !prof !2")
         b.place(slow)
-        self._each_lane(a, space, writes, nbytes, lanes, values)
+        self._each_lane(a, space, way, lanes, values)
         b.jump(end)
         b.place(end)
 
     def _each_lane(
-        self, a: Address, space: str, writes: bool, nbytes: int, lanes: Val,
-        values: list[Val] | None,
-    ) -> None:  # fmt: skip
+        self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None
+    ) -> None:
         e, b = self.e, self.e.b
         held = b.val("ptr", 0, "inttoptr i64 0 to ptr")
-        element = nbytes
+        element = way.nbytes
         if values is not None:
             element = values[0].bits // 8
             held = e.access.buffer(len(values))
             for i, v in enumerate(values):
                 b.store(b.splat(v, 32), b.at(held, 32 * element * i), 8)
-        fn = self.exact.lanes(b, space, writes, _is_strong(e.ins), nbytes, element)
+        fn = self.exact.lanes(b, space, way, element)
         fn(e.slot, e.warp, self.site(), e.access.addresses(a), lanes, held)
 
     def _rows(self, touch: Touch) -> None:
@@ -251,12 +273,19 @@ class Sanitizing(Watcher):
         everyone = b.integer("i32", -1)
         with b.loop(rows.count) as i, b.loop(rows.nbytes // piece) as k:
             at = rows.first + i.zext("i64") * rows.step + k.zext("i64") * piece
-            self._touch(Address(touch.address.space, (0,) * 32, at, at), touch.writes, piece,
-                        everyone, None)  # fmt: skip
+            way = self.way(touch.writes, piece, 0 if touch.writes else (1 << piece) - 1)
+            self.touch(Address(touch.address.space, (0,) * 32, at, at), way, everyone)
 
 
 def _is_strong(ins: Instruction) -> bool:
     return ins.parts[0] in ("atom", "red", "mbarrier") or not STRONG.isdisjoint(ins.parts)
+
+
+def _writes_part(ins: Instruction) -> bool:
+    """May it write less than four bytes of shared memory?"""
+    if ins.parts[0] not in ("st", "atom", "red") or space_of(ins.parts) not in _IN_A_BLOCK:
+        return False
+    return SIZES.get(ins.parts[-1], 4) < 4 and not any(p in ins.parts for p in ("v2", "v4", "v8"))
 
 
 def _is_release(ins: Instruction) -> bool:
