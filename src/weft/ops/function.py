@@ -223,8 +223,8 @@ def _key(argument: Any) -> str:
     if "Tensor" in str(argument.type):
         parts = f"{n}.dtype, {n}.device, {n}.shape, {n}.stride(), {n}.data_ptr() & 15"
         return f"None if {n} is None else ({parts})" if _optional(argument) else parts
-    if "List" in str(argument.type):  # dims: a list is no key
-        return f"tuple({n}) if type({n}) is list else {n}"
+    if "List" in str(argument.type):  # dims: torch makes a list of a number, and a list is no key
+        return f"({n},) if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
     return str(n)
 
 

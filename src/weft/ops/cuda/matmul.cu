@@ -174,30 +174,45 @@ __global__ void __launch_bounds__(256) dots(const float* A, const float* B, cons
     }
 }
 
-// A few rows of A times a B whose N is contiguous: each thread computes ROWS results of WIDE neighbouring columns.
+// A few rows of A times a B whose N is contiguous: each thread computes ROWS results of WIDE neighbouring columns. A
+// passes through shared memory, so that no thread waits for it.
 template <int ROWS, int WIDE, int ACTIVATION>
 __global__ void __launch_bounds__(128) columns(const float* A, const float* B, const float* bias, float* C, float* parts,
                                                const Problem p) {
+    constexpr int DEEP = 64;
+    __shared__ float a[DEEP][ROWS];
     long long n = (blockIdx.x * 128ll + threadIdx.x) * WIDE;
     long long batch = blockIdx.z;
     int split = blockIdx.y;
-    if (n >= p.N) return;
     A += batch * p.batch_a, B += batch * p.batch_b + n, C += batch * p.batch_c;
     if (bias) bias += batch * p.batch_bias;
     int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
     float sum[ROWS][WIDE] = {};
-#pragma unroll 8
-    for (int k = k0; k < k1; ++k) {
-        float b[WIDE];
-        if constexpr (WIDE == 4) *reinterpret_cast<float4*>(b) = *reinterpret_cast<const float4*>(B + k * p.ldb);
-        else b[0] = B[k * p.ldb];
-#pragma unroll
-        for (int m = 0; m < ROWS; ++m) {
-            float a = m < p.M ? A[m * p.row_a + k * p.column_a] : 0;
-#pragma unroll
-            for (int j = 0; j < WIDE; ++j) sum[m][j] += a * b[j];
+    for (; k0 < k1; k0 += DEEP) {
+        int deep = min(DEEP, k1 - k0);
+        __syncthreads();
+        for (int i = threadIdx.x; i < DEEP * ROWS; i += 128) {
+            int m = i / DEEP, k = i % DEEP;
+            a[k][m] = m < p.M && k < deep ? A[m * p.row_a + (k0 + k) * p.column_a] : 0;
         }
+        __syncthreads();
+        if (n >= p.N) continue;
+        auto step = [&](int k) {
+            float b[WIDE];
+            if constexpr (WIDE == 4) *reinterpret_cast<float4*>(b) = *reinterpret_cast<const float4*>(B + (k0 + k) * p.ldb);
+            else b[0] = B[(k0 + k) * p.ldb];
+#pragma unroll
+            for (int m = 0; m < ROWS; ++m)
+#pragma unroll
+                for (int j = 0; j < WIDE; ++j) sum[m][j] += a[k][m] * b[j];
+        };
+        int k = 0;
+        for (; k + 8 <= deep; k += 8)
+#pragma unroll
+            for (int u = 0; u < 8; ++u) step(k + u);
+        for (; k < deep; ++k) step(k);
     }
+    if (n >= p.N) return;
 #pragma unroll
     for (int m = 0; m < ROWS; ++m) {
         if (m >= p.M) break;

@@ -85,27 +85,35 @@ template <class C> struct NormInf : Max<C> {
     static __device__ C none() { return 0; }
     static __device__ void add(C& s, C x, long long) { s = Max<C>::join(s, x < 0 ? -x : x); }
 };
-// Mean and sum of squared differences from it, as Welford and Chan compute them.
+// Sums of differences from a shift, and of their squares. A thread takes its first element as the shift, so that the
+// squares are not much larger than the variance; joined states have their mean as the shift and no sum left.
 template <class C> struct Moments {
-    C count, mean, squares;
+    C count, shift, sum, squares;
 };
 template <class C> struct Var {
     using State = Moments<C>;
-    static __device__ State none() { return {0, 0, 0}; }
+    static __device__ State none() { return {0, 0, 0, 0}; }
     static __device__ void add(State& s, C x, long long) {
-        s.count += 1;
-        C d = x - s.mean;
-        s.mean += d / s.count;
-        s.squares += d * (x - s.mean);
+        if (s.count == 0) s.shift = x;
+        C d = x - s.shift;
+        s.count += 1, s.sum += d, s.squares += d * d;
+    }
+    static __device__ State centred(State s) {
+        C most = s.sum / s.count;
+        return {s.count, s.shift + most, 0, s.squares - s.sum * most};
     }
     static __device__ State join(State a, State b) {
         if (b.count == 0) return a;
         if (a.count == 0) return b;
-        C n = a.count + b.count, d = b.mean - a.mean, part = b.count / n;
-        return {n, a.mean + d * part, a.squares + b.squares + d * d * a.count * part};
+        a = centred(a), b = centred(b);
+        C n = a.count + b.count, d = b.shift - a.shift, part = b.count / n;
+        return {n, a.shift + d * part, 0, a.squares + b.squares + d * d * a.count * part};
     }
     // `less` is the number of elements less the correction; 0 or less gives NaN or infinity, as in torch.
-    static __device__ C finish(State s, double less) { return s.squares / C(less > 0 ? less : 0); }
+    static __device__ C finish(State s, double less) {
+        C squares = s.count == 0 ? s.squares : centred(s).squares;
+        return (squares < 0 ? 0 : squares) / C(less > 0 ? less : 0);
+    }
 };
 template <class C> struct Any {
     using State = int;

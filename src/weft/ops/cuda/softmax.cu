@@ -63,8 +63,8 @@ __device__ Vector<T, V> results(Vector<T, V> v, float from, float scale) {
 
 // G threads hold a row: HELD vectors each in registers and SHARED in shared memory.
 template <class T, int V, int G, int HELD, int SHARED, bool LOG>
-__global__ void __launch_bounds__(G < 128 ? 128 : G) rows(const T* x, T* y, long long count, int n, long long stride) {
-    constexpr int BLOCK = G < 128 ? 128 : G;
+__global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long long count, int n, long long stride) {
+    constexpr int BLOCK = G <= 32 ? 128 : G;  // more than a warp for a row: a block of its own
     extern __shared__ char memory[];
     auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;

@@ -23,7 +23,7 @@ from weft.ops.target import Target
 BLOCK = 256
 SM_BANDWIDTH = 40e9
 """Bytes that one SM reads per second when others do little."""
-STATE = {"argmax": 16, "argmin": 16, "var": 12}
+STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations whose state is not one number of at most 8 bytes."""
 
 

@@ -139,7 +139,7 @@ def _rows(
 ) -> Plan:  # fmt: skip
     flags = f"{threads}, {held}, {shared}, {str(log).lower()}"
     kernel = source.kernel("softmax.cu", f"rows<{source.ctype(out.dtype)}, {view.vector}, {flags}>")
-    block = max(128, threads)
+    block = 128 if threads <= 32 else threads
     grid = (cdiv(view.outer, block // threads),)
     memory = shared * threads * view.vector * out.dtype.itemsize
     args = (x, Pointer(1), view.outer, view.n, view.stride)

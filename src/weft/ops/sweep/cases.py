@@ -25,6 +25,7 @@ class Case:
     torch  the same by torch: (tensors, options) -> result
     exact  must the result be equal, as for copies and indices?
     depth  how many terms a result sums up: its error may grow with it
+    scale  what errors are relative to, where results may cancel out: (*tensors, call) -> number
     """
 
     op: str
@@ -32,6 +33,7 @@ class Case:
     torch: Callable[..., Any]
     exact: bool = False
     depth: Callable[[Call], int] = lambda call: 1
+    scale: Callable[..., float] = lambda *tensors_and_call: 0.0
 
 
 def _elementwise(name: str, operands: int) -> Draw:
@@ -84,6 +86,15 @@ def _terms(call: Call) -> int:
     return math.prod(shape[d] for d in dims)
 
 
+def _sums(x: Any, call: Call) -> float:
+    """The largest sum of absolute values."""
+    return float(x.double().abs().sum(call.options["dim"]).max()) if x.numel() else 0.0
+
+
+def _means(x: Any, call: Call) -> float:
+    return _sums(x, call) / max(1, _terms(call))
+
+
 def _matmul(rng: random.Random, most: int) -> Call:
     """Sizes with a bounded number of products; a batch in one of five calls."""
     edge = max(2, round(most ** (1 / 2)))
@@ -111,8 +122,8 @@ CASES: Sequence[Case] = (
     Case("fma", _elementwise("fma", 3), lambda a, b, c: a * b + c),
     Case("softmax", _rows("softmax"), lambda x, dim: torch.softmax(x, dim)),
     Case("log_softmax", _rows("log_softmax"), lambda x, dim: torch.log_softmax(x, dim)),
-    Case("sum", _reduced("sum", floats=False), torch.sum, depth=_terms),
-    Case("mean", _reduced("mean"), torch.mean, depth=_terms),
+    Case("sum", _reduced("sum", floats=False), torch.sum, depth=_terms, scale=_sums),
+    Case("mean", _reduced("mean"), torch.mean, depth=_terms, scale=_means),
     Case(
         "amax",
         _reduced("amax", floats=False),

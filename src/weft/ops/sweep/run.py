@@ -56,7 +56,7 @@ def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, list[
     choice = function.choice(function.request(*function.bound(tensors, call.options)))
     got = function.call(*tensors, **call.options)
     want = case.torch(*(_double(t) for t in tensors), **call.options)
-    error, right = compare(case, call, got, want)
+    error, right = compare(case, call, tensors, got, want)
     return Result(case.op, str(call), choice.used.name, error, right), tensors
 
 
@@ -64,7 +64,9 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def compare(case: Case, call: Call, got: torch.Tensor, want: torch.Tensor) -> tuple[float, bool]:
+def compare(
+    case: Case, call: Call, tensors: list[Any], got: torch.Tensor, want: torch.Tensor
+) -> tuple[float, bool]:
     """The largest error in units of what the dtype and the number of terms allow."""
     if got.shape != want.shape:
         return math.inf, False
@@ -76,7 +78,7 @@ def compare(case: Case, call: Call, got: torch.Tensor, want: torch.Tensor) -> tu
     if not torch.equal(got.isfinite(), want.isfinite()):
         return math.inf, False
     got, want = got.nan_to_num(0, 0, 0), want.nan_to_num(0, 0, 0)
-    scale = max(1e-30, float(want.abs().nan_to_num().max()))
+    scale = max(1e-30, float(want.abs().max()), case.scale(*tensors, call))
     allowed = EPSILON[got.dtype] * scale * (4 + 0.5 * math.sqrt(case.depth(call)))
     error = float((got.double() - want).abs().max()) / allowed
     return error, error <= 1
