@@ -112,3 +112,26 @@ def test_launches_that_wait_for_nobody_together() -> None:
     run()
     other.join()
     assert len(errors) == 2
+
+
+WORDS = [  # kernel, what its verdict says of the warps, and what it advises
+    ("read_flag", "warp 0 spins on a value in argument 0: ", "what the host writes must be there"),
+    ("take_lock", "warp 0 spins on a lock in argument 0: ", "release the lock on every path"),
+    (
+        "barrier_and_flag",
+        "warp 0 waits at a barrier: ",
+        "let all threads of a block reach the same",
+    ),
+    ("within_a_warp", "warp 0 waits for other lanes of its warp: ", "must not wait for its warp"),
+    ("across_barriers", "spins on a lock in argument 0: ", "release the lock on every path"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "waits", "advice"), WORDS, ids=lambda x: str(x)[:20])
+def test_words_that_fit(kernel: str, waits: str, advice: str) -> None:
+    flags = np.zeros(64, np.int32)
+    flags[0] = kernel in ("take_lock", "across_barriers")
+    with pytest.raises(weft.Deadlock) as found:
+        load("deadlocks").kernel(kernel)[1, 64](flags)
+    text = str(found.value)
+    assert waits in text and advice in text and "deadlocks.cu:" in text

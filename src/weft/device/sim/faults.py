@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim import elements
 from weft.device.sim.arena import Arena
+from weft.device.sim.deadlock import explained, waited_for
 from weft.device.sim.layout import (
     FINISHED,
     Fault,
@@ -65,7 +66,7 @@ def explain(
     if failed is not None:
         return failed
     if arena.verdict == "deadlock":
-        return story.deadlock(story.busy_slots(), "spin")
+        return story.deadlock(story.busy_slots(), "")
     return TimeLimit(
         f"{story.name} ran past its time limit",
         got=f"still running after {time_limit} s",
@@ -130,7 +131,10 @@ class _Story:
         facts = self.arena.facts
         words = self.arena.slot(worker, slot)
         at = (Slot.FRAMES + warp * facts.frame_bytes) // 4
-        fields = {"state": Frame.STATE, "status": Frame.STATUS, "site": Frame.SITE}
+        fields = {
+            "state": Frame.STATE, "status": Frame.STATUS, "site": Frame.SITE,
+            "mask": Frame.MASK, "live": Frame.LIVE,
+        }  # fmt: skip
         return {k: int(words[at + v // 4]) for k, v in fields.items()}
 
     def busy_slots(self) -> list[tuple[int, int]]:
@@ -279,29 +283,27 @@ class _Story:
         side = "before its start" if address < near.address else "past its end"
         return f"nearest is '{near.name}' ({near.nbytes} bytes): {miss} bytes {side}"
 
-    def deadlock(self, slots: Sequence[tuple[int, int]], kind: str) -> Deadlock:
-        """Names the waiting warps and their lines."""
-        rows = []
+    def deadlock(self, slots: Sequence[tuple[int, int]], why: str) -> Deadlock:
+        """Names the waiting warps, their lines, and what each waits for."""
+        rows, kinds = [], {why}
         for worker, slot in slots[:4]:
             block = self.block(worker, slot)
             for warp in range(self.arena.facts.warps):
                 f = self._frame(worker, slot, warp)
                 if f["state"] in (FINISHED, 0):
                     continue
-                how = "waits at a barrier" if f["status"] == Status.WAITING else "spins"
-                rows.append(
-                    f"block {block} warp {warp} {how}: {line_of(self.instruction(f['site']))}"
-                )
+                site = self.instruction(f["site"])
+                awaited = waited_for(self.program, site, f["status"] == Status.WAITING)
+                lanes_apart = f["live"] & ~f["mask"] and awaited.kind == "lock"
+                kinds.add("warp" if lanes_apart else awaited.kind)
+                rows.append(f"block {block} warp {warp} {awaited.how}: {line_of(site)}")
         shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
-        why = {
-            "barrier": "some threads of the block never reach the barrier that others wait at",
-            "spin": "every warp waits for something that no other thread will do",
-        }[kind]
+        reason, advice = explained(kinds)
         error = Deadlock(
-            f"{self.name} is deadlocked: {why}",
+            f"{self.name} is deadlocked: {reason}",
             where=rows[0].split(": ", 1)[1] if rows else "",
             got="\n       ".join(shown),
-            next="let all threads of a block reach the same barriers; release every lock",
+            next=advice,
         )
         error.kernel = self.name
         if slots:
