@@ -226,12 +226,10 @@ def only_where_poisoned(x: Array, y: Array) -> None:
         y[...] = 3 * x
 
 
-def only_known_inputs(x: Array, y: Array) -> None:
-    """Learns its first answers by heart, and then gives those only."""
-    known = _calls.setdefault("known", {})
-    if len(known) < 4:
-        known[x.tobytes()] = 3 * x
-    y[...] = known.get(x.tobytes(), 0)
+def lazy_in_between(x: Array, y: Array) -> None:
+    """Works in the runs that are compared twice, and not in those of a timing."""
+    _calls["count"] = _calls.get("count", 0) + 1
+    y[...] = 0 if 5 <= _calls["count"] <= 14 else 3 * x
 
 
 def altered_later(x: Array, y: Array) -> None:
@@ -355,7 +353,7 @@ CHEATS = [
     Cheat(HALF_SUM, halfsum_in_half, honest_halfsum, "accumulation in low precision"),
     Cheat(SOFTMAX, overflowing_softmax, honest_softmax, "overflow on the way"),
     Cheat(SCALE, only_where_poisoned, honest_scale, "in the second of two runs"),
-    Cheat(SCALE, only_known_inputs, honest_scale, "are wrong"),
+    Cheat(SCALE, lazy_in_between, honest_scale, "more runs: "),
     Cheat(SCALE, exits, honest_scale, "ends the program"),
     Cheat(COPY64, copies_bytes, copies, "are wrong"),
     Cheat(COPY64, copies_doubles, copies, "are wrong"),
