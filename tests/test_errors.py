@@ -222,7 +222,7 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ("trap", weft.Trapped, lambda k: k.stop[2, 32](ones())),
     ("barrier nobody else reaches", weft.Deadlock, lambda k: k.lonely[1, 64](ones(64))),
     ("spinning on a lock", weft.Deadlock, lambda k: k.spin[1, 32](np.zeros(1, np.int32))),
-    ("time limit", weft.TimeLimit, lambda k: k.endless[1, 1](ones(), time_limit=0.2)),
+    ("time limit", weft.TimeLimit, lambda k: k.endless[1, 1](ones(), time_limit=5)),
     ("not PTX", weft.PtxError, lambda k: weft.load_ptx("").k),
     (
         "PTX without a target",
@@ -358,7 +358,7 @@ def test_interrupt_stops_a_launch(tmp_path: Path) -> None:
     time.sleep(1.5)  # compiling, then running
     process.send_signal(signal.SIGINT)
     start = time.monotonic()
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate(timeout=300)
     assert rest == "stopped\n" and process.returncode == 0
     assert time.monotonic() - start < 1.0
 

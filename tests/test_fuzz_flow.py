@@ -29,7 +29,7 @@ def run_both(text: str, name: str) -> None:
     buffers = [(int(a.ctypes.data), bytearray(a.tobytes())) for a in (out, table)]
     params = struct.pack("<QQIxxxxQ", buffers[0][0], buffers[1][0], n, wide)
     reference.run(parse(text), "k", grid, block, params, buffers)
-    weft.load_ptx(text).k[grid, block](out, table, n, wide, time_limit=20)
+    weft.load_ptx(text).k[grid, block](out, table, n, wide, time_limit=200)
     wanted = np.frombuffer(buffers[0][1], "u4").reshape(threads, ROW)
     wrong = np.argwhere(out.reshape(threads, ROW) != wanted)
     if len(wrong):
