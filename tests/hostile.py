@@ -408,8 +408,8 @@ def case(seed: str, number: int, texts: list[str]) -> str:
     return Mutator(rng, texts).apply(text)
 
 
-def attempt(text: str, number: int) -> str:
-    """Loads and launches one text; says what happened."""
+def attempt(text: str, number: int, time_limit: float = 1.0) -> str:
+    """Loads and launches one text, in so many seconds with compiling; says what happened."""
     import weft
 
     rng = random.Random(number)
@@ -422,7 +422,7 @@ def attempt(text: str, number: int) -> str:
                 args.append(_memory(rng) if p.size == 8 else rng.choice((0, 3, 5)))
             block = rng.choice(((32, 1, 1), (64, 1, 1), (7, 3, 1)))
             with contextlib.redirect_stdout(io.StringIO()):  # what it prints is not an answer
-                kernel[rng.choice((1, 2)), block](*args, time_limit=1.0)  # with compiling
+                kernel[rng.choice((1, 2)), block](*args, time_limit=time_limit)
     except weft.Error as e:
         return f"ok {type(e).__name__}"
     except Exception as e:

@@ -96,4 +96,4 @@ def test_mutants(chunk: int, seed: str, kernels: Path, tmp_path: Path) -> None:
 def test_unbroken_kernels_run(kernels: Path) -> None:
     """The cases start from something that works."""
     for number, text in enumerate(hostile.corpus(kernels)):
-        assert hostile.attempt(text, number) == "ok", text
+        assert hostile.attempt(text, number, 120.0) == "ok", text
