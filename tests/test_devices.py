@@ -238,7 +238,7 @@ def test_many_threads_at_once(module: weft.Module, device: Device) -> None:
 
 def test_a_time_limit_that_holds(module: weft.Module, device: Device) -> None:
     y = device.array(np.zeros(8, np.int32))
-    module.plain[1, 8](y, time_limit=30)
+    module.plain[1, 8](y, time_limit=300)
     assert device.read(y).tolist() == [1] * 8
 
 
