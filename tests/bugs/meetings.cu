@@ -177,7 +177,7 @@ __global__ void k(const float4* x, float* y) {
     y[t] = s[t].x + s[t].y;
 }
 
-// case: spin_on_a_plain_flag   kind: spin   grid: 2   block: 1   limit: 3   args: i32[1]=0 i32[2]
+// case: spin_on_a_plain_flag   kind: spin   grid: 2   block: 1   limit: 10   args: i32[1]=0 i32[2]
 __global__ void k(int* flag, int* y) {
     if (blockIdx.x == 0) {
         while (*flag == 0) {}  //!  //-
