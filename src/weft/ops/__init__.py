@@ -15,7 +15,7 @@ __all__ = ["as_op", "explain", "verify"]
 
 def explain(op: Any, *args: Any, **options: Any) -> Any:
     """Which kernel a call would use and why: `explain(weft.ops.softmax, x)`; print the result."""
-    return bind.with_torch("weft.ops.explain").explain(op, *args, **options)
+    return bind.with_torch("weft.ops.explanation").explain(op, *args, **options)
 
 
 def __getattr__(name: str) -> Any:

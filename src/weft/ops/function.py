@@ -1,7 +1,8 @@
 """One op of the library as users call it: eagerly by the shortest way, else through torch.
 
-A call without gradients, modes or tensor subclasses looks its plan up by dtype, device, shape,
-strides and alignment and runs it; torch's dispatcher is not involved. Every other call (autograd,
+A call without gradients, modes or tensor subclasses runs the plan of the last call where dtype,
+device, shape, strides and alignment are the same, or looks its plan up by them; torch's dispatcher
+is not involved. Every other call (autograd,
 torch.compile, vmap, autocast, fake tensors, subclasses, a profiler that wants to see the op) goes
 through the op that is registered with torch, whose implementation runs the same plan.
 """
@@ -12,11 +13,12 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
 
+from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
 from weft.ops.bind import batching
 from weft.ops.bind.verify import verify
@@ -27,6 +29,25 @@ from weft.ops.target import target
 
 REMEMBERED = 8192
 """Plans that an op keeps; all are dropped when there are more."""
+
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors that the short way takes; subclasses may want to see the op."""
+
+
+class Entry(NamedTuple):
+    """A plan that is ready to run, and the calls that it serves.
+
+    guard    are these tensors laid out like those that the plan was made for?
+    options  the arguments that are not tensors
+    """
+
+    guard: Guard
+    run: Run
+    options: tuple[Any, ...]
+
+
+_NONE = Entry(never, lambda *tensors: None, ())
 
 
 @dataclass(frozen=True)
@@ -62,7 +83,7 @@ class Function:
     definition: Definition
     call: Callable[..., Any] = field(init=False)
     compute: Callable[..., Any] = field(init=False)
-    plans: dict[Any, Run] = field(default_factory=dict)
+    plans: dict[Any, Entry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         schema = torch._C.parse_schema(f"weft::{self.definition.name}{self.definition.schema}")
@@ -110,16 +131,20 @@ class Function:
     def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """The two functions as text: the call path has no loop over its arguments."""
         names = [a.name for a in self.arguments]
+        options = [_key(a) for a in self.arguments if a.name not in self.tensors]
         text = _TEXT.format(
             name=self.definition.name,
             signature=", ".join(map(_parameter, self.arguments)),
             given=", ".join(names),
             tensors=", ".join(self.tensors),
             plain=" and ".join(map(_plain, map(self._argument, self.tensors))),
+            modes=_MODES,
+            wants_grad=" or ".join(map(_wants_grad, map(self._argument, self.tensors))),
+            same_options=f"entry.options == ({', '.join(options)},) and " if options else "",
             key=", ".join(map(_key, self.arguments)),
         )
         room: dict[str, Any] = {
-            "PLAIN": frozenset({torch.Tensor, torch.nn.Parameter}),
+            "PLAIN": frozenset(PLAIN),
             "ad": forward_ad,
             "autocast": torch._C._is_any_autocast_enabled,
             "compiling": torch.compiler.is_compiling,
@@ -128,6 +153,7 @@ class Function:
             "function_modes": torch._C._len_torch_function_stack,
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "grad": torch.is_grad_enabled,
+            "last": _NONE,
             "make": self._make,
             "plans": self.plans,
             "profiled": torch.autograd._profiler_enabled,
@@ -143,28 +169,32 @@ class Function:
     def _argument(self, name: str) -> Any:
         return next(a for a in self.arguments if a.name == name)
 
-    def _make(self, key: Any, *args: Any) -> Run:
+    def _make(self, key: Any, *args: Any) -> Entry:
         """A new plan, remembered under its key."""
         request = self.request(*args)
-        inputs = [
-            a for a, named in zip(args, self.arguments, strict=True) if named.name in self.tensors
-        ]
+        names = [a.name for a in self.arguments]
+        inputs = [a for a, n in zip(args, names, strict=True) if n in self.tensors]
         device = next(t.device for t in inputs if t is not None)
         made = runner(self.choice(request).used.build(), len(inputs), device)
         if any(t is not None and _may_be_negated(t) for t in inputs):
             made = self._resolving(made, args)
+        on_gpu = device.type == "cuda"
+        rest = [a for a, n in zip(args, names, strict=True) if n not in self.tensors]
+        options = tuple(tuple(a) if isinstance(a, list) else a for a in rest)
+        entry = Entry(guard(inputs, PLAIN) if on_gpu else never, made, options)
         if len(self.plans) >= REMEMBERED:
             self.plans.clear()
         if key is not None:
-            self.plans[key] = made
-        return made
+            self.plans[key] = entry
+        return entry
 
     def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
         """`run` for inputs as they are; a negated view is resolved first, and may need a new plan.
 
         The plan's key does not tell a negated view, and looking at each call costs time.
         """
-        rest = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
+        named = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
+        rest = {n: v for n, v in named.items() if n not in self.tensors}
 
         def resolving(*inputs: Any) -> Any:
             if not any(t is not None and t.is_neg() for t in inputs):
@@ -175,30 +205,41 @@ class Function:
         return resolving
 
 
+_MODES = (
+    "functorch() or dispatch_modes() or function_modes() or autocast() or profiled() or traced()"
+    " or ad._current_level >= 0"
+)
+"""Is anything active that must see the op?"""
 _TEXT = """
 def {name}({signature}):
-    if not compiling() and {plain} and not (
-        functorch() or dispatch_modes() or function_modes() or autocast() or profiled() or traced()
-        or ad._current_level >= 0
-    ):
-        try:
-            plan = plans.get(({key},))
-        except (TypeError, RuntimeError):
-            plan = None
-        if plan is not None:
-            return plan({tensors})
+    global last
+    if not compiling():
+        entry = last
+        if (
+            {same_options}entry.guard({tensors}) and not (({wants_grad}) and grad())
+            and not ({modes})
+        ):
+            return entry.run({tensors})
+        if {plain} and not ({modes}):
+            try:
+                entry = plans.get(({key},))
+            except (TypeError, RuntimeError):
+                entry = None
+            if entry is not None:
+                last = entry
+                return entry.run({tensors})
     return dispatch({given})
 
 
 def compute({signature}):
     try:
         key = ({key},)
-        plan = plans.get(key)
+        entry = plans.get(key)
     except (TypeError, RuntimeError):
-        key = plan = None
-    if plan is None:
-        plan = make(key, {given})
-    return plan({tensors})
+        key = entry = None
+    if entry is None:
+        entry = make(key, {given})
+    return entry.run({tensors})
 """
 
 
@@ -210,6 +251,12 @@ def _parameter(argument: Any) -> str:
 
 def _optional(argument: Any) -> bool:
     return str(argument.type).startswith("Optional")
+
+
+def _wants_grad(argument: Any) -> str:
+    n = argument.name
+    test = f"{n}.requires_grad"
+    return f"({n} is not None and {test})" if _optional(argument) else test
 
 
 def _plain(argument: Any) -> str:

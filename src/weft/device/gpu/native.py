@@ -32,7 +32,7 @@ _ARRAY, _WHOLE, _REAL = range(3)
 ROOM = 1024
 MANY = 128
 """Bytes of parameters, and parameters, that fit; kernels with more take the longer way."""
-_CUDA = 2
+CUDA = 2
 """DLPack's number for CUDA memory."""
 _FASTCALL = 0x80
 """METH_FASTCALL: a function that gets its arguments as a C array."""
@@ -281,26 +281,30 @@ class _Method(ctypes.Structure):
 
 @functools.cache
 def _code() -> tuple[_Method, object]:
-    """The compiled function as Python's C interface describes one, and what keeps it loaded."""
+    return compiled("native launch", b"launch", _text())
+
+
+def compiled(kind: str, name: bytes, text: str) -> tuple[_Method, object]:
+    """A function as Python's C interface describes one, and what keeps it loaded."""
     from weft.device.sim import jit  # takes long to import, and only GPUs need it here
 
-    text = _text()
-    key = cache.key("native launch", jit.identity(), text)
+    key = cache.key(kind, jit.identity(), text)
     try:
         loaded = jit.load_object(cache.get("native", key) or b"")
     except jit.BadObject:  # not in the cache, or not to be used
         data = jit.compile_object(text)
         cache.put("native", key, data)
         loaded = jit.load_object(data)
-    address = ctypes.cast(loaded.run, ctypes.c_void_p).value  # type: ignore[arg-type]
-    return _Method(b"launch", address, _FASTCALL, None), loaded
+    at = ctypes.cast(loaded.run, ctypes.c_void_p).value  # type: ignore[arg-type]
+    return _Method(name, at, _FASTCALL, None), loaded
 
 
-def _function(record: bytes) -> Callable[..., int]:
+def function(method: _Method, record: bytes) -> Callable[..., int]:
+    """A function of Python that gets a record as its `self`."""
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
-    made: Callable[..., int] = new(ctypes.byref(_code()[0]), record, None)
+    made: Callable[..., int] = new(ctypes.byref(method), record, None)
     return made
 
 
@@ -370,16 +374,16 @@ def make(
     offsets = (ctypes.c_int64 * MANY)(*call.layout.offsets)
     head = {
         "count": len(words),
-        "launch": _address(driver.library().cuLaunchKernelEx),
-        "save": _address(python.PyEval_SaveThread),
-        "restore": _address(python.PyEval_RestoreThread),
-        "clear": _address(python.PyErr_Clear),
-        "as_long": _address(python.PyLong_AsLongLongAndOverflow),
-        "from_long": _address(python.PyLong_FromLong),
+        "launch": address(driver.library().cuLaunchKernelEx),
+        "save": address(python.PyEval_SaveThread),
+        "restore": address(python.PyEval_RestoreThread),
+        "clear": address(python.PyErr_Clear),
+        "as_long": address(python.PyLong_AsLongLongAndOverflow),
+        "from_long": address(python.PyLong_FromLong),
         "describe": api.describe,
         "work_stream": api.work_stream,
         "device": call.device,
-        "place": _CUDA | call.device << 32,
+        "place": CUDA | call.device << 32,
         "is_fixed": stream is not None,
         "stream": stream or 0,
         "function": call.function,
@@ -393,8 +397,9 @@ def make(
     }
     numbers = [*(head[name] for name in _HEAD), *(n for row in words for n in row or ())]
     record = struct.pack(f"<{len(numbers)}q", *numbers)
-    return Native(_function(record), (slot, template, offsets, keep))
+    return Native(function(_code()[0], record), (slot, template, offsets, keep))
 
 
-def _address(function: Any) -> int:
+def address(function: Any) -> int:
+    """Where a function of a C library is."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
