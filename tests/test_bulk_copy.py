@@ -174,3 +174,65 @@ def test_arrive_drop_expects_bytes_and_leaves() -> None:
       mbarrier.test_wait.parity.shared.b64 %p1, [full], 1; selp.u32 %r6, 1, 2, %p1;
       st.global.b32 [%rd3], %r6;"""
     assert (run(body, X, 0) == 1).all()
+
+
+ODD = """@!%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd1+16], [near], 96;
+  @!%p0 cp.async.bulk.commit_group; @!%p0 cp.async.bulk.wait_group 0;"""
+EVERY = """shl.b32 %r4, %r1, 6; add.u32 %r5, %r2, %r4;
+  cvt.u64.u32 %rd2, %r4; add.u64 %rd3, %rd1, %rd2;
+  and.b32 %r6, %r1, 1; shl.b32 %r6, %r6, 4; add.u32 %r6, %r6, 16;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd3], [%r5], %r6;
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+SUM = """@!%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [near], %r0;
+  @!%p0 cp.async.bulk.commit_group; @!%p0 cp.async.bulk.wait_group 0;"""
+INSIDE = """@!%p0 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes
+      [near+1024], [near], %r0, [%r3];
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "n", "expected"),
+    [
+        (f"{INIT}{LOAD}{WAIT}", 512, [("global", "bulk load", 1, 1, 512, 16, 0),
+                                      ("shared", "bulk store", 1, 1, 512, 0, 4)]),
+        (f"{STORE}@!%p0 cp.async.bulk.wait_group 0;", 512,
+         [("shared", "bulk load", 1, 1, 512, 0, 4), ("global", "bulk store", 1, 1, 512, 16, 0)]),
+        # 96 bytes from byte 16 on are in four sectors, three of which would do
+        (ODD, 0, [("shared", "bulk load", 1, 1, 96, 0, 1),
+                  ("global", "bulk store", 1, 1, 96, 4, 0)]),
+        # two warps, each lane with a range of its own: 16 or 32 bytes, a sector each
+        (EVERY, 0, [("shared", "bulk load", 2, 64, 1536, 0, 64),
+                    ("global", "bulk store", 2, 64, 1536, 64, 0)]),
+        (SUM, 256, [("shared", "bulk load", 1, 1, 256, 0, 2),
+                    ("global", "bulk reduction", 1, 1, 256, 8, 0)]),
+        (f"{INIT}{INSIDE}{WAIT}", 512, [("shared", "bulk load", 1, 1, 512, 0, 4),
+                                        ("shared", "bulk store", 1, 1, 512, 0, 4)]),
+        (f"{STORE}@!%p0 cp.async.bulk.wait_group 0;", 0, []),
+    ],
+    ids=["load", "store", "not on a sector", "a range for each lane", "reduction",
+         "in shared memory", "no bytes"],
+)  # fmt: skip
+def test_bulk_copies_are_counted(body: str, n: int, expected: list[tuple[object, ...]]) -> None:
+    x, y = np.ones(1024, np.uint32), np.zeros(1024, np.uint32)
+    kernel = weft.load_ptx(f"{HEAD}{body}\nret; }}\n", device="sim:h200").kernel("k")
+    p = weft.profile(kernel[1, 64], x, y, n)
+    copies = [a for i in p.instructions for a in i.accesses if "bulk" in a.kind]
+    assert [
+        (a.space, a.kind, a.requests, a.threads, a.bytes, a.sectors, a.wavefronts) for a in copies
+    ] == expected
+    assert not any(a.conflicts or a.tags for a in copies)
+    far = sum(a.bytes for a in copies if a.space == "global")
+    assert p.totals["sim:smsp__sass_data_bytes_mem_global.sum"] == far
+    assert sum(v for k, v in p.totals.items() if "_bytes_mem_global_op_tma" in k) == far
+    assert sum(a.touched for a in p.arrays) == 32 * sum(a.sectors for a in copies)
+
+
+def test_a_bulk_load_reaches_memory_once() -> None:
+    """4 KiB through L2; another block that loads them again finds them there."""
+    x, y = np.ones(1024, np.uint32), np.zeros(1024, np.uint32)
+    body = f"{INIT}{LOAD}{WAIT}"
+    kernel = weft.load_ptx(f"{HEAD}{body}\nret; }}\n", device="sim:h200").kernel("k")
+    p = weft.profile(kernel[2, 64], x, y, 4096)
+    assert p.totals["sim:dram__bytes_read.sum"] == 4096
+    assert p.totals["sim:l1tex__m_xbar2l1tex_read_sectors.sum"] == 2 * 4096 // 32
+    assert {a.name: (a.read, a.written) for a in p.arrays} == {"arg0": (4096, 0)}

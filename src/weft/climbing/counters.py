@@ -18,6 +18,7 @@ def _of(space: str, *kinds: str) -> _Pick:
 
 
 _LOADS, _STORES = _of("global", "load", "copy"), _of("global", "store")
+_READS = _of("global", "load", "copy", "bulk load")
 _ATOMICS = _of("global", "atomic", "reduction")
 _SHARED_LOADS = _of("shared", "load", "matrix load")
 _SHARED_STORES = _of("shared", "store", "matrix store")
@@ -42,7 +43,7 @@ def _per_result(pick: _Pick, what: str) -> Callable[[Sequence[Access], int], flo
 FACTS: Mapping[str, Callable[[Sequence[Access], int], float]] = {
     "load sectors per request": _ratio(_LOADS, "sectors", "requests"),
     "store sectors per request": _ratio(_STORES, "sectors", "requests"),
-    "bytes read per result": _per_result(_LOADS, "bytes"),
+    "bytes read per result": _per_result(_READS, "bytes"),
     "global atomics per input": _per_result(_ATOMICS, "threads"),
     "shared load wavefronts per request": _ratio(_SHARED_LOADS, "wavefronts", "requests"),
     "shared store wavefronts per request": _ratio(_SHARED_STORES, "wavefronts", "requests"),

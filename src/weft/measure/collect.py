@@ -69,6 +69,8 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
 def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
     at = {name: row[getattr(Row, name) // 8] for name in _COUNTERS}
     width, space = what.get("piece", what["width"]), SPACES[what["space"]]
+    if what.get("bulk"):
+        return _bulk(what, at, row[Row.BYTES // 8])
     if space == "shared":
         return _shared(what, at, row, times)
     if what["places"]:
@@ -89,6 +91,23 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
         sectors_missed=at["MISSES"],
         tags=at["TAGS"] * repeats,
         tag_wavefronts=at["WAVEFRONTS"] if space == "global" else 0,
+    )
+
+
+def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access:
+    """One side of a bulk copy: it passes L1 by, and its lanes move different numbers of bytes."""
+    near = SPACES[what["space"]] == "shared"
+    return Access(
+        space=SPACES[what["space"]],
+        kind=what["kind"],
+        requests=at["REQUESTS"],
+        threads=at["THREADS"],
+        bytes=nbytes,
+        sectors=at["SECTORS"],
+        sectors_ideal=0 if near else at["IDEAL"],
+        sectors_missed=at["SECTORS"],
+        wavefronts=at["WAVEFRONTS"],
+        wavefronts_ideal=at["IDEAL"] if near else 0,
     )
 
 

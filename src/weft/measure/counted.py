@@ -25,6 +25,9 @@ from typing import Any
 from weft.device.sim.count.sampling import Sample
 from weft.values import SourceLine
 
+BULK = ("bulk load", "bulk store", "bulk reduction")
+"""Kinds of accesses by the copy engine, which no lane makes and which pass L1 by."""
+
 
 @dataclass(frozen=True)
 class Access:
@@ -32,7 +35,8 @@ class Access:
 
     space             global, shared or local
     kind              load, store, atomic, reduction, copy (cp.async), matrix load, matrix store
-                      (ldmatrix, stmatrix), fragment load, fragment store (wmma)
+                      (ldmatrix, stmatrix), fragment load, fragment store (wmma), bulk load, bulk
+                      store, bulk reduction (cp.async.bulk: what it does in this memory)
     requests          executions by a warp of which at least one lane took part
     threads           lanes that took part
     bytes             that these asked for

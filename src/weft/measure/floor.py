@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.device.models import GpuModel
-from weft.measure.counted import Access, Profile
+from weft.measure.counted import BULK, Access, Profile
 
 L2_BYTES = 32
 """Bytes that L2 gives to an SM in a clock: 8.3 TB/s on an H200."""
@@ -31,7 +31,7 @@ EXPANDS = {
 """Instructions that the assembler makes of one of PTX, about."""
 
 _TENSOR_NAMES = {"e4m3": "f8", "e5m2": "f8", "u8": "s8", "u4": "s4", "f32": "tf32", "b1": "s4"}
-_READS = ("load", "copy", "fragment load")
+_READS = ("load", "copy", "fragment load", "bulk load")
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,8 @@ def lsu_steps(a: Access) -> float:
     """Clocks that the SM's load/store unit takes for an access."""
     if a.space == "shared":
         return a.wavefronts
+    if a.kind in BULK:
+        return 0.0  # the copy engine's; its accesses to shared memory have steps of their own
     return max(a.tag_wavefronts, a.requests, a.bytes / SHARED_BYTES)
 
 

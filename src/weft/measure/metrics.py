@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from weft.measure.collect import is_branch
-from weft.measure.counted import Access, Instruction
+from weft.measure.counted import BULK, Access, Instruction
 from weft.measure.traffic import Traffic
 
 _GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
@@ -18,6 +18,11 @@ _GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragmen
 _SHARED_OPS = {"ld": ("load", "matrix load", "fragment load"),
                "st": ("store", "matrix store", "fragment store"),
                "atom": ("atomic", "reduction")}  # fmt: skip
+_L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
+           "red": ("reduction", "bulk reduction")}  # fmt: skip
+_BULK = {"ld": ("bulk load", "xbar2l1tex_read"), "st": ("bulk store", "l1tex2xbar_write"),
+         "red": ("bulk reduction", "l1tex2xbar_write")}  # fmt: skip
+"""ncu's name of a copy engine's operation -> the kind, and between which units it counts."""
 _STAGES: Mapping[str, Callable[[Access], int]] = {
     "requests": lambda a: a.requests,
     "sectors": lambda a: a.sectors,
@@ -50,6 +55,7 @@ def totals(found: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
         out[f"ptx__ops_{unit}.sum"] = n
     accesses = [a for i in found for a in i.accesses]
     _global(out, accesses)
+    _bulk(out, accesses)
     _shared(out, accesses)
     out["dram__bytes_read.sum"] = traffic.first + traffic.again
     out["dram__bytes_write.sum"] = traffic.written
@@ -84,12 +90,25 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
             out[name] = sum(_STAGES[stage](a) for a in mine)
     every = [a for a in accesses if a.space == "global"]
     out["smsp__sass_data_bytes_mem_global.sum"] = sum(a.bytes for a in every)
-    out["l1tex__m_xbar2l1tex_read_sectors.sum"] = missed
-    for op, kinds in (("write", _GLOBAL_OPS["st"]), ("atom", ("atomic",)), ("red", ("reduction",))):
+    by_engine = sum(a.sectors for a in _of(accesses, "global", ["bulk load"]))
+    out["l1tex__m_xbar2l1tex_read_sectors.sum"] = missed + by_engine
+    for op, kinds in _L2_OPS.items():
         mine = _of(accesses, "global", kinds)
         out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in mine)
     own = sum(a.sectors for a in _of(accesses, "local", ["store"]))
     out["lts__t_sectors_srcunit_tex_op_write.sum"] += own  # L1 writes local memory through, too
+
+
+def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
+    """Counters of the copy engine, where a kernel uses it."""
+    if not any(a.kind in BULK for a in accesses):
+        return
+    for op, (kind, way) in _BULK.items():
+        mine = _of(accesses, "global", [kind])
+        out[f"smsp__sass_inst_executed_op_tma_{op}.sum"] = sum(a.requests for a in mine)
+        for what in ("sectors", "bytes"):
+            name = f"l1tex__m_{way}_{what}_mem_global_op_tma_{op}.sum"
+            out[name] = sum(getattr(a, what) for a in mine)
 
 
 def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:

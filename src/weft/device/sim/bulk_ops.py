@@ -14,6 +14,7 @@ from weft.device.sim import checks
 from weft.device.sim.address import SPACES, Address, resolve
 from weft.device.sim.bulk_list import UNIT, Pending, Reduction, add, land
 from weft.device.sim.layout import Slot, Space
+from weft.device.sim.observe import BulkCopy
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem
 
@@ -66,6 +67,10 @@ class BulkCopies:
         else:
             b.store(b.zero("i64", 32), b.at(data, 768), 64)
         reduction = _reduction(ins)
+        ranges = b.at(data, 256), b.at(data, 512)
+        e.watch.bulk(
+            BulkCopy(SPACES[target], SPACES[source], reduction is not None, lanes, data, *ranges)
+        )
         kind = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
         group = b.load("i32", 0, b.at(self._own(), Pending.GROUP))
         add(b, self.kinds)(self.pending(), data, lanes, kind, e.warp, group)

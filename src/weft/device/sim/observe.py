@@ -8,6 +8,7 @@ observer's `key`. Without an observer nothing is emitted.
     block        a basic block is entered; the lanes that run are `e.mask()`
     instruction  before each instruction, its branch included; lanes are `e.executing()`
     access       before each memory access, when its address is known and nothing is checked yet
+    bulk         a bulk copy is issued and its ranges have been checked
     barrier      lanes arrive at a barrier of the block
     diverge      a branch has sent lanes more than one way
     leave        lanes have returned
@@ -82,6 +83,24 @@ class Touch:
     values: list[Val] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BulkCopy:
+    """One `cp.async.bulk` of a warp: each lane in `lanes` moves a range of its own.
+
+    space     of the target; `source_space` of the source
+    reduces   whether the target's elements are combined with the source's
+    sizes     an array of 32 sizes (i32); `targets` and `sources` are of 32 addresses (i64)
+    """
+
+    space: int
+    source_space: int
+    reduces: bool
+    lanes: Val
+    sizes: Val
+    targets: Val
+    sources: Val
+
+
 class Watcher:
     """The code of an observer in one kernel. Every method emits nothing until it is overridden."""
 
@@ -99,6 +118,9 @@ class Watcher:
 
     def access(self, touch: Touch) -> None:
         """Memory is about to be touched; an address may still be wrong."""
+
+    def bulk(self, copy: BulkCopy) -> None:
+        """A bulk copy is about to be noted; it lands when somebody waits for it."""
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""

@@ -45,6 +45,8 @@ class Row:
     """Of an access to global memory: the allocation that it last found itself in."""
     FULL = 96
     """Of an access at constant distances: executions by all 32 lanes, by the first address % 4."""
+    BYTES = FULL
+    """Of a bulk copy, whose lanes move any number of bytes: their sum."""
     SIZE = PLACES = 128
     """Of neighbours in global memory: executions by the first byte's place in its line follow."""
 

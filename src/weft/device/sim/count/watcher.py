@@ -13,7 +13,7 @@ from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.device.sim.address import Address
-from weft.device.sim.count import fragments, rules, shared
+from weft.device.sim.count import bulk, fragments, rules, shared
 from weft.device.sim.count.atomics import count_at_one_place, count_atomic
 from weft.device.sim.count.hits import Beside
 from weft.device.sim.count.joined import Joined
@@ -30,7 +30,7 @@ from weft.device.sim.count.lines import (
 )
 from weft.device.sim.count.text import Listing
 from weft.device.sim.layout import Context, Slot, Space, Worker
-from weft.device.sim.observe import Touch, Watcher
+from weft.device.sim.observe import BulkCopy, Touch, Watcher
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
@@ -131,16 +131,19 @@ class CountWatcher(Watcher):
         elif space == Space.LOCAL:
             self._local(touch)
 
+    def bulk(self, copy: BulkCopy) -> None:
+        bulk.count(self, copy)
+
+    def row_of(self, **what: Any) -> Val:
+        """A row for what the present instruction does in one memory."""
+        return self._row(access=self.e.ins.index, **what)
+
     def describe(self, touch: Touch, **more: Any) -> Val:
         """A row for an access; one that calls `count_lanes` is for any lanes."""
         two_ways = touch.kind in ("matrix", "fragment")
         way = f" {'store' if touch.writes else 'load'}" if two_ways else ""
-        return self._row(
-            access=self.e.ins.index,
-            kind=touch.kind + way,
-            space=touch.address.space,
-            width=touch.nbytes,
-            **more,
+        return self.row_of(
+            kind=touch.kind + way, space=touch.address.space, width=touch.nbytes, **more
         )
 
     def _some(self, lanes: Val, then: Callable[[], None]) -> None:
