@@ -167,11 +167,11 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
     ring = (ctypes.c_int64 * (pending.KEPT + 1))()
     head = dict.fromkeys(native._HEAD, 0) | {
         "count": 1,
-        "launch": native._address(recorder.function),
-        "save": native._address(python.PyEval_SaveThread),
-        "restore": native._address(python.PyEval_RestoreThread),
-        "from_long": native._address(python.PyLong_FromLong),
-        "as_long": native._address(python.PyLong_AsLongLongAndOverflow),
+        "launch": native.address(recorder.function),
+        "save": native.address(python.PyEval_SaveThread),
+        "restore": native.address(python.PyEval_RestoreThread),
+        "from_long": native.address(python.PyLong_FromLong),
+        "as_long": native.address(python.PyLong_AsLongLongAndOverflow),
         "is_fixed": 1,
         "param_bytes": 64,
         "param_count": 2,
@@ -181,7 +181,7 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
         "ring": ctypes.addressof(ring),
     }
     numbers = [*head.values(), native._WHOLE, id(int), 0, 2**40, 8, 8]
-    launch = native._function(struct.pack(f"<{len(numbers)}q", *numbers))
+    launch = native.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
     assert launch(2**33 + 5) == 0
     assert recorder.seen == [[bytes(range(32, 36)), struct.pack("<q", 2**33 + 5)]]
 
@@ -199,9 +199,9 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
     template = native.ctypes.create_string_buffer(64)
     head = dict.fromkeys(native._HEAD, 0) | {
         "count": 2,
-        "from_long": native._address(python.PyLong_FromLong),
-        "as_long": native._address(python.PyLong_AsLongLongAndOverflow),
-        "clear": native._address(python.PyErr_Clear),
+        "from_long": native.address(python.PyLong_FromLong),
+        "as_long": native.address(python.PyLong_AsLongLongAndOverflow),
+        "clear": native.address(python.PyErr_Clear),
         "describe": api.describe,
         "place": 1,  # the host's memory
         "param_bytes": 16,
@@ -212,7 +212,7 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
         (native._WHOLE, id(int), -8, 7, 4, 8),
     ]
     numbers = [*head.values(), *words[0], *words[1]]
-    launch = native._function(struct.pack(f"<{len(numbers)}q", *numbers))
+    launch = native.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
     bad: list[tuple[Any, ...]] = [
         (), (x,), (x, 1, 2), (x, 8), (x, -9), (x, 10**30), (x, 1.0), (x, "1"), (x, None), (1, 1),
         (x.double(), 1), (x.t(), 1), (x[:, ::2], 1), (x.numpy(), 1), (x.to("meta"), 1),
