@@ -19,6 +19,7 @@ from typing import Any
 
 import conformance_tables
 import ladder_tables
+import ops_tables
 import profile_tables
 import sanitizer_tables
 
@@ -215,6 +216,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "profile_cost": profile_cost_table,
     "ladders": lambda: ladder_tables.best_table(table),
     "rungs": lambda: ladder_tables.rungs_table(table),
+    "ops": lambda: ops_tables.summary_table(table),
+    "ops_list": lambda: ops_tables.list_table(table),
+    "ops_worst": lambda: ops_tables.worst_table(table),
     "sanitizer": lambda: sanitizer_tables.found_table(table),
     "sanitizer_cost": lambda: sanitizer_tables.cost_table(table),
 }

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -60,6 +61,13 @@ def failure(error: Error) -> None:
     """An error's own text on standard error."""
     out = Console(stderr=True, highlight=False, markup=False)
     out.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+
+
+def bar(*, quiet: bool) -> Progress:
+    """A bar that counts steps, on a terminal only."""
+    hidden = quiet or not sys.stdout.isatty()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=console(), transient=True, disable=hidden)
 
 
 @contextmanager

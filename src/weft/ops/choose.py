@@ -87,9 +87,9 @@ def winner(request: Request) -> str:
     return found.decode() if found is not None else ""
 
 
-def remember(request: Request, name: str) -> None:
-    """Stores a measured winner in the user's cache."""
-    cache.put("tuned", _key(request), name.encode())
+def remember(request: Request, name: str) -> bool:
+    """Stores a measured winner in the user's cache; False where that cannot be used."""
+    return cache.put("tuned", _key(request), name.encode())
 
 
 def _key(request: Request) -> str:

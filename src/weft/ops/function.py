@@ -94,7 +94,8 @@ class Function:
 
     def request(self, *args: Any) -> Request:
         """What a call with these arguments asks for; raises for what makes no sense."""
-        named = dict(zip((a.name for a in self.arguments), args, strict=True))
+        given = zip(self.arguments, args, strict=True)
+        named = {a.name: _as_torch_passes(a, value) for a, value in given}
         inputs = [named.pop(n) for n in self.tensors]
         device = _device(self.definition.name, dict(zip(self.tensors, inputs, strict=True)))
         self.definition.check(*args)
@@ -110,6 +111,11 @@ class Function:
     def choice(self, request: Request) -> Choice:
         """The candidates for a request, and which one is used."""
         return choose(request, self.definition.candidates(request))
+
+    def forget(self) -> None:
+        """Drops all plans: the next call of each kind chooses its kernel again."""
+        self.plans.clear()
+        self.call.__globals__["last"] = _NONE  # see _TEXT
 
     # ---- the way through torch -----------------------------------------------------------------
     def _register(self) -> Any:
@@ -273,6 +279,16 @@ def _key(argument: Any) -> str:
     if "List" in str(argument.type):  # dims: torch makes a list of a number, and a list is no key
         return f"({n},) if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
     return str(n)
+
+
+def _as_torch_passes(argument: Any, value: Any) -> Any:
+    """An option in the type that torch makes of it: one request, however a call spells it."""
+    kind = str(argument.type)
+    if value is None or "Tensor" in kind:
+        return value
+    if "List" in kind:
+        return [value] if isinstance(value, int) else list(value)
+    return float(value) if "float" in kind else value
 
 
 def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from weft.cli import show
+from weft.cli import bench_ops, show
 from weft.climbing import contest, ladder, records, story
 from weft.climbing.climb import Climb
 from weft.climbing.page import page
@@ -22,6 +22,10 @@ from weft.errors import ArgumentError
 from weft.measure import found
 from weft.measure.op import Op
 from weft.report.profile import write
+
+OPS = "ops"
+"""What names the op library in place of a file or a ladder."""
+SWEEP = "Of `weft bench ops`"
 
 
 class Device(StrEnum):
@@ -34,7 +38,8 @@ class Device(StrEnum):
 
 def run(
     path: Annotated[
-        str, typer.Argument(help="A file with weft.Op and @op.solution, a ladder, or records.")
+        str,
+        typer.Argument(help="A file with @op.solution, a ladder, records, or `ops`."),
     ],
     only: Annotated[str, typer.Option(help="One operation, one solution or one rung.")] = "",
     peer: Annotated[
@@ -47,6 +52,22 @@ def run(
     gpu: Annotated[str, typer.Option(help="The GPU whose ceilings are meant.")] = models.DEFAULT,
     record: Annotated[Path | None, typer.Option(help="Append the result to a file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
+    seed: Annotated[int, typer.Option(help="What is drawn.", rich_help_panel=SWEEP)] = 1,
+    count: Annotated[int, typer.Option(help="Calls per op.", min=1, rich_help_panel=SWEEP)] = 60,
+    most: Annotated[
+        int, typer.Option(help="Elements of a tensor at the most.", min=2, rich_help_panel=SWEEP)
+    ] = 2**26,
+    ops: Annotated[str, typer.Option(help="Some ops: a,b.", rich_help_panel=SWEEP)] = "",
+    compile: Annotated[
+        bool, typer.Option(help="Time torch.compile as well.", rich_help_panel=SWEEP)
+    ] = True,
+    budget: Annotated[
+        float,
+        typer.Option(help="Seconds for torch.compile to compile.", min=0, rich_help_panel=SWEEP),
+    ] = 1800.0,
+    jobs: Annotated[
+        int, typer.Option(help="Processes that compile ahead.", min=1, rich_help_panel=SWEEP)
+    ] = 1,
     json: show.Json = False,
 ) -> None:
     """Time the solutions of a file, or the rungs of a ladder, beside their peers.
@@ -54,7 +75,15 @@ def run(
     All are checked first and after. Where there is no GPU nothing is timed: then it gives the
     least time that the hardware allows and the simulator's counters. A file of records (.jsonl)
     is shown again. Exit code 1 when a contender is wrong.
+
+    `weft bench ops` sweeps the op library: calls drawn at random, beside PyTorch and torch.compile.
     """
+    if path == OPS:
+        _refuse_sim(device)
+        bench_ops.run(
+            bench_ops.Options(seed, count, most, ops, compile, budget, jobs, record, json)
+        )
+        return
     models.get(gpu)
     timed = device is not Device.sim and contest.has_gpu()
     if path.endswith(".jsonl"):
@@ -79,6 +108,15 @@ def run(
             show.line(f"\nwrote {html}", "bold")
     if not all(r.right for r in results):
         raise typer.Exit(1)
+
+
+def _refuse_sim(device: Device) -> None:
+    if device is Device.sim:
+        raise ArgumentError(
+            "the sweep of the op library is timed, and the simulated GPU has no times",
+            got="--device sim", allowed="--device gpu",
+            next="`weft tune OP --list` shows candidates and modelled times without a GPU",
+        )  # fmt: skip
 
 
 def _results(

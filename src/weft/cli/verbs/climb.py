@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from weft.cli import show
 from weft.climbing import ladder, records, story
@@ -77,7 +75,7 @@ def run(
 
 def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Climb:
     found = ladder.find(name)
-    with show.ends_at_once(), _progress(quiet=json) as progress:
+    with show.ends_at_once(), show.bar(quiet=json) as progress:
         rungs = sum(to is None or r.number <= to for r in found.rungs)
         task = progress.add_task(found.op.name, total=rungs)
 
@@ -96,12 +94,6 @@ def _within(name: str, to: int | None) -> int | None:
             "no such rung to stop at", where=name, got=str(to), allowed=f"0 to {last}"
         )
     return to
-
-
-def _progress(*, quiet: bool) -> Progress:
-    hidden = quiet or not sys.stdout.isatty()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=show.console(), transient=True, disable=hidden)
 
 
 def _ladder(name: str) -> Ladder | None:

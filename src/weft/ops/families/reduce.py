@@ -64,8 +64,8 @@ ROWS = (
     Row("var", "Var", "The variance", "float",
         lambda x, dim, keepdim, c: torch.var(x, dim, correction=c, keepdim=keepdim),
         extra=", int correction=1", integers=False),
-    Row("any", "Any", "Is any element not zero?", "bool", torch.any),
-    Row("all", "All", "Are all elements not zero?", "bool", torch.all),
+    Row("any", "Any", "Whether any element is not zero", "bool", torch.any),
+    Row("all", "All", "Whether all elements are not zero", "bool", torch.all),
     Row("count_nonzero", "Count", "The number of elements that are not zero", "count",
         lambda x, dim, keepdim: (x != 0).sum(dim, keepdim)),
 )  # fmt: skip

@@ -33,13 +33,28 @@ class Tensor:
 
     def make(self, device: str, generator: torch.Generator) -> torch.Tensor:
         """The tensor, with random contents."""
-        in_memory = [self.shape[d] for d in self.order]
-        if in_memory:
-            in_memory[-1] += self.gap
-        dtype = getattr(torch, self.dtype)
-        size = math.prod(in_memory) + self.offset
-        flat = _random(size, dtype, device, generator)[self.offset :]
-        view = flat.view(in_memory)
+        return self._cut(_random(self._size, self._dtype, device, generator))
+
+    def empty(self, device: str) -> torch.Tensor:
+        """The tensor, with no contents: enough to choose a kernel, and cheap at any size."""
+        return self._cut(torch.empty(self._size, dtype=self._dtype, device=device))
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
+    @property
+    def _in_memory(self) -> list[int]:
+        sizes = [self.shape[d] for d in self.order]
+        return [*sizes[:-1], sizes[-1] + self.gap] if sizes else []
+
+    @property
+    def _size(self) -> int:
+        return math.prod(self._in_memory) + self.offset
+
+    def _cut(self, flat: torch.Tensor) -> torch.Tensor:
+        view = flat[self.offset :].view(self._in_memory)
         if self.gap:
             view = view[..., : view.shape[-1] - self.gap]
         back = [self.order.index(d) for d in range(len(self.shape))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -85,7 +85,12 @@ def compare(
 
 
 def timed(
-    case: Case, call: Call, result: Result, tensors: list[Any], compiled: Callable[..., Any] | None
+    case: Case,
+    call: Call,
+    result: Result,
+    tensors: list[Any],
+    compiled: Callable[..., Any] | None,
+    clock: time.Clock = time.as_called,
 ) -> Result:
     """The result with the times of all contenders, taken in turns."""
     function = library.function(case.op).call
@@ -95,11 +100,8 @@ def timed(
     }
     if compiled is not None:
         contenders["compile"] = lambda: compiled(*tensors, **call.options)
-    seconds = time.as_called(list(contenders.values()))
-    return Result(
-        result.op, result.call, result.plan, result.error, result.right,
-        dict(zip(contenders, seconds, strict=True)),
-    )  # fmt: skip
+    seconds = clock(list(contenders.values()))
+    return replace(result, seconds=dict(zip(contenders, seconds, strict=True)))
 
 
 def mean(results: Sequence[Result]) -> float:

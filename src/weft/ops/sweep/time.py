@@ -17,6 +17,8 @@ MOST = 400
 """Calls in a sample at the most."""
 
 Function = Callable[[], Any]
+Clock = Callable[[Sequence[Function]], list[float]]
+"""Seconds per call of each contender."""
 
 
 def as_called(contenders: Sequence[Function]) -> list[float]:

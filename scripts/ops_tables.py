@@ -1,0 +1,120 @@
+"""Tables of the op library: its ops from their definitions, its speed from the sweep's records."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ops_sweep.jsonl"
+MISSING = "There is no record yet: `weft bench ops --record {file}` makes one on a GPU."
+WORST = 10
+LOW = 0.8
+Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
+
+
+def list_table(table: Table) -> str:
+    """Every op with its arguments and what it computes, by family."""
+    from weft.ops.families import definitions  # needs torch, which other tables do not
+
+    rows = [(f"`{d.name}{_arguments(d.schema)}`", d.doc, "yes" if d.backward else "")
+            for d in definitions().values()]  # fmt: skip
+    return table(("op", "what it computes", "gradient"), rows)
+
+
+def _arguments(schema: str) -> str:
+    """A schema in Python's notation: "(Tensor x, int dim=-1) -> Tensor" is "(x, dim=-1)"."""
+    inside = schema[1 : schema.rindex(") ->")]
+    return f"({', '.join(part.split(maxsplit=1)[1] for part in inside.split(', ') if part)})"
+
+
+def summary_table(table: Table) -> str:
+    """A row for each op of the newest sweep."""
+    found = newest()
+    if not found:
+        return MISSING.format(file=_shown())
+    header = ("op", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
+              "torch's#")  # fmt: skip
+    host = _host()
+    rows = [_summary(record, host.get(op, [])) for op, record in found.items()]
+    return f"{_machine(found.values())}\n\n{table(header, rows)}"
+
+
+def worst_table(table: Table) -> str:
+    """The calls of each op that lose most against the best peer."""
+    found = newest()
+    if not found:
+        return MISSING.format(file=_shown())
+    return "\n\n".join(_worst(record, table) for record in found.values())
+
+
+# ---- records -----------------------------------------------------------------------------------
+def newest() -> dict[str, dict[str, Any]]:
+    """The newest sweep of each op, in the order of their first records."""
+    return {record["op"]: record for record in _lines() if "op" in record}
+
+
+def _host() -> dict[str, list[dict[str, Any]]]:
+    """The newest times of the host, by op."""
+    newest = {(row["op"], *row["shape"]): row for line in _lines() for row in line.get("host", [])}
+    by_op: dict[str, list[dict[str, Any]]] = {}
+    for row in newest.values():
+        by_op.setdefault(row["op"], []).append(row)
+    return by_op
+
+
+def _lines() -> list[dict[str, Any]]:
+    text = RECORDS.read_text() if RECORDS.is_file() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _shown() -> str:
+    return str(RECORDS.relative_to(RECORDS.parents[2]))
+
+
+def _machine(records: Iterable[dict[str, Any]]) -> str:
+    every = list(records)
+    days = sorted({r["date"] for r in every})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    gpus = ", ".join(sorted({r["gpu"] for r in every}))
+    torches = ", ".join(sorted({r["torch"] for r in every}))
+    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in every}))
+    return (
+        f"{gpus}, torch {torches}, {when}, seed {seeds}; calls drawn at random and made eagerly, "
+        "contenders in turns. Ratios are against the fastest of PyTorch and, where it was timed, "
+        "torch.compile; above 1 weft is faster."
+    )
+
+
+# ---- rows --------------------------------------------------------------------------------------
+def ratio(result: dict[str, Any]) -> float:
+    """How many times as fast as the best peer a call is."""
+    us = result["us"]
+    return float(min(t for name, t in us.items() if name != "weft") / us["weft"])
+
+
+def _summary(record: dict[str, Any], host: Sequence[dict[str, Any]]) -> list[object]:
+    ratios = [ratio(r) for r in record["results"]]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return [
+        f"`{record['op']}`", len(ratios), f"{mean:.2f} x", f"{min(ratios):.2f} x",
+        sum(r < LOW for r in ratios), *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
+    ]  # fmt: skip
+
+
+def _host_cell(host: Sequence[dict[str, Any]], who: str) -> str:
+    """The mean over the shapes."""
+    return f"{sum(row[who] for row in host) / len(host):.1f}" if host else ""
+
+
+def _worst(record: dict[str, Any], table: Table) -> str:
+    results = sorted(record["results"], key=ratio)[:WORST]
+    names = [n for n in ("weft", "torch", "compile") if any(n in r["us"] for r in results)]
+    header = ("ratio#", "call", "kernel", *(f"{n}, µs#" for n in names))
+    rows = [
+        (f"{ratio(r):.2f} x", r["call"], r["plan"], *(r["us"].get(n, "") for n in names))
+        for r in results
+    ]
+    return f"### {record['op']}\n\n{table(header, rows)}"

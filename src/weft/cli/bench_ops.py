@@ -1,0 +1,125 @@
+"""`weft bench ops`: the op library on calls drawn at random, beside PyTorch and torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from weft.cli import show
+from weft.errors import ArgumentError
+from weft.ops import bind
+
+if TYPE_CHECKING:
+    from weft.ops.sweep.cases import Case
+    from weft.ops.sweep.host import HostTime
+    from weft.ops.sweep.whole import Swept
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to draw, and how much time torch.compile may take."""
+
+    seed: int
+    count: int
+    most: int
+    ops: str
+    compile: bool
+    budget: float
+    jobs: int
+    record: Path | None
+    json: bool
+
+
+def run(options: Options) -> None:
+    """Sweeps, prints a summary and each op's worst calls, and ends with 1 if one was wrong."""
+    gpu, host = (bind.with_torch(f"weft.ops.sweep.{name}") for name in ("gpu", "host"))
+    cases = _cases(options.ops)
+    instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
+    gpu.need("weft bench ops", instead)
+    swept = _swept(cases, options)
+    times: list[HostTime] = host.times([case.op for case in cases])
+    if options.record is not None:
+        bind.with_torch("weft.ops.sweep.whole").append(options.record, [], times)
+    if options.json:
+        facts = {"ops": [s.to_dict() for s in swept], "host": [t.to_dict() for t in times]}
+        show.data(facts)
+    else:
+        summary(swept, times)
+    if any(s.wrong for s in swept):
+        raise typer.Exit(1)
+
+
+def _cases(names: str) -> list[Case]:
+    """The cases of the ops that are named; raises for one that has none."""
+    every: Sequence[Case] = bind.with_torch("weft.ops.sweep.cases").CASES
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    known = [case.op for case in every]
+    for name in wanted:
+        if name not in known:
+            raise ArgumentError("the sweep has no such op", got=name, allowed=", ".join(known))
+    return [case for case in every if not wanted or case.op in wanted]
+
+
+def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
+    compiled, whole = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("compiled", "whole"))
+    settings = whole.Settings(options.seed, options.count, options.most)
+    compiler = compiled.Compiler(options.budget) if options.compile else None
+    found: list[Swept] = []
+    with show.ends_at_once(), show.bar(quiet=options.json) as progress:
+        if options.compile and options.jobs > 1:
+            calls = [call for case in cases for call in whole.calls(case, settings)]
+            task = progress.add_task("compiling ahead", total=len(calls))
+            compiled.warm(calls, options.jobs, options.budget,
+                          lambda done: progress.update(task, completed=done))  # fmt: skip
+        task = progress.add_task("", total=len(cases) * options.count)
+
+        def tell(text: str) -> None:
+            progress.update(task, advance=1, description=text)
+
+        for case in cases:
+            found.append(whole.sweep(case, settings, compiler, tell))
+            if options.record is not None:  # at once: a later op may fail
+                whole.append(options.record, found[-1:], [])
+    for failure in compiler.failures if compiler is not None and not options.json else ():
+        show.line(f"torch.compile failed: {failure}", "yellow")
+    return found
+
+
+# ---- what is printed ---------------------------------------------------------------------------
+SUMMARY = ("op", "calls", "compiled", "mean", "worst", "below 0.8 x", "wrong", "host µs",
+           "torch's µs")  # fmt: skip
+WORST = ("ratio", "call", "kernel", "weft µs", "torch µs", "compile µs")
+
+
+def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> None:
+    """A row for each op, then its worst calls."""
+    show.table(SUMMARY, [_row(s, times) for s in swept], right=SUMMARY[1:])
+    show.line(
+        "\nmean: geometric mean of how many times as fast as the best peer; each call is made"
+        " eagerly, contenders take turns", "dim"
+    )  # fmt: skip
+    for one in swept:
+        show.line(f"\n{one.op}, seed {one.settings.seed}: the worst calls", "bold")
+        rows = [(f"{r.ratio:.2f} x", r.call, r.plan, *_times(r.seconds)) for r in one.worst()]
+        show.table(WORST, rows, right=("ratio", *WORST[3:]))
+        for result in one.wrong:
+            show.line(f"WRONG by {result.error:.3g} of what is allowed: {result.call}", "red")
+
+
+def _row(one: Swept, times: Sequence[HostTime]) -> list[str]:
+    host = [t for t in times if t.op == one.op]
+    low = sum(r.ratio < 0.8 for r in one.results)
+    compiled = sum("compile" in r.seconds for r in one.results)
+    return [
+        one.op, str(len(one.results)), str(compiled), f"{one.mean:.2f} x",
+        f"{one.worst(1)[0].ratio:.2f} x", str(low), str(len(one.wrong)),
+        " ".join(f"{t.weft_us:.1f}" for t in host), " ".join(f"{t.torch_us:.1f}" for t in host),
+    ]  # fmt: skip
+
+
+def _times(seconds: dict[str, Any]) -> list[str]:
+    return [f"{1e6 * seconds[n]:.1f}" if n in seconds else "" for n in ("weft", "torch", "compile")]

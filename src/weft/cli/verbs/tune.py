@@ -1,0 +1,103 @@
+"""`weft tune OP`: measures the kernels that an op of the library can use, stores the fastest."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from weft.cli import show
+from weft.errors import ArgumentError
+from weft.ops import bind
+
+if TYPE_CHECKING:
+    from weft.ops.tune import Row, Tuned
+
+
+def run(
+    op: Annotated[str, typer.Argument(help="An op of weft.ops: softmax, matmul, sum, …")],
+    shapes: Annotated[
+        str, typer.Option(help="Calls: '64x4096,4096x4096;8x512,512x512'; else drawn ones.")
+    ] = "",
+    dtype: Annotated[str, typer.Option(help="Of the tensors of --shapes.")] = "float32",
+    set: Annotated[
+        list[str] | None, typer.Option(help="An option of the op with --shapes, e.g. dim=0.")
+    ] = None,
+    calls: Annotated[int, typer.Option(help="How many calls to draw.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="What is drawn.")] = 1,
+    list: Annotated[
+        bool, typer.Option("--list", help="Show the candidates; measure nothing.")
+    ] = False,
+    json: show.Json = False,
+) -> None:
+    """Measure the kernels that an op can use for some calls, and store the fastest.
+
+    It measures on the present GPU. Winners are kept in the user's cache; later calls with the same
+    dtypes, shapes, strides and options use them. `--list` needs no GPU.
+    """
+    tuning, gpu = (bind.with_torch(f"weft.ops.{name}") for name in ("tune", "sweep.gpu"))
+    wanted: Any = (
+        tuning.written(op, shapes, dtype, dict(map(_option, set or ())))
+        if shapes
+        else tuning.drawn(op, calls, seed)
+    )
+    if list:
+        found = [tuning.listed(call, gpu.present()) for call in wanted]
+    else:
+        gpu.need("weft tune", f"`weft tune {op} --list` shows the candidates and modelled times")
+        found = _tuned(wanted, seed, json)
+    if json:
+        show.data([one.to_dict() for one in found])
+        return
+    for one in found:
+        _show(one, measured=not list)
+    if not list:
+        _changes(found)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ArgumentError("an option of an op cannot be read", got=text, allowed="NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value  # a word, as in activation=relu
+
+
+def _tuned(calls: Any, seed: int, json: bool) -> Any:
+    tuning, clock = (bind.with_torch(f"weft.ops.{name}") for name in ("tune", "sweep.time"))
+    found = []
+    with show.ends_at_once(), show.bar(quiet=json) as progress:
+        task = progress.add_task("", total=len(calls))
+        for call in calls:
+            progress.update(task, description=f"{call.op} {call}")
+            found.append(tuning.tune(call, "cuda", clock.as_called, seed))
+            progress.advance(task)
+    return found
+
+
+# ---- what is printed ---------------------------------------------------------------------------
+def _show(one: Tuned, *, measured: bool) -> None:
+    show.line(f"\n{one.call.op} {one.call} on {one.gpu}", "bold")
+    columns = ("candidate", "modelled", *(["measured"] if measured else []), "", "why")
+    rows = [_row(one, row, measured) for row in one.rows]
+    show.table(columns, rows, right=("modelled", "measured"))
+
+
+def _row(one: Tuned, row: Row, measured: bool) -> tuple[str | Text, ...]:
+    time = show.duration(row.measured) if row.measured is not None else row.failure
+    mark = Text("chosen", "green") if row.name == one.chosen else ""
+    cells = (row.name, show.duration(row.modelled), *([time] if measured else []))
+    return (*cells, mark, row.why)
+
+
+def _changes(found: Any) -> None:
+    changed = [one for one in found if one.chosen != one.before]
+    show.line(f"\n{len(changed)} of {len(found)} calls use another kernel now", "bold")
+    for one in changed:
+        show.line(f"  {one.call}: {one.before} → {one.chosen}, {one.gain:.2f} x as fast")
+    if not all(one.stored for one in found):
+        show.line("the cache cannot be used, nothing is kept: `weft cache` says why", "yellow")

@@ -1,0 +1,98 @@
+"""torch.compile as a contender: compiled for each call, within a budget of seconds.
+
+Compiling takes seconds per call. `warm` does it ahead in several processes, whose results
+Inductor keeps on disk; the process that times then only loads them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from weft.ops.sweep.cases import CASES, Case
+from weft.ops.sweep.draw import Call
+
+Compile = Callable[..., Any]
+
+
+@dataclass
+class Compiler:
+    """Compiles until its budget is spent; calls after that have no such contender.
+
+    spent     seconds that compiling took
+    failures  what torch.compile could not compile, with its reason
+    """
+
+    budget: float
+    compile: Compile = torch.compile
+    spent: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+    def __call__(self, case: Case, call: Call, tensors: Sequence[Any]) -> Any:
+        """The compiled function, called once; None where there is none."""
+        if self.spent >= self.budget:
+            return None
+        begin = time.perf_counter()
+        reason, function = _compiled(case, call, tensors, self.compile)
+        self.spent += time.perf_counter() - begin
+        if reason:
+            self.failures.append(f"{case.op} {call}: {reason}")
+        return function
+
+
+def _compiled(
+    case: Case, call: Call, tensors: Sequence[Any], compile: Compile
+) -> tuple[str, Any | None]:
+    torch._dynamo.reset()  # a limit of versions per function would end in eager mode
+    function = compile(case.torch, dynamic=False)
+    try:
+        function(*tensors, **call.options)
+    except Exception as error:  # a peer that fails is reported, and the sweep goes on
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", None
+    return "", function
+
+
+# ---- ahead, in other processes -----------------------------------------------------------------
+def warm(
+    calls: Sequence[Call],
+    jobs: int,
+    budget: float,
+    tell: Callable[[int], None],
+    device: str = "cuda",
+    compile: Compile = torch.compile,
+) -> int:
+    """Compiles calls in `jobs` processes until the budget is spent; how many were compiled.
+
+    Failures are not reported here: the process that times meets them again.
+    """
+    done = 0
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_alone) as pool:
+        try:
+            pending = [pool.submit(_compile_once, call, device, compile) for call in calls]
+            for future in as_completed(pending, timeout=budget):
+                done += future.result()
+                tell(done)
+        except (TimeoutError, BrokenProcessPool):  # the rest is compiled when it is timed
+            pool.shutdown(wait=True, cancel_futures=True)
+    return done
+
+
+def _alone() -> None:
+    """In a worker: Inductor starts no processes of its own."""
+    import torch._inductor.config as inductor
+
+    inductor.compile_threads = 1
+
+
+def _compile_once(call: Call, device: str, compile: Compile) -> bool:
+    """In a worker: compiles one call, so that Inductor's cache on disk has it."""
+    case = next(c for c in CASES if c.op == call.op)
+    return not _compiled(case, call, [t.empty(device) for t in call.tensors], compile)[0]

@@ -1,0 +1,41 @@
+"""The GPU that times are taken on, or an error that says what is missing."""
+
+from __future__ import annotations
+
+import platform
+from datetime import date
+
+import torch
+
+from weft.device.gpu import driver
+from weft.errors import MissingDependency
+from weft.measure import clocks
+
+
+def need(what: str, instead: str) -> None:
+    """Raises where torch has no GPU; `instead` is what can be done without one."""
+    if torch.cuda.is_available():
+        return
+    reason = "this PyTorch is built without CUDA" if driver.count() else driver.absence()
+    raise MissingDependency(
+        f"{what} measures on a GPU, and there is none to use here",
+        got=reason,
+        allowed="an NVIDIA GPU, its driver, and a PyTorch built for CUDA",
+        next=instead,
+    )
+
+
+def about() -> dict[str, str]:
+    """What figures were measured on."""
+    return {
+        "date": date.today().isoformat(),
+        "gpu": torch.cuda.get_device_name(),
+        "driver": clocks.driver_version(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def present() -> str:
+    """The torch device that kernels are chosen for: the GPU, else the simulated one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,105 @@
+"""The sweep of one op: its calls drawn, checked, timed beside torch, and summed up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.ops.sweep import gpu, run, time
+from weft.ops.sweep.cases import Case
+from weft.ops.sweep.compiled import Compiler
+from weft.ops.sweep.draw import Call
+from weft.ops.sweep.host import HostTime
+from weft.ops.sweep.run import Result
+
+Progress = Callable[[str], None]
+"""Called with the text of each call before it is made."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is drawn: `count` calls of each op, with at most `most` elements in a tensor."""
+
+    seed: int = 1
+    count: int = 60
+    most: int = 2**26
+    device: str = "cuda"
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The results of one op."""
+
+    op: str
+    settings: Settings
+    results: tuple[Result, ...]
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of how many times as fast as the best peer the calls are."""
+        return run.mean(self.results)
+
+    @property
+    def wrong(self) -> list[Result]:
+        return [r for r in self.results if not r.right]
+
+    def worst(self, count: int = 10) -> list[Result]:
+        """The calls that lose most, worst first."""
+        return sorted(self.results, key=lambda r: r.ratio)[:count]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record."""
+        return {
+            "op": self.op,
+            "seed": self.settings.seed,
+            "most": self.settings.most,
+            "mean": self.mean,
+            "results": [_row(r) for r in self.results],
+        }
+
+
+def _row(result: Result) -> dict[str, Any]:
+    return {
+        "call": result.call,
+        "plan": result.plan,
+        "error": result.error,
+        "right": result.right,
+        "us": {name: round(1e6 * s, 2) for name, s in result.seconds.items()},
+    }
+
+
+def calls(case: Case, settings: Settings) -> list[Call]:
+    """The calls that a sweep of an op makes."""
+    return list(run.calls(case, settings.seed, settings.count, settings.most))
+
+
+def sweep(
+    case: Case,
+    settings: Settings,
+    compiler: Compiler | None = None,
+    tell: Progress = lambda text: None,
+    clock: time.Clock = time.as_called,
+) -> Swept:
+    """Makes the calls of an op, one after the other."""
+    results = []
+    for call in calls(case, settings):
+        tell(f"{case.op} {call}")
+        result, tensors = run.check(case, call, settings.device, settings.seed)
+        compiled = compiler(case, call, tensors) if compiler is not None else None
+        results.append(run.timed(case, call, result, tensors, compiled, clock))
+    return Swept(case.op, settings, tuple(results))
+
+
+# ---- records -----------------------------------------------------------------------------------
+def append(path: Path, swept: Sequence[Swept], host: Sequence[HostTime]) -> None:
+    """Appends a line for each op and one for the host's times."""
+    machine = gpu.about()
+    lines = [{**s.to_dict(), **machine} for s in swept]
+    if host:
+        lines.append({"host": [h.to_dict() for h in host], **machine})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
