@@ -622,3 +622,11 @@ def test_a_file_that_raises_is_named_with_its_line(text: str, said: str, tmp_pat
     result = _run(str(path))
     assert result.exit_code == 2
     assert f"broken.py{said}: the file raises an error" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("name, bits", [("f16", 0x7C01), ("bf16", 0x7F81), ("f32", 0x7F800001)])
+def test_a_signalling_nan_is_a_nan(name: str, bits: int) -> None:
+    """An output that is not written may hold one; warnings are errors here."""
+    dtype = find(name)
+    stored = np.array([bits], f"u{dtype.numpy.itemsize}").view(dtype.numpy)
+    assert np.isnan(dtype.decode(stored)).all()

@@ -188,6 +188,17 @@ def test_bad_outputs(module: weft.Module, put: Put, out: object, says: str) -> N
         weft.check(module.no_tail[1, 128], x, y, 128, out=out, reference=lambda x: x)
 
 
+def test_the_output_is_suggested_by_its_name(put: Put) -> None:
+    x, z = put(np.ones(8, np.float32)), put(np.zeros(8, np.float32))
+    source = "__global__ void twice(const float* x, float* z) { *z = 2 * *x; }"
+    with pytest.raises(weft.ArgumentError) as raised:
+        weft.check(weft.cuda(source).twice[1, 1], x, z, reference=lambda x: 2 * x)
+    assert raised.value.next == "out=z"
+    with pytest.raises(weft.CheckFailed) as failed:
+        weft.check(lambda x, z: None, x, z, reference=lambda x: 2 * x)
+    assert failed.value.next == "say which argument is the output: out=z"
+
+
 @pytest.mark.gpu
 def test_a_result_on_another_stream_is_refused() -> None:
     torch = pytest.importorskip("torch")

@@ -76,6 +76,8 @@ PTX = """.version 8.0
 { .reg .b32 %r<4>; .reg .b64 %rd<3>; .reg .pred %p<2>;
 """
 F = np.float32
+LOADED_31 = "ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1]; shr.u32 %r1, %r1, 25;"
+"""31 in %r1, which is known when the kernel runs: the top bits of 1.0."""
 
 
 def ones(n: int = 8) -> np.ndarray:
@@ -250,6 +252,8 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ("write to a parameter", weft.PtxError, lambda k: launch("st.param.u32 [p], %r1;")),
     ("barrier number", weft.PtxError, lambda k: launch("bar.sync 16;")),
     ("barrier count", weft.PtxError, lambda k: launch("bar.sync 1, 33;")),
+    ("computed barrier number", weft.DeviceError, lambda k: launch(f"{LOADED_31} bar.sync %r1;")),
+    ("computed barrier count", weft.DeviceError, lambda k: launch(f"{LOADED_31} bar.sync 1, %r1;")),
     ("local memory", weft.PtxError, lambda k: launch(".local .b8 x[99999999];")),
     ("special register", weft.PtxError, lambda k: launch("mov.u32 %r1, %tid;")),
     ("call of a kernel", weft.UnsupportedInstruction, lambda k: launch("call k;")),

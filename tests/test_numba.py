@@ -176,6 +176,11 @@ def test_refused_launches(what: str) -> None:
         weft.kernel(fn)[1, 32](*args)
 
 
+def test_a_misspelt_option_of_a_launch() -> None:
+    with pytest.raises(weft.ArgumentError, match="did you mean 'time_limit='"):
+        weft.kernel(add_one)[1, 32](rand(3), time_limits=3)
+
+
 NO_KERNELS = {
     "a device function": (device_function, "device function"),
     "a function of the CPU": (njit(add_one), "for the CPU"),

@@ -336,7 +336,7 @@ def test_ctrl_c_ends_a_loop(how: str) -> None:
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, err = process.communicate(timeout=200)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, err) == (130, "weft: interrupted\n")
 
 
 def test_a_signal_to_weft_reaches_the_program() -> None:

@@ -246,6 +246,30 @@ def test_misuse(name: str, ints: int, kind: type[weft.Error], message: str) -> N
         module().kernel(name)[1, 1](*arguments)
 
 
+SERVICES = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .func free (.param .b64 p);
+.extern .func (.param .b64 r) malloc (.param .b64 n);
+.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);
+.visible .entry k() { .reg .b64 %rd<3>; .reg .b32 %r<3>; mov.u64 %rd1, 0;
+"""
+BEYOND = {
+    "free": "{ .param .b64 p; st.param.b64 [p+15], %rd1;\n call.uni free, (p); }",
+    "malloc": "{ .param .b64 p; .param .b64 r; st.param.b64 [p+8], %rd1;\n"
+    " call.uni (r), malloc, (p); }",
+    "vprintf": "{ .param .b64 p; .param .b64 q; .param .b32 r; st.param.b64 [p], %rd1;"
+    " st.param.b32 [q+4], %r1;\n call.uni (r), vprintf, (p, q); }",
+}
+
+
+@pytest.mark.parametrize("service", BEYOND)
+def test_an_argument_is_stored_as_one_value(service: str) -> None:
+    with pytest.raises(weft.PtxError, match=f"of {service} is one value of 8 bytes") as raised:
+        weft.load_ptx(f"{SERVICES}{BEYOND[service]} ret; }}").k[1, 32]()
+    assert raised.value.where == "PTX line 8" and raised.value.got.startswith("st.param")
+
+
 def test_heap_joins_what_is_freed() -> None:
     heap = Heap(1024)
     given = [heap.malloc(48) for _ in range(16)]

@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """The command line; Ctrl-C ends it with 130, while it is still being imported, too."""
+    """The command line; Ctrl-C ends it with one line and 130, also while it is imported."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: `weft isa >&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
@@ -16,6 +16,7 @@ def main() -> None:
         ascii.settle("stderr", *(["stdout"] if sys.argv[1:2] != ["run"] else []))
         app(prog_name="weft")
     except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
         sys.exit(130)
     except OSError as error:  # the help of weft itself, to a full disk
         print(f"error: the output cannot be written\n  got: {error.strerror}", file=sys.stderr)

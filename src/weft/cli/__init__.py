@@ -13,6 +13,7 @@ import functools
 import importlib
 import os
 import pkgutil
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -65,6 +66,7 @@ class _Verbs(TyperGroup):
             show.failure(OutOfMemory("there is not enough memory to go on"))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
+            print("weft: interrupted", file=sys.stderr)
             raise typer.Exit(130) from None
 
 

@@ -33,14 +33,14 @@ def limited(seconds: object) -> Limit | None:
     """What `time_limit=` was given, checked; a limit that has begun goes on."""
     if seconds is None or isinstance(seconds, Limit):
         return seconds
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not number or not seconds > 0:  # type: ignore[operator]
+    number = seconds if isinstance(seconds, int | float) else 0
+    if isinstance(seconds, bool) or not number > 0:
         raise ArgumentError(
             "time_limit is a number of seconds",
             got=f"{type(seconds).__name__} {seconds!r}",
             allowed="a number above 0, or None for no limit",
         )
-    return Limit(min(float(seconds), threading.TIMEOUT_MAX))  # type: ignore[arg-type]
+    return Limit(float(min(number, threading.TIMEOUT_MAX)))  # an int may be beyond every float
 
 
 def within(limit: float | None, name: str, make: Callable[[], T]) -> T:

@@ -10,6 +10,7 @@ import builtins
 import functools
 import os
 import sys
+import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -75,14 +76,24 @@ def _ended(body: Hook) -> int:
             return error.code or 0
         print(error.code, file=sys.stderr)
         return 1
+    except KeyboardInterrupt as error:
+        print(f"weft: interrupted{_line(error)}", file=sys.stderr)
+        return INTERRUPTED
     except BaseException as error:
         here = error.__traceback__
         inside = here.tb_next.tb_next if here and here.tb_next else None
         sys.excepthook(type(error), error.with_traceback(inside), inside)
         if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
             print(f"weft: {pip_install(error.name)} installs it", file=sys.stderr)
-        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+        return 1
     return 0
+
+
+def _line(error: BaseException) -> str:
+    """Where the script was, innermost: frames of libraries and of weft are left out."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+    return f" at {sys.argv[0]}:{lines[-1]}" if lines else ""
 
 
 def _hooks(gpu: str) -> dict[str, Hook]:

@@ -45,15 +45,15 @@ def chosen(
     )
 
 
-def must_exist(path: Path) -> None:
-    """ArgumentError where there is no such file."""
+def must_exist(path: Path, suffixes: Sequence[str] = (".py",), what: str = "a Python file") -> None:
+    """ArgumentError where there is no such file; a near one that ends so is suggested."""
     if not path.is_file():
-        what = "this is a folder" if path.is_dir() else "no such file"
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
+        names = [p.name for p in path.parent.glob("*") if p.suffix in suffixes]
+        near = difflib.get_close_matches(path.name, names, 1)
         raise ArgumentError(
-            what,
+            "this is a folder" if path.is_dir() else "no such file",
             got=str(path),
-            allowed="a Python file",
+            allowed=what,
             next=f"did you mean '{path.with_name(near[0])}'?" if near else "",
         )
 

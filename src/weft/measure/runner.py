@@ -128,7 +128,9 @@ class Local:
         if returned is None:
             raise CheckFailed(
                 "the callable returned nothing, and no output is named",
-                next="say which argument is the output: out=y",
+                next=f"say which argument is the output: out={list(self._arrays)[-1]}"
+                if self._arrays
+                else "return the result, or fill an array that is named by out=",
             )
         items = returned if isinstance(returned, tuple | list) else (returned,)
         names = ("result", *(f"result {i}" for i in range(1, len(items))))

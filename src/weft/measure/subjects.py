@@ -176,7 +176,7 @@ def of_call(
         raise ArgumentError(
             "a kernel returns nothing: say which argument it fills",
             allowed=", ".join(held),
-            next="out=y",
+            next=f"out={list(held)[-1]}" if held else "give it an array to fill",
         )
     library = buffers.library_of(next(iter(held.values()))) if held else buffers.NUMPY
     wanted = [n for n in names if n not in filled]

@@ -14,6 +14,7 @@ from weft import progress
 from weft.device import models
 from weft.device.sim import switch
 from weft.errors import Error
+from weft.measure import found
 
 SETTINGS = {"allow_interspersed_args": False}
 """What follows the file belongs to it, options too."""
@@ -96,4 +97,5 @@ def runner(file: Path) -> Any:
             got=str(file),
             allowed=f"files that end in {' or '.join(_RUNNERS)}",
         )
+    found.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
     return importlib.import_module(name)

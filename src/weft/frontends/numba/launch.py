@@ -25,6 +25,7 @@ from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
 from weft.kernels import Indexed, Kernel, Plain
 from weft.kernels.configured import in_order
+from weft.kernels.suggest import unexpected
 from weft.source.resources import Resources
 
 _REFUSALS = (NumbaError, CudaNumbaError)
@@ -202,8 +203,12 @@ class NumbaLaunch:
         """What the arguments are called; they are given in order."""
         return self.kernel.names(args, options)
 
-    def __call__(self, *args: Any, time_limit: float | None = None, sanitize: bool = False) -> None:
+    def __call__(
+        self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **named: Any
+    ) -> None:
         """Runs the grid and returns when it is done; with `sanitize` every access is checked."""
+        if named:
+            raise unexpected(self.name, named, ("time_limit", "sanitize"))
         kernel, limit = self.kernel, limited(time_limit)
         values = [a if type(a) in _PLAIN else _as_numpy(a) for a in args]
         if not seams.installed() and any(map(api.is_cuda_array, values)):

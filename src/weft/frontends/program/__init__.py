@@ -15,9 +15,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
+from typing import Any
 
 from weft import progress
 from weft.device import models
@@ -70,7 +72,7 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
         elif session is not None:
             job = replace(job, report=report)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
-        status = _wait(subprocess.Popen(command, pass_fds=(code, library, report)))
+        status = _ended(command, (code, library, report))
         if recording is not None:
             recording.take(f"/proc/self/fd/{report}")
         elif session is not None:
@@ -80,23 +82,33 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
     if status >= 0:
         return status
     name = signal.Signals(-status).name
+    if name == "SIGINT":
+        print("weft: interrupted", file=sys.stderr)
     hint = ": host code that touched what is not its own?" if name == "SIGSEGV" else ""
     if name not in ("SIGINT", "SIGPIPE", "SIGTERM"):
         print(f"weft: the program was ended by {name}{hint}", file=sys.stderr)
     return 128 - status
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """The program's end; Ctrl-C reaches it from the terminal, other signals are passed on."""
+def _ended(command: Sequence[str], files: Sequence[int]) -> int:
+    """The program's end; Ctrl-C reaches it from the terminal, other signals are passed on.
 
-    def forward(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
-
+    SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
+    Python's own handler, whose traceback nobody wants, is gone.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before: dict[int, Any] = {}
     try:
-        before = {number: signal.signal(number, forward) for number in _FORWARDED}
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: signals are not this one's business
-        return process.wait()
+        process = subprocess.Popen(command, pass_fds=files)
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            process.send_signal(number)
+
+        if threading.current_thread() is threading.main_thread():  # others have no handlers
+            before |= {number: signal.signal(number, forward) for number in _FORWARDED}
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     try:
         return process.wait()
     finally:

@@ -36,6 +36,7 @@ def main(job: Job) -> None:
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     progress.enabled = job.progress
     if job.report is not None:
         from weft.frontends.program.sanitized import Sent  # plain runs do without its code
