@@ -265,3 +265,93 @@ def test_ctrl_c_ends_the_workers_at_once(tmp_path: Path) -> None:
     assert judge.returncode == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
+
+
+TRUSTED = """
+import weft
+affine = weft.Op("affine", "x:f32[n] -> y:f32[n]", lambda x: 3 * x + 1,
+                 [weft.Case(n=64), weft.Case(n=65, why="ragged")])
+"""
+ITS_OWN = """
+import weft
+affine = weft.Op("affine", "x:f32[n] -> y:f32[n]", lambda x: 2 * x, [weft.Case(n=64)])
+
+
+@affine.solution
+def cheats(x, y):
+    y[:] = 2 * x  # right by this file's own reference
+
+
+@affine.solution
+def only_its_own_case(x, y):
+    y[:64] = 3 * x[:64] + 1
+
+
+@affine.solution
+def honest(x, y):
+    y[:] = 3 * x + 1
+"""
+REPLACES = """
+import gc, sys, weft
+from op import affine
+
+for op in (o for o in gc.get_objects() if isinstance(o, weft.Op)):
+    object.__setattr__(op, "reference", lambda x: 2 * x)
+
+
+@affine.solution
+def cheats(x, y):
+    y[:] = 2 * x
+
+
+@affine.solution
+def honest(x, y):
+    y[:] = 3 * x + 1
+"""
+
+
+@pytest.mark.parametrize("text", [ITS_OWN, REPLACES], ids=["an operation of its own", "replaced"])
+def test_a_trusted_file_says_what_is_right(tmp_path: Path, text: str) -> None:
+    op, solution = tmp_path / "op.py", tmp_path / "solution.py"
+    op.write_text(TRUSTED)
+    solution.write_text(text)
+    rows = json.loads(_run(str(solution), "--op", str(op), "--json").stdout)
+    right = {row["name"]: row["ok"] for row in rows}
+    assert right.pop("affine/honest") and right and not any(right.values()), rows
+    (honest,) = (row for row in rows if row["ok"])
+    assert len(honest["trials"]) == 10  # two more than one case has: those of both cases
+
+
+def test_without_it_the_file_says_what_is_right(tmp_path: Path) -> None:
+    """The cheats are real: by their own reference they pass."""
+    path = tmp_path / "solution.py"
+    path.write_text(ITS_OWN)
+    assert "✓ affine/cheats: right" in _run(str(path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("trusted", "says"),
+    [
+        (TRUSTED + "import os; os._exit(0)", "op.py: the reference gives no answer"),
+        (TRUSTED.replace('"affine"', '"affinity"'), "did you mean 'affinity'?"),
+        ("import weft\n1 / 0\n", "op.py:2: the file raises an error when it is imported"),
+        (None, "no such file"),
+    ],
+    ids=["it ends", "another name", "it raises", "missing"],
+)
+def test_a_trusted_file_of_no_use(tmp_path: Path, trusted: str | None, says: str) -> None:
+    op, solution = tmp_path / "op.py", tmp_path / "solution.py"
+    if trusted is not None:
+        op.write_text(trusted)
+    solution.write_text(ITS_OWN)
+    result = _run(str(solution), "--op", str(op))
+    assert (result.exit_code, result.stdout) == (2, "") and says in result.stderr
+
+
+def test_solutions_that_end_the_process(tmp_path: Path) -> None:
+    op, solution = tmp_path / "op.py", tmp_path / "solution.py"
+    op.write_text(TRUSTED)
+    solution.write_text("import os; os._exit(0)")
+    result = _run(str(solution), "--op", str(op))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "solution.py: the file gives no answer" in result.stderr

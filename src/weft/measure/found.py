@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,27 @@ def operations(path: Path) -> list[Op]:
             sys.path.remove(str(path.parent))
     values = vars(sys.modules[name]).values()
     return list({id(v): v for v in values if isinstance(v, Op)}.values())
+
+
+def solved(trusted: Path, path: Path) -> list[Op]:
+    """The operations of a trusted file with the solutions that another has for those names.
+
+    Of the other file's own operations nothing but the names of their solutions counts.
+    """
+    ops = operations(trusted)
+    solutions: dict[str, dict[str, Callable[..., Any]]] = {op.name: {} for op in ops}
+    for op in operations(path):
+        if op.name not in solutions:
+            near = difflib.get_close_matches(op.name, solutions, 1)
+            raise ArgumentError(
+                f"{trusted.name} has no operation of this name",
+                where=str(path),
+                got=repr(op.name),
+                allowed=", ".join(solutions),
+                next=f"did you mean '{near[0]}'?" if near else "",
+            )
+        solutions[op.name] |= op.solutions
+    return [replace(op, solutions=solutions[op.name]) for op in ops]
 
 
 def raised(path: Path, error: Exception | SystemExit) -> ArgumentError:

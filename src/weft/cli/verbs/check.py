@@ -30,6 +30,9 @@ def run(
         bool,
         typer.Option("--sanitize", help="Run a script or program under the sanitizer instead."),
     ] = False,
+    op: Annotated[
+        Path | None, typer.Option(help="Take operations from this file; FILE has solutions only.")
+    ] = None,
     only: Annotated[str, typer.Option(help="One operation or one solution.")] = "",
     seed: Annotated[int | None, typer.Option(help="Repeat an earlier run.")] = None,
     device: Annotated[str, typer.Option(help="sim, or gpu.")] = "sim",
@@ -51,7 +54,7 @@ def run(
     with _progress(quiet=json) as progress:
         task = progress.add_task("", total=None)
         outcomes = check_file(
-            file, only=only, seed=seed, device=device, limit=time_limit,
+            file, trusted=op, only=only, seed=seed, device=device, limit=time_limit,
             progress=lambda words: progress.update(task, description=words),
         )  # fmt: skip
         try:

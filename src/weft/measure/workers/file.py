@@ -39,6 +39,7 @@ class Outcome:
 def check_file(
     path: Path,
     *,
+    trusted: Path | None = None,
     only: str = "",
     seed: int | None = None,
     device: str = "sim",
@@ -47,11 +48,14 @@ def check_file(
 ) -> Iterator[Outcome]:
     """Judges the solutions of a file, one after the other.
 
+    trusted   the file that says what is right: references, cases and data come from there, and
+              what the solutions' file says of them does not count
     limit     seconds of processor time that an answer may take, and that one may be waited for
               while the worker does nothing
     progress  is told what is being done
     """
-    found.must_exist(path)
+    for file_path in (path, trusted or path):
+        found.must_exist(file_path)
     if not limit > 0:
         raise ArgumentError("a time limit is above 0", got=f"{limit:g}", allowed="seconds")
     if not hasattr(os, "memfd_create"):
@@ -65,8 +69,10 @@ def check_file(
         contextlib.closing(Worker(nursery, limit)) as reference,
     ):
         progress(f"import {path.name}")
-        file = RemoteFile(path, reference)
-        for number, solution in found.chosen(path, file.names(), only):
+        file = RemoteFile(path, reference, trusted)
+        with contextlib.closing(Worker(nursery, limit)) as names:
+            solutions = found.chosen(path, file.names(names), only)
+        for number, solution in solutions:
             with contextlib.closing(Worker(nursery, limit)) as worker:
                 yield _judged(file, worker, number, solution, used, device, progress)
 

@@ -6,7 +6,8 @@ solution does not, it is wrong (CheckFailed).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,19 +23,43 @@ from weft.measure.workers.process import NoAnswer, Raised, Worker, plain
 
 
 class RemoteFile:
-    """A file's operations as its reference worker describes them."""
+    """A file's operations as its reference worker describes them.
 
-    def __init__(self, path: Path, worker: Worker) -> None:
-        self.path, self._worker = path, worker
-        answer, _ = self.ask("load", path=str(path.absolute()))
-        try:
+    trusted  the file that the operations are taken from, where that is another: the reference
+             worker imports nothing else
+    """
+
+    def __init__(self, path: Path, worker: Worker, trusted: Path | None = None) -> None:
+        self.path, self._worker, self._trusted = trusted or path, worker, trusted
+        self.asked: dict[str, Any] = {"path": str(path.absolute())}
+        if trusted is not None:
+            self.asked["trusted"] = str(trusted.absolute())
+        answer, _ = self.ask("load", path=str(self.path.absolute()))
+        with self._readable():
             self.ops = [_operation(row) for row in answer["ops"]]
+
+    def names(self, worker: Worker) -> list[tuple[str, Sequence[str]]]:
+        """(operation, its solutions); `worker` imports the file that has those of a trusted one."""
+        own: list[tuple[str, Sequence[str]]] = [(op.name, solutions) for op, solutions in self.ops]
+        if self._trusted is None:
+            return own
+        try:
+            answer, _ = worker.ask("load", **self.asked)
+        except NoAnswer as error:
+            where = str(self.asked["path"])
+            raise ArgumentError("the file gives no answer", where=where, got=str(error)) from None
+        except Raised as error:
+            raise ArgumentError(**(error.parts or {"what": error.text})) from None
+        with self._readable():
+            rows = {str(row["name"]): tuple(map(plain, row["solutions"])) for row in answer["ops"]}
+        return [(name, rows.get(name, ())) for name, _ in own]
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except (KeyError, TypeError, AttributeError) as error:
             raise self._useless(NoAnswer(f"its operations cannot be read: {error!r}")) from None
-
-    def names(self) -> list[tuple[str, Sequence[str]]]:
-        """(operation, its solutions)."""
-        return [(op.name, solutions) for op, solutions in self.ops]
 
     def reference(self, number: int, case: int) -> Reference:
         def answers(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
@@ -122,7 +147,7 @@ class RemoteSolution:
         self.title, self.device, self.rng = name, device, rng
 
     def load(self) -> None:
-        self.ask("load", "import", path=str(self.file.path.absolute()))
+        self.ask("load", "import", **self.file.asked)
 
     def ask(
         self, do: str, trial: str, arrays: Mapping[str, Array] | None = None, **more: Any
