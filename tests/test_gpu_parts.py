@@ -140,7 +140,7 @@ class Recorder:
 
     def _launch(self, config: int, function: int, params: int, extra: int) -> int:
         assert not extra
-        pointers = (ctypes.c_void_p * len(self._sizes)).from_address(params)
+        pointers = (ctypes.c_void_p * len(self._sizes)).fromaddress(params)
         pairs = zip(pointers, self._sizes, strict=True)
         self.seen.append([ctypes.string_at(pointer or 0, size) for pointer, size in pairs])
         return 0

@@ -18,7 +18,7 @@ _REACHED = 0.88
 class Target:
     """One GPU, real or simulated. Rates are per second, sizes in bytes.
 
-    launch  seconds that a kernel takes from start to end when it does nothing
+    launch  seconds that one more launch adds to a call
     """
 
     name: str
@@ -31,7 +31,7 @@ class Target:
     l2: int
     bandwidth: float
     fp32: float
-    launch: float = 2.5e-6
+    launch: float = 4e-6
 
     @property
     def threads(self) -> int:

@@ -66,6 +66,11 @@ struct Gemm {
     int row, column;  // of the first result of this thread, in the tile
     float of[TM][TN];
 
+    // The place of a lane in its warp. Lanes stand in pairs, down and across in turns: a 16-byte load of the warp takes two
+    // steps instead of four.
+    static __device__ int down() { return threadIdx.x % 2 + threadIdx.x % 32 / (2 * LN) * 2; }
+    static __device__ int across() { return threadIdx.x % 32 / 2 % LN; }
+
     // Calls f(row, column, values) for each four results that lie side by side.
     template <class Function>
     __device__ void each(Function f) const {
@@ -77,10 +82,8 @@ struct Gemm {
 
     // Sums over k from k0 up to k1.
     __device__ void run(A a_side, B b_side, float* as, float* bs, int k0, int k1) {
-        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, now = 0, into = 0;
-        // Lanes stand in pairs, down and across in turns: a 16-byte load of the warp takes two steps instead of four.
-        int down = lane % 2 + lane / (2 * LN) * 2, across = lane / 2 % LN;
-        row = warp / (BN / WN) * WM + down * 4, column = warp % (BN / WN) * WN + across * 4;
+        int warp = threadIdx.x / 32, now = 0, into = 0;
+        row = warp / (BN / WN) * WM + down() * 4, column = warp % (BN / WN) * WN + across() * 4;
         const float *pa = as + row, *pb = bs + column;
         float a[2][TM], b[2][TN];
 #pragma unroll

@@ -37,12 +37,12 @@ __device__ int2 in_bands(int index, int rows, int columns) {
 }
 
 template <class T, int ACTIVATION>
-__device__ void write_tile(const T& tile, float* C, const float* bias, const Problem& p, int r0, int c0) {
+__device__ void write_tile(const T& tile, float* memory, float* C, const float* bias, const Problem& p, int r0, int c0) {
     bool wide = p.column_c == 1 && p.row_c % 4 == 0 && reinterpret_cast<size_t>(C) % 16 == 0;
-    tile.each([&](int row, int column, const float* v) {
-        int m = r0 + row, n = c0 + column;
-        if (m >= p.M) return;
-        if (wide && n + 4 <= p.N) {
+    if (wide) {
+        tile.each([&](int row, int column, const float* v) {
+            int m = r0 + row, n = c0 + column;
+            if (m >= p.M || n >= p.N) return;
             float r[4];
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
@@ -50,11 +50,23 @@ __device__ void write_tile(const T& tile, float* C, const float* bias, const Pro
                 r[j] = activated<ACTIVATION>(r[j]);
             }
             *reinterpret_cast<float4*>(C + m * p.row_c + n) = make_float4(r[0], r[1], r[2], r[3]);
-            return;
-        }
+        });
+        return;
+    }
+    // Rows that are no whole vectors: a warp turns its results in shared memory, so that lanes store neighbours.
+    __syncthreads();
+    float* mine = memory + threadIdx.x / 32 * 128;
+    int lane = threadIdx.x % 32, corner_row = tile.row - tile.down() * 4, corner_column = tile.column - tile.across() * 4;
+    tile.each([&](int row, int column, const float* v) {
+        *reinterpret_cast<float4*>(mine + (tile.down() * T::LN + tile.across()) * 4) = make_float4(v[0], v[1], v[2], v[3]);
+        __syncwarp();
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-            if (n + j < p.N) finish<ACTIVATION>(C, bias, p, m, n + j, v[j]);
+        for (int q = 0; q < 4; ++q) {
+            int e = q * 32 + lane, m = r0 + row - tile.row + corner_row + e / (T::LN * 4) * 4;
+            int n = c0 + column - tile.column + corner_column + e % (T::LN * 4);
+            if (m < p.M && n < p.N) finish<ACTIVATION>(C, bias, p, m, n, mine[e]);
+        }
+        __syncwarp();
     });
 }
 
@@ -127,7 +139,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     }
     C += at.batch * p.batch_c;
     if (bias) bias += at.batch * p.batch_bias;
-    write_tile<T, ACTIVATION>(tile, C, bias, p, at.row, at.column);
+    write_tile<T, ACTIVATION>(tile, memory, C, bias, p, at.row, at.column);
 }
 
 // A few rows of A times a B whose K is contiguous (a linear layer's weight): each warp computes ROWS results of one

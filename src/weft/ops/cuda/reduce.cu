@@ -253,15 +253,18 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll
             for (int j = 0; j < V; j++) Op::add(s[j], to<C>(v[j]), i);
         }
-    auto united = [&]() {
+    auto united = [&]() {  // the lower half of the threads of a column takes over the upper half, until one is left
+        for (int left = deep; left > 1; left = (left + 1) / 2) {
+            int half = (left + 1) / 2;
+            if (there && t >= half && t < left)
 #pragma unroll
-        for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[j];
-        __syncthreads();
-        if (there && t == 0)
+                for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[j];
+            __syncthreads();
+            if (there && t + half < left)
 #pragma unroll
-            for (int j = 0; j < V; j++)
-                for (int i = 1; i < deep; i++) s[j] = Op::join(s[j], shared[j * 256 + i * width + w]);
-        __syncthreads();
+                for (int j = 0; j < V; j++) s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * width]);
+            __syncthreads();
+        }
     };
     united();
     if (parts > 1) {

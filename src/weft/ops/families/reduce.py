@@ -21,8 +21,10 @@ from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Layout, Plan, Po
 from weft.ops.target import Target
 
 BLOCK = 256
-SM_BANDWIDTH = 40e9
-"""Bytes that one SM reads per second when others do little."""
+TURNS, ROUND = 4, 0.8e-6
+"""Loads that a thread has under way at once, and seconds until they have arrived."""
+JOIN = 4e-6
+"""Seconds for the last block to join what the others have found, and for the scratch of a call."""
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations whose state is not one number of at most 8 bytes."""
 
@@ -115,9 +117,14 @@ class View:
     stride: int
 
 
-def _view(x: Layout, dims: Sequence[int]) -> View | None:
-    """How the kernels read a tensor as it is; None where it must be copied first."""
+def _view(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
+    """How the kernels read a tensor as it is; None where it must be copied first.
+
+    The reduced dimensions are read in the order of memory, unless the result is a place.
+    """
     kept = [d for d in range(len(x.shape)) if d not in dims]
+    if not ordered:
+        dims = sorted(dims, key=lambda d: -x.strides[d])
     inside = merged([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
     outside = merged([x.shape[d] for d in kept], [[x.strides[d] for d in kept]])
     n, rows = math.prod(inside.sizes), math.prod(outside.sizes)
@@ -144,7 +151,7 @@ def _candidates(row: Row, request: Request) -> list[Candidate]:
     out = Buffer(_shape(x.shape, dims, options["keepdim"]), _dtype(row, x.dtype))
     if math.prod(out.shape) == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    view = _view(x, dims)
+    view = _view(x, dims, ordered=row.one)
     if view is not None:
         return _of_view(row, request, view, out, Pointer(0), x.aligned, ())
     kept = [d for d in range(len(x.shape)) if d not in dims]
@@ -181,10 +188,10 @@ def _of_view(
         for threads in _groups(cdiv(view.n, wide)):
             blocks = cdiv(view.outer, BLOCK // threads)
             for parts in _parts(view.outer, cdiv(view.n, wide), gpu) if threads == BLOCK else (1,):
-                busy = blocks * parts / gpu.sms
-                each = moved / (blocks * parts) / SM_BANDWIDTH
-                time = gpu.launch + max(moved / gpu.bandwidth, each * max(1, busy / 8))
-                time += 1.5e-6 if parts > 1 else 0
+                turns = cdiv(cdiv(view.n, wide), threads * parts * TURNS) * ROUND
+                waves = cdiv(blocks * parts, 8 * gpu.sms)
+                time = gpu.launch + max(moved / gpu.bandwidth, turns * waves)
+                time += JOIN if parts > 1 else 0
                 name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
                 why = f"{blocks * parts} blocks read {moved:,} bytes"
                 found.append(
@@ -201,9 +208,10 @@ def _of_view(
     tiles = view.outer * cdiv(groups, width)
     deep = BLOCK // width
     for parts in _parts(tiles, cdiv(view.n, deep), gpu, least=4):
-        each = moved / (tiles * parts) / SM_BANDWIDTH
-        time = gpu.launch + max(moved / gpu.bandwidth, each * max(1, tiles * parts / gpu.sms / 8))
-        time += 1.5e-6 if parts > 1 else 0
+        turns = cdiv(view.n, deep * parts * TURNS) * ROUND
+        waves = cdiv(tiles * parts, 8 * gpu.sms)
+        time = gpu.launch + max(moved / gpu.bandwidth, turns * waves)
+        time += JOIN if parts > 1 else 0
         name = f"{width} x {vector} columns" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{tiles * parts} blocks read {moved:,} bytes"
         found.append(Candidate(name, time, why, functools.partial(make, vector, width, parts)))
@@ -215,7 +223,7 @@ def _groups(chunks: int) -> list[int]:
     wanted = 1
     while wanted * 4 < chunks and wanted < 32:
         wanted *= 2
-    return [wanted] if chunks <= 64 else [32, BLOCK] if chunks <= 2048 else [BLOCK]
+    return [wanted] if chunks <= 64 else [32, BLOCK]
 
 
 def _parts(rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK) -> tuple[int, ...]:

@@ -51,7 +51,8 @@ def _view(x: Layout, dim: int) -> View | None:
         inner *= size
     wide = 16 // x.itemsize
     if x.contiguous:
-        return View(outer, n, inner, n, wide if x.aligned == 16 else 1)
+        short = n % wide and n < 4 * wide  # most vectors would reach out of their row
+        return View(outer, n, inner, n, wide if x.aligned == 16 and not short else 1)
     if len(shape) == 2 and dim == 1 and x.strides[1] == 1:  # rows with gaps between them
         stride = x.strides[0]
         whole = x.aligned == 16 and stride % wide == 0 and n % wide == 0

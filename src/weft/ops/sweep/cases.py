@@ -148,7 +148,11 @@ CASES: Sequence[Case] = (
     Case(
         "any",
         _reduced("any", floats=False),
-        lambda x, dim, keepdim: torch.any(x) if dim is None else torch.any(x, dim, keepdim),
+        lambda x, dim, keepdim: (
+            torch.any(x, dim, keepdim)
+            if dim is not None
+            else torch.any(x, tuple(range(x.dim())), keepdim)
+        ),
         exact=True,
     ),
     Case(
