@@ -2,51 +2,12 @@
 //
 // An operation is a struct: State holds what is known of some elements, `none` of no element, `add` takes one more,
 // `join` unites two states and `finish` gives the result. States are joined in a fixed order: results do not depend on timing.
+#include "last.cuh"
+#include "operations.cuh"
 #include "vector.cuh"
 
-template <class T> __device__ T least();
-template <class T> __device__ T greatest();
-#define LIMITS(T, LEAST, GREATEST)                                  \
-    template <> __device__ inline T least<T>() { return LEAST; }       \
-    template <> __device__ inline T greatest<T>() { return GREATEST; }
-LIMITS(float, __int_as_float(0xff800000), __int_as_float(0x7f800000))
-LIMITS(double, -__longlong_as_double(0x7ff0000000000000ll), __longlong_as_double(0x7ff0000000000000ll))
-LIMITS(long long, -9223372036854775807ll - 1, 9223372036854775807ll)
-LIMITS(int, -2147483647 - 1, 2147483647)
-
-template <class C> __device__ bool is_nan(C x) { return x != x; }
-
-// C is the type of the arithmetic.
-template <class C> struct Sum {
-    using State = C;
-    static __device__ State none() { return 0; }
-    static __device__ void add(State& s, C x, long long) { s += x; }
-    static __device__ State join(State a, State b) { return a + b; }
-    static __device__ C finish(State s, double) { return s; }
-};
 template <class C> struct Mean : Sum<C> {
     static __device__ C finish(C s, double n) { return s / C(n); }
-};
-template <class C> struct Product {
-    using State = C;
-    static __device__ State none() { return 1; }
-    static __device__ void add(State& s, C x, long long) { s *= x; }
-    static __device__ State join(State a, State b) { return a * b; }
-    static __device__ C finish(State s, double) { return s; }
-};
-template <class C> struct Max {
-    using State = C;
-    static __device__ State none() { return least<C>(); }
-    static __device__ State join(State a, State b) { return is_nan(a) || a > b ? a : b; }
-    static __device__ void add(State& s, C x, long long) { s = join(s, x); }
-    static __device__ C finish(State s, double) { return s; }
-};
-template <class C> struct Min {
-    using State = C;
-    static __device__ State none() { return greatest<C>(); }
-    static __device__ State join(State a, State b) { return is_nan(a) || a < b ? a : b; }
-    static __device__ void add(State& s, C x, long long) { s = join(s, x); }
-    static __device__ C finish(State s, double) { return s; }
 };
 // The first of equal elements; the first NaN if there is one.
 template <class C> struct Found {
@@ -166,20 +127,6 @@ __device__ typename Op::State across(typename Op::State s) {
         __syncthreads();
     }
     return s;
-}
-
-// Is this the last of `parts` blocks to come here? Its threads see what the others have written before.
-__device__ inline bool is_last(int* counter, int parts) {
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last = atomicAdd(counter, 1) == parts - 1;
-        if (last) *counter = 0;  // for the next launch
-    }
-    __syncthreads();
-    __threadfence();
-    return last;
 }
 
 // G threads reduce a row, or a part of it; the last block of a row joins the parts.

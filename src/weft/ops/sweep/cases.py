@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from weft.ops.families.scan import reference
 from weft.ops.sweep import draw
 from weft.ops.sweep.draw import Call
 
@@ -111,6 +113,41 @@ def _matmul(rng: random.Random, most: int) -> Call:
     return Call("matmul", (a, b), {})
 
 
+def _scanned(name: str, contents: str = "plain", **extra: Sequence[Any]) -> Draw:
+    """Scans of floating-point numbers or integers; each extra option is one of its values."""
+
+    def drawn(rng: random.Random, most: int) -> Call:
+        shape = draw.shape(rng, (1, 2, 2, 3), most)
+        dtype = rng.choice((*FLOATS, "float32", "int32", "int64"))
+        dim = len(shape) - 1 if rng.random() < 0.6 else rng.randrange(len(shape))
+        options = {"dim": dim, **{k: rng.choice(v) for k, v in extra.items()}}
+        tensor = draw.tensor(rng, shape, dtype)
+        return Call(name, (dataclasses.replace(tensor, contents=contents),), options)
+
+    return drawn
+
+
+def _histogram(rng: random.Random, most: int) -> Call:
+    """Counts of bytes, uniform or skewed, or of floating-point numbers in a range or their own."""
+    shape = draw.shape(rng, (1, 1, 2, 3), most)
+    if rng.random() < 0.4:
+        tensor = draw.tensor(rng, shape, rng.choice(("int32", "uint8", "int64")), plain=0.8)
+        contents = rng.choice(("bytes", "skewed"))
+        return Call("histogram", (dataclasses.replace(tensor, contents=contents),), {"bins": 256})
+    tensor = draw.tensor(rng, shape, rng.choice(("float32", "float32", "float16")), plain=0.8)
+    contents = rng.choice(("plain", "plain", "skewed"))
+    options: dict[str, Any] = {"bins": rng.choice((10, 64, 100, 256, 1000, 5000))}
+    if rng.random() < 0.7:
+        options |= {"min": -3.0, "max": 3.0}
+    return Call("histogram", (dataclasses.replace(tensor, contents=contents),), options)
+
+
+def _counted(x: Any, bins: int, min: float = 0.0, max: float = 0.0) -> Any:
+    if not x.is_floating_point():
+        return torch.bincount(x.reshape(-1), minlength=bins)
+    return torch.histc(x.float(), bins, min, max)  # bins are found in single precision
+
+
 def _length(call: Call) -> int:
     tensor = call.tensors[0]
     return tensor.shape[call.options.get("dim", -1)] if tensor.shape else 1
@@ -161,5 +198,16 @@ CASES: Sequence[Case] = (
         lambda x, dim, keepdim: (x != 0).sum(dim, keepdim),
         exact=True,
     ),
+    Case("cumsum", _scanned("cumsum"), torch.cumsum, depth=_terms, scale=_sums),
+    Case("cumprod", _scanned("cumprod", "near one"), torch.cumprod, depth=_terms),
+    Case("cummax", _scanned("cummax"), lambda x, dim: torch.cummax(x, dim)[0], exact=True),
+    Case(
+        "scan",
+        _scanned("scan", op=("sum", "max"), exclusive=(True, False), reverse=(True, False)),
+        reference,
+        depth=_terms,
+        scale=_sums,
+    ),
+    Case("histogram", _histogram, _counted, exact=True),
     Case("matmul", _matmul, torch.matmul, depth=lambda call: call.tensors[0].shape[-1]),
 )

@@ -20,9 +20,10 @@ PRIMES = (2, 3, 5, 7, 11, 13, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 163
 class Tensor:
     """One argument.
 
-    order   the dimensions in the order of memory, outermost first
-    offset  elements before the first one in its storage: an odd number misaligns it
-    gap     elements between two rows of the last dimension in memory
+    order     the dimensions in the order of memory, outermost first
+    offset    elements before the first one in its storage: an odd number misaligns it
+    gap       elements between two rows of the last dimension in memory
+    contents  a name in CONTENTS
     """
 
     shape: tuple[int, ...]
@@ -30,10 +31,11 @@ class Tensor:
     order: tuple[int, ...]
     offset: int = 0
     gap: int = 0
+    contents: str = "plain"
 
     def make(self, device: str, generator: torch.Generator) -> torch.Tensor:
         """The tensor, with random contents."""
-        return self._cut(_random(self._size, self._dtype, device, generator))
+        return self._cut(CONTENTS[self.contents](self._size, self._dtype, device, generator))
 
     def empty(self, device: str) -> torch.Tensor:
         """The tensor, with no contents: enough to choose a kernel, and cheap at any size."""
@@ -75,6 +77,7 @@ class Call:
             + ("" if list(t.order) == sorted(t.order) else f" order {''.join(map(str, t.order))}")
             + (f" +{t.offset}" if t.offset else "")
             + (f" gap {t.gap}" if t.gap else "")
+            + (f" {t.contents}" if t.contents != "plain" else "")
             for t in self.tensors
         ]
         options = "".join(f" {k}={v}" for k, v in self.options.items())
@@ -84,13 +87,35 @@ class Call:
         return asdict(self)
 
 
-def _random(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
+def _plain(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
     if dtype.is_floating_point:
         return torch.randn(size, device=device, generator=generator, dtype=torch.float32).to(dtype)
     if dtype is torch.bool:
         return torch.randint(0, 2, (size,), device=device, generator=generator).bool()
     low, high = (0, 255) if dtype is torch.uint8 else (-1000, 1000)
     return torch.randint(low, high, (size,), device=device, generator=generator, dtype=dtype)
+
+
+def _near_one(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
+    """Numbers whose products neither overflow nor vanish soon; of integers, odd ones."""
+    if not dtype.is_floating_point:
+        return 2 * _plain(size, dtype, device, generator) + 1
+    noise = torch.randn(size, device=device, generator=generator, dtype=torch.float32)
+    return (1 + noise / 128).to(dtype)
+
+
+def _bytes(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
+    """Integers from 0 to 255, all as frequent."""
+    return torch.randint(0, 256, (size,), device=device, generator=generator).to(dtype)
+
+
+def _skewed(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
+    """Integers from 0 to 255, of which half are 0."""
+    part = torch.rand(size, device=device, generator=generator) ** 8
+    return (part * 256).floor().to(dtype)
+
+
+CONTENTS = {"plain": _plain, "near one": _near_one, "bytes": _bytes, "skewed": _skewed}
 
 
 def size(rng: random.Random, most: int) -> int:

@@ -1,0 +1,217 @@
+"""Scans and histograms of the library against torch: every kernel, shapes, strides, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+
+from weft.ops import library  # noqa: E402
+from weft.ops.families.scan import reference  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
+from weft.ops.sweep import run  # noqa: E402
+
+SEED = 20
+
+
+def tensor(*shape: int, dtype: Any = None) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    if dtype is not None and not dtype.is_floating_point:
+        return torch.randint(-9, 10, shape, dtype=dtype, generator=generator)
+    return torch.randn(*shape, generator=generator).to(dtype or torch.float32)
+
+
+def by(name: str, op: str, *args: Any, **options: Any) -> Any:
+    """The result of the candidate whose name has these words."""
+    function = library.function(op)
+    values = function.bound(args, options)
+    choice = function.choice(function.request(*values))
+    offered = [c for c in (choice.used, *choice.others) if name in c.name]
+    assert offered, [c.name for c in (choice.used, *choice.others)]
+    inputs = [v for v, a in zip(values, function.arguments, strict=True) if "Tensor" in str(a.type)]
+    return runner(offered[0].build(), len(inputs), inputs[0].device)(*inputs)
+
+
+def same(got: Any, x: Any, dim: int, op: str, exclusive: bool, reverse: bool) -> None:
+    """Holds a scan against torch's in double precision."""
+    exact = x.double() if x.is_floating_point() else x
+    want = reference(exact, dim, op, exclusive, reverse)
+    assert got.dtype == reference(x, dim, op, exclusive, reverse).dtype
+    steps = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 1e-2, torch.float64: 1e-14}
+    if not x.is_floating_point():
+        assert torch.equal(got, want)
+        return
+    size = float(exact.abs().sum(dim).max()) if op == "sum" else float(want[want.isfinite()].max())
+    torch.testing.assert_close(got.double(), want, rtol=steps[x.dtype], atol=steps[x.dtype] * size)
+
+
+# Kernel, shape, dtype, dim, operation, exclusive, reverse.
+KERNELS = [
+    ("2 threads per row", (5, 7), torch.float32, 1, "sum", False, False),
+    ("64 threads per row", (3, 1003), torch.float16, 1, "sum", True, True),
+    ("32 threads per row", (2, 400), torch.float64, 1, "prod", False, False),
+    ("tiles of 256 x 2", (2, 2601), torch.float32, 1, "sum", False, True),
+    ("tiles of 256 x 2", (135000,), torch.int32, 0, "sum", False, False),  # more than one group
+    ("parts", (2, 600, 24), torch.int32, 1, "sum", False, True),
+    ("columns", (3, 50, 5), torch.bfloat16, 1, "max", False, False),
+]
+
+
+@pytest.mark.parametrize("row", KERNELS, ids=lambda row: f"{row[0]} {row[2]}")
+def test_kernels(row: Any) -> None:
+    name, shape, dtype, dim, *rest = row
+    x = tensor(*shape, dtype=dtype)
+    if rest[0] == "prod":
+        x = 1 + x / 64
+    same(by(name, "scan", x, dim, *rest), x, dim, *rest)
+
+
+@pytest.mark.parametrize("row", [KERNELS[i] for i in (1, 3, 5)], ids=lambda row: str(row[0]))
+def test_sanitized(row: Any) -> None:
+    name, shape, dtype, dim, *rest = row
+    x = tensor(*shape, dtype=dtype)
+    with weft.sanitize():
+        got = by(name, "scan", x, dim, *rest)
+    same(got, x, dim, *rest)
+
+
+def test_strides() -> None:
+    """Transposed tensors keep their memory order; others are read with gaps, or copied."""
+    wide = tensor(40, 7)
+    for x, dim in ((wide.t(), 0), (wide[:, :5], 1), (wide[3:, 1:], 1), (wide[::2, ::3], 0)):
+        same(weft.ops.cumsum(x, dim), x, dim, "sum", False, False)
+    assert weft.ops.cumsum(wide.t(), 0).stride() == wide.t().stride()
+
+
+def test_misaligned() -> None:
+    x = tensor(2101, dtype=torch.float16)[1:]
+    same(weft.ops.cumsum(x, 0), x, 0, "sum", False, False)
+
+
+def test_no_elements_and_one() -> None:
+    for shape, dim in (((0,), 0), ((3, 0), 1), ((0, 4), 1)):
+        got = weft.ops.cumsum(tensor(*shape), dim)
+        assert got.shape == shape
+    number = torch.tensor(3.5)
+    assert weft.ops.cumsum(number, 0).tolist() == 3.5
+    assert weft.ops.scan(number, exclusive=True).tolist() == 0.0
+    assert weft.ops.cummax(tensor(6, 1), 1).equal(tensor(6, 1))
+
+
+def test_integers_wrap_and_nan_stays() -> None:
+    big = torch.full((3,), 2**62)
+    assert weft.ops.cumsum(big, 0).equal(torch.cumsum(big, 0))
+    flags = torch.tensor([True, False, True])
+    assert weft.ops.cumsum(flags, 0).tolist() == [1, 1, 2]
+    found = weft.ops.cummax(torch.tensor([1.0, float("nan"), 3.0]), 0)
+    assert found.isnan().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda x: weft.ops.cumsum(x, 1), id="cumsum"),
+        pytest.param(lambda x: weft.ops.scan(x, 1, "sum", True, True), id="exclusive"),
+        pytest.param(lambda x: weft.ops.cumprod(x, 1), id="cumprod"),
+        pytest.param(lambda x: weft.ops.cummax(x, 1), id="cummax", marks=pytest.mark.slow),
+    ],
+)
+def test_gradients(call: Callable[[Any], Any]) -> None:
+    x = tensor(2, 5).double().requires_grad_()
+    assert torch.autograd.gradcheck(call, x)
+
+
+@pytest.mark.parametrize(
+    ("op", "rest"), [("cumsum", (1,)), ("cumprod", (1,)), ("cummax", (1,)), ("scan", ())]
+)
+def test_verify(op: str, rest: Any) -> None:
+    assert getattr(weft.ops, op).verify(tensor(2, 5).requires_grad_(), *rest).passed
+
+
+def test_batches() -> None:
+    x = tensor(3, 5)
+    assert torch.vmap(lambda row: weft.ops.cumsum(row, 0))(x).allclose(x.cumsum(1))
+
+
+# ---- histograms --------------------------------------------------------------------------------
+def bytes_(*shape: int, dtype: Any = torch.int32) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randint(0, 256, shape, generator=generator).to(dtype)
+
+
+@pytest.mark.parametrize("kernel", ["32 copies", "4 copies", "global memory"])
+def test_counts_of_integers(kernel: str) -> None:
+    x = bytes_(3001)
+    want = torch.bincount(x, minlength=256)
+    got = by(kernel, "histogram", x)
+    assert got.dtype == torch.int32
+    assert torch.equal(got.long(), want)
+
+
+def test_ranges() -> None:
+    """A given range, and that of the elements; what is outside is not counted."""
+    x = tensor(47, 51)
+    x[3, 3] = float("nan")
+    kernel = "16 copies"
+    got = by(kernel, "histogram", x[1:, 1:], 10, -1.0, 2.0)
+    assert torch.equal(got, torch.histc(x[1:, 1:], 10, -1, 2))
+    assert by(kernel, "histogram", x, 10).sum() == x.numel() - 1
+    x[3, 3] = float("-inf")
+    with weft.sanitize():
+        got = by(kernel, "histogram", x, 10)
+    x[3, 3] = x[0, 0]
+    want = torch.histc(x, 10)
+    assert got.sum() == want.sum() - 1
+    assert (got - want).abs().sum() == 1
+    equal = torch.full((5,), 2.0)
+    assert torch.equal(by(kernel, "histogram", equal, 10), torch.histc(equal, 10))
+
+
+def test_weights() -> None:
+    x, weights = tensor(47, 51), tensor(51, 47).abs().t()
+    got = by("16 copies", "histogram", x, 10, -3.0, 3.0, weights=weights)
+    want = torch.histogram(x, 10, range=(-3.0, 3.0), weight=weights.contiguous())[0]
+    torch.testing.assert_close(got, want)
+
+
+def test_no_elements() -> None:
+    assert weft.ops.histogram(tensor(0), 4).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: weft.ops.cumsum(tensor(3), 1), "weft.ops.cumsum: there is no such dimension"),
+        (lambda: weft.ops.scan(tensor(3), op="min"), "allowed: 'sum', 'prod', 'max'"),
+        (lambda: weft.ops.cummax(tensor(3) > 0, 0), "got: torch.bool"),
+        (lambda: weft.ops.histogram(tensor(3), 0), "got: bins=0"),
+        (lambda: weft.ops.histogram(tensor(3), 4, 1.0), "a range has two ends"),
+        (lambda: weft.ops.histogram(tensor(3), 4, 2.0, 1.0), "got: min=2.0, max=1.0"),
+        (lambda: weft.ops.histogram(tensor(3), 4, weights=tensor(2)), "got: weights [2], x [3]"),
+        (lambda: weft.ops.histogram(tensor(3) > 0), "got: torch.bool"),
+    ],
+)
+def test_messages(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(weft.ArgumentError) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["cumsum", "cumprod", "cummax", "scan", "histogram"])
+def test_sweep(op: str) -> None:
+    """Calls that a seed draws, as the sweep on a GPU does, at small sizes."""
+    print(f"seed {SEED}")
+    (case,) = run.cases([op])
+    for i, call in enumerate(run.calls(case, SEED, 12, 4000)):
+        if i % 4:
+            result, _ = run.check(case, call, "cpu", SEED)
+        else:
+            with weft.sanitize():
+                result, _ = run.check(case, call, "cpu", SEED)
+        assert result.right, result
