@@ -14,7 +14,7 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.copies import contiguous
+from weft.ops.copies import Copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.layouts import memory_order
 from weft.ops.plan import Buffer, Counters, Layout, Plan, Pointer, Step
@@ -134,27 +134,28 @@ def _time(x: Layout, gpu: Target, bins: int, copies: int, blocks: int) -> float:
 
 
 def _range_is_sought(request: Request, types: Types) -> bool:
-    low, high = request.options["min"], request.options["max"]
-    return not types.values and low == high
+    return not types.values and bool(request.options["min"] == request.options["max"])
 
 
 def _cost_before(request: Request, types: Types) -> float:
     """Seconds of the launches that copy and that find the range."""
     x, gpu = request.first, request.target
-    time = sum(copy.cost for copy in _flat(request)[1])
+    time: float = sum(copy.cost for copy in _flat(request)[1])
     if _range_is_sought(request, types):
         time += gpu.launch + x.numel * x.itemsize / gpu.bandwidth
     return time
 
 
 # ---- plans -------------------------------------------------------------------------------------
-def _flat(request: Request) -> tuple[list[Pointer], list[Any], list[Buffer]]:
+def _flat(request: Request) -> tuple[list[Pointer], list[Copy], list[Buffer]]:
     """x and weights as arrays whose elements correspond; with copies where they do not."""
     tensors = [t for t in request.inputs if t is not None]
     same = len({(t.shape, t.strides) for t in tensors}) == 1
     if same and memory_order(tensors[0]) is not None:
         return [Pointer(i) for i in range(len(tensors))], [], []
-    pointers, copies, scratch = [], [], []
+    pointers: list[Pointer] = []
+    copies: list[Copy] = []
+    scratch: list[Buffer] = []
     for i, t in enumerate(tensors):
         if t.contiguous:
             pointers.append(Pointer(i))

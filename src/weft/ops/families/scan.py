@@ -3,312 +3,18 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from weft.errors import ArgumentError
-from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.copies import contiguous
 from weft.ops.function import Definition
-from weft.ops.layouts import dense_strides, memory_order, merged
-from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
-from weft.ops.target import Target
-
-BLOCK = 256
-GROUP = 64
-"""Tiles of a long row that look at each other before they look at other groups."""
-DEEP = 8
-"""Elements along n that a thread of the kernel for columns holds."""
-LATENCY = 1.5e-6
-"""Seconds from a block's first load to its last store when the GPU does little."""
-HOP = 0.8e-6
-"""Seconds until a block sees what another one has told."""
-ZEROED = 2e-6
-"""Seconds to fill a small buffer with zeros before a launch."""
-SM_BANDWIDTH = 50e9
-"""Bytes that one SM reads and writes per second when others do little."""
+from weft.ops.scans import NARROW, ROWS, candidates, output
 
 
-@dataclass(frozen=True)
-class Row:
-    """One operation.
-
-    operation  the struct of operations.cuh
-    wide       are results of integers 64 bits wide?
-    none       the result of no element, which exclusive scans begin with
-    """
-
-    name: str
-    operation: str
-    wide: bool
-    torch: Callable[..., Any]
-    none: Callable[[torch.dtype], float]
-
-
-def _lowest(dtype: torch.dtype) -> float:
-    return -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
-
-
-ROWS = {
-    row.name: row
-    for row in (
-        Row("sum", "Sum", True, torch.cumsum, lambda dtype: 0),
-        Row("prod", "Product", True, torch.cumprod, lambda dtype: 1),
-        Row("max", "Max", False, lambda x, dim: torch.cummax(x, dim)[0], _lowest),
-    )
-}
-COMPUTED = {torch.float16: "float", torch.bfloat16: "float"}
-NARROW = (torch.int16, torch.int8, torch.uint8, torch.bool)
-"""Dtypes that only wide operations take: they are computed in 64 bits."""
-
-
-# ---- shapes and dtypes -------------------------------------------------------------------------
-def _dtype(row: Row, dtype: torch.dtype) -> torch.dtype:
-    return torch.int64 if row.wide and not dtype.is_floating_point else dtype
-
-
-def _output(row: Row, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Buffer:
-    """The result: dense, in the memory order of x where x is dense, else row-major."""
-    order = memory_order(Layout(dtype, tuple(shape), tuple(strides), 16))
-    kept = dense_strides(shape, order) if order else None
-    return Buffer(tuple(shape), _dtype(row, dtype), strides=kept)
-
-
-@dataclass(frozen=True)
-class View:
-    """A tensor as [outer, n, inner], scanned along n; `stride` and `step` are those of x."""
-
-    outer: int
-    n: int
-    inner: int
-    stride: int
-    step: int
-
-
-def _view(x: Layout, out: Buffer, dim: int) -> View | None:
-    """How the kernels read a tensor as it is; None where it must be copied first."""
-    order = sorted(range(len(x.shape)), key=lambda d: (-out.steps[d], d))
-    if x.shape[dim] == 1 and memory_order(x):
-        return View(1, 1, x.numel, 0, 0)
-    at = order.index(dim)
-    before, behind = (
-        merged([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
-        for dims in (order[:at], order[at + 1 :])
-    )
-    if len(before.sizes) > 1 or len(behind.sizes) > 1:
-        return None
-    outer, n, inner = before.sizes[0], x.shape[dim], behind.sizes[0]
-    stride, step = before.strides[0][0], x.strides[dim]
-    straight = behind.strides[0][0] == 1 if inner > 1 else step == 1
-    return View(outer, n, inner, stride, step) if straight else None
-
-
-@dataclass(frozen=True)
-class Work:
-    """A scan of a view: what all candidates have in common.
-
-    x       where the kernels read, which is `aligned` to so many bytes
-    before  launches that come first, and the scratch that they fill
-    """
-
-    row: Row
-    view: View
-    dtype: torch.dtype
-    out: Buffer
-    flags: tuple[bool, bool]
-    gpu: Target
-    x: Pointer
-    aligned: int
-    before: tuple[Step, ...] = ()
-    scratch: tuple[Buffer, ...] = ()
-
-    @property
-    def wide(self) -> int:
-        """Elements in a vector of 16 bytes; results may take 32."""
-        return 16 // max(self.dtype.itemsize, self.out.dtype.itemsize // 2)
-
-    @property
-    def computed(self) -> torch.dtype:
-        """The dtype of the arithmetic."""
-        return torch.float32 if self.dtype in COMPUTED else self.out.dtype
-
-    @property
-    def moved(self) -> int:
-        """Bytes that are read and written."""
-        v = self.view
-        return v.outer * v.n * v.inner * (self.dtype.itemsize + self.out.dtype.itemsize)
-
-    def kernel(self, name: str, vector: int, *rest: int | bool) -> Any:
-        types = (source.ctype(d) for d in (self.dtype, self.computed, self.out.dtype))
-        numbers = (str(v).lower() for v in (vector, *reversed(self.flags), *rest))
-        words = ", ".join((*types, self.row.operation, *numbers))
-        return source.kernel("scan.cu", f"{name}<{words}>", GROUP=str(GROUP), DEEP=str(DEEP))
-
-    def time(self, blocks: int, threads: int, registers: int) -> float:
-        """Modelled seconds of a launch that moves everything once."""
-        warps = min(self.gpu.threads_per_sm, 65536 // registers) // 32
-        resident = max(1, warps // cdiv(threads, 32))
-        waves = cdiv(blocks, self.gpu.sms * resident)
-        side_by_side = min(resident, cdiv(blocks, self.gpu.sms))
-        each = self.moved / blocks * side_by_side / SM_BANDWIDTH
-        return self.gpu.launch + max(self.moved / self.gpu.bandwidth, waves * (LATENCY + each))
-
-    def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
-        return Plan((*self.before, *steps), (self.out,), (*self.scratch, *scratch))
-
-
-# ---- candidates --------------------------------------------------------------------------------
-def _candidates(row: Row, dim: int, flags: tuple[bool, bool], request: Request) -> list[Candidate]:
-    """flags  exclusive, reverse."""
-    x, gpu = request.first, request.target
-    out = _output(row, x.shape, x.strides, x.dtype)
-    if x.numel == 0:
-        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    dim = dim % max(len(x.shape), 1)
-    if not x.shape:
-        x = x._replace(shape=(1,), strides=(1,))
-    view = _view(x, out._replace(shape=x.shape), dim)
-    if view is not None:
-        return _of_work(Work(row, view, x.dtype, out, flags, gpu, Pointer(0), x.aligned))
-    copy = contiguous(x, Pointer(0), Pointer(2), gpu)
-    dense = Layout(x.dtype, x.shape, Buffer(x.shape, x.dtype).steps, 16)
-    view = _view(dense, out, dim)
-    assert view is not None
-    scratch = (Buffer(x.shape, x.dtype),)
-    work = Work(row, view, x.dtype, out, flags, gpu, Pointer(2), 16, copy.steps, scratch)
-    return [
-        Candidate(f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
-                  c.build)
-        for c in _of_work(work)
-    ]  # fmt: skip
-
-
-def _of_work(work: Work) -> list[Candidate]:
-    return _of_rows(work) if work.view.inner == 1 else _of_columns(work)
-
-
-def _of_rows(work: Work) -> list[Candidate]:
-    view, gpu, wide = work.view, work.gpu, work.wide
-    even = work.aligned == 16 and (view.stride % wide == 0 or view.outer == 1)
-    chunks = cdiv(view.n, wide) + (not even)  # a row that begins anywhere may need one more
-    words = cdiv(16, 4) + cdiv(work.computed.itemsize, 4)  # registers that a vector needs
-    found = []
-    for threads, held in _groups(chunks):
-        block = _block(threads)
-        blocks = cdiv(view.outer, block // threads)
-        name = f"{threads} threads per row, {held} vectors each"
-        build = functools.partial(_rows, work, threads, held)
-        time = work.time(blocks, block, 32 + held * words)
-        found.append(Candidate(name, time, f"{blocks} blocks, {view.n} in a row", build))
-    if chunks <= 2 * BLOCK:
-        return found
-    for held in (2, 4, 8, 12):
-        tiles = cdiv(chunks, BLOCK * held)
-        blocks = view.outer * tiles
-        if held < 12 and blocks > 64 * gpu.sms:
-            continue
-        hops = cdiv(tiles, GROUP)
-        time = max(work.time(blocks, BLOCK, 40 + held * words), hops * HOP) + ZEROED + HOP
-        why = f"{tiles} tiles in a row, {hops} groups"
-        build = functools.partial(_tiles, work, held, tiles)
-        found.append(Candidate(f"tiles of {BLOCK} x {held} vectors", time, why, build))
-    return found
-
-
-def _groups(chunks: int) -> list[tuple[int, int]]:
-    """Numbers of threads that hold a row, and of vectors that each holds."""
-    if chunks <= 64:
-        threads = _power(cdiv(chunks, 2))
-        return [(threads, _power(cdiv(chunks, threads)))]
-    found = [(32, _power(cdiv(chunks, 32)))] if chunks <= 256 else []
-    for held in (2, 4, 8):
-        threads = max(64, _power(cdiv(chunks, held)))
-        if threads <= 512:
-            found.append((threads, held))
-    return found
-
-
-def _block(threads: int) -> int:
-    """Threads of a block: several rows share one where a warp or less holds a row."""
-    return 128 if threads <= 32 else threads
-
-
-def _power(least: int) -> int:
-    """The least power of two that is not less."""
-    return 1 << max(0, least - 1).bit_length()
-
-
-def _of_columns(work: Work) -> list[Candidate]:
-    view, gpu = work.view, work.gpu
-    vector = work.wide
-    while vector > 1 and (
-        view.inner % vector
-        or view.stride % vector
-        or view.step % vector
-        or work.aligned % (vector * work.dtype.itemsize)
-    ):
-        vector //= 2
-    found = []
-    for width in (8, 32) if view.inner // vector > 8 else (_power(view.inner // vector),):
-        deep = DEEP * 32 // width  # elements along n that a warp holds
-        warps = min(8, _power(cdiv(view.n, deep)))
-        tiles = cdiv(view.inner, vector * width * (8 // warps))
-        blocks = view.outer * tiles
-        registers = 48 + DEEP * 4 + 3 * vector * work.computed.itemsize // 4
-        turns = cdiv(view.n, warps * deep)
-        name = f"{width} x {vector} columns, {warps} warps along n"
-        time = work.time(blocks, BLOCK, registers) + turns * LATENCY / 2
-        build = functools.partial(_columns, work, vector, width, warps, tiles, 1)
-        found.append(Candidate(name, time, f"{blocks} blocks, {turns} turns", build))
-        parts = min(32, turns, cdiv(4 * gpu.sms, blocks))
-        if parts > 1:
-            time = work.time(blocks * parts, BLOCK, registers) + cdiv(turns, parts) * LATENCY / 2
-            read = view.outer * view.n * view.inner * work.dtype.itemsize
-            time += gpu.launch + (0.4 if read < gpu.l2 else 1.0) * read / gpu.bandwidth
-            build = functools.partial(_columns, work, vector, width, warps, tiles, parts)
-            why = f"{blocks} x {parts} blocks; x is read twice"
-            found.append(Candidate(f"{name}, {parts} parts", time, why, build))
-    return found
-
-
-# ---- plans -------------------------------------------------------------------------------------
-def _rows(work: Work, threads: int, held: int) -> Plan:
-    view, block = work.view, _block(threads)
-    kernel = work.kernel("rows", work.wide, threads, held)
-    args = (work.x, Pointer(1), view.outer, view.n, view.stride)
-    return work.plan(Step(kernel, (cdiv(view.outer, block // threads),), (block,), args))
-
-
-def _tiles(work: Work, held: int, tiles: int) -> Plan:
-    view, groups = work.view, cdiv(tiles, GROUP)
-    words = view.outer * (tiles + groups) * (work.computed.itemsize // 4)
-    told = Pointer(2 + len(work.scratch))
-    kernel = work.kernel("tiles", work.wide, BLOCK, held)
-    args = (work.x, Pointer(1), told, view.n, view.stride, tiles, groups)
-    step = Step(kernel, (view.outer * tiles,), (BLOCK,), args)
-    return work.plan(step, scratch=(Buffer((words,), torch.int64, zeroed=True),))
-
-
-def _columns(work: Work, vector: int, width: int, warps: int, tiles: int, parts: int) -> Plan:
-    view = work.view
-    grid, found = (view.outer * tiles * parts,), Pointer(2 + len(work.scratch))
-    scan = work.kernel("columns", vector, width, False)
-    args = (view.n, view.inner, view.stride, view.step, warps, tiles, parts, cdiv(view.n, parts))
-    if parts == 1:
-        return work.plan(Step(scan, grid, (BLOCK,), (work.x, Pointer(1), None, *args)))
-    fold = work.kernel("columns", vector, width, True)
-    states = Buffer((view.outer * parts * view.inner,), work.computed)
-    steps = (Step(k, grid, (BLOCK,), (work.x, Pointer(1), found, *args)) for k in (fold, scan))
-    return work.plan(*steps, scratch=(states,))
-
-
-# ---- definitions -------------------------------------------------------------------------------
 def _check(name: str, x: Any, dim: int, op: str) -> None:
     if op not in ROWS:
         raise ArgumentError(
@@ -343,7 +49,7 @@ def reference(x: Any, dim: int, op: str, exclusive: bool, reverse: bool) -> Any:
 
 
 def _fake(op: str, x: Any) -> Any:
-    out = _output(ROWS[op], x.shape, x.stride(), x.dtype)
+    out = output(ROWS[op], x.shape, x.stride(), x.dtype)
     return x.new_empty(out.shape, dtype=out.dtype).as_strided(out.shape, out.steps)
 
 
@@ -369,12 +75,12 @@ def _backward(ctx: Any, grad: Any) -> Any:
 def _definition(name: str, schema: str, doc: str, arguments: Callable[..., Any]) -> Definition:
     """An op by its schema, and the arguments of `scan` that a call of it means."""
 
-    def candidates(request: Request) -> list[Candidate]:
+    def offered(request: Request) -> list[Candidate]:
         _, dim, op, exclusive, reverse = arguments(None, **request.options)
-        return _candidates(ROWS[op], dim, (exclusive, reverse), request)
+        return candidates(ROWS[op], dim, (exclusive, reverse), request)
 
     return Definition(
-        name=name, schema=schema, doc=doc, candidates=candidates,
+        name=name, schema=schema, doc=doc, candidates=offered,
         fake=lambda x, *rest: _fake(arguments(x, *rest)[2], x),
         check=lambda *given: _check(name, *arguments(*given)[:3]),
         setup=functools.partial(_setup, arguments), backward=_backward,
