@@ -129,7 +129,7 @@ class Work:
     @property
     def wide(self) -> int:
         """Elements in a vector of 16 bytes; results may take 32."""
-        return 16 // max(int(self.dtype.itemsize), self.out.dtype.itemsize // 2)
+        return 16 // max(int(self.dtype.itemsize), int(self.out.dtype.itemsize) // 2)
 
     @property
     def computed(self) -> torch.dtype:
