@@ -1,0 +1,1 @@
+"""Plans of matrix products: product.py describes one, tiled.py and few.py compute it."""

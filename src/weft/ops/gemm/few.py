@@ -1,0 +1,61 @@
+"""Products with a few rows of A: memory is their limit, and each element of B is read once."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.gemm.product import Product
+from weft.ops.plan import Argument, Buffer, Plan, Step
+from weft.ops.target import Target
+
+FEW = 8
+"""Rows or columns up to which a product is a handful of dot products."""
+
+
+def few(p: Product, gpu: Target) -> list[Candidate]:
+    """Candidates for up to FEW rows of A."""
+    moved = 4 * p.batch * (p.k * p.n + p.m * p.k + p.m * p.n)
+    turned = p.b.k == 1 or p.k == 1
+    if turned and p.a.k != 1 and p.k > 1:
+        return []
+    wide = p.b.aligned and p.b.batch % 4 == 0 and (
+        p.b.along % 4 == 0 and p.a.aligned and p.a.along % 4 == 0 and p.a.batch % 4 == 0 if turned
+        else p.b.k % 4 == 0 and p.n % 4 == 0
+    )  # fmt: skip
+    width = 4 if wide else 1
+    lines = cdiv(p.n, 8) if turned else cdiv(p.n, 128 * width)
+    least = 512 if turned else 64
+    wanted = max(1, cdiv(8 * gpu.sms, lines * p.batch))
+    splits = max(1, min(wanted, cdiv(p.k, least), 65535))
+    each = cdiv(cdiv(max(p.k, 1), splits), 128 if turned else 4) * (128 if turned else 4)
+    splits = max(1, cdiv(p.k, each))
+    cost = gpu.launch * (1 if splits == 1 else 2) + 1.1 * moved / gpu.bandwidth + p.m * 1e-6
+    cost += 8 * splits * p.m * p.n * p.batch / gpu.bandwidth if splits > 1 else 0
+    name = ("dots" if turned else "columns") + (f", K in {splits}" if splits > 1 else "")
+    why = f"{p.m} rows only: memory is the limit, {moved:,} bytes"
+    build = functools.partial(_plan_few, p, turned, width, lines, splits, each)
+    return [Candidate(name, cost, why, build)]
+
+
+def _plan_few(p: Product, turned: bool, width: int, lines: int, splits: int, each: int) -> Plan:
+    rows = 1 if p.m == 1 else 2 if p.m == 2 else 4 if p.m <= 4 else FEW
+    name = f"{'dots' if turned else 'columns'}<{rows}, {width}, {p.activation}>"
+    kernel = source.kernel("matmul.cu", name)
+    problem = p.problem(splits, each, (1, 1), p.a.along, p.b.along if turned else p.b.k)
+    bias: Argument = p.bias[0] if p.bias else None
+    parts = p.scratch_number() if splits > 1 else None
+    args = (p.a.pointer, p.b.pointer, bias, p.c, parts, problem)
+    threads = 256 if turned else 128
+    steps = [*p.before, Step(kernel, (lines, splits, p.batch), (threads,), args)]
+    scratch: tuple[Buffer, ...] = ()
+    if splits > 1:
+        scratch = (Buffer((p.batch * splits * p.m * p.n,), torch.float32),)
+        add = source.kernel("matmul.cu", f"add_parts<{p.activation}>")
+        grid = (cdiv(p.m * p.n, 256), 1, p.batch)
+        steps.append(Step(add, grid, (256,), (bias, p.c, parts, problem)))
+    return Plan(tuple(steps), (p.out,), (*p.scratch, *scratch))
