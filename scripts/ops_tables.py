@@ -15,13 +15,60 @@ LOW = 0.8
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
-def list_table(table: Table) -> str:
-    """Every op with its arguments and what it computes, by family."""
-    from weft.ops.families import definitions  # needs torch, which other tables do not
+VALUES: dict[str, Any] = {"int": 0, "List[int]": [1, 0], "number": 1, "float": 1.0}
+"""A value for an option without a default, by its type in the schema."""
 
-    rows = [(f"`{d.name}{_arguments(d.schema)}`", d.doc, "yes" if d.backward else "")
-            for d in definitions().values()]  # fmt: skip
-    return table(("op", "what it computes", "gradient"), rows)
+
+def list_table(table: Table) -> str:
+    """Every op with its arguments, what it computes and the dtypes that it takes."""
+    from weft.ops import library, source  # these need torch, which other tables do not
+
+    every = list(source.CTYPES)
+    rows = []
+    for name in definitions():
+        function = library.function(name)
+        d = function.definition
+        takes = [dtype for dtype in every if _takes(function, dtype)]
+        shown = "all" if takes == every else ", ".join(map(_short, takes))
+        gradient = "yes" if d.backward else ""
+        rows.append((f"`{name}{_arguments(d.schema)}`", _first(d.doc), shown, gradient))
+    names = ", ".join(map(_short, every))
+    return f"{table(('op', 'what it computes', 'dtypes', 'gradient'), rows)}\n\nall: {names}."
+
+
+def definitions() -> list[str]:
+    """The names of all ops, by family."""
+    from weft.ops import families
+
+    return list(families.definitions())
+
+
+def _takes(function: Any, dtype: Any) -> bool:
+    """Does an op take matrices of a dtype? It is asked, and computes nothing."""
+    import torch
+
+    import weft
+
+    given = {
+        a.name: torch.ones(2, 2, dtype=dtype) if a.name in function.tensors
+        else VALUES[str(a.type)]
+        for a in function.arguments
+        if not a.has_default_value()
+    }  # fmt: skip
+    try:
+        function.choice(function.request(*function.bound((), given)))
+    except weft.ArgumentError:
+        return False
+    return True
+
+
+def _short(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _first(doc: str) -> str:
+    """The first paragraph, as one line."""
+    return " ".join(doc.partition("\n\n")[0].split())
 
 
 def _arguments(schema: str) -> str:

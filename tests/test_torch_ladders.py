@@ -1,4 +1,4 @@
-"""Ladders as ops of PyTorch: values, gradients and torch's own checks against torch's own ops."""
+"""What ladders compute, as ops of the library: values, gradients and torch's own checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tensor(*shape: int, grad: bool = True, dtype: Any = None) -> Any:
     generator = torch.Generator().manual_seed(sum(shape) + len(shape))
     if dtype is torch.int32:
         return torch.randint(0, 256, shape, dtype=dtype, generator=generator).to(where())
-    values = torch.randn(*shape, generator=generator).to(where(), dtype or torch.float32)
+    values = torch.randn(shape, generator=generator).to(where(), dtype or torch.float32)
     return values.requires_grad_(grad)
 
 
@@ -31,25 +31,40 @@ def counted(x: Any) -> Any:
 
 
 OPS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
-    "vecadd": (torch.add, [((37,), (37,)), ((3, 5), (3, 5))]),
+    "add": (torch.add, [((37,), (37,)), ((3, 5), (3, 5))]),
     "transpose": (torch.t, [((5, 7),), ((64, 64),)]),
     "matmul": (torch.matmul, [((5, 7), (7, 3)), ((36, 8), (8, 12))]),
-    "reduce": (lambda x: x.sum().reshape(1), [((37,),), ((5, 7),)]),
-    "reduce_max": (lambda x: x.amax().reshape(1), [((37,),), ((5, 7),)]),
+    "sum": (torch.sum, [((37,),), ((5, 7),)]),
+    "amax": (torch.amax, [((37,),), ((5, 7),)]),
     "argmax": (lambda x: x.argmax(), [((37,),)]),
     "histogram": (counted, [((300,),)]),
     "scan": (lambda x: x.cumsum(0), [((37,),), ((4100,),)]),
     "softmax": (lambda x: x.softmax(-1), [((3, 8),), ((2, 3, 7),), ((8,),)]),
 }
-SLOW = {"matmul", "argmax", "reduce_max"}  # first launches of large kernels
+SLOW = {"matmul", "argmax", "amax"}  # first launches of large kernels
 ROWS = [
     pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [], id=name) for name in OPS
 ]
 
 
+LADDERS = {"vecadd": "add", "reduce": "sum", "reduce_max": "amax"}
+"""Ladders whose op has another name."""
+
+
 def test_every_ladder_has_a_row() -> None:
-    assert {name.removesuffix("_bf16") for name in ladder.names()} == set(OPS)
-    assert set(ladder.names()) <= set(dir(weft.ops))
+    names = {name.removesuffix("_bf16") for name in ladder.names()}
+    assert {LADDERS.get(name, name) for name in names} == set(OPS) <= set(dir(weft.ops))
+
+
+@pytest.mark.parametrize(("old", "new"), LADDERS.items())
+def test_old_names(old: str, new: str) -> None:
+    x = tensor(3, 5, grad=False)
+    with pytest.warns(DeprecationWarning, match=f"weft.ops.{old} is deprecated; use .*{new}") as w:
+        op = getattr(weft.ops, old)
+    assert w[0].filename == __file__ and old not in dir(weft.ops)
+    got = op(x, x) if old == "vecadd" else op(x)
+    want = x + x if old == "vecadd" else OPS[new][0](x).reshape(1)
+    torch.testing.assert_close(got, want)
 
 
 def rounding(name: str, want: torch.Tensor) -> dict[str, float]:
@@ -118,14 +133,14 @@ def test_softmax_compiled_batched_and_cast() -> None:
 
 def test_a_slice_that_begins_anywhere() -> None:
     x = tensor(3000, grad=False)
-    torch.testing.assert_close(weft.ops.vecadd(x[1:2001], x[2:2002]), x[1:2001] + x[2:2002])
-    torch.testing.assert_close(weft.ops.vecadd(x[::2], x[1::2]), x[::2] + x[1::2])
+    torch.testing.assert_close(weft.ops.add(x[1:2001], x[2:2002]), x[1:2001] + x[2:2002])
+    torch.testing.assert_close(weft.ops.add(x[::2], x[1::2]), x[::2] + x[1::2])
 
 
 def test_empty() -> None:
-    assert weft.ops.vecadd(tensor(0), tensor(0)).shape == (0,)
+    assert weft.ops.add(tensor(0), tensor(0)).shape == (0,)
     assert weft.ops.transpose(tensor(0, 4)).shape == (4, 0)
-    assert weft.ops.reduce(tensor(0, grad=False)).tolist() == [0.0]
+    assert weft.ops.sum(tensor(0, grad=False)).tolist() == 0
 
 
 @pytest.mark.gpu
@@ -147,9 +162,8 @@ def test_graph_with_scratch() -> None:
     ("call", "words"),
     [
         pytest.param(
-            lambda: weft.ops.vecadd(tensor(4), tensor(5)),
-            "weft::vecadd: 'b' has a shape that does not fit\n  got: a [4], b [5]\n"
-            "  allowed: b[n] with n = 4",
+            lambda: weft.ops.add(tensor(4), tensor(5)),
+            "weft.ops.add: the shapes cannot be broadcast together\n  got: [4], [5]",
             id="sizes differ",
         ),
         pytest.param(lambda: weft.ops.transpose(tensor(4)), "with 2 dimensions", id="rank"),

@@ -7,7 +7,7 @@
 from typing import Any
 
 from weft.climbing import ladder
-from weft.ops import bind
+from weft.ops import aliases, bind
 from weft.ops.bind import as_op, verify
 
 __all__ = ["as_op", "explain", "verify"]
@@ -20,6 +20,8 @@ def explain(op: Any, *args: Any, **options: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     library = bind.with_torch("weft.ops.library")
+    if name in aliases.ALIASES:
+        return aliases.resolve(name, library.call)
     if name in library.names():
         found = library.call(name)
     elif name in ladder.names():
@@ -32,4 +34,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     library = bind.with_torch("weft.ops.library")
-    return sorted({*__all__, *library.names(), *ladder.names()})
+    return sorted({*__all__, *library.names(), *(set(ladder.names()) - set(aliases.ALIASES))})

@@ -86,8 +86,7 @@ class Tuned:
 def listed(call: Call, device: str) -> Tuned:
     """The candidates of a call with their modelled times; nothing is measured or stored."""
     function = _function(call.op)
-    tensors = [t.empty(device) for t in call.tensors]
-    request = function.request(*function.bound(tensors, call.options))
+    request = function.request(*_bound(function, call, [t.empty(device) for t in call.tensors]))
     choice = function.choice(request)
     rows = tuple(Row(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
     return Tuned(call, request.target.name, rows, choice.used.name, choice.used.name)
@@ -98,7 +97,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     function = _function(call.op)
     generator = torch.Generator(device).manual_seed(seed)
     tensors = [t.make(device, generator) for t in call.tensors]
-    arguments = function.bound(tensors, call.options)
+    arguments = _bound(function, call, tensors)
     request = function.request(*arguments)
     choice = function.choice(request)
     inputs = [v for a, v in zip(function.arguments, arguments, strict=True)
@@ -143,6 +142,12 @@ def _runner(candidate: Candidate, inputs: Sequence[Any], device: torch.device) -
     return run
 
 
+def _bound(function: Function, call: Call, tensors: Sequence[Any]) -> list[Any]:
+    """All arguments of a call; optional tensors may follow the options in the schema."""
+    named = dict(zip(function.tensors, tensors, strict=False))
+    return function.bound((), {**named, **call.options})
+
+
 def _function(op: str) -> Function:
     if op not in library.names():
         raise ArgumentError(
@@ -176,10 +181,13 @@ def written(op: str, shapes: str, dtype: str, options: dict[str, Any]) -> list[C
         if name not in names:
             allowed = ", ".join(names) or "none"
             raise ArgumentError(f"weft.ops.{op} has no such option", got=name, allowed=allowed)
+    required = sum(
+        a.name in function.tensors and not a.has_default_value() for a in function.arguments
+    )
     calls = []
     for text in filter(None, (part.strip() for part in shapes.split(";"))):
         tensors = tuple(_tensor(op, one.strip(), dtype) for one in text.split(","))
-        if len(tensors) != len(function.tensors):
+        if not required <= len(tensors) <= len(function.tensors):
             raise ArgumentError(
                 f"weft.ops.{op} takes another number of tensors",
                 got=text, allowed=f"shapes of {', '.join(function.tensors)}, separated by ','",
