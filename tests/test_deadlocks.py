@@ -115,15 +115,27 @@ def test_launches_that_wait_for_nobody_together() -> None:
 
 
 WORDS = [  # kernel, what its verdict says of the warps, and what it advises
-    ("read_flag", "warp 0 spins on a value in argument 0: ", "what the host writes must be there"),
-    ("take_lock", "warp 0 spins on a lock in argument 0: ", "release the lock on every path"),
+    (
+        "read_flag",
+        "warp 0 spins on a value in argument 0 (flag[0] of 64 int32 holds 0): ",
+        "what the host writes must be there",
+    ),
+    (
+        "take_lock",
+        "warp 0 spins on a lock in argument 0 (lock[0] of 64 int32 holds 1): ",
+        "release the lock on every path",
+    ),
     (
         "barrier_and_flag",
         "warp 0 waits at a barrier: ",
         "let all threads of a block reach the same",
     ),
     ("within_a_warp", "warp 0 waits for other lanes of its warp: ", "must not wait for its warp"),
-    ("across_barriers", "spins on a lock in argument 0: ", "release the lock on every path"),
+    (
+        "across_barriers",
+        "spins on a lock in argument 0 (lock[0] of 64 int32 holds 1): ",
+        "release the lock on every path",
+    ),
 ]
 
 
@@ -135,3 +147,36 @@ def test_words_that_fit(kernel: str, waits: str, advice: str) -> None:
         load("deadlocks").kernel(kernel)[1, 64](flags)
     text = str(found.value)
     assert waits in text and advice in text and "deadlocks.cu:" in text
+
+
+AWAITED = r"""
+__device__ int gate[4];
+__global__ void indexed(int* locks, int n) {
+    while (atomicCAS(&locks[blockIdx.x * n + 1], 0, 1) != 0) { }
+}
+__global__ void of_each_thread(volatile float* f) { while (f[threadIdx.x + 5] < 1.0f) { } }
+__global__ void backwards(volatile short* f, int i) { f += 7; while (f[-i] == 0) { } }
+__global__ void variable() { volatile int* g = gate; while (g[2] == 0) { } }
+__global__ void bytes(volatile unsigned char* f) { while (f[3] == 200) { } }
+__global__ void wide(volatile long long* f) { while (f[1] < 0) { } }
+__global__ void through_memory(volatile int* f) { while (f[f[0]] == 0) { } }
+"""
+HELD = [  # kernel, grid, arguments, what is said of the last warp
+    ("indexed", 2, (np.ones((2, 4), np.int32), 3), "locks[1, 0] of (2, 4) int32 holds 1"),
+    ("of_each_thread", 1, (np.full(128, 0.5, np.float32),), "f[37] of 128 float32 holds 0.5"),
+    ("backwards", 1, (np.zeros(8, np.int16), 3), "f[4] of 8 int16 holds 0"),
+    ("variable", 1, (), "gate[2] of 4 elements of 4 bytes holds 0"),
+    ("bytes", 1, (np.full(8, 200, np.uint8),), "f[3] of 8 uint8 holds 200"),
+    ("wide", 1, (np.full(2, -(2**40), np.int64),), "f[1] of 2 int64 holds -1099511627776"),
+    ("through_memory", 1, (np.zeros(4, np.int32),), ""),
+]
+
+
+@pytest.mark.parametrize(("kernel", "grid", "arguments", "says"), HELD, ids=[r[0] for r in HELD])
+def test_the_awaited_element(
+    kernel: str, grid: int, arguments: tuple[object, ...], says: str
+) -> None:
+    with pytest.raises(weft.Deadlock) as found:
+        weft.cuda(AWAITED).kernel(kernel)[grid, 64](*arguments)
+    warps = found.value.got.splitlines()
+    assert f" ({says}): " in warps[-1] if says else "holds" not in found.value.got, found.value.got

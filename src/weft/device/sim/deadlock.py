@@ -37,10 +37,11 @@ _KINDS: dict[str, tuple[str, str]] = {
 
 
 class Awaited(NamedTuple):
-    """What a warp waits for."""
+    """What a warp waits for; `reads` are the instructions that look whether it is there."""
 
     kind: str
     how: str
+    reads: tuple[Instruction, ...] = ()
 
 
 def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> Awaited:
@@ -52,7 +53,7 @@ def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> 
         return Awaited("barrier", "waits at a barrier") if at_barrier else Awaited("flag", "spins")
     found = _kind(waits[0], _place(program, waits[0]))
     where = "at a barrier of a loop that " if at_barrier else ""
-    return Awaited(found.kind, f"waits {where}{found.how}" if where else found.how)
+    return Awaited(found.kind, f"waits {where}{found.how}" if where else found.how, tuple(waits))
 
 
 def _kind(ins: Instruction, place: str) -> Awaited:

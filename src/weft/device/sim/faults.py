@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from weft.device.sim import elements
 from weft.device.sim.arena import Arena
 from weft.device.sim.deadlock import explained, waited_for
+from weft.device.sim.held import Thread, held
 from weft.device.sim.layout import (
     FINISHED,
+    Context,
     Fault,
     Frame,
     Run,
@@ -296,7 +298,8 @@ class _Story:
                 awaited = waited_for(self.program, site, f["status"] == Status.WAITING)
                 lanes_apart = f["live"] & ~f["mask"] and awaited.kind == "lock"
                 kinds.add("warp" if lanes_apart else awaited.kind)
-                rows.append(f"block {block} warp {warp} {awaited.how}: {line_of(site)}")
+                now = self._held(awaited.reads, block, warp, f["mask"] or f["live"])
+                rows.append(f"block {block} warp {warp} {awaited.how}{now}: {line_of(site)}")
         shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
         reason, advice = explained(kinds)
         error = Deadlock(
@@ -309,6 +312,28 @@ class _Story:
         if slots:
             error.block = self.block(*slots[0])
         return error
+
+    def _held(
+        self, reads: Sequence[Instruction], block: tuple[int, int, int], warp: int, lanes: int
+    ) -> str:
+        """What the memory holds that the first of these lanes waits for, if that is one place."""
+        lane = max(0, (lanes & -lanes).bit_length() - 1)
+        sides = {
+            "ctaid": block, "tid": self.thread(warp, lane),
+            "nctaid": self.shape.grid, "ntid": self.shape.block,
+        }  # fmt: skip
+        special = {
+            f"{name}.{axis}": n
+            for name, side in sides.items()
+            for axis, n in zip("xyz", side, strict=True)
+        }
+        owned = self.module.owned()
+        variables = {a.name: a.address for a in owned}
+        params = int(self.arena.context[Context.PARAMS // 8])
+        thread = Thread(special, params, variables)
+        memory = [*self.memory, *owned]
+        texts = {held(self.program, ins, thread, memory) for ins in reads}
+        return f" ({texts.pop()})" if len(texts) == 1 and "" not in texts else ""
 
 
 def _distance(a: Allocation, address: int, nbytes: int) -> int:
