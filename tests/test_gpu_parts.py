@@ -15,7 +15,7 @@ import pytest
 
 import weft
 from weft.device import arrays
-from weft.device.gpu import driver, native, pending, streams, system
+from weft.device.gpu import driver, guard, machine, native, pending, streams, system
 from weft.device.gpu.call import Layout, Slot
 from weft.device.gpu.module import waits_for_grid
 
@@ -140,7 +140,7 @@ class Recorder:
 
     def _launch(self, config: int, function: int, params: int, extra: int) -> int:
         assert not extra
-        pointers = (ctypes.c_void_p * len(self._sizes)).fromaddress(params)
+        pointers = (ctypes.c_void_p * len(self._sizes)).from_address(params)
         pairs = zip(pointers, self._sizes, strict=True)
         self.seen.append([ctypes.string_at(pointer or 0, size) for pointer, size in pairs])
         return 0
@@ -159,7 +159,7 @@ def test_each_parameter_has_its_own_pointer() -> None:
     assert recorder.seen == [[block[0:4], block[64:96], block[96:104]]]
 
 
-@pytest.mark.skipif(not native.is_known_python(), reason="not for this Python")
+@pytest.mark.skipif(not machine.is_known_python(), reason="not for this Python")
 def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
     python, recorder = ctypes.pythonapi, Recorder((4, 8))
     template = ctypes.create_string_buffer(bytes(range(64)), 64)
@@ -167,11 +167,11 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
     ring = (ctypes.c_int64 * (pending.KEPT + 1))()
     head = dict.fromkeys(native._HEAD, 0) | {
         "count": 1,
-        "launch": native.address(recorder.function),
-        "save": native.address(python.PyEval_SaveThread),
-        "restore": native.address(python.PyEval_RestoreThread),
-        "from_long": native.address(python.PyLong_FromLong),
-        "as_long": native.address(python.PyLong_AsLongLongAndOverflow),
+        "launch": machine.address(recorder.function),
+        "save": machine.address(python.PyEval_SaveThread),
+        "restore": machine.address(python.PyEval_RestoreThread),
+        "from_long": machine.address(python.PyLong_FromLong),
+        "as_long": machine.address(python.PyLong_AsLongLongAndOverflow),
         "is_fixed": 1,
         "param_bytes": 64,
         "param_count": 2,
@@ -181,12 +181,12 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
         "ring": ctypes.addressof(ring),
     }
     numbers = [*head.values(), native._WHOLE, id(int), 0, 2**40, 8, 8]
-    launch = native.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
+    launch = machine.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
     assert launch(2**33 + 5) == 0
     assert recorder.seen == [[bytes(range(32, 36)), struct.pack("<q", 2**33 + 5)]]
 
 
-@pytest.mark.skipif(not native.is_known_python(), reason="not for this Python")
+@pytest.mark.skipif(not machine.is_known_python(), reason="not for this Python")
 def test_machine_code_refuses_what_it_does_not_know() -> None:
     """The checks of the compiled launch; the driver's function is never reached."""
     torch = pytest.importorskip("torch")
@@ -199,9 +199,9 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
     template = native.ctypes.create_string_buffer(64)
     head = dict.fromkeys(native._HEAD, 0) | {
         "count": 2,
-        "from_long": native.address(python.PyLong_FromLong),
-        "as_long": native.address(python.PyLong_AsLongLongAndOverflow),
-        "clear": native.address(python.PyErr_Clear),
+        "from_long": machine.address(python.PyLong_FromLong),
+        "as_long": machine.address(python.PyLong_AsLongLongAndOverflow),
+        "clear": machine.address(python.PyErr_Clear),
         "describe": api.describe,
         "place": 1,  # the host's memory
         "param_bytes": 16,
@@ -212,7 +212,7 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
         (native._WHOLE, id(int), -8, 7, 4, 8),
     ]
     numbers = [*head.values(), *words[0], *words[1]]
-    launch = native.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
+    launch = machine.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
     bad: list[tuple[Any, ...]] = [
         (), (x,), (x, 1, 2), (x, 8), (x, -9), (x, 10**30), (x, 1.0), (x, "1"), (x, None), (1, 1),
         (x.double(), 1), (x.t(), 1), (x[:, ::2], 1), (x.numpy(), 1), (x.to("meta"), 1),
@@ -222,3 +222,33 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
     for args in bad * 20:
         assert launch(*args) == native.REFUSED
     assert sys.getrefcount(x) == before
+
+
+@pytest.mark.skipif(not machine.is_known_python(), reason="not for this Python")
+def test_the_guard_tells_layouts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On tensors of the CPU, whose number in DLPack takes the place of CUDA's."""
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch.Tensor, native.EXCHANGE):
+        pytest.skip("this torch has no C exchange interface")
+    monkeypatch.setattr(native, "CUDA", 1)
+    monkeypatch.setattr(driver, "count", lambda: 1)
+    room = torch.zeros(64)
+    x, y = room[:12].view(3, 4), room[16:20]
+    check = guard.guard([x, None, y], (torch.Tensor, torch.nn.Parameter))
+    same = room[32:44].view(3, 4)
+    assert check(x, None, y) == check(same, None, y) == 1
+    assert check(torch.nn.Parameter(same), None, y) == 1
+    wrong = {
+        "too few": (x, None),
+        "none": (x, None, None),
+        "not none": (x, y, y),
+        "shape": (room[:12].view(4, 3), None, y),
+        "strides": (room[:12].view(4, 3).t(), None, y),
+        "rank": (room[:12], None, y),
+        "dtype": (x.int(), None, y),
+        "alignment": (room[1:13].view(3, 4), None, y),
+        "type": (x.numpy(), None, y),
+        "subclass": (x.as_subclass(type("Mine", (torch.Tensor,), {})), None, y),
+        "number": (3, None, y),
+    }
+    assert {name: check(*args) for name, args in wrong.items()} == dict.fromkeys(wrong, 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft.device import arrays
-from weft.device.gpu import driver, native, streams
+from weft.device.gpu import driver, machine, native, streams
 from weft.device.gpu.call import Call
 
 
@@ -38,7 +38,7 @@ def addressed(call: Call, params: bytes, offsets: Sequence[int], torch_tensor: A
 
     exchange = getattr(torch_tensor, native.EXCHANGE, None)
     fits = len(params) <= native.ROOM and len(call.layout.offsets) <= native.MANY
-    known = driver.count() == 1 and native.is_known_python() and fits
+    known = driver.count() == 1 and machine.is_known_python() and fits
     if exchange is None or not known:
         return Launch(lambda *addresses: native.REFUSED, slow, None)
     words = [native.address_word(offset) for offset in offsets]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.device import arrays
-from weft.device.gpu import driver, native
+from weft.device.gpu import driver, machine, native
 
 Guard = Callable[..., int]
 
@@ -140,7 +140,7 @@ def _code() -> tuple[Any, object]:
         data=bytes.__basicsize__ - 1, head=_loads(_HEAD, "record", ""),
         words=_loads(_ARRAY, "array", "a."), first=8 * len(_HEAD), step=8 * len(_ARRAY),
     )  # fmt: skip
-    return native.compiled("native guard", b"guard", text)
+    return machine.compiled("native guard", b"guard", text)
 
 
 def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
@@ -149,13 +149,13 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
     Always 0 where the arrays or the interpreter are not known well enough.
     """
     exchange = getattr(types[0], native.EXCHANGE, None)
-    if exchange is None or not native.is_known_python() or driver.count() != 1:
+    if exchange is None or not machine.is_known_python() or driver.count() != 1:
         return never
     api = arrays.exchange(exchange)
     python = ctypes.pythonapi
     numbers = [
-        len(values), api.describe, native.address(python.PyErr_Clear),
-        native.address(python.PyLong_FromLong), id(None), id(types[0]), id(types[1]),
+        len(values), api.describe, machine.address(python.PyErr_Clear),
+        machine.address(python.PyLong_FromLong), id(None), id(types[0]), id(types[1]),
     ]  # fmt: skip
     kept: list[object] = []
     for value in values:
@@ -171,7 +171,7 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
         numbers += [0, place, rank_and_dtype, value.data_ptr() % 16, ctypes.addressof(sizes)]
     record = struct.pack(f"<{len(numbers)}q", *(_signed(n) for n in numbers))
     _KEPT.append(kept)
-    return native.function(_code()[0], record)
+    return machine.function(_code()[0], record)
 
 
 def never(*values: Any) -> int:

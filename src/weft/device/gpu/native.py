@@ -15,15 +15,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from weft import cache
 from weft.device import arrays
 from weft.device.arguments import Packer
-from weft.device.gpu import driver, pending
+from weft.device.gpu import driver, machine, pending
 from weft.device.gpu.call import Call, Slot
 
 REFUSED = -1
@@ -34,8 +31,6 @@ MANY = 128
 """Bytes of parameters, and parameters, that fit; kernels with more take the longer way."""
 CUDA = 2
 """DLPack's number for CUDA memory."""
-_FASTCALL = 0x80
-"""METH_FASTCALL: a function that gets its arguments as a C array."""
 
 
 class Native(NamedTuple):
@@ -268,49 +263,9 @@ refuse:
 """
 
 
-class _Method(ctypes.Structure):
-    """PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
 @functools.cache
-def _code() -> tuple[_Method, object]:
-    return compiled("native launch", b"launch", _text())
-
-
-def compiled(kind: str, name: bytes, text: str) -> tuple[_Method, object]:
-    """A function as Python's C interface describes one, and what keeps it loaded."""
-    from weft.device.sim import jit  # takes long to import, and only GPUs need it here
-
-    key = cache.key(kind, jit.identity(), text)
-    try:
-        loaded = jit.load_object(cache.get("native", key) or b"")
-    except jit.BadObject:  # not in the cache, or not to be used
-        data = jit.compile_object(text)
-        cache.put("native", key, data)
-        loaded = jit.load_object(data)
-    at = ctypes.cast(loaded.run, ctypes.c_void_p).value  # type: ignore[arg-type]
-    return _Method(name, at, _FASTCALL, None), loaded
-
-
-def function(method: _Method, record: bytes) -> Callable[..., int]:
-    """A function of Python that gets a record as its `self`."""
-    new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
-    made: Callable[..., int] = new(ctypes.byref(method), record, None)
-    return made
-
-
-def is_known_python() -> bool:
-    """Only CPython with its lock lays objects out as the function expects."""
-    return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+def _code() -> tuple[machine.Method, object]:
+    return machine.compiled("native launch", b"launch", _text())
 
 
 def native(
@@ -324,7 +279,7 @@ def native(
 
     None where it cannot be.
     """
-    if driver.count() > 1 or not is_known_python():
+    if driver.count() > 1 or not machine.is_known_python():
         return None
     size, offsets = call.layout
     if packer.whole is None or size > ROOM or len(offsets) > MANY:
@@ -374,12 +329,12 @@ def make(
     offsets = (ctypes.c_int64 * MANY)(*call.layout.offsets)
     head = {
         "count": len(words),
-        "launch": address(driver.library().cuLaunchKernelEx),
-        "save": address(python.PyEval_SaveThread),
-        "restore": address(python.PyEval_RestoreThread),
-        "clear": address(python.PyErr_Clear),
-        "as_long": address(python.PyLong_AsLongLongAndOverflow),
-        "from_long": address(python.PyLong_FromLong),
+        "launch": machine.address(driver.library().cuLaunchKernelEx),
+        "save": machine.address(python.PyEval_SaveThread),
+        "restore": machine.address(python.PyEval_RestoreThread),
+        "clear": machine.address(python.PyErr_Clear),
+        "as_long": machine.address(python.PyLong_AsLongLongAndOverflow),
+        "from_long": machine.address(python.PyLong_FromLong),
         "describe": api.describe,
         "work_stream": api.work_stream,
         "device": call.device,
@@ -397,9 +352,4 @@ def make(
     }
     numbers = [*(head[name] for name in _HEAD), *(n for row in words for n in row or ())]
     record = struct.pack(f"<{len(numbers)}q", *numbers)
-    return Native(function(_code()[0], record), (slot, template, offsets, keep))
-
-
-def address(function: Any) -> int:
-    """Where a function of a C library is."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return Native(machine.function(_code()[0], record), (slot, template, offsets, keep))

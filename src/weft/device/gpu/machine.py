@@ -1,0 +1,59 @@
+"""Functions of Python that are machine code, compiled from LLVM's language when they are needed."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from collections.abc import Callable
+from typing import Any
+
+from weft import cache
+
+_FASTCALL = 0x80
+"""METH_FASTCALL: a function that gets its arguments as a C array."""
+
+
+class Method(ctypes.Structure):
+    """PyMethodDef of Python's C interface."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def compiled(kind: str, name: bytes, text: str) -> tuple[Method, object]:
+    """A function as Python's C interface describes one, and what keeps it loaded."""
+    from weft.device.sim import jit  # takes long to import, and only GPUs need it here
+
+    key = cache.key(kind, jit.identity(), text)
+    try:
+        loaded = jit.load_object(cache.get("native", key) or b"")
+    except jit.BadObject:  # not in the cache, or not to be used
+        data = jit.compile_object(text)
+        cache.put("native", key, data)
+        loaded = jit.load_object(data)
+    at = ctypes.cast(loaded.run, ctypes.c_void_p).value  # type: ignore[arg-type]
+    return Method(name, at, _FASTCALL, None), loaded
+
+
+def function(method: Method, record: bytes) -> Callable[..., int]:
+    """A function of Python that gets a record as its `self`."""
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p]
+    made: Callable[..., int] = new(ctypes.byref(method), record, None)
+    return made
+
+
+def is_known_python() -> bool:
+    """Only CPython with its lock lays objects out as the function expects."""
+    return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+def address(function: Any) -> int:
+    """Where a function of a C library is."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
