@@ -14,6 +14,7 @@ from cuda.bindings import nvrtc
 import weft
 from weft.device.occupancy import occupancy
 from weft.kernels import Kernel
+from weft.source import assemble
 from weft.source.resources import Resources, read
 
 SOURCE = r"""
@@ -158,10 +159,22 @@ def test_registers_come_in_units(registers: int, threads: int, total: int) -> No
     assert replace(one, registers=registers).registers_for(threads) == total
 
 
-def test_ptx_has_no_source_to_assemble() -> None:
-    text = weft.cuda("__global__ void k() {}").k.ptx
-    with pytest.raises(weft.LaunchError, match="only kernels from CUDA"):
-        _ = weft.load_ptx(text).kernel("_Z1kv").resources
+def test_ptx_is_assembled_by_ptxas() -> None:
+    kernel = weft.cuda("__global__ void k(float* y) { y[threadIdx.x] = 1; }").k
+    loaded = weft.load_ptx(kernel.ptx).kernel(kernel.entry)
+    assert 0 < loaded.resources.registers <= 2 * kernel.resources.registers
+    wrong = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { %s ret; }"
+    refused = weft.load_ptx(wrong % "setmaxnreg.inc.sync.aligned.u32 40;")
+    with pytest.raises(weft.LaunchError, match="ptxas refuses this kernel"):
+        _ = refused.kernel("k").resources
+
+
+def test_without_ptxas_ptx_is_not_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "_WHEEL", "no-such-wheel")
+    monkeypatch.setenv("PATH", "")
+    kernel = weft.load_ptx(weft.cuda("__global__ void k() {}").k.ptx).kernel("_Z1kv")
+    with pytest.raises(weft.MissingDependency, match="no ptxas was found"):
+        _ = kernel.resources
 
 
 def test_a_report_that_says_nothing_is_an_error_of_its_own() -> None:
@@ -184,10 +197,12 @@ extern "C" __global__ void __launch_bounds__(256) hungry(float* y) {
 """
 
 
-def test_registers_limit_the_blocks_that_run_at_once() -> None:
+@pytest.mark.parametrize("form", ["source", "ptx"])
+def test_registers_limit_the_blocks_that_run_at_once(form: str) -> None:
     """A cooperative grid that a GPU refuses for lack of registers is refused here, too."""
-    module = weft.cuda(HUNGRY)
-    kernel, y = module.hungry, np.ones(96 * 256, np.float32)
+    kernel, y = weft.cuda(HUNGRY).hungry, np.ones(96 * 256, np.float32)
+    if form == "ptx":
+        kernel = weft.load_ptx(kernel.ptx).hungry
     model, registers = kernel.model, kernel.resources.registers
     fits = occupancy(model, threads=256, registers=registers, shared_bytes=0).blocks
     assert registers > 96 and fits == 2  # without its registers an SM would hold 8

@@ -18,6 +18,7 @@ from weft.errors import CompileError, Error, LaunchError, expect
 from weft.kernels.kernel import Kernel, gpu_variable
 from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
+from weft.source.assemble import assemble
 from weft.source.from_cuda import Define, Machine, compile_machine
 from weft.source.resources import Resources, read
 from weft.values import Ptx
@@ -146,11 +147,7 @@ class Module:
         if self._home is not None:
             code = self._program().on(self._home)
             return {entry: code.resources(entry) for entry in self._sim.outline.entries}
-        raise LaunchError(
-            "only kernels from CUDA C++ can be assembled",
-            got=self.ptx.origin,
-            next="compile its source with weft.cuda, or load it with device='gpu'",
-        )
+        return assemble(self.ptx.text, self.model.machine)
 
     def _entry(self, name: str) -> str:
         entries = self.ptx.entries
