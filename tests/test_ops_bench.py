@@ -62,7 +62,7 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
     plain = whole.sweep(case("add"), SMALL, tell=told.append, clock=clock)
     assert plain.mean == pytest.approx(1.5) and not plain.wrong
     assert len(told) == 3 and all(text.startswith("add ") for text in told)
-    compiler = compiled.Compiler(60, EAGER)
+    compiler = compiled.Compiler(60, EAGER, least=0.0)
     both = whole.sweep(case("add"), SMALL, compiler, clock=clock)
     assert both.mean == pytest.approx(0.5) and compiler.spent > 0 and not compiler.failures
     assert [r.call for r in both.results] == [r.call for r in plain.results]
@@ -110,7 +110,7 @@ def test_a_peer_that_fails_is_reported() -> None:
 
         return fails
 
-    compiler = compiled.Compiler(60, broken)
+    compiler = compiled.Compiler(60, broken, least=0.0)
     assert compiler(add, call, [t.empty("cpu") for t in call.tensors]) is None
     assert compiler.failures == [f"add {call}: RuntimeError: no such lowering"]
 

@@ -20,20 +20,28 @@ from weft.ops.sweep.cases import CASES, Case
 from weft.ops.sweep.draw import Call
 
 Compile = Callable[..., Any]
+LEAST = 30e-6
+"""Seconds of a call below which compiled code cannot win: checking its guards takes as long."""
 
 
 @dataclass
 class Compiler:
     """Compiles until its budget is spent; calls after that have no such contender.
 
+    least     calls that take less time are not compiled
     spent     seconds that compiling took
     failures  what torch.compile could not compile, with its reason
     """
 
     budget: float
     compile: Compile = torch.compile
+    least: float = LEAST
     spent: float = 0.0
     failures: list[str] = field(default_factory=list)
+
+    def may_win(self, seconds: float) -> bool:
+        """Is a call of this length worth compiling?"""
+        return seconds >= self.least and self.spent < self.budget
 
     def __call__(self, case: Case, call: Call, tensors: Sequence[Any]) -> Any:
         """The compiled function, called once; None where there is none."""

@@ -88,8 +88,12 @@ def sweep(
     for call in calls(case, settings):
         tell(f"{case.op} {call}")
         result, tensors = run.check(case, call, settings.device, settings.seed)
-        compiled = compiler(case, call, tensors) if compiler is not None else None
-        results.append(run.timed(case, call, result, tensors, compiled, clock))
+        result = run.timed(case, call, result, tensors, None, clock)
+        if compiler is not None and compiler.may_win(min(result.seconds.values())):
+            compiled = compiler(case, call, tensors)
+            if compiled is not None:
+                result = run.timed(case, call, result, tensors, compiled, clock)
+        results.append(result)
     return Swept(case.op, settings, tuple(results))
 
 
