@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from weft.ops import library  # noqa: E402
 from weft.ops.families.scan import reference  # noqa: E402
+from weft.ops.plan import COUNTERS, Counters, Pointer  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402
 
@@ -61,6 +62,8 @@ MORE = [
     ("32 threads per row", (2, 400), torch.float64, 1, "prod", False, False),
     ("tiles of 256 x 4", (2, 5601), torch.float32, 1, "sum", True, False),
     ("columns", (3, 50, 5), torch.bfloat16, 1, "max", False, False),
+    ("32 x 1 columns", (20, 9, 3), torch.float16, 1, "sum", False, True),  # lanes of several rows
+    ("2 x 4 columns, 8 warps along n, 5 parts", (4800, 8), torch.float32, 0, "sum", True, False),
     ("32 x 4 columns", (300, 160), torch.int32, 0, "sum", True, True),
 ]
 
@@ -88,6 +91,22 @@ def test_sanitized(row: Any) -> None:
     with weft.sanitize():
         got = by(name, "scan", x, dim, *rest)
     same(got, x, dim, *rest)
+
+
+def test_counters_are_left_at_zero() -> None:
+    """Launches of one stream share them."""
+    function, x = library.function("scan"), tensor(2, 2601)
+    request = function.request(*function.bound((x,), {}))
+    (step,) = next(
+        c for c in function.definition.candidates(request) if "tiles of 256 x 2" in c.name
+    ).build().steps  # fmt: skip
+    assert any(isinstance(a, Counters) for a in step.args)
+    zeros, y = torch.zeros(COUNTERS, dtype=torch.int32), torch.empty_like(x)
+    tensors = {Counters(): zeros, Pointer(0): x, Pointer(1): y}
+    args = [tensors[a] if isinstance(a, Counters | Pointer) else a for a in step.args]
+    step.kernel[step.grid, step.block](*args)
+    assert not zeros.any()
+    same(y, x, 1, "sum", False, False)
 
 
 def test_strides() -> None:

@@ -15,14 +15,18 @@ from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.layouts import dense_strides, memory_order, merged
-from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.target import Target
 
 BLOCK = 256
+HELD = 32
+"""Elements of a row that a thread holds in registers; with more they do not fit."""
 GROUP = 64
 """Tiles of a long row that look at each other before they look at other groups."""
 DEEP = 8
 """Elements along n that a thread of the kernel for columns holds."""
+SMALL = COUNTERS // 2 - 1
+"""Words of 64 bits that the shared counters have room for, behind the first."""
 LATENCY = 1.5e-6
 """Seconds from a block's first load to its last store when the GPU does little."""
 HOP = 0.8e-6
@@ -197,12 +201,12 @@ def _of_rows(work: Work) -> list[Candidate]:
     chunks = cdiv(view.n, wide) + (not even)  # a row that begins anywhere may need one more
     words = cdiv(16, 4) + cdiv(work.computed.itemsize, 4)  # registers that a vector needs
     found = []
-    for threads, held in _groups(chunks):
+    for threads, held in _groups(chunks, min(8, HELD // wide)):
         block = _block(threads)
         blocks = cdiv(view.outer, block // threads)
         name = f"{threads} threads per row, {held} vectors each"
         build = functools.partial(_rows, work, threads, held)
-        time = work.time(blocks, block, 32 + held * words)
+        time = work.time(blocks, block, min(32 + held * words, 64 * cdiv(words, 5)))
         found.append(Candidate(name, time, f"{blocks} blocks, {view.n} in a row", build))
     if chunks <= 2 * BLOCK:
         return found
@@ -212,20 +216,21 @@ def _of_rows(work: Work) -> list[Candidate]:
         if held < 12 and blocks > 64 * gpu.sms:
             continue
         hops = cdiv(tiles, GROUP)
-        time = max(work.time(blocks, BLOCK, 40 + held * words), hops * HOP) + ZEROED + HOP
+        time = max(work.time(blocks, BLOCK, 40 + held * words), hops * HOP) + HOP
+        time += ZEROED if _words(work, tiles) > SMALL else 0
         why = f"{tiles} tiles in a row, {hops} groups"
         build = functools.partial(_tiles, work, held, tiles)
         found.append(Candidate(f"tiles of {BLOCK} x {held} vectors", time, why, build))
     return found
 
 
-def _groups(chunks: int) -> list[tuple[int, int]]:
-    """Numbers of threads that hold a row, and of vectors that each holds."""
+def _groups(chunks: int, most: int) -> list[tuple[int, int]]:
+    """Numbers of threads that hold a row, and of vectors that each holds, at most so many."""
     if chunks <= 64:
         threads = _power(cdiv(chunks, 2))
         return [(threads, _power(cdiv(chunks, threads)))]
-    found = [(32, _power(cdiv(chunks, 32)))] if chunks <= 256 else []
-    for held in (2, 4, 8):
+    found = [(32, _power(cdiv(chunks, 32)))] if chunks <= 32 * most else []
+    for held in (h for h in (2, 4, 8) if h <= most):
         threads = max(64, _power(cdiv(chunks, held)))
         if threads <= 512:
             found.append((threads, held))
@@ -253,23 +258,23 @@ def _of_columns(work: Work) -> list[Candidate]:
     ):
         vector //= 2
     found = []
-    for width in (8, 32) if view.inner // vector > 8 else (_power(view.inner // vector),):
+    columns = view.outer * view.inner // vector
+    for width in (4, 8, 32) if columns > 8 else (_power(columns),):
         deep = DEEP * 32 // width  # elements along n that a warp holds
         warps = min(8, _power(cdiv(view.n, deep)))
-        tiles = cdiv(view.inner, vector * width * (8 // warps))
-        blocks = view.outer * tiles
+        blocks = cdiv(columns, width * (8 // warps))
         registers = 48 + DEEP * 4 + 3 * vector * work.computed.itemsize // 4
         turns = cdiv(view.n, warps * deep)
         name = f"{width} x {vector} columns, {warps} warps along n"
         time = work.time(blocks, BLOCK, registers) + turns * LATENCY / 2
-        build = functools.partial(_columns, work, vector, width, warps, tiles, 1)
+        build = functools.partial(_columns, work, vector, width, warps, blocks, 1)
         found.append(Candidate(name, time, f"{blocks} blocks, {turns} turns", build))
-        parts = min(32, turns, cdiv(4 * gpu.sms, blocks))
+        parts = min(turns, cdiv(4 * gpu.sms, blocks))
         if parts > 1:
             time = work.time(blocks * parts, BLOCK, registers) + cdiv(turns, parts) * LATENCY / 2
             read = view.outer * view.n * view.inner * work.dtype.itemsize
-            time += gpu.launch + (0.4 if read < gpu.l2 else 1.0) * read / gpu.bandwidth
-            build = functools.partial(_columns, work, vector, width, warps, tiles, parts)
+            time += gpu.launch + LATENCY + (0.4 if read < gpu.l2 else 1.0) * read / gpu.bandwidth
+            build = functools.partial(_columns, work, vector, width, warps, blocks, parts)
             why = f"{blocks} x {parts} blocks; x is read twice"
             found.append(Candidate(f"{name}, {parts} parts", time, why, build))
     return found
@@ -285,19 +290,28 @@ def _rows(work: Work, threads: int, held: int) -> Plan:
 
 def _tiles(work: Work, held: int, tiles: int) -> Plan:
     view, groups = work.view, cdiv(tiles, GROUP)
-    words = view.outer * (tiles + groups) * (work.computed.itemsize // 4)
-    told = Pointer(2 + len(work.scratch))
     kernel = work.kernel("tiles", work.wide, BLOCK, held)
-    args = (work.x, Pointer(1), told, view.n, view.stride, tiles, groups)
+    words = _words(work, tiles)
+    told: tuple[Argument, Argument] = (Pointer(2 + len(work.scratch)), None)
+    scratch: tuple[Buffer, ...] = (Buffer((words,), torch.int64, zeroed=True),)
+    if words <= SMALL:
+        told, scratch = (None, Counters()), ()
+    args = (work.x, Pointer(1), *told, view.n, view.stride, tiles, groups)
     step = Step(kernel, (view.outer * tiles,), (BLOCK,), args)
-    return work.plan(step, scratch=(Buffer((words,), torch.int64, zeroed=True),))
+    return work.plan(step, scratch=scratch)
 
 
-def _columns(work: Work, vector: int, width: int, warps: int, tiles: int, parts: int) -> Plan:
+def _words(work: Work, tiles: int) -> int:
+    """Words of 64 bits in which tiles and groups of tiles tell their states."""
+    return work.view.outer * (tiles + cdiv(tiles, GROUP)) * int(work.computed.itemsize) // 4
+
+
+def _columns(work: Work, vector: int, width: int, warps: int, blocks: int, parts: int) -> Plan:
     view = work.view
-    grid, found = (view.outer * tiles * parts,), Pointer(2 + len(work.scratch))
+    grid, found = (blocks * parts,), Pointer(2 + len(work.scratch))
     scan = work.kernel("columns", vector, width, False)
-    args = (view.n, view.inner, view.stride, view.step, warps, tiles, parts, cdiv(view.n, parts))
+    args = (view.outer, view.n, view.inner, view.stride, view.step, warps, parts,
+            cdiv(view.n, parts))  # fmt: skip
     if parts == 1:
         return work.plan(Step(scan, grid, (BLOCK,), (work.x, Pointer(1), None, *args)))
     fold = work.kernel("columns", vector, width, True)

@@ -3,6 +3,7 @@
 // T is the type of x, C of the arithmetic, O of y. Numbers of elements and vectors run in the direction of the scan: with
 // REVERSE from the end. With EXCLUSIVE a result does not include its own element. States are joined in an order that
 // depends on sizes alone: results do not depend on timing. scan.py defines GROUP and DEEP.
+#include "last.cuh"
 #include "operations.cuh"
 #include "vector.cuh"
 
@@ -21,11 +22,12 @@ struct Row {
         chunks = (n + lead + V - 1) / V;
     }
     __device__ long long place(long long chunk) const { return (REVERSE ? chunks - 1 - chunk : chunk) * V - lead; }
+    __device__ bool inside(long long chunk) const { return place(chunk) >= 0 && place(chunk) + V <= n; }
     __device__ static constexpr int slot(int j) { return REVERSE ? V - 1 - j : j; }
 
     __device__ Vector<T, V> get(long long chunk) const {
         long long at = place(chunk);
-        if (at >= 0 && at + V <= n) return load<V>(x + at);
+        if (inside(chunk)) return load<V>(x + at);
         Vector<T, V> v;
 #pragma unroll
         for (int j = 0; j < V; j++) v[j] = at + j >= 0 && at + j < n ? x[at + j] : to<T>(Op::none());
@@ -37,9 +39,8 @@ struct Row {
         for (int j = 1; j < V; j++) s = Op::join(s, to<C>(v[slot(j)]));
         return s;
     }
-    // Writes the results of a vector, which `left` precedes.
-    __device__ void put(long long chunk, const Vector<T, V>& v, C left) const {
-        long long at = place(chunk);
+    // The results of a vector, which `left` precedes.
+    __device__ static Vector<O, V> results(const Vector<T, V>& v, C left) {
         Vector<O, V> out;
 #pragma unroll
         for (int j = 0; j < V; j++) {
@@ -47,7 +48,13 @@ struct Row {
             out[slot(j)] = to<O>(EXCLUSIVE ? left : next);
             left = next;
         }
-        if (at >= 0 && at + V <= n && reinterpret_cast<size_t>(y + at) % alignof(Vector<O, V>) == 0) {
+        return out;
+    }
+    // Can results be stored as vectors? That is the same for all vectors that are inside the row.
+    __device__ bool straight() const { return reinterpret_cast<size_t>(y - lead) % alignof(Vector<O, V>) == 0; }
+    __device__ void put(long long chunk, const Vector<O, V>& out) const {
+        long long at = place(chunk);
+        if (inside(chunk) && straight()) {
             store(y + at, out);
             return;
         }
@@ -57,16 +64,47 @@ struct Row {
     }
 };
 
+// A vector in as few registers as it can have: elements of 16 bits would take one each, and converted ones as many.
+template <class T, int V>
+struct Packed {
+    static_assert(sizeof(Vector<T, V>) % 4 == 0, "whole words");
+    unsigned words[sizeof(Vector<T, V>) / 4];
+
+    __device__ void set(const Vector<T, V>& v) {
+        memcpy(words, &v, sizeof(v));
+        hide();
+    }
+    __device__ Vector<T, V> get() const {
+        Vector<T, V> v;
+        memcpy(&v, words, sizeof(v));
+        return v;
+    }
+    // Hides from the compiler that elements have been converted before, so that it does not keep the results.
+    __device__ void hide() {
+#pragma unroll
+        for (int i = 0; i < int(sizeof(Vector<T, V>) / 4); i++) asm volatile("" : "+r"(words[i]));
+    }
+};
+
 // K vectors of each of LANES lanes: lane l of step k holds vector first + k * LANES + l, so that neighbours read neighbours.
-template <class R, class T, class C, int V, int LANES, int K>
+// With WHOLE most threads have all their vectors inside the row, and look at that once.
+template <class R, class T, class C, int V, int LANES, int K, bool WHOLE>
 struct Held {
     using Op = typename R::Op;
-    Vector<T, V> v[K];
+    Packed<T, V> v[K];
     C left[K];  // what precedes the vector among those of these lanes
 
+    __device__ bool whole(const R& row, long long first) const {
+        return WHOLE && row.inside(first) && row.inside(first + (K - 1) * LANES);
+    }
     __device__ void get(const R& row, long long first) {
+        if (whole(row, first)) {
 #pragma unroll
-        for (int k = 0; k < K; k++) v[k] = row.get(first + k * LANES);
+            for (int k = 0; k < K; k++) v[k].set(load<V>(row.x + row.place(first + k * LANES)));
+        } else {
+#pragma unroll
+            for (int k = 0; k < K; k++) v[k].set(row.get(first + k * LANES));
+        }
     }
     // Finds `left`; returns the state of all elements of these lanes.
     __device__ C scan() {
@@ -74,7 +112,7 @@ struct Held {
         C carry = Op::none();
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            C up = R::all(v[k]);
+            C up = R::all(v[k].get());
 #pragma unroll
             for (int d = 1; d < LANES; d *= 2) {
                 C other = __shfl_up_sync(~0u, up, d, LANES);
@@ -86,9 +124,15 @@ struct Held {
         }
         return carry;
     }
-    __device__ void put(const R& row, long long first, C start) const {
+    __device__ void put(const R& row, long long first, C start) {
+        bool all = whole(row, first) && row.straight();
 #pragma unroll
-        for (int k = 0; k < K; k++) row.put(first + k * LANES, v[k], Op::join(start, left[k]));
+        for (int k = 0; k < K; k++) {
+            v[k].hide();
+            auto out = R::results(v[k].get(), Op::join(start, left[k]));
+            if (all) store(row.y + row.place(first + k * LANES), out);
+            else row.put(first + k * LANES, out);
+        }
     }
 };
 
@@ -101,13 +145,14 @@ __device__ C across_warp(C s) {
 
 // G threads hold a row: a part of a warp, a warp, or a block.
 template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int G, int K>
-__global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, O* y, long long count, int n, long long stride) {
+__global__ void __launch_bounds__(G <= 32 ? 128 : G, (sizeof(C) > 4 ? 512 : 1024) / (G <= 32 ? 128 : G))
+    rows(const T* x, O* y, long long count, int n, long long stride) {
     using R = Row<T, C, O, Operation, V, REVERSE, EXCLUSIVE>;
     constexpr int BLOCK = G <= 32 ? 128 : G, LANES = G < 32 ? G : 32;
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     R r(x + row * stride, y + row * n, row < count ? n : 0);
     int lane = threadIdx.x % LANES, warp = threadIdx.x % G / LANES, first = warp * (LANES * K) + lane;
-    Held<R, T, C, V, LANES, K> held;
+    Held<R, T, C, V, LANES, K, (G > 32)> held;
     held.get(r, first);
     C all = held.scan(), start = R::Op::none();
     if constexpr (G > 32) {
@@ -157,25 +202,27 @@ __device__ void hear(Told<C> from, bool wanted, C& value) {
 // Long rows: each block scans a tile and waits for what precedes it. Tiles are in groups of GROUP. A tile joins the states of the tiles
 // before it in its group, and the state of all groups before, which the last tile of the group before tells. (A look back that
 // stops at whatever is known first is as fast, but rounds differently from call to call.) Blocks start in the order of their
-// numbers, so that what a block waits for is under way.
+// numbers, so that what a block waits for is under way. What they tell is in `state`, or behind the first of `counters`, which
+// the last block clears.
 template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int G, int K>
-__global__ void __launch_bounds__(G) tiles(const T* x, O* y, void* state, long long n, long long stride, int tiles,
-                                           int groups) {
+__global__ void __launch_bounds__(G, 2) tiles(const T* x, O* y, void* state, int* counters, long long n, long long stride,
+                                              int tiles, int groups) {
     using R = Row<T, C, O, Operation, V, REVERSE, EXCLUSIVE>;
     using Op = typename R::Op;
     __shared__ C sums[G / 32];
     __shared__ C earlier;
     long long row = blockIdx.x / tiles;
     int tile = blockIdx.x % tiles, group = tile / GROUP, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    auto* words = static_cast<unsigned long long*>(counters ? counters + 2 : state);
     R r(x + row * stride, y + row * n, n);
     long long first = (tile * (long long)(G / 32) + warp) * (32 * K) + lane;
-    Held<R, T, C, V, 32, K> held;
+    Held<R, T, C, V, 32, K, true> held;
     held.get(r, first);
     C all = held.scan();
     if (lane == 0) sums[warp] = all;
     __syncthreads();
     if (warp == 0) {
-        Told<C> told = Told<C>{static_cast<unsigned long long*>(state)}.at(row * (tiles + groups)), totals = told.at(tiles);
+        Told<C> told = Told<C>{words}.at(row * (tiles + groups)), totals = told.at(tiles);
         C own = across_warp<Op>(lane < G / 32 ? sums[lane] : Op::none());
         if (lane == 0) told.at(tile).tell(own);
         C before = Op::none();
@@ -198,31 +245,56 @@ __global__ void __launch_bounds__(G) tiles(const T* x, O* y, void* state, long l
     __syncthreads();
     C start = across_warp<Op>(lane < warp ? sums[lane] : Op::none());
     held.put(r, first, Op::join(earlier, start));
+    if (counters && is_last(counters, gridDim.x)) {
+        int count = gridDim.x / tiles * (tiles + groups) * Told<C>::WORDS;
+        for (int i = threadIdx.x; i < count; i += G) words[i] = 0;
+    }
 }
 
-// Along the middle of [outer, n, inner]: a warp has W lanes along `inner`, with V neighbours each, and 32 / W lanes along n,
-// with DEEP neighbours each. `warps` of a block's 8 warps follow each other along n, the rest are side by side. The block
-// walks along n, or along its part of n. With FOLD it only finds the state of its part; without, the states of the parts
-// before it are in `found`.
+// Along the middle of [outer, n, inner], in groups of V neighbours along `inner`: a warp has W lanes for groups side by side
+// and 32 / W lanes along n, with DEEP neighbours each. `warps` of a block's 8 warps follow each other along n, the rest are
+// side by side. The block walks along n, or along its part of n. With FOLD it only finds the state of its part; without, the
+// states of the parts before it are in `found`.
 template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int W, bool FOLD>
-__global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long long n, long long inner, long long stride,
-                                               long long step, int warps, long long tiles, int parts, long long each) {
+__global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long long outer, long long n, long long inner,
+                                               long long stride, long long step, int warps, int parts, long long each) {
     using Op = Operation<C>;
     constexpr int D = 32 / W;
     __shared__ Vector<C, V> sums[2][8][W];
     int part = blockIdx.x % parts;
-    long long tile = blockIdx.x / parts, outer = tile / tiles;
     int w = threadIdx.x % W, d = threadIdx.x % 32 / W, warp = threadIdx.x / 32, along = warp % warps;
-    long long column = ((tile % tiles * (8 / warps) + warp / warps) * W + w) * V;
-    bool there = column < inner;
-    x += outer * stride + column, y += outer * n * inner + column, found += outer * parts * inner + column;
+    long long group = (blockIdx.x / parts * (8ll / warps) + warp / warps) * W + w, groups = inner / V;
+    bool there = group < outer * groups;
+    long long row = group / groups, column = group % groups * V;
+    x += row * stride + column, y += row * n * inner + column, found += row * parts * inner + column;
     Vector<C, V> carry;
 #pragma unroll
     for (int j = 0; j < V; j++) carry[j] = Op::none();
-    if (!FOLD && there)
-        for (int p = 0; p < part; p++)
+    // Joins the totals of all warps along n to `carry`, and of those before this one to `start`.
+    auto unite = [&](int turn, const Vector<C, V>& total, Vector<C, V>& start) {
+        if (d == 0) sums[turn][warp][w] = total;
+        __syncthreads();
+        for (int k = 0; k < warps; k++) {
+            Vector<C, V> one = sums[turn][warp - along + k][w];
 #pragma unroll
-            for (int j = 0; j < V; j++) carry[j] = Op::join(carry[j], found[p * inner + j]);
+            for (int j = 0; j < V; j++) {
+                if (k < along) start[j] = Op::join(start[j], one[j]);
+                carry[j] = Op::join(carry[j], one[j]);
+            }
+        }
+    };
+    if (!FOLD && part) {  // its threads share the parts before
+        Vector<C, V> before = carry, unused = carry;
+        if (there)
+            for (int p = along * D + d; p < part; p += warps * D)
+#pragma unroll
+                for (int j = 0; j < V; j++) before[j] = Op::join(before[j], found[p * inner + j]);
+#pragma unroll
+        for (int j = 0; j < V; j++)
+#pragma unroll
+            for (int s = W; s < 32; s *= 2) before[j] = Op::join(before[j], __shfl_xor_sync(~0u, before[j], s));
+        unite(1, before, unused);
+    }
     long long end = min(n, (part + 1) * each);
     int turn = 0;
     for (long long base = part * each; base < end; base += warps * D * DEEP, turn ^= 1) {
@@ -254,21 +326,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long 
             total[j] = D > 1 ? __shfl_sync(~0u, up, (D - 1) * W + w) : up;
         }
         Vector<C, V> start = carry;
-        if (warps > 1) {  // two sets of sums: the next turn writes the other one
-            if (d == 0) sums[turn][warp][w] = total;
-            __syncthreads();
-            for (int k = 0; k < warps; k++) {
-                Vector<C, V> one = sums[turn][warp - along + k][w];
-#pragma unroll
-                for (int j = 0; j < V; j++) {
-                    if (k < along) start[j] = Op::join(start[j], one[j]);
-                    carry[j] = Op::join(carry[j], one[j]);
-                }
-            }
-        } else {
-#pragma unroll
-            for (int j = 0; j < V; j++) carry[j] = Op::join(carry[j], total[j]);
-        }
+        unite(turn, total, start);  // two sets of sums: the next turn writes the other one
         if constexpr (!FOLD) {
 #pragma unroll
             for (int j = 0; j < V; j++) start[j] = Op::join(start[j], left[j]);
