@@ -168,6 +168,7 @@ def test_profiler_sees_the_op(x: Any) -> None:
         (lambda: weft.ops.amax(randn(0, 3), 0), "at least one element"),
         (lambda: weft.ops.matmul(randn(2, 3), randn(4, 5)), "the shapes do not fit"),
         (lambda: weft.ops.matmul(randn(2, 3).half(), randn(3, 5).half()), "float32"),
+        (lambda: weft.ops.matmul(randn(2, 3), randn(3, 5), precision="tf32"), "'3xtf32'"),
         (lambda: weft.ops.addmm(randn(7), randn(2, 3), randn(3, 5)), "broadcasts to [M, N]"),
         (lambda: weft.ops.norm(randn(4), ord=3.0), "1, 2, math.inf"),
         (lambda: weft.ops.explain(torch.softmax, randn(4)), "explain takes an op of the library"),
@@ -184,3 +185,13 @@ def test_explain() -> None:
     assert found.choice.used.name == found.to_dict()["used"]
     assert "K in" in found.choice.used.name  # too few tiles for the SMs otherwise
     assert "least modelled time" in str(found) and "blocks for" in str(found)
+
+
+def test_three_products_of_tf32_are_as_accurate_as_fp32() -> None:
+    a, b = randn(70, 200), randn(200, 33)
+    want = a.double() @ b.double()
+    errors = [
+        float((weft.ops.matmul(a, b, precision=p) - want).norm() / want.norm())
+        for p in ("fp32", "3xtf32")
+    ]
+    assert errors[0] < 5e-7 and errors[1] < 2 * errors[0]

@@ -18,6 +18,7 @@ _REACHED = 0.88
 class Target:
     """One GPU, real or simulated. Rates are per second, sizes in bytes.
 
+    tf32    products and sums of dense tensor cores, of an architecture like Ampere or Hopper
     launch  seconds that one more launch adds to a call
     """
 
@@ -31,6 +32,7 @@ class Target:
     l2: int
     bandwidth: float
     fp32: float
+    tf32: float
     launch: float = 4e-6
 
     @property
@@ -55,7 +57,7 @@ def _real(number: int) -> Target:
         threads_per_sm=g.max_threads_per_sm, shared_per_block=g.shared_per_block,
         shared_per_sm=g.shared_per_sm, l2=g.l2,
         bandwidth=_REACHED * 2e6 * g.memory_mhz * g.memory_bus_bits / 8,
-        fp32=2e6 * g.clock_mhz * g.sms * per_sm,
+        fp32=2e6 * g.clock_mhz * g.sms * per_sm, tf32=8 * 2e6 * g.clock_mhz * g.sms * per_sm,
     )  # fmt: skip
 
 
@@ -66,5 +68,5 @@ def _simulated() -> Target:
         name=m.name, real=False, capability=m.compute_capability, sms=m.sms,
         threads_per_sm=m.max_threads_per_sm, shared_per_block=m.shared_per_block,
         shared_per_sm=m.shared_per_sm, l2=m.l2, bandwidth=_REACHED * 1e9 * m.memory_gb_per_s,
-        fp32=1e12 * m.fp32_tflops,
+        fp32=1e12 * m.fp32_tflops, tf32=8e12 * m.fp32_tflops,
     )  # fmt: skip

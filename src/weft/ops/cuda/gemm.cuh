@@ -17,9 +17,10 @@ __device__ void copy_async(float* to, const float* from, bool inside) {
 
 // One operand: `extent` is its size along M or N. MODE says what is contiguous in memory:
 // 0: M or N, 16 bytes at a time; 1: M or N, 4 bytes at a time; 2: K, 4 bytes at a time.
-template <int B, int BK, int THREADS, int MODE>
+// PAD keeps rows of shared memory from meeting in the same banks.
+template <int B, int BK, int THREADS, int MODE, int PAD = MODE == 2 ? 4 : 0>
 struct Side {
-    static constexpr int PITCH = B + (MODE == 2 ? 4 : 0);  // padded, so that turning it meets no bank twice
+    static constexpr int PITCH = B + PAD;
     static constexpr int SIZE = BK * PITCH, WIDE = MODE == 0 ? 4 : 1;
     static constexpr int TOTAL = B * BK / WIDE, COPIES = (TOTAL + THREADS - 1) / THREADS;
     static constexpr int ALONG = MODE == 2 ? BK : B / WIDE;  // copies that lie side by side in memory

@@ -12,6 +12,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
 from weft.ops.gemm.product import ACTIVATIONS, product_of
+from weft.ops.gemm.tensor import tensor
 from weft.ops.gemm.tiled import tiled
 from weft.ops.plan import Plan
 
@@ -21,6 +22,8 @@ def _candidates(request: Request) -> list[Candidate]:
     out = made.out
     if 0 in (made.batch, made.m, made.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    if request.options["precision"] == "3xtf32":
+        return tensor(made, request.target)
     found = tiled(made, request.target)
     if min(made.m, made.n) <= FEW:
         found += few(made if made.m <= made.n else made.turned(), request.target)
@@ -38,7 +41,15 @@ def _shape(a: Any, b: Any) -> tuple[Any, ...]:
     )
 
 
-def _check(name: str, a: Any, b: Any) -> None:
+PRECISIONS = ("fp32", "3xtf32")
+
+
+def _check(name: str, a: Any, b: Any, precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ArgumentError(
+            f"weft.ops.{name}: there is no such precision",
+            got=repr(precision), allowed=", ".join(map(repr, PRECISIONS)),
+        )  # fmt: skip
     for which, x in (("a", a), ("b", b)):
         if x.dtype is not torch.float32:
             raise ArgumentError(
@@ -59,8 +70,8 @@ def _check(name: str, a: Any, b: Any) -> None:
         )
 
 
-def _check_addmm(bias: Any, a: Any, b: Any, activation: str) -> None:
-    _check("addmm", a, b)
+def _check_addmm(bias: Any, a: Any, b: Any, activation: str, precision: str) -> None:
+    _check("addmm", a, b, precision)
     want = (a.shape[0], b.shape[1]) if a.dim() == b.dim() == 2 else ()
     wrong = not want or bias.dim() > 2 or bias.dtype is not torch.float32
     have = (1,) * (2 - bias.dim()) + tuple(bias.shape)
@@ -79,11 +90,12 @@ def _check_addmm(bias: Any, a: Any, b: Any, activation: str) -> None:
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
+    ctx.precision = inputs[2]
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
     a, b = ctx.saved_tensors
-    product = torch.ops.weft.matmul
+    product = functools.partial(torch.ops.weft.matmul, precision=ctx.precision)
     left = a if a.dim() > 1 else a.unsqueeze(0)
     right = b if b.dim() > 1 else b.unsqueeze(1)
     g = grad if a.dim() > 1 else grad.unsqueeze(-1 if b.dim() == 1 else -2)
@@ -94,11 +106,12 @@ def _backward(ctx: Any, grad: Any) -> Any:
     return (
         None if da is None else da.reshape(a.shape),
         None if db is None else db.reshape(b.shape),
+        None,
     )
 
 
 def _setup_addmm(ctx: Any, inputs: Any, output: Any) -> None:
-    bias, a, b, ctx.activation = inputs
+    bias, a, b, ctx.activation, ctx.precision = inputs
     ctx.save_for_backward(bias, a, b, output)
 
 
@@ -116,7 +129,7 @@ def _derived(name: str, before: Any, grad: Any) -> Any:
 
 def _backward_addmm(ctx: Any, grad: Any) -> Any:
     bias, a, b, out = ctx.saved_tensors
-    product = torch.ops.weft.matmul
+    product = functools.partial(torch.ops.weft.matmul, precision=ctx.precision)
     if ctx.activation == "relu":
         grad = grad * (out > 0)
     elif ctx.activation:
@@ -127,15 +140,20 @@ def _backward_addmm(ctx: Any, grad: Any) -> Any:
         product(grad, b.transpose(-1, -2)) if wants[1] else None,
         product(a.transpose(-1, -2), grad) if wants[2] else None,
         None,
+        None,
     )
 
 
 DEFINITIONS = (
     Definition(
         name="matmul",
-        schema="(Tensor a, Tensor b) -> Tensor",
-        doc="The matrix product of a and b, as torch.matmul: vectors, matrices and batches.",
-        fake=lambda a, b: a.new_empty(_shape(a, b)),
+        schema='(Tensor a, Tensor b, str precision="fp32") -> Tensor',
+        doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
+
+        precision="3xtf32" computes on tensor cores by three products of tf32: faster, with nearly
+        the accuracy of single precision. It is never chosen by itself.
+        """,
+        fake=lambda a, b, precision="fp32": a.new_empty(_shape(a, b)),
         candidates=_candidates,
         check=functools.partial(_check, "matmul"),
         setup=_setup,
@@ -143,9 +161,11 @@ DEFINITIONS = (
     ),
     Definition(
         name="addmm",
-        schema='(Tensor bias, Tensor a, Tensor b, str activation="") -> Tensor',
+        schema=(
+            '(Tensor bias, Tensor a, Tensor b, str activation="", str precision="fp32") -> Tensor'
+        ),
         doc="activation(a b + bias): relu, gelu, gelu_tanh, silu, or none.",
-        fake=lambda bias, a, b, activation="": a.new_empty(_shape(a, b)),
+        fake=lambda bias, a, b, activation="", precision="fp32": a.new_empty(_shape(a, b)),
         candidates=_candidates,
         check=_check_addmm,
         setup=_setup_addmm,

@@ -1,0 +1,45 @@
+"""Products on tensor cores by three products of tf32: opt-in, nearly as accurate as fp32."""
+
+from __future__ import annotations
+
+import functools
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.gemm.product import Product
+from weft.ops.plan import Plan, Step
+from weft.ops.target import Target
+
+TILES = ((128, 128, 16, 64, 32, 3, 0.30), (64, 64, 16, 32, 16, 3, 0.20))
+"""BM, BN, BK, WM, WN and stages of a tile, and the share of the tensor cores' tf32 rate."""
+PAD = 8
+"""Words between two rows of shared memory, beside the tile's."""
+
+
+def tensor(p: Product, gpu: Target) -> list[Candidate]:
+    """Candidates for a product with three products of tf32."""
+    found = []
+    for tile in TILES:
+        blocks = cdiv(p.m, tile[0]) * cdiv(p.n, tile[1]) * p.batch
+        work = 6 * tile[0] * tile[1] * max(p.k, 1) * cdiv(blocks, gpu.sms)
+        time = gpu.launch + 2e-6 + work / (gpu.tf32 / gpu.sms * tile[6])
+        why = f"{blocks} blocks for {gpu.sms} SMs, three products of tf32"
+        build = functools.partial(_plan, p, tile[:6])
+        found.append(Candidate(f"3xtf32, {tile[0]} x {tile[1]}", time, why, build))
+    return found
+
+
+def _plan(p: Product, tile: tuple[int, ...]) -> Plan:
+    bm, bn, bk, wm, wn, stages = tile
+    a_mode, b_mode = p.a.mode(p.m, p.k), p.b.mode(p.n, p.k)
+    assert a_mode is not None and b_mode is not None
+    tiles = (cdiv(p.m, bm), cdiv(p.n, bn))
+    shape = ", ".join(map(str, (*tile, a_mode, b_mode, p.activation)))
+    kernel = source.kernel("matmul_3xtf32.cu", f"tensor<{shape}>")
+    problem = p.problem(1, max(p.k, 1), tiles, p.a.pitch(a_mode), p.b.pitch(b_mode))
+    args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, problem)
+    grid = (tiles[0] * tiles[1], min(p.batch, 32768), cdiv(p.batch, 32768))
+    shared = 4 * stages * bk * (bm + bn + 2 * PAD)
+    step = Step(kernel, grid, (bm // wm * (bn // wn) * 32,), args, shared)
+    return Plan((*p.before, step), (p.out,), p.scratch)
