@@ -17,7 +17,7 @@
     ├── CheckFailed             a kernel is not right
     ├── SanitizerError          the sanitizer has findings
     ├── MissingDependency       an optional package or library is not there
-    ├── OutOfMemory             a library cannot be loaded for lack of memory
+    ├── OutOfMemory             there is not enough memory to go on
     ├── NoCounters              the counters of a real GPU cannot be read here
     └── CacheError
 
