@@ -76,9 +76,7 @@ def test_a_rung_of_a_lower_precision_and_one_on_its_own_size(recorded: Path) -> 
 
 @pytest.mark.parametrize("text", ["limit", "0.9", "peer >= 1"])
 def test_targets_that_cannot_be_read(text: str) -> None:
+    said = ("t", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=8)])
     with pytest.raises(weft.ArgumentError, match="target cannot be read"):
-        weft.Op("t", "x:f32[n] -> y:f32[n]", lambda x: x, [], target=text)
-    assert weft.Op("t", "x:f32[n] -> y:f32[n]", lambda x: x, [], target="peer 1.0").goal == (
-        "peer",
-        1,
-    )
+        weft.Op(*said, target=text)
+    assert weft.Op(*said, target="peer 1.0").goal == ("peer", 1)

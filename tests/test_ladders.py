@@ -397,10 +397,11 @@ def test_ctrl_c_does_not_wait(own: Path) -> None:
         assert process.wait(timeout=30) == 130 and not process.stderr.read()
 
 
-def test_a_rung_that_exits_ends_the_climb(own: Path) -> None:
+def test_a_rung_that_exits_is_wrong(own: Path) -> None:
     text = (
         '"""\nrung: 01 out\nidea: it leaves\n"""\n\n\ndef run(x, y, n):\n    raise SystemExit(3)\n'
     )
     (own / "rung_01_out.py").write_text(text)
-    with pytest.raises(SystemExit):
-        climb(ladder.find(str(own)))
+    naive, out = climb(ladder.find(str(own))).rungs
+    assert naive.right and not out.right
+    assert "ends the program" in out.error and "SystemExit(3)" in out.error
