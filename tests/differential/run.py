@@ -32,9 +32,11 @@ from differential.execute import GXX  # noqa: E402
 from differential.minimise import minimise  # noqa: E402
 
 _LOG_EVERY = 30.0
+_TASKS = 8
+"""Tasks of a process before another takes its place: compiled code of either side stays loaded."""
 _SPAWN = multiprocessing.get_context("spawn")
-Task = tuple[int, int, bool]
-"""The first program, how many, and whether findings are to be minimised."""
+Task = tuple[int, int, int]
+"""The first program, how many, and how many findings are to be minimised at most."""
 
 
 def main() -> int:
@@ -69,23 +71,39 @@ def _options() -> argparse.ArgumentParser:
 
 
 class Worker:
-    """A process that runs one task after another."""
+    """A process that runs one task after another; its files go to `folder`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, folder: str) -> None:
+        self.seed, self.folder = seed, folder
+        self.task: Task | None = None
+        self.start()
+
+    def start(self) -> None:
         self.pipe, other = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_serve, args=(other, seed), daemon=True)
+        args = (other, self.seed, self.folder)
+        self.process = _SPAWN.Process(target=_serve, args=args, daemon=True)
         self.process.start()
         other.close()
-        self.task: Task | None = None
+        self.tasks = 0
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.pipe.close()
 
     def give(self, task: Task) -> None:
+        if self.tasks == _TASKS:
+            self.end()
+            self.start()
         self.task = task
+        self.tasks += 1
         self.pipe.send(task)
 
 
-def _serve(pipe: Connection, seed: int) -> None:
+def _serve(pipe: Connection, seed: int, folder: str) -> None:
     """The loop of a worker: sends findings as they are, then cut down, then None."""
     os.environ["WEFT_THREADS"] = "1"  # the cores are taken by other workers
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
     while True:
         try:
             first, count, smaller = pipe.recv()
@@ -93,7 +111,7 @@ def _serve(pipe: Connection, seed: int) -> None:
             return
         findings = batch(seed, count, first)
         pipe.send((count, [report.record(f, f) for f in findings]))
-        for finding in findings if smaller else []:
+        for finding in findings[:smaller]:
             pipe.send((0, [report.record(finding, minimise(finding))]))
         pipe.send(None)
 
@@ -114,42 +132,40 @@ class Run:
     def until(self, deadline: float, jobs: int) -> None:
         """Works until all is done or the time is up; what was begun then is left out."""
         with tempfile.TemporaryDirectory(prefix="weft-differential-") as folder:
-            os.environ["TMPDIR"] = folder  # of the workers, which may be ended at any time
-            self._work(deadline, jobs)
+            self._work(deadline, jobs, folder)  # workers may be ended before they remove files
 
-    def _work(self, deadline: float, jobs: int) -> None:
-        workers = [Worker(self.seed) for _ in range(min(jobs, len(self.tasks)))]
+    def _work(self, deadline: float, jobs: int, folder: str) -> None:
+        workers = [Worker(self.seed, folder) for _ in range(min(jobs, len(self.tasks)))]
         for worker in workers:
             self._next(worker)
         while busy := {w.pipe: w for w in workers if w.task is not None}:
             left = deadline - time.monotonic()
             ready = wait(list(busy), timeout=min(5.0, max(0.0, left)))
             for pipe in ready:
-                self._take(busy[pipe], workers)
+                self._take(busy[pipe])
             self._progress()
             if left <= 0:
                 break
         for worker in workers:
-            worker.process.terminate()
-            worker.process.join()
+            worker.end()
 
     def _next(self, worker: Worker) -> None:
         worker.task = None
         if self.tasks:
             first, count = self.tasks.pop()
-            worker.give((first, count, len(self.findings) < self.smaller))
+            worker.give((first, count, max(0, self.smaller - len(self.findings))))
 
-    def _take(self, worker: Worker, workers: list[Worker]) -> None:
+    def _take(self, worker: Worker) -> None:
         """Takes what a worker sends. A worker that died is replaced, its task is a finding."""
-        first, count, _ = worker.task or (0, 0, False)
+        first, count, _ = worker.task or (0, 0, 0)
         try:
             message = worker.pipe.recv()
         except EOFError:
             worker.process.join()
             message = count, [report.crash(self.seed, first, count, worker.process.exitcode)]
-            workers.remove(worker)
-            worker = Worker(self.seed)
-            workers.append(worker)
+            worker.end()
+            worker.start()
+            worker.task = None
         ran, found = message or (0, [])
         self.done += ran
         self.findings |= {each["program"]: each for each in found}

@@ -6,6 +6,7 @@ A failure prints the smallest program and the command that runs it again.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -15,20 +16,21 @@ from pathlib import Path
 import pytest
 
 from differential import report
-from differential.batch import PACK, SHAPES, batch
+from differential.batch import PACK, SHAPES
 from differential.collectives import COLLECTIVES
 from differential.execute import Finding, Pack, execute
 from differential.generate import generate
 from differential.minimise import candidates, minimise
 from differential.nodes import Decl, Node, block, const
 from differential.operations import OPS
+from differential.run import Run
 
 pytestmark = [
     pytest.mark.sim,
     pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is needed"),
 ]
-DEFAULT, SLOW, PROGRAMS = 4, 130, 36
-"""Cases of a default run and of a slow one, and the programs of each."""
+DEFAULT, SLOW, PROGRAMS = 2, 380, 12
+"""Cases of a default run and of all, and the programs of each."""
 
 
 @pytest.mark.draws
@@ -37,13 +39,16 @@ DEFAULT, SLOW, PROGRAMS = 4, 130, 36
     [*range(DEFAULT), *(pytest.param(i, marks=pytest.mark.slow) for i in range(DEFAULT, SLOW))],
 )
 def test_random_programs(number: int, seed: str) -> None:
-    findings = batch(int(seed), PROGRAMS, PROGRAMS * number)
-    said = [report.text(report.record(f, minimise(f))) for f in findings[:2]]
-    assert not findings, f"{len(findings)} of {PROGRAMS} programs\n" + "\n".join(said)
+    """In a process of its own, which a crash ends and whose memory is given back."""
+    run = Run(int(seed), PROGRAMS * number, PROGRAMS, smaller=2)
+    run.until(math.inf, jobs=1)
+    assert run.done == PROGRAMS
+    said = [report.text(found) for found in run.findings.values()]
+    assert not said, f"{len(said)} of {PROGRAMS} programs\n" + "\n".join(said)
 
 
 def test_the_generator_uses_every_row() -> None:
-    programs = [generate(f"rows:{i}", SHAPES[i % len(SHAPES)]) for i in range(2500)]
+    programs = [generate(f"rows:{i}", SHAPES[i % len(SHAPES)]) for i in range(1500)]
     nodes = [n for p in programs for tree in p.roots().values() for _, n in tree.walk()]
     unused = {name for name, _ in OPS} - {node.op for node in nodes}
     unused |= set(COLLECTIVES) - {n.value[0] for n in nodes if n.op == "collective"}
@@ -54,7 +59,7 @@ def test_the_generator_uses_every_row() -> None:
 
 def _planted() -> Finding:
     """A random program with a loop in it that the two compilers do not agree about."""
-    program = generate("0:8", (33, 1))
+    program = generate("0:15", (33, 1))
     differs = Node("special", "u32", value="(u32)ON_DEVICE")
     sums = Node("add", "u32", (differs, Node("special", "u32", value="LANE")))
     assign = Node("assign", kids=(Node("mul", "u32", (sums, const("u32", 3))),), value="planted")
