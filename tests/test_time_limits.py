@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +69,27 @@ def test_it_covers_compiling(how: dict[str, Any]) -> None:
     with pytest.raises(weft.TimeLimit, match="k ran past its time limit\n  got: still compiling"):
         k[1, 32](ONE.copy(), time_limit=1e-6, **how)
     k[1, 32](ONE.copy())
+
+
+EXITS = """
+import numpy as np, weft
+
+k = weft.cuda('extern "C" __global__ void k(float *x) { x[0] = __sinf(x[1]); }').k
+try:
+    k[1, 32](np.zeros(2, np.float32), time_limit=1e-6)
+except weft.TimeLimit as error:
+    print(error)
+"""
+
+
+def test_a_process_that_ends_waits_for_its_compiler(tmp_path: Path) -> None:
+    """LLVM crashes when a process ends while it works; its code is kept for the next process."""
+    env = {**os.environ, "WEFT_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", EXITS]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and not ended.stderr, ended
+    assert "still compiling" in ended.stdout
+    assert list(tmp_path.glob("**/sim/**/*")), "compiled code is kept"
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
     """What `make` returns, which compiles a kernel; TimeLimit when that takes too long.
 
     A compiler cannot be stopped: it goes on in its thread, and the next launch finds its code.
+    The process waits for it at exit, since LLVM crashes when its data are freed while it works.
     """
     limit = limited(limit)
     if limit is None:
@@ -61,7 +62,7 @@ def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
         except BaseException as error:  # for the thread that waits
             errors.append(error)
 
-    thread = threading.Thread(target=work, name="weft compiles", daemon=True)
+    thread = threading.Thread(target=work, name="weft compiles", daemon=False)
     thread.start()
     thread.join(limit.left)
     if errors:
