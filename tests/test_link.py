@@ -32,6 +32,9 @@ __device__ __noinline__ void through_pointer(int* p, int n) {
 __device__ __noinline__ int fibonacci(int n) {
     return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
 }
+__device__ __noinline__ float counted(int start, int n) {
+    return (n > 0 ? counted(1, n - 1) : (float)start) + 1.0f;
+}
 __device__ __noinline__ int ackermann(int m, int n) {
     if (m == 0) return n + 1;
     return n == 0 ? ackermann(m - 1, 1) : ackermann(m - 1, ackermann(m, n - 1));
@@ -112,6 +115,11 @@ __global__ void pointers(int* o) {
     int s = 0; for (int k = 0; k < 8; k++) s += a[k] * k; o[I] = s;
 }
 __global__ void recursion(int* o) { o[I] = fibonacci(I % 11); }
+__global__ void votes(int* o) {
+    float a = counted(5, I % 4);
+    unsigned odd = __ballot_sync(~0u, I & 1);
+    o[I] = odd - 0xaaaaaaaau + (int)(a + counted(9, 0));
+}
 __global__ void twofold(int* o) { o[I] = ackermann(I % 3, I % 5); }
 __global__ void mutual(int* o) { o[I] = is_even(I) * 2 + is_odd(I % 7); }
 __global__ void sorting(int* o) { quicksort(o + 24 * I, 0, 23); }
@@ -195,6 +203,7 @@ ROWS: list[tuple[str, int, Callable[[int], float]]] = [
     ("structures", 40, structures),
     ("pointers", 64, lambda i: sum(k * k for k in range(i % 8))),
     ("recursion", 64, lambda i: fib(i % 11)),
+    ("votes", 64, lambda i: (i % 4 + 2 if i % 4 else 6) + 10),
     ("twofold", 32, lambda i: ack(i % 3, i % 5)),
     ("mutual", 40, lambda i: 2 * (i % 2 == 0) + (i % 7) % 2),
     ("growing", 33, growing),

@@ -234,6 +234,30 @@ def test_a_warp_prefix_sum_by_shuffles() -> None:
     assert (got == np.cumsum(x)).all()
 
 
+# ---- divergence --------------------------------------------------------------------------------
+SYNCHRONISED = {
+    "vote": ("setp.ge.u32 %p2, %r0, 0; vote.sync.ballot.b32 %r1, %p2, -1;", lambda n: (1 << n) - 1),
+    "match": ("match.any.sync.b32 %r1, %r0, -1;", lambda n: (1 << n) - 1),
+    "redux": ("redux.sync.add.u32 %r1, 1, -1;", lambda n: n),
+    "shfl": ("add.u32 %r3, %r0, 7; shfl.sync.bfly.b32 %r1, %r3, 1, 31, -1; sub.u32 %r1, %r1, %r0;",
+             lambda n: 7),
+}  # fmt: skip
+"""An instruction that needs all lanes in the same turn of a loop, and its result for n lanes."""
+
+
+@pytest.mark.parametrize("name", SYNCHRONISED)
+def test_lanes_meet_in_a_loop_with_two_ways_back(name: str) -> None:
+    """Lanes that go back by one way wait for those that go by the other."""
+    ask, answer = SYNCHRONISED[name]
+    text = f"""and.b32 %r2, %i, 1; setp.ne.u32 %p0, %r2, 0; mov.u32 %r0, 0; mov.u32 %d0, 0;
+        TURN: {ask} add.u32 %d0, %d0, %r1; add.u32 %r0, %r0, 1; @%p0 bra ODD;
+        setp.lt.u32 %p1, %r0, 4; @%p1 bra TURN; bra END;
+        ODD: setp.lt.u32 %p1, %r0, 4; @%p1 bra TURN;
+        END:"""
+    (got,) = run(text, [words(50)], [np.uint32])
+    assert got.tolist() == [4 * answer(n) & FULL for n in (32, 18) for _ in range(n)]
+
+
 GROUPS = r"""
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

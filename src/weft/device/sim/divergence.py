@@ -7,11 +7,11 @@ the same in all lanes, which may make further branches split.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from weft.device.sim.form import UNIFORM, UNKNOWN, Form, meet, vector
 from weft.device.sim.program import CARRY, Program
-from weft.device.sim.waits import is_block_barrier, spin_heads
+from weft.device.sim.waits import is_block_barrier, is_warp_sync, spin_heads
 from weft.ptx import cfg
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.model import Instruction
@@ -129,15 +129,18 @@ def _note_split(program: Program, source: int) -> None:
     """Lanes part at `source`: while some run on one side, others wait on another or at the end."""
     graph = program.graph
     stop = graph.post_dominator[source]
-    sides = [_reach(graph, s, stop) for s in graph.blocks[source].successors]
+    starts = graph.blocks[source].successors
+    sides = [_reach(graph, [s], stop) for s in starts]
     while stop != EXIT and any(x > stop for side in sides for x in side):
         # the lowest block runs first: lanes at `stop` do not wait for lanes in later blocks
         stop = graph.post_dominator[stop]
-        sides = [_reach(graph, s, stop) for s in graph.blocks[source].successors]
+        sides = [_reach(graph, [s], stop) for s in starts]
     end = {stop} if stop != EXIT else set()
-    if any(_may_be_overtaken(graph, side) for side in sides):
+    if any(_may_be_overtaken(graph, side) for side in sides) or _may_leave_behind(
+        graph, sides, stop
+    ):
         # whoever waits at the end may have to run on first: the lanes need not meet again
-        end, sides = set(), [_reach(graph, s, EXIT) for s in graph.blocks[source].successors]
+        end, sides = set(), [_reach(graph, [s], EXIT) for s in starts]
         program.scattered.update(*sides)
     for i, side in enumerate(sides):
         others = end.union(*(x for j, x in enumerate(sides) if j != i))
@@ -154,10 +157,26 @@ def _may_be_overtaken(graph: Graph, side: set[int]) -> bool:
     )
 
 
-def _reach(graph: Graph, start: int, stop: int) -> set[int]:
-    """Blocks reachable from `start` without passing `stop`."""
+def _may_leave_behind(graph: Graph, sides: list[set[int]], stop: int) -> bool:
+    """Can lanes be at a `.sync` instruction while others, in a later block, still go to it?
+
+    The lowest block runs first. A loop with two ways back has blocks after the instruction that
+    lead to it again: of its body, or of a recursive function, whose calls and returns are a loop.
+    """
+    for i, side in enumerate(sides):
+        others = set[int]().union(*(x for j, x in enumerate(sides) if j != i))
+        for x in side & others:  # elsewhere the others never come here
+            block = graph.blocks[x]
+            meets = block.loops and any(is_warp_sync(ins) for ins in block.code)
+            if meets and x in _reach(graph, [y for y in others if y > x], stop):
+                return True
+    return False
+
+
+def _reach(graph: Graph, starts: Iterable[int], stop: int) -> set[int]:
+    """Blocks reachable from `starts` without passing `stop`."""
     seen: set[int] = set()
-    work = [start]
+    work = [*starts]
     while work:
         x = work.pop()
         if x not in seen and x not in (stop, EXIT):
