@@ -52,7 +52,8 @@ def _rows() -> list[tuple[str, tuple[str, ...], str, str, float]]:
         ("funnel_lc", "__funnelshift_lc({0}, {1}, {2} & 63)", "u32", 3),
         ("funnel_rc", "__funnelshift_rc({0}, {1}, {2} & 63)", "u32", 3),
         ("umulhi", "__umulhi({0}, {1})", "u32", 2), ("mulhi", "__mulhi({0}, {1})", "i32", 2),
-        ("mul24", "__mul24({0}, {1})", "i32", 2), ("umul24", "__umul24({0}, {1})", "u32", 2),
+        # The compiler may assume that a signed product fits: 24 bits times 7 do.
+        ("mul24", "__mul24({0}, {1} >> 25)", "i32", 2), ("umul24", "__umul24({0}, {1})", "u32", 2),
         ("sad", "__sad({0} >> 1, {1} >> 1, 7u)", "i32", 2),
         ("usad", "__usad({0}, {1}, {2})", "u32", 3),
         ("hadd", "__hadd({0}, {1})", "i32", 2), ("rhadd", "__rhadd({0}, {1})", "i32", 2),

@@ -80,6 +80,15 @@ def test_a_difference_is_found_and_cut_down() -> None:
     assert "planted = (u32)ON_DEVICE;" in said and "__global__" in said
 
 
+def test_the_host_keeps_the_sign_of_zero() -> None:
+    """0.0 - x is not -x: both sides have 0.0 in lane 0."""
+    lane = Node("from_u32", "f64", (Node("special", "u32", value="LANE"),))
+    difference = Decl("difference", "f64", Node("fsub", "f64", (const("f64", 0.0), lane)))
+    program = generate("0:8", (32, 1))
+    program = replace(program, decls=(*program.decls, difference))
+    assert not execute([Pack("zero", (program,))])
+
+
 def test_smaller_programs_are_programs(seed: str) -> None:
     """What the minimiser tries must be free of undefined behaviour, or it would find that."""
     program = generate(f"{seed}:1", (64, 1))
