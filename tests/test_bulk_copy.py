@@ -236,3 +236,23 @@ def test_a_bulk_load_reaches_memory_once() -> None:
     assert p.totals["sim:dram__bytes_read.sum"] == 4096
     assert p.totals["sim:l1tex__m_xbar2l1tex_read_sectors.sum"] == 2 * 4096 // 32
     assert {a.name: (a.read, a.written) for a in p.arrays} == {"arg0": (4096, 0)}
+
+
+ADDED = """__global__ void added(const unsigned* y, unsigned* z) {
+    z[threadIdx.x] = y[threadIdx.x] + 1;
+}"""
+
+
+@pytest.mark.parametrize(("nbytes", "unwritten"), [(256, 0), (128, 32)])
+def test_what_a_bulk_copy_writes_is_written(nbytes: int, unwritten: int) -> None:
+    """The sanitizer reports the words that the copy left out, and no others."""
+    body = f"st.shared.b32 [%r5], %r1;{STORE}@!%p0 cp.async.bulk.wait_group 0;"
+    store = weft.load_ptx(f"{HEAD}{body}\nret; }}\n", device="sim:h200").kernel("k")
+    y, z = weft.empty(64, np.uint32), np.zeros(64, np.uint32)
+    with weft.sanitize(raises=False) as report:
+        store[1, 64](np.zeros(64, np.uint32), y, nbytes)
+        weft.cuda(ADDED).added[1, 64](y, z)
+    assert [(f.kind, f.times) for f in report.findings] == (
+        [("uninitialised", unwritten)] if unwritten else []
+    )
+    assert (z[: nbytes // 4] == np.arange(1, nbytes // 4 + 1)).all()

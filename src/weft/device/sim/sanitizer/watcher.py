@@ -9,8 +9,8 @@ from weft.device.sim.address import Address, space_of
 from weft.device.sim.layout import Fault, Space
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Worker as HostThread
-from weft.device.sim.observe import Touch, Watcher
-from weft.device.sim.sanitizer import bounds, meetings, origins, spins, undefined
+from weft.device.sim.observe import BulkCopy, Touch, Watcher
+from weft.device.sim.sanitizer import bounds, bulk, meetings, origins, spins, undefined
 from weft.device.sim.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.sanitizer.copies import Copies
 from weft.device.sim.sanitizer.layout import Kind, Record, Slot, Worker
@@ -164,6 +164,9 @@ class Sanitizing(Watcher):
         if touch.kind == "mbarrier" or _is_release(e.ins):
             self.clocks.fence(b, self.p, e.warp, _is_far(e.ins))
         self.clocks.synchronise(b, self.p, e.warp, touch.writes)
+
+    def bulk(self, copy: BulkCopy) -> None:
+        bulk.mark(self, copy)
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         meetings.arrive(self, number, count, lanes)
