@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
-from weft.errors import ArgumentError
-from weft.kernels import cdiv
-from weft.ops import source
-from weft.ops.layouts import merged
-from weft.ops.plan import Buffer, Layout, Pointer, Step
+from weft.ops.plan import Layout, Pointer, Step
+from weft.ops.pointwise import Job, Operand, Way, ways
 from weft.ops.target import Target
 
-THREADS = 256
-RANK = 6
-"""Dimensions that the strided kernel can walk."""
+SIZES = (1, 2, 4, 8)
+"""Bytes of an element that can be copied."""
 
 
 class Copy(NamedTuple):
@@ -24,21 +19,17 @@ class Copy(NamedTuple):
     cost: float
 
 
+def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Way]:
+    """All ways to copy x, at `start`, to a contiguous tensor of its shape at `end`."""
+    ctype = f"Bits<{x.itemsize}>"
+    operand = Operand(ctype, x.itemsize, x.strides, x.aligned, start)
+    job = Job("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, bytes(x.itemsize))
+    return ways(job, target)
+
+
 def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
-    """Copies x, at `start`, to a contiguous tensor of its shape at `end`."""
-    dense = Buffer(x.shape, x.dtype)
-    walk = merged(x.shape, [dense.steps, x.strides])
-    if len(walk.sizes) > RANK:
-        raise ArgumentError(
-            "weft.ops: a tensor has too many dimensions whose strides do not follow each other",
-            got=str(len(walk.sizes)), allowed=f"up to {RANK}", next="call x.contiguous() first",
-        )  # fmt: skip
-    missing = RANK - len(walk.sizes)
-    rows = [(1,) * missing + walk.sizes, *((0,) * missing + s for s in walk.strides)]
-    rows += [(0,) * RANK] * 2
-    shape = struct.pack(f"<{5 * RANK}q", *(s for row in rows for s in row))
-    ctype = source.ctype(x.dtype)
-    kernel = source.kernel("elementwise.cu", f"strided<{', '.join([ctype] * 5)}>", EXPRESSION="a")
-    args = (start, start, start, end, x.numel, shape)
-    step = Step(kernel, (cdiv(x.numel, THREADS),), (THREADS,), args)
-    return Copy((step,), target.launch + 3 * x.numel * x.itemsize / target.bandwidth)
+    """Copies x, at `start`, to a contiguous tensor of its shape at `end`, by the best way."""
+    if x.numel == 0:
+        return Copy((), 0.0)
+    best = min(copying(x, start, end, target), key=lambda way: way.cost)
+    return Copy((best.build(),), best.cost)

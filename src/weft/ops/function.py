@@ -62,6 +62,8 @@ class Definition:
     backward    (ctx, *gradients) -> one gradient per argument; None: not differentiable
     vmap        "leading", "loop" or a rule of torch's kind
     autocast    the dtype that torch.autocast converts the inputs to; None: left as they are
+    redirect    makes, of the call, a function that gets all arguments which no plan was found for
+                and returns the result; NotImplemented: torch's dispatcher is called
     """
 
     name: str
@@ -74,6 +76,7 @@ class Definition:
     backward: Callable[..., Any] | None = None
     vmap: str | Callable[..., Any] = "loop"
     autocast: torch.dtype | None = torch.float32
+    redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
 
 @dataclass
@@ -154,7 +157,7 @@ class Function:
             "ad": forward_ad,
             "autocast": torch._C._is_any_autocast_enabled,
             "compiling": torch.compiler.is_compiling,
-            "dispatch": self.op._opoverload,
+            "dispatch": self._dispatch(),
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "function_modes": torch._C._len_torch_function_stack,
             "functorch": torch._C._functorch.peek_interpreter_stack,
@@ -172,6 +175,19 @@ class Function:
         call.verify = functools.partial(verify, call)
         return call, compute
 
+    def _dispatch(self) -> Callable[..., Any]:
+        """What a call does that cannot go the short way."""
+        op: Callable[..., Any] = self.op._opoverload
+        if self.definition.redirect is None:
+            return op
+        redirect = self.definition.redirect(op)
+
+        def dispatch(*args: Any) -> Any:
+            result = redirect(*args)
+            return op(*args) if result is NotImplemented else result
+
+        return dispatch
+
     def _argument(self, name: str) -> Any:
         return next(a for a in self.arguments if a.name == name)
 
@@ -185,8 +201,8 @@ class Function:
         if any(t is not None and _may_be_negated(t) for t in inputs):
             made = self._resolving(made, args)
         on_gpu = device.type == "cuda"
-        rest = [a for a, n in zip(args, names, strict=True) if n not in self.tensors]
-        options = tuple(tuple(a) if isinstance(a, list) else a for a in rest)
+        pairs = zip(self.arguments, args, strict=True)
+        options = tuple(_option(a, value) for a, value in pairs if a.name not in self.tensors)
         entry = Entry(guard(inputs, PLAIN) if on_gpu else never, made, options)
         if len(self.plans) >= REMEMBERED:
             self.plans.clear()
@@ -276,6 +292,8 @@ def _key(argument: Any) -> str:
     if "Tensor" in str(argument.type):
         parts = f"{n}.dtype, {n}.device, {n}.shape, {n}.stride(), {n}.data_ptr() & 15"
         return f"None if {n} is None else ({parts})" if _optional(argument) else parts
+    if str(argument.type) == "number":  # 2 == 2.0, but the results have other dtypes
+        return f"(type({n}), {n})"
     if "List" in str(argument.type):  # dims: torch makes a list of a number, and a list is no key
         return f"({n},) if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
     return str(n)
@@ -289,6 +307,13 @@ def _as_torch_passes(argument: Any, value: Any) -> Any:
     if "List" in kind:
         return [value] if isinstance(value, int) else list(value)
     return float(value) if "float" in kind else value
+
+
+def _option(argument: Any, value: Any) -> Any:
+    """What `_key` makes of an argument that is not a tensor."""
+    if str(argument.type) == "number":
+        return type(value), value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:

@@ -3,85 +3,33 @@
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from weft.errors import ArgumentError
-from weft.kernels import cdiv
-from weft.ops import source
+from weft.ops import expressions, source
 from weft.ops.choose import Candidate, Request
+from weft.ops.expressions import LETTERS, NUMBERS, ROWS, Row
 from weft.ops.function import Definition
-from weft.ops.layouts import Walk, broadcast, dense_strides, memory_order, merged
-from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
-
-THREADS = 256
-OPERANDS = 3
-"""Operands that the kernels take; fewer are passed again."""
-RANK = 6
-"""Dimensions that the strided kernel can walk."""
+from weft.ops.layouts import broadcast, dense_strides, memory_order
+from weft.ops.plan import Buffer, Layout, Plan, Pointer
+from weft.ops.pointwise import Job, Operand, Way, ways
 
 
-@dataclass(frozen=True)
-class Row:
-    """One op.
-
-    expression  C++ over a, b and c in the type of the arithmetic
-    gradients   torch expressions for each operand: (grad, *operands) -> gradients
-    integers    may the operands be integers or booleans?
-    boolean     is the result a boolean?
-    """
-
-    name: str
-    operands: str
-    expression: str
-    doc: str
-    gradients: Callable[..., Sequence[Any]] | None = None
-    integers: bool = True
-    boolean: bool = False
+# ---- shapes ------------------------------------------------------------------------------------
+def _tensors(row: Row, args: Sequence[Any]) -> list[Any]:
+    return [a for a, letter in zip(args, row.operands, strict=True) if letter in LETTERS]
 
 
-ROWS = (
-    Row("add", "ab", "a + b", "a + b", lambda g, a, b: (g, g)),
-    Row("sub", "ab", "a - b", "a - b", lambda g, a, b: (g, -g)),
-    Row("mul", "ab", "a * b", "a * b", lambda g, a, b: (g * b, g * a)),
-    Row("div", "ab", "a / b", "a / b", lambda g, a, b: (g / b, -g * a / (b * b)), integers=False),
-    Row("fma", "abc", "a * b + c", "a * b + c", lambda g, a, b, c: (g * b, g * a, g)),
-    Row("exp", "a", "exp(a)", "e to the power of a", lambda g, a: (g * a.exp(),), integers=False),
-    Row("sqrt", "a", "sqrt(a)", "square root", lambda g, a: (g / (2 * a.sqrt()),), integers=False),
-    Row("neg", "a", "-a", "-a", lambda g, a: (-g,)),
-    Row("less", "ab", "a < b", "a < b", boolean=True),
-)
-"""Every named op of the family."""
-
-
-# ---- dtypes and shapes -------------------------------------------------------------------------
-def _result(row: Row, tensors: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
-    """The dtypes of the arithmetic and of the result, as torch promotes the operands."""
-    dtype = tensors[0].dtype
-    for other in tensors[1:]:
-        dtype = torch.promote_types(dtype, other.dtype)
-    if not row.integers and not dtype.is_floating_point:
-        dtype = torch.get_default_dtype()
-    return dtype, torch.bool if row.boolean else dtype
-
-
-def _arithmetic(dtype: torch.dtype) -> str:
-    """The C++ type to compute in: half precision is rounded once, at the end."""
-    if dtype in (torch.float16, torch.bfloat16):
-        return "float"
-    return "int" if dtype is torch.bool else source.ctype(dtype)
-
-
-def _output(row: Row, operands: Sequence[Any]) -> Buffer:
+def _output(row: Row, args: Sequence[Any]) -> Buffer:
     """The result: dense, in the memory order that all full operands share, else row-major."""
-    shape = tuple(torch.broadcast_shapes(*(o.shape for o in operands)))
-    orders = {memory_order(_layout(o)) for o in operands if tuple(o.shape) == shape}
+    tensors = _tensors(row, args)
+    shape = tuple(torch.broadcast_shapes(*(t.shape for t in tensors)))
+    orders = {memory_order(_layout(t)) for t in tensors if tuple(t.shape) == shape}
     order = orders.pop() if len(orders) == 1 else None
-    dtype = _result(row, operands)[1]
+    dtype = expressions.dtypes(row, args)[1]
     return Buffer(shape, dtype, strides=dense_strides(shape, order) if order else None)
 
 
@@ -91,19 +39,20 @@ def _layout(operand: Any) -> Layout:
     return Layout(operand.dtype, tuple(operand.shape), tuple(operand.stride()), 16)
 
 
-def _fake(row: Row, *tensors: Any) -> Any:
-    out = _output(row, tensors)
-    return tensors[0].new_empty(out.shape, dtype=out.dtype).as_strided(out.shape, out.steps)
+def _fake(row: Row, *args: Any) -> Any:
+    out, first = _output(row, args), _tensors(row, args)[0]
+    return first.new_empty(out.shape, dtype=out.dtype).as_strided(out.shape, out.steps)
 
 
-def _check(row: Row, *tensors: Any) -> None:
-    for name, tensor in zip(row.operands, tensors, strict=True):
-        if tensor.dtype not in source.CTYPES:
+def _check(row: Row, *args: Any) -> None:
+    for name, tensor, letter in zip(row.arguments, args, row.operands, strict=True):
+        if letter in LETTERS and tensor.dtype not in source.CTYPES:
             raise ArgumentError(
                 f"weft.ops.{row.name}: '{name}' has a dtype that no kernel takes",
                 got=str(tensor.dtype),
                 allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
             )
+    tensors = _tensors(row, args)
     try:
         torch.broadcast_shapes(*(t.shape for t in tensors))
     except RuntimeError:
@@ -116,87 +65,56 @@ def _check(row: Row, *tensors: Any) -> None:
 
 # ---- kernels -----------------------------------------------------------------------------------
 def _candidates(row: Row, request: Request) -> list[Candidate]:
-    operands = [t for t in request.inputs if t is not None]
-    out = _output(row, operands)
-    n = Layout(out.dtype, out.shape, out.steps, 16).numel
-    if n == 0:
+    tensors = [t for t in request.inputs if t is not None]
+    given = iter(tensors)
+    args = [next(given) if letter in LETTERS else request.options[name]
+            for letter, name in zip(row.operands, row.arguments, strict=True)]  # fmt: skip
+    out = _output(row, args)
+    if Layout(out.dtype, out.shape, out.steps, 16).numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    found = ways(_job(row, args, tensors, out), request.target)
+    return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in found]
+
+
+def _job(row: Row, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer) -> Job:
     by_memory = sorted(range(len(out.shape)), key=lambda d: -out.steps[d])
-    strides = [out.steps, *(broadcast(o, out.shape) for o in operands)]
-    walk = merged([out.shape[d] for d in by_memory], [[s[d] for d in by_memory] for s in strides])
-    moved = n * out.dtype.itemsize + sum(
-        (n if any(s) else 1) * o.itemsize for o, s in zip(operands, walk.strides[1:], strict=True)
-    )
-    time = request.target.launch + moved / request.target.bandwidth
-    if len(walk.sizes) == 1 and all(s[0] in (0, 1) for s in walk.strides):
-        vector = _vector(operands, walk, out)
-        why = f"all operands have one order; {vector} elements per load, {moved:,} bytes"
-        return [Candidate("flat", time, why, lambda: _flat(row, operands, out, walk, vector))]
-    why = f"operands are walked along {len(walk.sizes)} dimensions, {moved:,} bytes"
-    return [Candidate("strided", time, why, lambda: _strided(row, operands, out, walk))]
+    operands = []
+    for i, t in enumerate(tensors):
+        strides = broadcast(t, out.shape)
+        turned = tuple(strides[d] for d in by_memory)
+        operands.append(Operand(source.ctype(t.dtype), t.itemsize, turned, t.aligned, Pointer(i)))
+    compute = expressions.arithmetic(expressions.dtypes(row, args)[0])
+    number = args[row.operands.index("s")] if "s" in row.operands else 0
+    return Job(
+        row.expression, compute, tuple(out.shape[d] for d in by_memory), tuple(operands),
+        source.ctype(out.dtype), out.dtype.itemsize, Pointer(len(tensors)),
+        expressions.constant(number, compute),
+    )  # fmt: skip
 
 
-def _vector(operands: Sequence[Layout], walk: Walk, out: Buffer) -> int:
-    """Elements per load: 16 bytes of the widest type, less where an address is not aligned."""
-    full = [o for o, s in zip(operands, walk.strides[1:], strict=True) if s[0]]
-    widest = max(out.dtype.itemsize, *(o.itemsize for o in full), 1)
-    vector: int = 16 // int(widest)
-    while vector > 1 and any(o.aligned % (vector * o.itemsize) for o in full):
-        vector //= 2
-    return vector
-
-
-def _name(row: Row, operands: Sequence[Layout], out: Buffer, kernel: str, *more: Any) -> Any:
-    three = [*operands, *[operands[0]] * (OPERANDS - len(operands))]
-    dtype = _result(row, operands)[0]
-    types = [source.ctype(out.dtype), _arithmetic(dtype), *(source.ctype(o.dtype) for o in three)]
-    arguments = ", ".join([*types, *map(str, more)])
-    return source.kernel("elementwise.cu", f"{kernel}<{arguments}>", EXPRESSION=row.expression)
-
-
-def _pointers(count: int) -> list[Argument]:
-    """The operands, the first one again for those that there are not, and the output."""
-    return [*(Pointer(i if i < count else 0) for i in range(OPERANDS)), Pointer(count)]
-
-
-def _flat(row: Row, operands: Sequence[Layout], out: Buffer, walk: Walk, vector: int) -> Plan:
-    n = walk.sizes[0]
-    steps = [s[0] for s in walk.strides[1:]]
-    steps += [0] * (OPERANDS - len(steps))
-    kernel = _name(row, operands, out, "flat", vector)
-    grid = (cdiv(n, THREADS * vector),)
-    args = (*_pointers(len(operands)), n, *steps)
-    return Plan((Step(kernel, grid, (THREADS,), args),), (out,))
-
-
-def _strided(row: Row, operands: Sequence[Layout], out: Buffer, walk: Walk) -> Plan:
-    if len(walk.sizes) > RANK:
-        raise ArgumentError(
-            f"weft.ops.{row.name}: the operands have too many dimensions of different order",
-            got=f"{len(walk.sizes)} dimensions that cannot be merged", allowed=f"up to {RANK}",
-            next="call x.contiguous() on one of them",
-        )  # fmt: skip
-    missing = RANK - len(walk.sizes)
-    sizes = (1,) * missing + walk.sizes
-    rows = [(0,) * missing + s for s in walk.strides]
-    rows += [(0,) * RANK] * (OPERANDS + 1 - len(rows))
-    shape = struct.pack(f"<{RANK}q{(OPERANDS + 1) * RANK}q", *sizes, *(s for r in rows for s in r))
-    n = functools.reduce(int.__mul__, walk.sizes, 1)
-    kernel = _name(row, operands, out, "strided")
-    args = (*_pointers(len(operands)), n, shape)
-    return Plan((Step(kernel, (cdiv(n, THREADS),), (THREADS,), args),), (out,))
+def _plan(way: Way, out: Buffer) -> Plan:
+    return Plan((way.build(),), (out,))
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs)
+def _setup(row: Row, ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*_tensors(row, inputs))
+    ctx.numbers = [v for v, letter in zip(inputs, row.operands, strict=True) if letter == "s"]
 
 
 def _backward(row: Row, ctx: Any, grad: Any) -> Any:
     assert row.gradients is not None
-    operands = ctx.saved_tensors
-    found = row.gradients(grad, *operands)
-    return tuple(_summed(g, o) for g, o in zip(found, operands, strict=True))
+    tensors, numbers = iter(ctx.saved_tensors), iter(ctx.numbers)
+    args = [
+        next(tensors) if letter in LETTERS
+        else torch.scalar_tensor(next(numbers), dtype=grad.dtype, device=grad.device)
+        for letter in row.operands
+    ]  # fmt: skip
+    found = iter(row.gradients(grad, *args))
+    return tuple(
+        _summed(next(found), a) if letter in LETTERS else None
+        for a, letter in zip(args, row.operands, strict=True)
+    )
 
 
 def _summed(grad: Any, operand: Any) -> Any:
@@ -204,18 +122,92 @@ def _summed(grad: Any, operand: Any) -> Any:
     return grad.sum_to_size(operand.shape).to(operand.dtype)
 
 
-def _definition(row: Row) -> Definition:
+def _batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
+    """A batch is one more dimension in front; smaller operands are broadcast behind it."""
+    pairs = list(zip(args, in_dims, strict=True))
+    ranks = [a.dim() - (d is not None) for a, d in pairs if isinstance(a, torch.Tensor)]
+
+    def front(value: Any, dim: int | None) -> Any:
+        if dim is None:
+            return value
+        moved = value.movedim(dim, 0)
+        missing = max(ranks) - moved.dim() + 1
+        return moved.reshape(moved.shape[0], *[1] * missing, *moved.shape[1:])
+
+    op = getattr(torch.ops.weft, row.name)
+    return op(*(front(a, d) for a, d in pairs)), 0
+
+
+def _definition(row: Row, redirect: Any = None) -> Definition:
+    kinds = ["Tensor" if letter in LETTERS else "Scalar" for letter in row.operands]
+    parameters = (f"{k} {n}" for k, n in zip(kinds, row.arguments, strict=True))
     return Definition(
         name=row.name,
-        schema=f"({', '.join(f'Tensor {n}' for n in row.operands)}) -> Tensor",
+        schema=f"({', '.join(parameters)}) -> Tensor",
         doc=f"{row.doc}, for each element; operands are broadcast and promoted as in torch.",
         fake=functools.partial(_fake, row),
         candidates=functools.partial(_candidates, row),
         check=functools.partial(_check, row),
-        setup=_setup if row.gradients else None,
+        setup=functools.partial(_setup, row) if row.gradients else None,
         backward=functools.partial(_backward, row) if row.gradients else None,
+        vmap=functools.partial(_batched, row),
         autocast=None,
+        redirect=redirect,
     )
 
 
-DEFINITIONS = tuple(map(_definition, ROWS))
+def _numbered(row: Row) -> list[Definition]:
+    """The op, and the ops that its calls with a number go to."""
+    if row.operands != "ab" or not row.numbers:
+        return [_definition(row)]
+    second, first = expressions.with_number(row, False), expressions.with_number(row, True)
+
+    def redirect(op: Callable[..., Any]) -> Callable[..., Any]:
+        from weft.ops import library  # which imports the families
+
+        by_number, of_number = library.call(second.name), library.call(first.name)
+
+        def redirected(a: Any, b: Any) -> Any:
+            if isinstance(b, NUMBERS):
+                return by_number(a, b)
+            return of_number(a, b) if isinstance(a, NUMBERS) else NotImplemented
+
+        return redirected
+
+    return [_definition(row, redirect), _definition(second), _definition(first)]
+
+
+def _outer(request: Request) -> list[Candidate]:
+    a, b = request.inputs
+    assert a is not None and b is not None
+    column = Layout(a.dtype, (*a.shape, 1), (*a.strides, 0), a.aligned)
+    return _candidates(_MUL, Request("mul", (column, b), {}, request.target))
+
+
+def _check_outer(a: Any, b: Any) -> None:
+    if a.dim() != 1 or b.dim() != 1:
+        raise ArgumentError(
+            "weft.ops.ger: both operands must be vectors",
+            got=f"{list(a.shape)} and {list(b.shape)}", allowed="tensors of one dimension",
+        )  # fmt: skip
+    _check(_MUL, a.unsqueeze(1), b)
+
+
+def _outer_backward(ctx: Any, grad: Any) -> Any:
+    a, b = ctx.saved_tensors
+    return (grad @ b.to(grad.dtype)).to(a.dtype), (a.to(grad.dtype) @ grad).to(b.dtype)
+
+
+_MUL = next(row for row in ROWS if row.name == "mul")
+_GER = Definition(
+    name="ger",
+    schema="(Tensor a, Tensor b) -> Tensor",
+    doc="The outer product of two vectors: a[i] * b[j].",
+    fake=lambda a, b: _fake(_MUL, a.unsqueeze(1), b),
+    candidates=_outer,
+    check=_check_outer,
+    setup=functools.partial(_setup, _MUL),
+    backward=_outer_backward,
+    autocast=None,
+)
+DEFINITIONS = (*(d for row in ROWS for d in _numbered(row)), _GER)

@@ -55,6 +55,37 @@ def _elementwise(name: str, operands: int) -> Draw:
     return drawn
 
 
+ANY = (*FLOATS, "int64", "int16", "uint8")
+"""Dtypes of every size, for copies."""
+
+
+def _permute(rng: random.Random, most: int) -> Call:
+    shape, dtype = draw.shape(rng, (2, 2, 3, 4, 5), most), rng.choice(ANY)
+    dims = list(range(len(shape)))
+    rng.shuffle(dims)
+    return Call("permute", (draw.tensor(rng, shape, dtype, plain=0.8),), {"dims": tuple(dims)})
+
+
+def _transpose(rng: random.Random, most: int) -> Call:
+    shape, dtype = draw.shape(rng, (2, 2, 3), most), rng.choice(ANY)
+    dim0 = rng.randrange(len(shape) - 1)
+    options = {"dim0": dim0, "dim1": rng.randrange(dim0 + 1, len(shape))}
+    return Call("transpose", (draw.tensor(rng, shape, dtype, plain=0.8),), options)
+
+
+def _contiguous(rng: random.Random, most: int) -> Call:
+    """Tensors that are not contiguous yet: in another order, or with gaps."""
+    shape, dtype = draw.shape(rng, (2, 3, 4), most), rng.choice(ANY)
+    tensor = draw.Tensor(shape, dtype, tuple(range(len(shape))), gap=rng.choice((1, 3, 8, 32)))
+    if rng.random() < 0.6:
+        tensor = draw.Tensor(shape, dtype, tuple(rng.sample(tensor.order, len(shape))))
+    return Call("contiguous", (tensor,), {})
+
+
+def _copied(x: Any) -> Any:
+    return x.clone(memory_format=torch.contiguous_format)
+
+
 def _rows(name: str) -> Draw:
     def drawn(rng: random.Random, most: int) -> Call:
         shape, dtype = draw.shape(rng, (1, 2, 2, 3), most), rng.choice(FLOATS)
@@ -157,6 +188,16 @@ CASES: Sequence[Case] = (
     Case("add", _elementwise("add", 2), lambda a, b: a + b),
     Case("mul", _elementwise("mul", 2), lambda a, b: a * b),
     Case("fma", _elementwise("fma", 3), lambda a, b, c: a * b + c),
+    Case("div", _elementwise("div", 2), lambda a, b: a / b),
+    Case("maximum", _elementwise("maximum", 2), torch.maximum, exact=True),
+    Case("less", _elementwise("less", 2), torch.less, exact=True),
+    Case("exp", _elementwise("exp", 1), torch.exp),
+    Case("tanh", _elementwise("tanh", 1), torch.tanh),
+    Case("permute", _permute, lambda x, dims: _copied(x.permute(dims)), exact=True),
+    Case(
+        "transpose", _transpose, lambda x, dim0, dim1: _copied(x.transpose(dim0, dim1)), exact=True
+    ),
+    Case("contiguous", _contiguous, _copied, exact=True),
     Case("softmax", _rows("softmax"), lambda x, dim: torch.softmax(x, dim)),
     Case("log_softmax", _rows("log_softmax"), lambda x, dim: torch.log_softmax(x, dim)),
     Case("sum", _reduced("sum", floats=False), torch.sum, depth=_terms, scale=_sums),

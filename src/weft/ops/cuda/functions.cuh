@@ -1,0 +1,27 @@
+// Functions that the rows of elementwise expressions use, for integers and floating-point numbers alike.
+#pragma once
+
+template <class T> __device__ T absolute(T a) { return a < T(0) ? T(-a) : a; }
+template <> __device__ inline float absolute(float a) { return fabsf(a); }
+template <> __device__ inline double absolute(double a) { return fabs(a); }
+
+// The larger or the smaller one, or NaN if either is.
+template <class T> __device__ T maximum(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> __device__ T minimum(T a, T b) { return a != a || a < b ? a : b; }
+
+// Integers by squaring; a negative exponent gives the integer part of the result.
+template <class T>
+__device__ T power(T a, T b) {
+    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b % 2 ? T(-1) : T(1)) : T(0);
+    T result = 1;
+    for (; b > T(0); b = T(b / 2)) {
+        if (b % 2) result = T(result * a);
+        a = T(a * a);
+    }
+    return result;
+}
+template <> __device__ inline float power(float a, float b) { return powf(a, b); }
+template <> __device__ inline double power(double a, double b) { return pow(a, b); }
+
+// For large negative numbers exp(-a) is infinite, and the result 0.
+template <class T> __device__ T sigmoid(T a) { return T(1) / (T(1) + exp(-a)); }

@@ -1,0 +1,157 @@
+"""The named expressions of the elementwise family: C++, gradients and dtypes, one row per op."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from weft.ops import source
+
+LETTERS = "abc"
+"""What expressions call tensors; `s` is a number."""
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
+NUMBERS = tuple(_NUMBERS)
+"""Types of Python's numbers that may be an operand."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op.
+
+    operands    the letters of its arguments in order: tensors a, b and c, and a number s
+    expression  C++ over the letters, in the type of the arithmetic, which is C
+    gradients   torch expressions for each operand: (grad, *operands) -> gradients
+    integers    is the arithmetic of integers and booleans done in integers?
+    boolean     is the result a boolean?
+    numbers     may one of two operands be a Python number?
+    names       what users call the operands, where it is not their letters
+    """
+
+    name: str
+    operands: str
+    expression: str
+    doc: str
+    gradients: Callable[..., Sequence[Any]] | None = None
+    integers: bool = True
+    boolean: bool = False
+    numbers: bool = True
+    names: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return self.names or tuple(self.operands)
+
+
+def _unary(name: str, expression: str, doc: str, gradient: Callable[[Any], Any]) -> Row:
+    """A function of one real number by its derivative."""
+    return Row(name, "a", expression, doc, lambda g, a: (g * gradient(a),), integers=False)
+
+
+def _compared(name: str, operator: str) -> Row:
+    return Row(name, "ab", f"a {operator} b", f"a {operator} b", boolean=True)
+
+
+def _larger(g: Any, a: Any, b: Any) -> Sequence[Any]:
+    """Equal operands share the gradient, as in torch."""
+    return g * ((a > b) + (a == b) * 0.5), g * ((a < b) + (a == b) * 0.5)
+
+
+def _smaller(g: Any, a: Any, b: Any) -> Sequence[Any]:
+    return _larger(g, b, a)
+
+
+def _power(g: Any, a: Any, b: Any) -> Sequence[Any]:
+    log = torch.where(a > 0, a, torch.ones_like(a)).log()  # 0 ** b has no slope along b
+    return g * torch.where(b == 0, 0, b * a ** (b - 1)), g * a**b * log
+
+
+ROWS = (
+    Row("add", "ab", "a + b", "a + b", lambda g, a, b: (g, g)),
+    Row("sub", "ab", "a - b", "a - b", lambda g, a, b: (g, -g)),
+    Row("mul", "ab", "a * b", "a * b", lambda g, a, b: (g * b, g * a)),
+    Row("div", "ab", "a / b", "a / b", lambda g, a, b: (g / b, -g * a / (b * b)), integers=False),
+    Row("maximum", "ab", "maximum<C>(a, b)", "the larger one, or NaN", _larger),
+    Row("minimum", "ab", "minimum<C>(a, b)", "the smaller one, or NaN", _smaller),
+    Row("pow", "ab", "power<C>(a, b)", "a to the power of b", _power),
+    Row("fma", "abc", "a * b + c", "a * b + c", lambda g, a, b, c: (g * b, g * a, g)),
+    Row("axpy", "sab", "s * a + b", "alpha * x + y", lambda g, s, a, b: (g * s, g),
+        numbers=False, names=("alpha", "x", "y")),
+    Row("neg", "a", "-a", "-a", lambda g, a: (-g,)),
+    Row("abs", "a", "absolute<C>(a)", "the absolute value", lambda g, a: (g * a.sign(),)),
+    Row("relu", "a", "a < C(0) ? C(0) : a", "a where it is positive, else 0",
+        lambda g, a: (g * (a > 0),)),
+    _unary("exp", "exp(a)", "e to the power of a", lambda a: a.exp()),
+    _unary("log", "log(a)", "the natural logarithm", lambda a: 1 / a),
+    _unary("sqrt", "sqrt(a)", "the square root", lambda a: 0.5 / a.sqrt()),
+    _unary("rsqrt", "rsqrt(a)", "1 / sqrt(a)", lambda a: -0.5 * a.rsqrt() / a),
+    _unary("reciprocal", "C(1) / a", "1 / a", lambda a: -1 / (a * a)),
+    _unary("sin", "sin(a)", "the sine", lambda a: a.cos()),
+    _unary("cos", "cos(a)", "the cosine", lambda a: -a.sin()),
+    _unary("tanh", "tanh(a)", "the hyperbolic tangent", lambda a: 1 - a.tanh() ** 2),
+    _unary("sigmoid", "sigmoid<C>(a)", "1 / (1 + exp(-a))",
+           lambda a: a.sigmoid() * (1 - a.sigmoid())),
+    _compared("less", "<"), _compared("less_equal", "<="), _compared("greater", ">"),
+    _compared("greater_equal", ">="), _compared("equal", "=="), _compared("not_equal", "!="),
+    _compared("logical_and", "&&"), _compared("logical_or", "||"),
+    Row("logical_not", "a", "!a", "1 where a is 0, else 0", boolean=True),
+)  # fmt: skip
+"""Every named op of the family."""
+
+
+def with_number(row: Row, first: bool) -> Row:
+    """A row of two operands with a number as the first or the second of them."""
+    change = {"a": "s", "b": "a"} if first else {"b": "s"}
+    expression = re.sub(r"\b[ab]\b", lambda m: change.get(m[0], m[0]), row.expression)
+    name = f"number_{row.name}" if first else f"{row.name}_number"
+    gradients = row.gradients and _of_one(row.gradients, 1 if first else 0)
+    operands = "sa" if first else "as"
+    return replace(row, name=name, operands=operands, expression=expression, gradients=gradients)
+
+
+def _of_one(gradients: Callable[..., Sequence[Any]], which: int) -> Callable[..., Sequence[Any]]:
+    return lambda g, a, b: (gradients(g, a, b)[which],)
+
+
+# ---- dtypes ------------------------------------------------------------------------------------
+def dtypes(row: Row, operands: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
+    """The dtypes of the arithmetic and of the result, as torch promotes the operands."""
+    dtype = _promoted([o for o in operands if not isinstance(o, NUMBERS)])
+    for number in (o for o in operands if isinstance(o, NUMBERS)):
+        kind = _NUMBERS[type(number)]
+        if _category(kind) > _category(dtype):
+            dtype = torch.get_default_dtype() if kind.is_floating_point else kind
+    if not row.integers and not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    return dtype, torch.bool if row.boolean else dtype
+
+
+def _promoted(tensors: Sequence[Any]) -> torch.dtype:
+    """The common dtype. Tensors without dimensions count only where they are of another kind."""
+    kinds = [[t.dtype for t in tensors if bool(len(t.shape)) is full] for full in (True, False)]
+    full, single = (functools.reduce(torch.promote_types, k) if k else None for k in kinds)
+    if full is None or single is None:
+        dtype = full or single
+        assert dtype is not None
+        return dtype
+    return torch.promote_types(full, single) if _category(single) > _category(full) else full
+
+
+def _category(dtype: torch.dtype) -> int:
+    return 2 if dtype.is_floating_point else 0 if dtype is torch.bool else 1
+
+
+def arithmetic(dtype: torch.dtype) -> str:
+    """The C++ type to compute in: half precision is rounded once, at the end."""
+    if dtype in (torch.float16, torch.bfloat16):
+        return "float"
+    return "int" if dtype is torch.bool else source.ctype(dtype)
+
+
+def constant(number: Any, compute: str) -> float:
+    """A number in the type of the arithmetic."""
+    return float(number) if compute in ("float", "double") else int(number)

@@ -1,0 +1,365 @@
+"""Ways to compute an expression for each element of a dense tensor, from operands of any strides.
+
+`ways` is what every op that works element by element plans with, copies included. The kernels are
+in cuda/elementwise.cu:
+
+flat     all operands have the output's order
+strided  an element's place in each operand is computed from its number; by vectors where possible
+turned   through tiles of shared memory, for operands with another innermost dimension
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.layouts import merged
+from weft.ops.plan import Argument, Pointer, Step
+from weft.ops.target import Target
+
+THREADS = 256
+OPERANDS = 3
+"""Operands that the kernels take; fewer are passed again."""
+RANK = 6
+"""Dimensions that the kernels can walk."""
+NARROW = 2**31
+"""Elements and offsets below this are counted in 32 bits."""
+LINEAR, ROW, SAME, EACH, TURNED = range(5)
+"""How an operand is read; see cuda/elementwise.cu."""
+SHARED = 48 * 1024
+"""Bytes of shared memory that a kernel can declare."""
+
+# ---- the model; rates were estimated from the H200's figures ----------------------------------
+IN_FLIGHT = 32
+"""Bytes of an operand that a thread of `strided` has in flight."""
+SMALL = 16384
+"""Bytes of an operand that stay in the L1 cache while the others stream past."""
+SECTOR = 32
+LINE = 128
+"""Bytes that the L1 cache looks up at once."""
+SHORT = 16
+"""Sizes up to which an innermost dimension is streamed side by side: one stream per element."""
+TURNING = 1.08
+"""What a tile's way through shared memory costs, relative to a copy."""
+RAGGED = 1.12
+"""The same for rows that are read or written without vectors: partial sectors, more requests."""
+
+
+class Operand(NamedTuple):
+    """A tensor that is read: strides along the output's dimensions, and where it is."""
+
+    ctype: str
+    itemsize: int
+    strides: tuple[int, ...]
+    aligned: int
+    pointer: Pointer
+
+
+@dataclass(frozen=True)
+class Job:
+    """An expression to compute.
+
+    sizes    of the output, in the order of its memory: outermost first
+    compute  the C++ type of a, b, c and s
+    out      the C++ type and size of an element of the output, and where it is
+    number   the value of s; bytes for a struct
+    """
+
+    expression: str
+    compute: str
+    sizes: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    out_ctype: str
+    out_itemsize: int
+    out: Pointer
+    number: float | bytes = 0
+
+    def merged(self) -> Job:
+        """The same job with the fewest dimensions."""
+        dense = _dense(self.sizes)
+        walk = merged(self.sizes, [dense, *(o.strides for o in self.operands)])
+        operands = zip(self.operands, walk.strides[1:], strict=True)
+        return replace(
+            self, sizes=walk.sizes, operands=tuple(o._replace(strides=s) for o, s in operands)
+        )
+
+    @property
+    def n(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def moved(self) -> int:
+        """Bytes that must be read and written at least."""
+        return self.n * self.out_itemsize + sum(_footprint(o, self.sizes) for o in self.operands)
+
+    def kernel(self, name: str, *more: object) -> Callable[..., Step]:
+        """A function that makes the launch of a kernel, from its grid, block and arguments."""
+        three = [*self.operands, *[self.operands[0]] * (OPERANDS - len(self.operands))]
+        types = [self.out_ctype, self.compute, *(o.ctype for o in three)]
+        made = source.kernel(
+            "elementwise.cu", f"{name}<{', '.join([*types, *map(str, more)])}>",
+            EXPRESSION=self.expression,
+        )  # fmt: skip
+        pointers: list[Argument] = [*(o.pointer for o in three), self.out, self.number]
+        return lambda grid, block, *args: Step(made, (grid,), (block,), (*pointers, *args))
+
+
+class Way(NamedTuple):
+    """One way to compute a job; `build` compiles its kernel."""
+
+    name: str
+    cost: float
+    why: str
+    build: Callable[[], Step]
+
+
+def ways(job: Job, target: Target) -> list[Way]:
+    """All ways to compute a job that has elements."""
+    job = job.merged()
+    if len(job.sizes) == 1 and all(o.strides[0] in (0, 1) for o in job.operands):
+        return [_flat(job, target)]
+    if len(job.sizes) > RANK:
+        raise ArgumentError(
+            "weft.ops: the operands have too many dimensions of different order",
+            got=f"{len(job.sizes)} dimensions that cannot be merged", allowed=f"up to {RANK}",
+            next="call x.contiguous() on one of them",
+        )  # fmt: skip
+    return [*_strided(job, target), *_turned(job, target)]
+
+
+def _dense(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+
+
+def _footprint(operand: Operand, sizes: Sequence[int]) -> int:
+    """Bytes of an operand's elements, each counted once."""
+    steps = zip(sizes, operand.strides, strict=True)
+    return operand.itemsize * math.prod(size for size, stride in steps if stride)
+
+
+def _vectors(job: Job) -> Iterator[int]:
+    """Elements per vector, of up to 16 bytes of the widest type."""
+    vector = 16 // max(job.out_itemsize, *(o.itemsize for o in job.operands), 1)
+    while vector:
+        yield vector
+        vector //= 2
+
+
+# ---- flat --------------------------------------------------------------------------------------
+def _flat(job: Job, target: Target) -> Way:
+    steps = [o.strides[0] for o in job.operands]
+    full = [o for o in job.operands if o.strides[0]]
+    vector = next(
+        v for v in _vectors(job) if all(o.aligned % (v * o.itemsize) == 0 for o in full) or v == 1
+    )
+    why = f"all operands have one order; {vector} elements per load, {job.moved:,} bytes"
+
+    def build() -> Step:
+        missing = [0] * (OPERANDS - len(steps))
+        make = job.kernel("flat", vector)
+        return make(cdiv(job.n, THREADS * vector), THREADS, job.n, *steps, *missing)
+
+    return Way("flat", target.launch + job.moved / target.bandwidth, why, build)
+
+
+# ---- strided -----------------------------------------------------------------------------------
+def _strided(job: Job, target: Target) -> list[Way]:
+    found = []
+    for vector in _vectors(job):
+        modes = [_mode(o, job.sizes, vector) for o in job.operands]
+        bound = target.bandwidth * min(1.0, job.moved / _traffic(job, modes))
+        issued = _issued(job, modes, vector) / (target.fp32 / 2)
+        time = target.launch + max(job.moved / bound, issued)
+        elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
+        why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
+        build = functools.partial(_strided_step, job, tuple(modes), vector)
+        found.append(Way(f"strided by {vector}", time, why, build))
+    return found
+
+
+def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
+    """How an operand can be read for `vector` neighbours."""
+    whole = operand.aligned % (vector * operand.itemsize) == 0
+    if operand.strides == _dense(sizes) and whole:
+        return LINEAR
+    if sizes[-1] % vector or vector == 1:
+        return EACH
+    if operand.strides[-1] == 0:
+        return SAME
+    rows = whole and all(s % vector == 0 for s in operand.strides[:-1])
+    return ROW if operand.strides[-1] == 1 and rows else EACH
+
+
+def _traffic(job: Job, modes: Sequence[int]) -> float:
+    """Bytes that are moved in whole sectors; elements that lie apart fetch one sector each."""
+    total = float(job.n * job.out_itemsize)
+    for operand, mode in zip(job.operands, modes, strict=True):
+        bytes_read, step = _footprint(operand, job.sizes), operand.strides[-1]
+        streams = job.sizes[-1] <= SHORT and len(job.sizes) > 1 and operand.strides[-2] in (0, 1)
+        if mode == EACH and step > 1 and not streams and bytes_read > SMALL:
+            bytes_read *= min(SECTOR // operand.itemsize, step)
+        total += bytes_read
+    return total
+
+
+def _issued(job: Job, modes: Sequence[int], vector: int) -> float:
+    """Instructions of all threads; lookups of the L1 cache count as what is issued meanwhile."""
+    count = 6.0 + 6 * len(job.sizes) / vector
+    for operand, mode in zip(job.operands, modes, strict=True):
+        if mode != EACH:
+            count += 3 / vector
+            continue
+        small = _footprint(operand, job.sizes) <= SMALL
+        lines = 1 if small else max(1, min(32, vector * operand.itemsize * 32 // LINE))
+        count += 6 + 4 * lines
+    return job.n * count
+
+
+def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
+    last = [sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True))
+            for o in job.operands]  # fmt: skip
+    bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
+    widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
+    unrolled = max(1, min(4, IN_FLIGHT // (vector * widest)))
+    index = "int" if bits == 32 else "long long"
+    three = [*modes, *[SAME] * (OPERANDS - len(modes))]
+    make = job.kernel("strided", index, len(job.sizes), vector, unrolled, *three)
+    grid = cdiv(job.n, THREADS * vector * unrolled)
+    return make(grid, THREADS, job.n, _walk(job, bits))
+
+
+def _walk(job: Job, bits: int) -> bytes:
+    """The kernel's struct Walk: the dimensions, innermost first."""
+    sizes = job.sizes[::-1]
+    factors = [divisor(size, bits) for size in sizes]
+    rows = [sizes, [f[0] for f in factors], [f[1] for f in factors]]
+    rows += [o.strides[::-1] for o in job.operands]
+    rows += [(0,) * len(sizes)] * (OPERANDS - len(job.operands))
+    letter = "I" if bits == 32 else "Q"
+    return struct.pack(f"<{len(rows) * len(sizes)}{letter}", *(v for row in rows for v in row))
+
+
+def divisor(size: int, bits: int) -> tuple[int, int]:
+    """(magic, shift) such that x // size is (x * magic >> bits) >> shift for x < 2^(bits - 1)."""
+    if size == 1:
+        return 0, 0  # the only dimension: it is not divided
+    log = (size - 1).bit_length()
+    return -(-(1 << (bits - 1 + log)) // size), log - 1
+
+
+# ---- turned ------------------------------------------------------------------------------------
+AREA = {1: 16384, 2: 4096, 4: 4096, 8: 2048}
+"""Elements of a tile by the size of the widest one."""
+SIDE = {1: 128, 2: 64, 4: 64, 8: 32}
+"""The side of a tile along its longer rows; the other side is what is left of the area."""
+
+
+class _Tiles(NamedTuple):
+    """How a job is cut into tiles: which dimension is p, and the sides and vectors along both."""
+
+    dim: int
+    side_p: int
+    side_q: int
+    vector_p: int
+    vector_q: int
+    modes: tuple[int, ...]
+
+    @property
+    def ragged(self) -> bool:
+        """Is a side read or written without vectors?"""
+        return min(self.vector_p, self.vector_q) == 1
+
+
+def _turned(job: Job, target: Target) -> list[Way]:
+    found = []
+    for dim in _turnable(job):
+        tiles = _tiles(job, dim)
+        padded = _padded(job.sizes[-1], tiles.side_q) * _padded(job.sizes[dim], tiles.side_p)
+        lanes = padded / (job.sizes[-1] * job.sizes[dim])
+        each = [m if m == EACH else ROW for m in tiles.modes]
+        traffic = _traffic(job, each) * (RAGGED if tiles.ragged else TURNING)
+        issued = 24 * job.n * lanes / (target.fp32 / 2)
+        time = target.launch + max(traffic / target.bandwidth, issued)
+        why = (f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
+               f"{tiles.vector_q} per store")  # fmt: skip
+        build = functools.partial(_turned_step, job, tiles)
+        found.append(Way(f"turned along {dim}", time, why, build))
+    return found
+
+
+def _turnable(job: Job) -> list[int]:
+    """Dimensions that are the innermost one of an operand but not of the output."""
+    found = {
+        dim for o in job.operands for dim in range(len(job.sizes) - 1)
+        if o.strides[dim] == 1 and o.strides[-1] > 1
+    }  # fmt: skip
+    return sorted(found)
+
+
+def _padded(size: int, side: int) -> int:
+    return cdiv(size, side) * side
+
+
+def _tiles(job: Job, dim: int) -> _Tiles:
+    widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
+    area, side = AREA[widest], SIDE[widest]
+    p, q = (max(4, 1 << (job.sizes[d] - 1).bit_length()) for d in (dim, -1))
+    side_q = min(q, side)
+    side_p = min(p, area // side_q)
+    side_q = min(q, area // side_p)  # longer rows where the operand's are short
+    side_p = max(side_p, THREADS // side_q)
+    tile = widest * side_q * (side_p + 4 // min(4, widest)) + side_q // 2
+    modes: list[int] = []
+    for o in job.operands:
+        turned = o.strides[dim] == 1 and o.strides[-1] > 1
+        room = (modes.count(TURNED) + 1) * tile <= SHARED
+        modes.append(TURNED if turned and room else SAME if o.strides[-1] == 0 else EACH)
+    turning = [o for o, m in zip(job.operands, modes, strict=True) if m == TURNED]
+    fit = [v for v in _vectors(job) if v * THREADS <= side_p * side_q]
+    vector_p = next(
+        v for v in fit
+        if v == 1 or (v <= side_p and all(_rows_of(o, job.sizes, dim, v) for o in turning))
+    )  # fmt: skip
+    vector_q = next(v for v in fit if v == 1 or (v <= side_q and job.sizes[-1] % v == 0))
+    final = tuple(
+        ROW if m == EACH and o.strides[-1] == 1 and _rows_of(o, job.sizes, -1, vector_q) else m
+        for o, m in zip(job.operands, modes, strict=True)
+    )
+    return _Tiles(dim, side_p, side_q, vector_p, vector_q, final)
+
+
+def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> bool:
+    """Do all rows along a dimension begin at a multiple of the vector's size?"""
+    others = [s for d, s in enumerate(operand.strides) if d != dim % len(sizes)]
+    whole = operand.aligned % (vector * operand.itemsize) == 0
+    return whole and all(s % vector == 0 for s in others)
+
+
+def _turned_step(job: Job, tiles: _Tiles) -> Step:
+    dim, last = tiles.dim, len(job.sizes) - 1
+    batch = [d for d in range(last) if d != dim][::-1]
+    dense = _dense(job.sizes)
+    three = [o.strides for o in job.operands]
+    three += [(0,) * len(job.sizes)] * (OPERANDS - len(three))
+    p, q = job.sizes[dim], job.sizes[last]
+    tiles_p, tiles_q = cdiv(p, tiles.side_p), cdiv(q, tiles.side_q)
+    values = [p, q, tiles_p, tiles_q, dense[dim], *(s[dim] for s in three)]
+    values += [s[last] for s in three]
+    over = batch or [-1]  # a struct has no arrays of no elements
+    values += [job.sizes[d] if d >= 0 else 1 for d in over]
+    for strides in (dense, *three):
+        values += [strides[d] if d >= 0 else 0 for d in over]
+    modes = [*tiles.modes, *[SAME] * (OPERANDS - len(tiles.modes))]
+    make = job.kernel(
+        "turned", len(over), tiles.side_p, tiles.side_q, tiles.vector_p, tiles.vector_q, THREADS,
+        *modes,
+    )  # fmt: skip
+    grid = tiles_p * tiles_q * math.prod(job.sizes[d] for d in batch)
+    return make(grid, THREADS, struct.pack(f"<{len(values)}q", *values))
