@@ -64,6 +64,7 @@ class Definition:
     autocast    the dtype that torch.autocast converts the inputs to; None: left as they are
     redirect    makes, of the call, a function that gets all arguments which no plan was found for
                 and returns the result; NotImplemented: torch's dispatcher is called
+    offered     is it an op that users call, or one that calls are redirected to?
     """
 
     name: str
@@ -77,6 +78,7 @@ class Definition:
     vmap: str | Callable[..., Any] = "loop"
     autocast: torch.dtype | None = torch.float32
     redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    offered: bool = True
 
 
 @dataclass

@@ -10,8 +10,8 @@ from weft.ops.function import Function
 
 
 def names() -> list[str]:
-    """The names of all ops."""
-    return sorted(definitions())
+    """The names of all ops that users call."""
+    return sorted(name for name, d in definitions().items() if d.offered)
 
 
 @functools.cache

@@ -76,29 +76,39 @@ struct Walk {
     I size[RANK], magic[RANK], shift[RANK], a[RANK], b[RANK], c[RANK];
 };
 
-// The coordinates of an element, and its places in the operands.
+// Keeps the compiler from computing with strides less sizes times strides: they are negative, and a sanitizer takes
+// their products for indices that wrap.
+__device__ inline void opaque(int& x) { asm("" : "+r"(x)); }
+__device__ inline void opaque(long long& x) { asm("" : "+l"(x)); }
+
+// The coordinates of an element, and its places in the operands: x[0]. x[d] counts dimensions from d on.
 template <class I, int RANK>
 struct Place {
-    I at[RANK], a, b, c;
+    I at[RANK], a[RANK], b[RANK], c[RANK];
 
-    __device__ Place(I i, const Walk<I, RANK>& walk) : a(0), b(0), c(0) {
+    __device__ Place(I i, const Walk<I, RANK>& walk) {
 #pragma unroll
         for (int d = 0; d < RANK; d++) {
             I rest = d + 1 < RANK ? quotient(i, walk.magic[d], walk.shift[d]) : I(0);
             at[d] = d + 1 < RANK ? i - rest * walk.size[d] : i;
-            a += at[d] * walk.a[d], b += at[d] * walk.b[d], c += at[d] * walk.c[d];
+            opaque(at[d]);
             i = rest;
         }
+#pragma unroll
+        for (int d = RANK - 1; d >= 0; d--) {
+            a[d] = at[d] * walk.a[d] + (d + 1 < RANK ? a[d + 1] : I(0));
+            b[d] = at[d] * walk.b[d] + (d + 1 < RANK ? b[d + 1] : I(0));
+            c[d] = at[d] * walk.c[d] + (d + 1 < RANK ? c[d + 1] : I(0));
+        }
     }
-    // The next element: a step along the innermost dimension, and one along the next where it ends.
+    // The next element: a step along the innermost dimension, or one along the next where it ends.
     template <int d = 0>
     __device__ void next(const Walk<I, RANK>& walk) {
-        at[d] += 1, a += walk.a[d], b += walk.b[d], c += walk.c[d];
+        at[d] += 1, a[d] += walk.a[d], b[d] += walk.b[d], c[d] += walk.c[d];
         if constexpr (d + 1 < RANK)
             if (at[d] == walk.size[d]) {
-                at[d] = 0;
-                a -= walk.size[d] * walk.a[d], b -= walk.size[d] * walk.b[d], c -= walk.size[d] * walk.c[d];
                 next<d + 1>(walk);
+                at[d] = 0, a[d] = a[d + 1], b[d] = b[d + 1], c[d] = c[d + 1];
             }
     }
 };
@@ -126,14 +136,14 @@ __global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const 
         I i = start + u * (256 * V);
         if (i >= n || n - i < V) break;
         Place<I, RANK> place(i, walk);
-        fetch<MA, V>(va[u], pa, i, place.a);
-        fetch<MB, V>(vb[u], pb, i, place.b);
-        fetch<MC, V>(vc[u], pc, i, place.c);
+        fetch<MA, V>(va[u], pa, i, place.a[0]);
+        fetch<MB, V>(vb[u], pb, i, place.b[0]);
+        fetch<MC, V>(vc[u], pc, i, place.c[0]);
 #pragma unroll
         for (int k = 0; k < V; k++) {
-            if constexpr (MA == EACH) va[u][k] = pa[place.a];
-            if constexpr (MB == EACH) vb[u][k] = pb[place.b];
-            if constexpr (MC == EACH) vc[u][k] = pc[place.c];
+            if constexpr (MA == EACH) va[u][k] = pa[place.a[0]];
+            if constexpr (MB == EACH) vb[u][k] = pb[place.b[0]];
+            if constexpr (MC == EACH) vc[u][k] = pc[place.c[0]];
             if (k + 1 < V && (MA == EACH || MB == EACH || MC == EACH)) place.next(walk);
         }
     }
@@ -144,7 +154,7 @@ __global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const 
         if (n - i < V) {  // the last elements
             for (; i < n; i++) {
                 Place<I, RANK> place(i, walk);
-                C a = to<C>(pa[place.a]), b = to<C>(pb[place.b]), c = to<C>(pc[place.c]);
+                C a = to<C>(pa[place.a[0]]), b = to<C>(pb[place.b[0]]), c = to<C>(pc[place.c[0]]);
                 out[i] = to<O>(EXPRESSION);
             }
             return;

@@ -138,7 +138,7 @@ def _batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
     return op(*(front(a, d) for a, d in pairs)), 0
 
 
-def _definition(row: Row, redirect: Any = None) -> Definition:
+def _definition(row: Row, redirect: Any = None, offered: bool = True) -> Definition:
     kinds = ["Tensor" if letter in LETTERS else "Scalar" for letter in row.operands]
     parameters = (f"{k} {n}" for k, n in zip(kinds, row.arguments, strict=True))
     return Definition(
@@ -153,6 +153,7 @@ def _definition(row: Row, redirect: Any = None) -> Definition:
         vmap=functools.partial(_batched, row),
         autocast=None,
         redirect=redirect,
+        offered=offered,
     )
 
 
@@ -165,16 +166,17 @@ def _numbered(row: Row) -> list[Definition]:
     def redirect(op: Callable[..., Any]) -> Callable[..., Any]:
         from weft.ops import library  # which imports the families
 
-        by_number, of_number = library.call(second.name), library.call(first.name)
+        with_second, with_first = library.call(second.name), library.call(first.name)
 
         def redirected(a: Any, b: Any) -> Any:
             if isinstance(b, NUMBERS):
-                return by_number(a, b)
-            return of_number(a, b) if isinstance(a, NUMBERS) else NotImplemented
+                return with_second(a, b)
+            return with_first(a, b) if isinstance(a, NUMBERS) else NotImplemented
 
         return redirected
 
-    return [_definition(row, redirect), _definition(second), _definition(first)]
+    by_number = (_definition(r, offered=False) for r in (second, first))
+    return [_definition(row, redirect), *by_number]
 
 
 def _outer(request: Request) -> list[Candidate]:
