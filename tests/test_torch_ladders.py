@@ -181,5 +181,7 @@ def test_messages(call: Callable[[], Any], words: str) -> None:
 
 
 def test_no_such_ladder() -> None:
-    with pytest.raises(AttributeError, match=r"weft.ops has no 'sofmax'; there are abs, add, addmm"):
+    with pytest.raises(
+        AttributeError, match=r"weft.ops has no 'sofmax'; there are abs, add, addmm"
+    ):
         _ = weft.ops.sofmax
