@@ -28,8 +28,6 @@ RESIDENT = 4
 RANGE_BLOCK = 256
 COPIES = (32, 16, 8, 4, 2, 1)
 """Copies of the bins in shared memory; with 32, no two lanes of a warp meet."""
-SKEW = 0.25
-"""The share of warp-wide additions taken to fall into one bin."""
 SHARED_ADDS = 0.8e9
 """Warp-wide additions to shared memory per second and SM, when no two lanes meet."""
 GLOBAL_ADDS = 5e10
@@ -125,7 +123,7 @@ def _time(x: Layout, gpu: Target, bins: int, copies: int, blocks: int) -> float:
     """Modelled seconds of a launch that counts in shared memory."""
     busy = min(blocks, gpu.sms)
     under_way = blocks * BLOCK * AHEAD * 16 / LATENCY  # bytes per second
-    conflicts = 1 + SKEW * (32 / copies - 1)
+    conflicts = 32 / copies  # all lanes of a warp may meet in one bin
     adds = x.numel / 32 * conflicts / (busy * SHARED_ADDS)
     cleared = blocks / busy * bins * copies / 16 / SHARED_ADDS  # zeroed and read once
     added = bins * blocks / GLOBAL_ADDS
