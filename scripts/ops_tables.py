@@ -37,20 +37,24 @@ def list_table(table: Table) -> str:
 
 
 def definitions() -> list[str]:
-    """The names of all ops, by family."""
+    """The names of all ops that users call, by family."""
     from weft.ops import families
 
-    return list(families.definitions())
+    return [name for name, d in families.definitions().items() if d.offered]
 
 
 def _takes(function: Any, dtype: Any) -> bool:
-    """Does an op take matrices of a dtype? It is asked, and computes nothing."""
+    """Does an op take matrices or vectors of a dtype? It is asked, and computes nothing."""
+    return any(_takes_shape(function, shape, dtype) for shape in ((2, 2), (2,)))
+
+
+def _takes_shape(function: Any, shape: tuple[int, ...], dtype: Any) -> bool:
     import torch
 
     import weft
 
     given = {
-        a.name: torch.ones(2, 2, dtype=dtype) if a.name in function.tensors
+        a.name: torch.ones(shape, dtype=dtype) if a.name in function.tensors
         else VALUES[str(a.type)]
         for a in function.arguments
         if not a.has_default_value()

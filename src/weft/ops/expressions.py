@@ -52,8 +52,8 @@ def _unary(name: str, expression: str, doc: str, gradient: Callable[[Any], Any])
     return Row(name, "a", expression, doc, lambda g, a: (g * gradient(a),), integers=False)
 
 
-def _compared(name: str, operator: str) -> Row:
-    return Row(name, "ab", f"a {operator} b", f"a {operator} b", boolean=True)
+def _compared(name: str, operator: str, doc: str = "") -> Row:
+    return Row(name, "ab", f"a {operator} b", doc or f"a {operator} b", boolean=True)
 
 
 def _larger(g: Any, a: Any, b: Any) -> Sequence[Any]:
@@ -97,8 +97,9 @@ ROWS = (
            lambda a: a.sigmoid() * (1 - a.sigmoid())),
     _compared("less", "<"), _compared("less_equal", "<="), _compared("greater", ">"),
     _compared("greater_equal", ">="), _compared("equal", "=="), _compared("not_equal", "!="),
-    _compared("logical_and", "&&"), _compared("logical_or", "||"),
-    Row("logical_not", "a", "!a", "1 where a is 0, else 0", boolean=True),
+    _compared("logical_and", "&&", "whether neither is 0"),
+    _compared("logical_or", "||", "whether one is not 0"),
+    Row("logical_not", "a", "!a", "whether a is 0", boolean=True),
 )  # fmt: skip
 """Every named op of the family."""
 

@@ -138,13 +138,21 @@ def _batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
     return op(*(front(a, d) for a, d in pairs)), 0
 
 
+_OPERANDS = {
+    1: "",
+    2: "; a or b may be a number. Operands are broadcast and promoted as in torch",
+    3: "; operands are broadcast and promoted as in torch",
+}
+"""What the documentation says about operands, by their number."""
+
+
 def _definition(row: Row, redirect: Any = None, offered: bool = True) -> Definition:
     kinds = ["Tensor" if letter in LETTERS else "Scalar" for letter in row.operands]
     parameters = (f"{k} {n}" for k, n in zip(kinds, row.arguments, strict=True))
     return Definition(
         name=row.name,
         schema=f"({', '.join(parameters)}) -> Tensor",
-        doc=f"{row.doc}, for each element; operands are broadcast and promoted as in torch.",
+        doc=f"{row.doc}, for each element{_OPERANDS[len(row.operands)]}.",
         fake=functools.partial(_fake, row),
         candidates=functools.partial(_candidates, row),
         check=functools.partial(_check, row),
