@@ -192,5 +192,5 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
 
 def test_every_op_is_listed() -> None:
     text = tables.TABLES["ops_list"]()
-    assert "| `softmax(x, dim=-1)` |" in text and "| `matmul(a, b)` |" in text
+    assert "| `softmax(x, dim=-1)` |" in text and "| `matmul(a, b" in text
     assert all(f"| `{c.op}(" in text for c in CASES)
