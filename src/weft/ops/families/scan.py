@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+import weft.ops
 from weft.errors import ArgumentError
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
@@ -64,7 +65,7 @@ def _backward(ctx: Any, grad: Any) -> Any:
     dim, op, exclusive, reverse = ctx.given
     rest = (None,) * (ctx.count - 1)
     if op == "sum":
-        return (torch.ops.weft.scan(grad, dim, op, exclusive, not reverse), *rest)
+        return (weft.ops.scan(grad, dim, op, exclusive, not reverse), *rest)
     (x,) = ctx.saved_tensors
     with torch.enable_grad():
         again = x.detach().requires_grad_()
