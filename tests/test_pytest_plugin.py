@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,9 +50,10 @@ def test_findings(weft_sanitize):
 
 def _pytest(folder: Path, *options: str) -> str:
     (folder / "test_kernels.py").write_text(TESTS)
+    (folder / "own.ini").write_text("[pytest]\n")  # no settings of a folder above; names start here
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "weft.pytest_plugin", *options]
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull, "test_kernels.py"],
+        [*command, "-p", "no:cacheprovider", "-p", "no:xdist", "-c", "own.ini", "test_kernels.py"],
         cwd=folder, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr
