@@ -6,7 +6,6 @@
 
 from typing import Any
 
-from weft.climbing import ladder
 from weft.ops import aliases, bind
 from weft.ops.bind import as_op, verify
 
@@ -22,16 +21,12 @@ def __getattr__(name: str) -> Any:
     library = bind.with_torch("weft.ops.library")
     if name in aliases.ALIASES:
         return aliases.resolve(name, library.call)
-    if name in library.names():
-        found = library.call(name)
-    elif name in ladder.names():
-        found = bind.offered(name)
-    else:
+    if name not in library.names():
         raise AttributeError(f"weft.ops has no '{name}'; there are {', '.join(__dir__())}")
-    globals()[name] = found  # the next access does not come here
+    found = globals()[name] = library.call(name)  # the next access does not come here
     return found
 
 
 def __dir__() -> list[str]:
     library = bind.with_torch("weft.ops.library")
-    return sorted({*__all__, *library.names(), *(set(ladder.names()) - set(aliases.ALIASES))})
+    return sorted({*__all__, *library.names()})

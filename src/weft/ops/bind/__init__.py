@@ -57,12 +57,6 @@ def verify(op: Any, *args: Any, **options: Any) -> Verified:
     return proved
 
 
-def offered(name: str) -> TorchOp:
-    """A ladder as an op of PyTorch: what `weft.ops.NAME` is."""
-    found: TorchOp = with_torch("weft.ops.offered").offered(name)
-    return found
-
-
 def with_torch(module: str) -> Any:
     """A module that needs PyTorch; raises MissingDependency where that is not installed."""
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+import weft.ops  # its ops are registered when they are asked for
 from weft.errors import ArgumentError
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
@@ -95,7 +96,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> Any:
     a, b = ctx.saved_tensors
-    product = functools.partial(torch.ops.weft.matmul, precision=ctx.precision)
+    product = functools.partial(weft.ops.matmul, precision=ctx.precision)
     left = a if a.dim() > 1 else a.unsqueeze(0)
     right = b if b.dim() > 1 else b.unsqueeze(1)
     g = grad if a.dim() > 1 else grad.unsqueeze(-1 if b.dim() == 1 else -2)
@@ -129,7 +130,7 @@ def _derived(name: str, before: Any, grad: Any) -> Any:
 
 def _backward_addmm(ctx: Any, grad: Any) -> Any:
     bias, a, b, out = ctx.saved_tensors
-    product = functools.partial(torch.ops.weft.matmul, precision=ctx.precision)
+    product = functools.partial(weft.ops.matmul, precision=ctx.precision)
     if ctx.activation == "relu":
         grad = grad * (out > 0)
     elif ctx.activation:

@@ -11,8 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
+import weft.ops  # its ops are registered when they are asked for
 from weft.errors import ArgumentError
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import SIZES, copying
@@ -91,14 +90,14 @@ def _setup(order: Order, ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
-    back = torch.ops.weft.permute(grad, ctx.back) if ctx.back else grad
+    back = weft.ops.permute(grad, ctx.back) if ctx.back else grad
     return (back, *[None] * ctx.options)
 
 
 def _batched(order: Order, info: Any, in_dims: Any, x: Any, *options: Any) -> Any:
     """A batch is one more dimension in front of the others."""
     dims = order(x.dim() - 1, *options)
-    return torch.ops.weft.permute(x.movedim(in_dims[0], 0), [0, *(d + 1 for d in dims)]), 0
+    return weft.ops.permute(x.movedim(in_dims[0], 0), [0, *(d + 1 for d in dims)]), 0
 
 
 def _contiguous_already(contiguous: Callable[..., Any]) -> Callable[..., Any]:
