@@ -71,7 +71,7 @@ __device__ void helper(float* y) { y[0] = 1; }
 """
 PTX = """.version 8.0
 .target sm_80
-.address_size 64
+.address_size 64 .func hoards() { .shared .b8 many[4294967280]; ret; }
 .visible .entry k(.param .u64 p)
 { .reg .b32 %r<4>; .reg .b64 %rd<3>; .reg .pred %p<2>;
 """
@@ -255,6 +255,8 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
     ("computed barrier number", weft.DeviceError, lambda k: launch(f"{LOADED_31} bar.sync %r1;")),
     ("computed barrier count", weft.DeviceError, lambda k: launch(f"{LOADED_31} bar.sync 1, %r1;")),
     ("local memory", weft.PtxError, lambda k: launch(".local .b8 x[99999999];")),
+    ("shared memory of a function", weft.LaunchError, lambda k: launch("call.uni hoards;")),
+    ("parameter of a function", weft.PtxError, lambda k: launch(".param .b8 x[40000];")),
     ("special register", weft.PtxError, lambda k: launch("mov.u32 %r1, %tid;")),
     ("call of a kernel", weft.UnsupportedInstruction, lambda k: launch("call k;")),
     (
@@ -390,19 +392,27 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-LOADED = {
-    "NVRTC": ("import weft.source.nvrtc, cuda.bindings.nvrtc", "weft.source.nvrtc.version()"),
-    "LLVM": ("import numpy", "import weft"),
+LARGE = """import weft
+head = ".version 8.0\\n.target sm_80\\n.address_size 64\\n"
+module = weft.load_ptx(head + ".global .b8 x[4294967296];")
+module.names"""
+NEEDS = {
+    "to load NVRTC": (
+        "import weft.source.nvrtc, cuda.bindings.nvrtc",
+        "weft.source.nvrtc.version()",
+    ),
+    "to load LLVM": ("import numpy", "import weft"),
+    "for the variables of the module": (LARGE, "module.variable('x')"),
 }
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
-@pytest.mark.parametrize("library", LOADED)
-def test_too_little_memory_is_no_missing_package(library: str) -> None:
-    before, action = LOADED[library]
+@pytest.mark.parametrize("need", NEEDS)
+def test_too_little_memory_is_no_missing_package(need: str) -> None:
+    before, action = NEEDS[need]
     code = SHORT_OF_MEMORY.format(before=before, action=action)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    said = f"OutOfMemory there is not enough memory to load {library}"
+    said = f"OutOfMemory there is not enough memory {need}"
     assert done.stdout.startswith(said), done.stdout + done.stderr
     assert "ulimit -v" in done.stdout and "pip install" not in done.stdout
 

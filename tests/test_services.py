@@ -14,6 +14,7 @@ import pytest
 import weft
 from weft.device.sim.heap import GAP, Heap
 from weft.device.sim.printf import MAX_FIELD, Arguments, render
+from weft.device.sim.services import STRING_BYTES
 
 # format, arguments as C would pass them, text as glibc writes it
 FORMATS: list[tuple[str, tuple[int | float | str, ...], str]] = [
@@ -180,6 +181,17 @@ def test_printf_reads_no_foreign_memory() -> None:
         module().wild[1, 1]()
     with pytest.raises(weft.IllegalAddress, match="does not end inside its memory"):
         module().unended[1, 1](chars(b"abc"))
+
+
+def test_strings_have_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """The limit counts what is printed: the memory that a string lies in may be larger."""
+    memory = np.zeros(1 << 31, np.int8)  # pages that are not touched cost nothing
+    memory[:STRING_BYTES] = ord("a")
+    module().unended[1, 1](memory)
+    assert capsys.readouterr().out == "a" * STRING_BYTES + "\n"
+    memory[STRING_BYTES] = ord("a")
+    with pytest.raises(weft.DeviceError, match="string of the kernel is too long"):
+        module().unended[1, 1](memory)
 
 
 def test_assert_names_the_thread() -> None:

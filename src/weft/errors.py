@@ -31,6 +31,8 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
@@ -196,6 +198,20 @@ def expect(what: str, value: object, *kinds: type, allowed: str) -> None:
         raise ArgumentError(f"{what} has the wrong type", got=type(value).__name__, allowed=allowed)
 
 
+_MORE_MEMORY = "free memory, or raise the limit of this process: `ulimit -v` shows it"
+
+
+@contextmanager
+def memory_for(what: str) -> Iterator[None]:
+    """Raises OutOfMemory where the memory for `what` cannot be allocated."""
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemory(
+            f"there is not enough memory for {what}", got=str(error), next=_MORE_MEMORY
+        ) from error
+
+
 _NO_ROOM = ("failed to map segment", "annot allocate memory", "out of memory")
 """What the dynamic linker says where the memory for a library is not to be had."""
 
@@ -212,7 +228,7 @@ def unloadable(what: str, error: BaseException, next: str) -> Error:
             return OutOfMemory(
                 f"there is not enough memory to load {what}",
                 got=_first_line(each),
-                next="free memory, or raise the limit of this process: `ulimit -v` shows it",
+                next=_MORE_MEMORY,
             )
     return MissingDependency(f"{what} cannot be loaded", got=_first_line(error), next=next)
 

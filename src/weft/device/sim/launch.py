@@ -25,7 +25,7 @@ from weft.device.sim.layout import Context, Run
 from weft.device.sim.outline import Entry, Outline, outline
 from weft.device.sim.watch import PAUSE, Watch
 from weft.device.time_limit import limited
-from weft.errors import Error, LaunchError
+from weft.errors import Error, LaunchError, memory_for
 from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
@@ -140,7 +140,7 @@ class SimModule:
     def place(self) -> NDArray[np.int64]:
         """Where the module's variables are, in its order."""
         if self._symbols is None:
-            with self.image.lock:
+            with self.image.lock, memory_for("the variables of the module"):
                 self._symbols = self.image.place(self.outline)
         return self._symbols
 
@@ -325,7 +325,8 @@ class Plan:
         seen = Observation(self.compiled.facts, self.shape, every, arena)
         if self.sim.root.allocates:
             seen.heap = self.sim.services.heap
-        self.observer.begin(seen)
+        with memory_for(f"what is observed of {self.entry}"):
+            self.observer.begin(seen)
         return seen
 
     def _idle(self, workers: int) -> list[Arena]:
@@ -340,14 +341,15 @@ class Plan:
             arena = idle.pop()
             if need <= len(arena.table):
                 return arena
-        return Arena(
-            facts,
-            workers=1 if quick else min(thread_count(), self.total),
-            slots=self._slots,
-            shared_bytes=facts.shared_bytes + self.shape.shared_bytes,
-            param_bytes=sim.entry(self.entry).param_bytes,
-            rows=need + SPARE_ROWS,
-        )
+        with memory_for(f"the blocks of {self.entry}"):
+            return Arena(
+                facts,
+                workers=1 if quick else min(thread_count(), self.total),
+                slots=self._slots,
+                shared_bytes=facts.shared_bytes + self.shape.shared_bytes,
+                param_bytes=sim.entry(self.entry).param_bytes,
+                rows=need + SPARE_ROWS,
+            )
 
     def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
         workers = range(len(arena.workers))

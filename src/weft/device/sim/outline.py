@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft import cache
 from weft.device.sim.version import generator
+from weft.errors import UnsupportedInstruction
 
 if TYPE_CHECKING:
     from weft.ptx.model import Function, Module
@@ -90,13 +91,24 @@ def _describe(module: Module) -> dict[str, Any]:
     }
 
 
-def _static_shared(module: Module, function: Function) -> int:
-    """Bytes of shared memory that a kernel declares."""
+def _static_shared(module: Module, kernel: Function) -> int:
+    """Bytes of shared memory that a kernel and the functions that it calls declare."""
     end = 0
-    for v in (*module.variables.values(), *function.variables.values()):
+    declared = [module.variables, *(f.variables for f in _reached(module, kernel))]
+    for v in (v for variables in declared for v in variables.values()):
         if v.space == "shared" and not v.unsized:
             end = -(-end // v.align) * v.align + v.size
     return end
+
+
+def _reached(module: Module, kernel: Function) -> list[Function]:
+    from weft.ptx.callgraph import call_graph, function_ids
+
+    try:
+        names = call_graph(module, kernel, function_ids(module)).callees
+    except UnsupportedInstruction:  # a call of what nothing defines: its launch is refused
+        return [kernel]
+    return [module.functions[name] for name in names]
 
 
 def _restore(data: Mapping[str, Any]) -> Outline:

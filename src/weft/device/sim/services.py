@@ -33,6 +33,12 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
     ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
 )  # fmt: skip
+STRING_BYTES = 1 << 20
+"""Of a string without a precision: CUDA's own buffer for all that kernels print holds no more."""
+
+_strnlen = ctypes.CDLL(None).strnlen
+_strnlen.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_strnlen.restype = ctypes.c_size_t
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
 
@@ -112,10 +118,18 @@ class Caller:
         room = self.window(address)
         if room == 0:
             raise _illegal("a string is not in the kernel's memory", address)
-        text = ctypes.string_at(address, room if limit is None else min(room, limit))
-        if b"\0" not in text and limit != len(text):
+        bound = min(room, STRING_BYTES + 1 if limit is None else limit)
+        size = int(_strnlen(address, bound))
+        if size == bound == room != limit:
             raise _illegal("a string does not end inside its memory", address)
-        return text.partition(b"\0")[0]
+        if size == bound != limit:
+            raise DeviceError(
+                "a string of the kernel is too long",
+                got=f"more than {STRING_BYTES} bytes",
+                allowed=f"up to {STRING_BYTES} bytes",
+                next="print a part of it: a precision limits a string, as in %.80s",
+            )
+        return ctypes.string_at(address, size)
 
     def text(self, address: int) -> str:
         return self.string(address).decode(errors="replace")

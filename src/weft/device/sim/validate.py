@@ -61,6 +61,8 @@ ABSENT = re.compile(r"pm\d.*|n?clusterid.*|cluster_.*|n?(tid|ctaid)")
 """Special registers that have no value here, and vectors that are read by their elements."""
 MAX_LOCAL = 512 << 10
 """Bytes of local memory a thread may have on any GPU."""
+MAX_PARAM = 32764
+"""Bytes of a parameter on any GPU."""
 _SLOT = re.compile(r"(\{,)?\s*(\[?)([\w|:*]+)")
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
 _COUNTS = ("v2", "v4", "v8", "x1", "x2", "x4")
@@ -156,7 +158,21 @@ def check(module: Module, entry: Function) -> None:
                 got=f"{size} bytes a thread",
                 allowed=f"up to {MAX_LOCAL}",
             )
+        _check_parameters(function)
         _Checker(module, function).run()
+
+
+def _check_parameters(function: Function) -> None:
+    """Those of a function are copied at each call, element by element."""
+    sizes = [(p.name, p.size) for p in (*function.params, *function.returns)]
+    sizes += [(v.name, v.size) for v in function.variables.values() if v.space == "param"]
+    for name, size in sizes:
+        if size > MAX_PARAM:
+            raise PtxError(
+                f"{function.name}: parameter '{name.partition('.')[0]}' is too large",
+                got=f"{size} bytes",
+                allowed=f"up to {MAX_PARAM}",
+            )
 
 
 class _Checker:
