@@ -44,6 +44,7 @@ CASES = {
         "mov.u16 %h1, 15561; cvt.u8.u8 %h2, %h1; cvt.u32.u16 %r3, %h2;",
         0xC9,
     ),
+    "a decimal beyond the largest float": ("mov.f32 %f1, 1e308; mov.b32 %r3, %f1;", 0x7F800000),
     "a constant beyond the type": ("div.u32 %r3, %r1, 4294967299;", LANES // 3),
     "two numbers in one register": (
         "shl.b32 %r4, %r1, 15; or.b32 %r5, %r4, 0x8000; add.u16x2 %r3, %r5, %r5;",

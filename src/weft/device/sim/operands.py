@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 
@@ -148,7 +149,8 @@ class Operands:
     def float_immediate(self, bits: int, width: int, ty: str) -> Val:
         if ty == "float" and width == 64:  # a decimal literal where f32 is wanted
             value = struct.unpack("<d", struct.pack("<Q", bits))[0]
-            bits = int.from_bytes(struct.pack("<f", value), "little")
+            # C's conversion: a value beyond the largest float is an infinity, not an error
+            bits = int.from_bytes(bytes(ctypes.c_float(value)), "little")
         if ty in ("float", "double"):
             return self.b.float_bits(ty, bits)
         return self.b.integer(ty, bits)
