@@ -90,6 +90,13 @@ def test_a_wrong_argument_is_an_error_of_weft(call: str) -> None:
             assert str(error)
 
 
+@pytest.mark.parametrize("device", ["", "gup", "cuda:x"])
+def test_a_device_that_torch_does_not_have(device: str) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(weft.ArgumentError, match="PyTorch has no such device\\n  got: '"):
+        weft.check(OP, lambda x: x, device=device)
+
+
 def test_the_table_reaches_every_function() -> None:
     from_errors = {n for n in weft.__all__ if isinstance(getattr(weft, n), type)}
     named = {word for call in CALLS for word in call.split()[0].split(".")}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import MissingDependency
+from weft.errors import ArgumentError, MissingDependency
 from weft.measure import dtypes
 from weft.measure.dtypes import Array, DType
 
@@ -102,6 +102,14 @@ def torch(device: str) -> Library:
     if t is None:
         raise MissingDependency("PyTorch is not imported", next="import torch before the check")
     cuda = device.startswith("cuda")
+    try:
+        t.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+        raise ArgumentError(
+            "PyTorch has no such device",
+            got=f"{device!r}: {str(error).partition(chr(10))[0]}",
+            allowed='"sim", "gpu", or a device as PyTorch names it',
+        ) from None
 
     def view(a: Any, dtype: DType, shape: tuple[int, ...]) -> Any:
         return a.view(getattr(t, dtype.torch)).view(shape)
