@@ -27,9 +27,11 @@ from weft.device.sim.draft import drafts
 HERE = Path(__file__).parent
 GXX = (
     "g++", "-std=c++17", "-O1", "-ffp-contract=off", "-frounding-math", "-fwrapv",
-    "-fno-strict-aliasing", "-w", "-shared", "-fPIC", f"-I{HERE}",
+    "-fno-strict-aliasing", "-fno-builtin-fma", "-fno-builtin-fmaf", "-w", "-shared", "-fPIC",
+    f"-I{HERE}",
 )  # fmt: skip
-"""Without -frounding-math g++ 12 makes -x of 0.0 - x where x cannot be -0.0: -0.0 where x is 0."""
+"""Without -frounding-math g++ 12 makes -x of 0.0 - x where x cannot be -0.0: -0.0 where x is 0. On
+Arm it makes one instruction of -fma(a, b, c), whose zeros have another sign."""
 NVRTC = ("-w", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 _UNTOUCHED = 0xA5A5A5A5A5A5A5A5
 

@@ -83,7 +83,8 @@ def _rows() -> list[tuple[str, tuple[str, ...], str, str, float]]:
         ("fmul", "({0} * {1})", 2, 3.0), ("fdiv", "({0} / {1})", 2, 0.7),
         ("sqrt", "sqrt_of({0})", 1, 0.7), ("fma", "fma_of({0}, {1}, {2})", 3, 1.0),
         ("fneg", "(-{0})", 1, 1.0), ("fabs", "abs_of({0})", 1, 1.0),
-        ("fmin", "fmin_of({0}, {1})", 2, 1.0), ("fmax", "fmax_of({0}, {1})", 2, 1.0),
+        # Of zeros of both signs either may be the larger one: + 0 makes them equal.
+        ("fmin", "(fmin_of({0}, {1}) + 0)", 2, 1.0), ("fmax", "(fmax_of({0}, {1}) + 0)", 2, 1.0),
         ("floor", "floor_of({0})", 1, 0.5), ("ceil", "ceil_of({0})", 1, 0.5),
         ("trunc", "trunc_of({0})", 1, 0.5), ("rint", "rint_of({0})", 1, 0.5),
     ]  # fmt: skip

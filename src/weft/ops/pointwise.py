@@ -46,6 +46,8 @@ LINE = 128
 """Bytes that the L1 cache looks up at once."""
 SHORT = 16
 """Sizes up to which an innermost dimension is streamed side by side: one stream per element."""
+BLOCK_TIME, RESIDENT = 1.5e-6, 8
+"""Seconds from the start of a block of tiles to its end, and how many blocks an SM holds."""
 TURNING = 1.08
 """What a tile's way through shared memory costs, relative to a copy."""
 RAGGED = 1.12
@@ -276,6 +278,11 @@ class _Tiles(NamedTuple):
         """Is a side read or written without vectors?"""
         return min(self.vector_p, self.vector_q) == 1
 
+    def count(self, job: Job) -> int:
+        """How many there are: one block each."""
+        tiles = cdiv(job.sizes[self.dim], self.side_p) * cdiv(job.sizes[-1], self.side_q)
+        return tiles * math.prod(job.sizes) // (job.sizes[self.dim] * job.sizes[-1])
+
 
 def _turned(job: Job, target: Target) -> list[Way]:
     found = []
@@ -286,7 +293,8 @@ def _turned(job: Job, target: Target) -> list[Way]:
         each = [m if m == EACH else ROW for m in tiles.modes]
         traffic = _traffic(job, each) * (RAGGED if tiles.ragged else TURNING)
         issued = 24 * job.n * lanes / (target.fp32 / 2)
-        time = target.launch + max(traffic / target.bandwidth, issued)
+        blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
+        time = target.launch + max(traffic / target.bandwidth, issued, blocks)
         why = (f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
                f"{tiles.vector_q} per store")  # fmt: skip
         build = functools.partial(_turned_step, job, tiles)
@@ -361,5 +369,4 @@ def _turned_step(job: Job, tiles: _Tiles) -> Step:
         "turned", len(over), tiles.side_p, tiles.side_q, tiles.vector_p, tiles.vector_q, THREADS,
         *modes,
     )  # fmt: skip
-    grid = tiles_p * tiles_q * math.prod(job.sizes[d] for d in batch)
-    return make(grid, THREADS, struct.pack(f"<{len(values)}q", *values))
+    return make(tiles.count(job), THREADS, struct.pack(f"<{len(values)}q", *values))

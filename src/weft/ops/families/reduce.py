@@ -131,6 +131,8 @@ def _view(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
     if len(inside.sizes) > 1 or len(outside.sizes) > 2:
         return None
     step, outer = inside.strides[0][0], outside.strides[0]
+    if n == 1 and outer == (1,):  # nothing to join: vectors of neighbours, as in a copy
+        return View(1, 1, rows, 0)
     if (step == 1 or n == 1) and len(outside.sizes) == 1:
         return View(rows, n, 1, outer[0] if rows > 1 else n)
     if step == 0:
@@ -203,7 +205,11 @@ def _of_view(
         vector //= 2
     groups = view.inner // vector
     width = min(groups, BLOCK)
-    while width > 8 and view.outer * cdiv(groups, width) < 2 * gpu.sms:
+    while (
+        width > 8
+        and view.outer * cdiv(groups, width) < 2 * gpu.sms
+        and TURNS * (BLOCK // width) < view.n  # more threads per column would have no work
+    ):
         width = cdiv(width, 2)
     tiles = view.outer * cdiv(groups, width)
     deep = BLOCK // width
