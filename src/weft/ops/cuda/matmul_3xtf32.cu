@@ -1,4 +1,4 @@
-// Matrix products on tensor cores with nearly the accuracy of single precision. Each number is the sum of two of tf32, and
+// Matrix products on tensor cores with the accuracy of single precision. Each number is the sum of two of tf32, and
 // of their four products three count: C = Ab Bb + Ab Bs + As Bb. Tensor cores cut their sums off, so what they add up over
 // one stage is added to the result by ordinary additions.
 #include "gemm.cuh"

@@ -151,8 +151,9 @@ DEFINITIONS = (
         schema='(Tensor a, Tensor b, str precision="fp32") -> Tensor',
         doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
 
-        precision="3xtf32" computes on tensor cores by three products of tf32: faster, with nearly
-        the accuracy of single precision. It is never chosen by itself.
+        precision="3xtf32" computes on tensor cores by three products of tf32. At 4096³ on an H200
+        its error is 0.28 times that of single precision, and it takes 1.35 times as long: it is
+        for accuracy so far, and is never chosen by itself.
         """,
         fake=lambda a, b, precision="fp32": a.new_empty(_shape(a, b)),
         candidates=_candidates,
