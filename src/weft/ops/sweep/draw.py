@@ -124,7 +124,7 @@ def size(rng: random.Random, most: int) -> int:
     if way < 0.55:
         return max(1, round(math.exp(rng.uniform(0, math.log(most)))))
     if way < 0.75:
-        return int(rng.choice([p for p in PRIMES if p <= max(most, 2)]))
+        return int(rng.choice([p for p in PRIMES if p <= most] or [1]))
     power = int(2 ** rng.randint(0, max(0, int(math.log2(most)))))
     return max(1, min(most, power + rng.choice((-1, 0, 0, 1))))
 
