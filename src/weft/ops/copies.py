@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from weft.ops.plan import Layout, Pointer, Step
+from weft.ops.choose import Candidate
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.pointwise import Job, Operand, Way, ways
 from weft.ops.target import Target
 
@@ -33,3 +37,22 @@ def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
         return Copy((), 0.0)
     best = min(copying(x, start, end, target), key=lambda way: way.cost)
     return Copy((best.build(),), best.cost)
+
+
+def after_copy(copy: Copy, found: Sequence[Candidate], *scratch: Buffer) -> list[Candidate]:
+    """Candidates whose plans begin with a copy, named and priced accordingly.
+
+    `scratch` is the copy's, where the plans do not have it yet.
+    """
+
+    def build(candidate: Candidate) -> Plan:
+        plan = candidate.build()
+        return replace(plan, scratch=(*scratch, *plan.scratch))
+
+    return [
+        Candidate(
+            f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
+            functools.partial(build, c),
+        )
+        for c in found
+    ]  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.copies import contiguous
+from weft.ops.copies import after_copy, contiguous
 from weft.ops.layouts import dense_strides, memory_order, merged
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.target import Target
@@ -184,11 +184,7 @@ def candidates(row: Row, dim: int, flags: tuple[bool, bool], request: Request) -
     assert view is not None
     scratch = (Buffer(x.shape, x.dtype),)
     work = Work(row, view, x.dtype, out, flags, gpu, Pointer(2), 16, copy.steps, scratch)
-    return [
-        Candidate(f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
-                  c.build)
-        for c in _of_work(work)
-    ]  # fmt: skip
+    return after_copy(copy, _of_work(work))
 
 
 def _of_work(work: Work) -> list[Candidate]:

@@ -14,7 +14,7 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.copies import contiguous
+from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.layouts import merged
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Layout, Plan, Pointer, Step
@@ -165,16 +165,7 @@ def _candidates(row: Row, request: Request) -> list[Candidate]:
     dense = View(x.numel // max(n, 1), n, 1, n)
     found = _of_view(row, request, dense, out, Pointer(2), 16, copy.steps)
     scratch = Buffer(turned.shape, x.dtype)
-    return [
-        Candidate(f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
-                  functools.partial(_with_scratch, c, scratch))
-        for c in found
-    ]  # fmt: skip
-
-
-def _with_scratch(candidate: Candidate, scratch: Buffer) -> Plan:
-    plan = candidate.build()
-    return Plan(plan.steps, plan.outputs, (scratch, *plan.scratch))
+    return after_copy(copy, found, scratch)
 
 
 def _of_view(

@@ -13,7 +13,7 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.copies import contiguous
+from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
 
@@ -75,16 +75,7 @@ def _forward(log: bool, request: Request) -> list[Candidate]:
     assert copied is not None
     copy = contiguous(x, Pointer(0), Pointer(2), request.target)
     found = _of_view(log, request, copied, out, Pointer(2), copy.steps)
-    return [
-        Candidate(f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
-                  functools.partial(_with_scratch, c, scratch))
-        for c in found
-    ]  # fmt: skip
-
-
-def _with_scratch(candidate: Candidate, scratch: Buffer) -> Plan:
-    plan = candidate.build()
-    return Plan(plan.steps, plan.outputs, (scratch, *plan.scratch))
+    return after_copy(copy, found, scratch)
 
 
 def _of_view(
