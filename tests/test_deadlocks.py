@@ -130,7 +130,11 @@ WORDS = [  # kernel, what its verdict says of the warps, and what it advises
         "warp 0 waits at a barrier: ",
         "let all threads of a block reach the same",
     ),
-    ("within_a_warp", "warp 0 waits for other lanes of its warp: ", "must not wait for its warp"),
+    (
+        "within_a_warp",  # which of its lanes have run last, and so where the warp is, may differ
+        "lanes wait for a lock while other lanes of their warp wait for them",
+        "must not wait for its warp",
+    ),
     (
         "across_barriers",
         "spins on a lock in argument 0 (lock[0] of 64 int32 holds 1): ",

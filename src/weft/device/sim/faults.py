@@ -288,6 +288,7 @@ class _Story:
     def deadlock(self, slots: Sequence[tuple[int, int]], why: str) -> Deadlock:
         """Names the waiting warps, their lines, and what each waits for."""
         rows, kinds = [], {why}
+        slots = sorted(slots, key=lambda s: self.block(*s)[::-1])  # whichever worker has them
         for worker, slot in slots[:4]:
             block = self.block(worker, slot)
             for warp in range(self.arena.facts.warps):
