@@ -345,3 +345,15 @@ def test_batched_and_compiled() -> None:
 
     compiled = torch.compile(several, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x[0]), x[0] + 2)
+
+
+@pytest.mark.sim
+@pytest.mark.xfail(
+    strict=True, raises=weft.SanitizerError, reason="a false alarm: index overflow in `strided`"
+)
+def test_sanitized_with_an_operand_in_another_order() -> None:
+    """Its indices stay below 200. The sanitizer is to be mended, and this mark to go."""
+    a = torch.zeros(2, 3, 9, 3, dtype=torch.bfloat16).permute(0, 3, 2, 1).contiguous()
+    b = torch.zeros(2, 3, 9, 3, dtype=torch.bfloat16)
+    with weft.sanitize():
+        weft.ops.add(a.permute(0, 3, 2, 1), b)

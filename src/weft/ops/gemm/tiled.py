@@ -18,7 +18,8 @@ from weft.ops.target import Target
 class Tile(NamedTuple):
     """A tile of C: what a block, a warp and a thread compute of it.
 
-    The last four describe its time, fitted to 296 products on an H200 with an error of 5 to 8 %:
+    The last four describe its time, fitted to the 296 products with a plain B in
+    benchmarks/records/matmul_tiles.jsonl with an error of 5 to 8 %:
 
     resident  blocks that an SM holds
     reach     the share of the arithmetic peak in the loop over K
