@@ -3,8 +3,8 @@
 A default run must not depend on luck, and fresh cases find bugs. So a test's cases draw from
 `KNOWN`; where they differ in nothing but what they draw (`@pytest.mark.draws`), one in `EVERY`
 draws from a seed that is new in every run, and its failure is a finding to file, not a failed run.
-Where a failure is wanted it is one: with CI set (all cases are fresh), with WEFT_SEED set (all
-cases have this seed), and in the slow set (fresh).
+Where a failure is wanted it is one: with WEFT_SEED set (all cases have this seed, or a new one with
+WEFT_SEED=fresh), and in the slow set (fresh).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def settle() -> Seeds:
     """The seeds of this run; WEFT_SEED is then set for everything else that reads it."""
     if _SHARED not in os.environ:
         fresh = str(secrets.randbelow(2**31))
-        told = os.environ.get("WEFT_SEED") or (fresh if os.environ.get("CI") else None)
+        told = os.environ.get("WEFT_SEED")
+        told = fresh if told == "fresh" else told
         os.environ[_SHARED] = f"{told or KNOWN} {told or fresh} {int(told is not None)}"
     known, fresh, strict = os.environ[_SHARED].split()
     os.environ["WEFT_SEED"] = known

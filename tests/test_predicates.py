@@ -14,7 +14,7 @@ KERNEL = """
 .target sm_80
 .address_size 64
 .visible .entry k(.param .u64 out, .param .u32 limit) {{
-    .reg .pred %p<8>;
+    .reg .pred %p<8>, %q<1501>;
     .reg .b32 %r<8>;
     .reg .b64 %rd<3>;
     ld.param.b64 %rd1, [out];
@@ -48,6 +48,19 @@ ROWS = {
         "LOOP: add.s32 %r0, %r0, 1; add.s32 %r3, %r1, 7; setp.lt.s32 %p1, %r1, %r7; "
         "mov.b32 %r1, %r3; @%p1 bra LOOP;",
         lambda i: max(0, -(-(20 - i) // 7)) + 1,
+    ),
+    "a loop that reads the last iteration's predicate": (
+        f"LOOP: add.s32 %r0, %r0, 1; not.pred %p4, %p1; {GE} "
+        "setp.gt.s32 %p5, %r0, 1; setp.gt.s32 %p6, %r0, 3; not.pred %q1, %p4; "
+        "and.pred %q2, %q1, %p5; or.pred %p3, %q2, %p6; @%p3 bra DONE; bra LOOP;",
+        lambda i: 2 if i >= 20 else 4,
+    ),
+    "a predicate that reads itself": (f"not.pred %p3, !%p3; {TAKEN}", lambda i: 1),
+    "more combinations than Python's stack is deep": (
+        GE
+        + "".join(f"not.pred %q{i + 1}, %q{i};" for i in range(1500)).replace("%q0;", "%p1;")
+        + " @%q1500 bra DONE; mov.b32 %r0, 1;",
+        lambda i: i < 20,
     ),
 }
 

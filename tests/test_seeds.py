@@ -24,7 +24,7 @@ def test_luck(number, seed):
 
 @pytest.mark.parametrize("subject", "abcdefgh")
 def test_known(subject, seed):
-    assert seed == "{seeds.KNOWN}", "only CI draws anew"
+    assert seed == "{seeds.KNOWN}", "drawn anew"
 """
 
 
@@ -33,7 +33,7 @@ def run(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
     for name in ("conftest.py", "seeds.py", "devices.py"):
         shutil.copy(HERE / name, folder)
     (folder / "test_luck.py").write_text(TEST)
-    env = {k: v for k, v in os.environ.items() if k not in ("CI", "WEFT_SEED", "WEFT_TEST_SEEDS")}
+    env = {k: v for k, v in os.environ.items() if k not in ("WEFT_SEED", "WEFT_TEST_SEEDS")}
     env = {k: v for k, v in env.items() if not k.startswith("PYTEST_")}
     env["PYTHONPATH"] = str(Path(weft.__file__).parents[1])
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE.parent / "pyproject.toml")]
@@ -53,8 +53,8 @@ def test_a_fresh_failure_is_a_finding(workers: str, tmp_path: Path) -> None:
     assert "Please file an issue" in text
 
 
-def test_in_ci_it_is_a_failure(tmp_path: Path) -> None:
-    code, text = run(tmp_path, CI="1")
+def test_all_fresh(tmp_path: Path) -> None:
+    code, text = run(tmp_path, WEFT_SEED="fresh")
     assert code == 1 and "12 failed" in text
 
 

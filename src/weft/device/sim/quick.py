@@ -23,6 +23,9 @@ _ORDER = {
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge",
 }  # fmt: skip
 
+_COMBINED = 64
+"""Predicates that one may take part in: each adds a call to the evaluation of its lanes."""
+
 
 @dataclass(slots=True)
 class Quick:
@@ -49,32 +52,39 @@ class Predicates:
 
     def defer(self, ins: Instruction) -> bool:
         """Takes a predicate's definition over; False when it must be carried out as usual."""
-        dest = ins.operands[0]
-        if ins.guard is not None or not isinstance(dest, Reg) or not self._only_branches(dest.name):
+        if ins.guard is not None or not self._only_branches(ins):
             return False
         quick = self._compare(ins) if ins.parts[0] == "setp" else self._combine(ins)
         if quick is None:
             return False
+        dest = ins.operands[0]
+        assert isinstance(dest, Reg)
         self.found[dest.name] = quick
         return True
 
-    def _only_branches(self, name: str) -> bool:
-        """One definition, and read in this block alone, on the way to its branch."""
-        if self.defs[name] != 1:
-            return False
+    def _only_branches(self, ins: Instruction) -> bool:
+        """Is its result defined once, and read between here and the branch of this block alone?
+
+        A read ahead of the definition is one of the last iteration's value, which needs a register.
+        """
         block = self.e.block
-        for reader in self.readers.get(name, ()):
-            if reader is block.last:
-                continue
-            inside = any(reader is x for x in block.code)
-            if not inside or reader.guard is not None or reader.parts[-1] != "pred":
+        position = {id(x): i for i, x in enumerate(block.code)}
+        pending, seen = [ins], 0
+        while pending:
+            definition = pending.pop()
+            seen += 1
+            dest = definition.operands[0]
+            if not isinstance(dest, Reg) or self.defs[dest.name] != 1 or seen > _COMBINED:
                 return False
-            if reader.parts[0] not in ("and", "or", "not"):
+            readers = self.readers.get(dest.name, ())
+            inner = [x for x in readers if x is not block.last]
+            after = position[id(definition)]
+            if not readers or not all(position.get(id(x), -1) > after for x in inner):
                 return False
-            dest = reader.operands[0]
-            if not isinstance(dest, Reg) or not self._only_branches(dest.name):
+            if not all(x.guard is None and _combines(x) for x in inner):
                 return False
-        return bool(self.readers.get(name)) and block.index in self.e.program.divergent
+            pending += inner
+        return block.index in self.e.program.divergent
 
     # ---- comparisons ------------------------------------------------------------------------
     def _compare(self, ins: Instruction) -> Quick | None:
@@ -135,7 +145,7 @@ class Predicates:
     # ---- combinations -----------------------------------------------------------------------
     def _combine(self, ins: Instruction) -> Quick | None:
         """Once a source is quick it has no register, so that this must be quick as well."""
-        if ins.parts[-1] != "pred" or ins.parts[0] not in ("and", "or", "not"):
+        if not _combines(ins):
             return None
         if not any(name in self.found for name in self.e.program.uses(ins)):
             return None
@@ -169,6 +179,11 @@ class Predicates:
         lanes = self.e.read(operand, "pred")
         flag = self.e.b.integer("i1", int(agreed))
         return Quick(flag, lanes if agreed else flag, lambda: lanes)
+
+
+def _combines(ins: Instruction) -> bool:
+    """Does it make a predicate of predicates, in a way that `_combine` knows?"""
+    return ins.parts[-1] == "pred" and ins.parts[0] in ("and", "or", "not")
 
 
 def _negate(q: Quick) -> Quick:
