@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.device.sim.form import AFFINE, INDEXED, SPARSE, UNIFORM, VECTOR, ZERO, Form
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, UNIFORM, VECTOR, ZERO, Form
 
 LANES = range(32)
 KINDS = {1: (UNIFORM, VECTOR), 64: (UNIFORM, AFFINE, VECTOR, INDEXED, SPARSE)}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import weft
-from weft.device.sim.count.counting import Counting
+from weft.device.sim.tools.counters.counting import Counting
 from weft.kernels import Kernel
-from weft.measure import collect
-from weft.measure.counted import Access
+from weft.measure.profile import collect
+from weft.measure.profile.values import Access
 
 OFF = 0xFFFFFFFF
 SHARED, LOCAL = 33 * 1024, 1040

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from chains import LANEWISE, WIDTHS, Chain, N, Register, draw
-from weft.device.sim.lattice import TABLE
+from weft.device.sim.analyse.lattice import TABLE
 from weft.ptx.isa import Decoded, lookup
 
 RULED = [row for row in LANEWISE if row.base in {"cvt", *(name.split(".")[0] for name in TABLE)}]

@@ -7,8 +7,8 @@ import pytest
 
 import weft
 from weft.device import models
-from weft.measure import clocks
-from weft.measure.bench import Bench, Timing, ceiling, interval
+from weft.measure.bench import clocks
+from weft.measure.bench.bench import Bench, Timing, ceiling, interval
 from weft.pytest_plugin import no_gpu
 
 

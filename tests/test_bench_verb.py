@@ -15,7 +15,7 @@ from weft.cli import app
 from weft.climbing import contest, race, story
 from weft.climbing.page import page
 from weft.device import models
-from weft.measure.bench import Timing, _alarm, ceiling
+from weft.measure.bench.bench import Timing, _alarm, ceiling
 from weft.pytest_plugin import no_gpu
 
 MINE = '''

@@ -19,7 +19,7 @@ import pytest
 import weft
 from weft import cache
 from weft.cache import folders
-from weft.device.sim import jit
+from weft.device import jit
 
 KEY = cache.key("some", "entry")
 STRANGER = 65534

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import weft
 from weft.cli import app
-from weft.measure import data, tolerance
+from weft.measure.check import input_data, tolerance
 from weft.measure.dtypes import find
 
 Array = np.ndarray[Any, Any]
@@ -463,11 +463,11 @@ def test_integers_of_a_callable_are_drawn_where_that_is_said() -> None:
 def test_integer_data_reaches_the_ends_of_every_type() -> None:
     rng = np.random.default_rng(5)
     for dtype in (find(f"{kind}{bits}") for kind in "iu" for bits in (8, 16, 32, 64)):
-        values = data.random(rng, (4000,), dtype)
+        values = input_data.random(rng, (4000,), dtype)
         low, high = dtype.range
         assert {low, high, 0, 1, 127} <= set(values.tolist())
         assert len(set(values.tolist())) > (200 if dtype.numpy.itemsize == 1 else 1500)
-        inside = data.random(rng, (4000,), dtype, (3, 9))
+        inside = input_data.random(rng, (4000,), dtype, (3, 9))
         assert set(inside.tolist()) == set(range(3, 10))
 
 

@@ -22,8 +22,8 @@ HEAD = """
 import atexit, ctypes, gc, mmap, os, signal, subprocess, sys, threading, time
 import numpy as np
 import weft
-import weft.measure.compare
-from weft.measure.workers import wire
+import weft.measure.check.compare
+from weft.measure.check.workers import wire
 
 os.environ["WEFT_SEED"] = "1"  # foresees nothing: the judge has its own environment
 FORESEEN = np.random.default_rng(1).standard_normal(64).astype(np.float32)
@@ -48,8 +48,8 @@ CHEATS = {
     "prints_at_exit": ("atexit.register(print, REPORT); sys.exit()", "ends the program"),
     "prints_a_report": ("print(chr(27) + '[2J' + REPORT); y[:] = 0", "constant output"),
     "replaces_the_comparison": (
-        "agreed = weft.measure.compare.Agreement('y', 0.0, False)\n"
-        "weft.measure.compare.compare = lambda *given: agreed\n"
+        "agreed = weft.measure.check.compare.Agreement('y', 0.0, False)\n"
+        "weft.measure.check.compare.compare = lambda *given: agreed\n"
         "y[:] = 0",
         "constant output",
     ),

@@ -12,7 +12,7 @@ import pytest
 
 import weft
 from devices import Gpu, Sim
-from weft.measure.workers import check_file
+from weft.measure.check.workers import check_file
 
 Put = Callable[[np.ndarray], Any]
 

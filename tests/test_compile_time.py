@@ -9,8 +9,8 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
-from weft.device.sim import jit
-from weft.device.sim.generate import generate
+from weft.device import jit
+from weft.device.sim.emit.generate import generate
 from weft.ptx.parse import parse
 
 HEAD = """

@@ -14,9 +14,9 @@ import weft
 from memory_kernels import OFF, Kind, load, plain, register
 from weft.device import models
 from weft.device.occupancy import occupancy
-from weft.device.sim.count.counting import Counting
-from weft.measure import collect
-from weft.measure.counted import Access
+from weft.device.sim.tools.counters.counting import Counting
+from weft.measure.profile import collect
+from weft.measure.profile.values import Access
 
 GOLDEN = Path(__file__).parent / "golden" / "memory"
 WIDTHS = {8: 1, 16: 2, 32: 4, 64: 8, 128: 16}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device.sim import draft, jit
+from weft.device import jit
+from weft.device.sim.run import draft
 
 pytestmark = pytest.mark.sim
 

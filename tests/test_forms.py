@@ -15,10 +15,10 @@ import pytest
 import weft
 from drawn_forms import KINDS, Drawn, broken, draw, signed
 from lanewise import run
-from weft.device.sim import lattice
-from weft.device.sim.form import AFFINE, UNIFORM, Form, meet
-from weft.device.sim.program import Program
-from weft.device.sim.special import special_form
+from weft.device.sim.analyse import lattice
+from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form, meet
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.special import special_form
 from weft.ptx.isa import Decoded, Row, lookup, rows
 from weft.ptx.model import SIZES, Function, Imm, Instruction, Module, Operand, Reg
 

@@ -11,7 +11,7 @@ import devices
 import weft
 from everyday import load, normal, random
 from weft import cdiv
-from weft.device.sim import switch
+from weft.device.sim.run import settings
 
 BLOCKS = [1, 31, 33, 100, 1024, (17, 3, 2), (1, 1, 64), (5, 7), (32, 32), (2, 256, 2)]
 
@@ -98,7 +98,7 @@ def test_struct_by_value() -> None:
 def test_pointer_in_a_struct_to_memory_that_was_not_given() -> None:
     table, out = normal(40, 1), np.zeros(40)
     options = np.array((7, 0.5, (1, -2, 3), (0, 11, 0, 0), table.ctypes.data), OPTIONS)[()]
-    sanitized = switch.active() is not None  # it raises its finding, and the fault is the cause
+    sanitized = settings.active() is not None  # it raises its finding, and the fault is the cause
     with pytest.raises(weft.SanitizerError if sanitized else weft.IllegalAddress) as caught:
         load("shapes").by_value[1, 40](options, None, out, 200, -5, 2**40)
     fault = caught.value.__cause__ if sanitized else caught.value

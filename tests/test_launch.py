@@ -105,7 +105,7 @@ def works():
     m.often[9, 64](x, y, 2)
     return np.array_equal(y, 18 * x)
 assert works()
-slow = ("weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit", "cuda.bindings")
+slow = ("weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit.warp", "cuda.bindings")
 print(*(name for name in slow if name in sys.modules))
 if hasattr(os, "fork"):
     child = os.fork()
@@ -131,6 +131,6 @@ def test_a_new_process_needs_only_the_cache(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert shown == [
-        ["weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit", "cuda.bindings"],
+        ["weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit.warp", "cuda.bindings"],
         [],
     ]

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.climbing import ladder
 from weft.climbing.climb import Climb, Reached
-from weft.measure.bench import Bench, Timing
+from weft.measure.bench.bench import Bench, Timing
 
 pytestmark = pytest.mark.sim
 interactive = pytest.importorskip("IPython.core.interactiveshell")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device.sim.emit import WarpEmitter
-from weft.device.sim.generate import generate
+from weft.device.sim.emit.generate import generate
+from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.lane_sets import lane_bits
 from weft.device.sim.layout import Slot, Worker
 from weft.device.sim.observe import Observation, Touch, Watcher

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.measure.work import work
+from weft.measure.profile.work import work
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

@@ -10,7 +10,7 @@ import pytest
 import weft
 from advised_kernels import SOURCE, Row, rows
 from weft.device import models
-from weft.measure.advice import advise, rules
+from weft.measure.profile.advice.advice import advise, rules
 
 pytestmark = pytest.mark.sim
 ROWS = [pytest.param(row, id=str(row)) for row in rows()]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cli import app
 from weft.errors import Error
-from weft.measure import ncu
+from weft.measure.profile import ncu
 from weft.report import text
 
 SOURCE = """

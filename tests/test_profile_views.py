@@ -17,10 +17,10 @@ import weft
 from weft.cli import app
 from weft.device import models
 from weft.device.occupancy import occupancy
-from weft.measure import floor
-from weft.measure.cliffs import cliffs, curves
-from weft.measure.counted import LaunchShape
-from weft.measure.roofline import roofline
+from weft.measure.profile import floor
+from weft.measure.profile.cliffs import cliffs, curves
+from weft.measure.profile.roofline import roofline
+from weft.measure.profile.values import LaunchShape
 from weft.report import text
 
 pytestmark = pytest.mark.sim

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from weft import sanitize
-from weft.device.sim import fresh
-from weft.device.sim.sanitizer import extents
+from weft.device.sim.run import initialised
+from weft.device.sim.tools.sanitizer import extents
 from weft.errors import MissingDependency
 from weft.frontends import program
 from weft.frontends.program import guards, toolkit, written
@@ -206,14 +206,14 @@ UNWRITTEN_ROWS = {
 def test_unwritten(ranges: list[tuple[int, int]], first: int | None) -> None:
     memory = (ctypes.c_uint8 * (4 * WORDS)).from_buffer(bytearray([written.PATTERN] * 4 * WORDS))
     address = ctypes.addressof(memory)
-    fresh.register(address, 4 * WORDS)
+    initialised.register(address, 4 * WORDS)
     try:
         for start, end in ranges:
-            fresh.filled(address + 4 * start, 4 * (end - start))
+            initialised.filled(address + 4 * start, 4 * (end - start))
         found = written.unwritten(address, 4 * WORDS)
         assert (None if found is None else found - address) == first
     finally:
-        fresh.forget(address)
+        initialised.forget(address)
 
 
 def test_copied_bytes_are_as_written_as_their_source() -> None:
@@ -221,13 +221,13 @@ def test_copied_bytes_are_as_written_as_their_source() -> None:
     one = ctypes.addressof(memory)
     two = one + 128
     for address in (one, two):
-        fresh.register(address, 128)
+        initialised.register(address, 128)
     try:
-        fresh.filled(one, 64)
-        fresh.copied(two, one, 128)
+        initialised.filled(one, 64)
+        initialised.copied(two, one, 128)
         assert written.unwritten(two, 64) is None and written.unwritten(two, 128) == two + 64
-        fresh.copied(two + 64, 0x1000, 64)  # from memory that is not fresh
+        initialised.copied(two + 64, 0x1000, 64)  # from memory that is not fresh
         assert written.unwritten(two, 128) is None
     finally:
         for address in (one, two):
-            fresh.forget(address)
+            initialised.forget(address)

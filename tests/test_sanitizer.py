@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device.sim.sanitizer.shadow_quick import pattern_of
+from weft.device.sim.tools.sanitizer.shadow_quick import pattern_of
 
 RACE = r"""
 __global__ void reversed(const float* x, float* y) {

@@ -11,7 +11,7 @@ import weft
 from weft.climbing import ladder
 from weft.climbing.climb import zeros
 from weft.climbing.rung import Runner
-from weft.measure import data
+from weft.measure.check import input_data
 
 pytestmark = [pytest.mark.slow, pytest.mark.sim]
 
@@ -32,7 +32,7 @@ def test_nothing_is_found_in_a_rung(op: Any, rung: Any) -> None:
     rng = np.random.default_rng(0)
     with weft.sanitize() as report:
         for case in op.cases[:CASES]:
-            given = {s.name: op.data(s, case, rng, data.random) for s in op.inputs}
+            given = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
             given |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
             runner(**given, **case.sizes)
     assert report.launches >= CASES and report.counts.accesses > 0

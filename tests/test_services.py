@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device.sim.heap import GAP, Heap
-from weft.device.sim.printf import MAX_FIELD, Arguments, render
-from weft.device.sim.services import STRING_BYTES
+from weft.device.sim.run.heap import GAP, Heap
+from weft.device.sim.run.printf import MAX_FIELD, Arguments, render
+from weft.device.sim.run.services import STRING_BYTES
 
 # format, arguments as C would pass them, text as glibc writes it
 FORMATS: list[tuple[str, tuple[int | float | str, ...], str]] = [

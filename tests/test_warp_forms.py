@@ -15,9 +15,9 @@ import numpy as np
 
 import weft
 from drawn_forms import KINDS, Drawn, broken, draw
-from weft.device.sim.form import UNIFORM, VECTOR, Form, constant
-from weft.device.sim.program import Program
-from weft.device.sim.result_form import WARP_FORMS
+from weft.device.sim.analyse.form import UNIFORM, VECTOR, Form, constant
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.result_form import WARP_FORMS
 from weft.ptx.isa import lookup
 from weft.ptx.model import Function, Instruction, Module, Reg
 from weft.ptx.parse import parse

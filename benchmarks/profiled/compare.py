@@ -10,7 +10,7 @@ import weft
 from profiled.case import Case
 from profiled.cases import launch
 from weft.device import models
-from weft.measure.profile import fit
+from weft.measure.profile.profile import fit
 
 MISSES = "l1tex__m_xbar2l1tex_read_sectors.sum"
 SAME_AS_PTX = {

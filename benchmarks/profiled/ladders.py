@@ -14,7 +14,7 @@ from weft.climbing.climb import zeros
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Runner
 from weft.device import models
-from weft.measure import data
+from weft.measure.check import input_data
 from weft.measure.op import Case as Sizes
 
 N = 1 << 20
@@ -56,7 +56,7 @@ def _launches(found: Ladder, sizes: Sizes) -> list[tuple[Any, list[Any]]]:
     op, rng = found.op, np.random.default_rng(0)
     rung = [r for r in found.rungs if r.path.suffix == ".cu"][-1]
     runner = Runner(rung, op, sms=models.get("h200").sms, empty=zeros)
-    arrays: dict[str, Any] = {s.name: op.data(s, sizes, rng, data.random) for s in op.inputs}
+    arrays: dict[str, Any] = {s.name: op.data(s, sizes, rng, input_data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(sizes), s.dtype.numpy) for s in op.outputs}
     return list(runner.launches({**arrays, **sizes.sizes}))
 

@@ -30,7 +30,9 @@ from weft.errors import (
 from weft.frontends import kernel
 from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
 from weft.kernels.sanitize import empty, filled, sanitize
-from weft.measure import Case, Contender, Op, bench, check
+from weft.measure import Case, Contender, Op
+from weft.measure.bench.bench import bench
+from weft.measure.check.check import check
 from weft.ops import as_op
 from weft.report import Profile, profile
 

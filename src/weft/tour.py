@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.device.sim.sanitizer.session import Report, sanitize
+from weft.device.sim.tools.sanitizer.session import Report, sanitize
 from weft.errors import DeviceError, IllegalAddress
 from weft.kernels import Dim, Kernel, cdiv, cuda
 

@@ -22,7 +22,7 @@ from differential.inputs import inputs, scalars
 from differential.layout import column
 from differential.nodes import FLOATS, Program
 from differential.render import device_code, host_code, outputs
-from weft.device.sim.draft import drafts
+from weft.device.sim.run.draft import drafts
 
 HERE = Path(__file__).parent
 GXX = (
@@ -40,7 +40,7 @@ _UNTOUCHED = 0xA5A5A5A5A5A5A5A5
 class Pack:
     """Programs of one block shape that are one kernel.
 
-    draft  whether LLVM is to compile quickly, as `weft.device.sim.draft` does
+    draft  whether LLVM is to compile quickly, as `weft.device.sim.run.draft` does
     tool   "" for a plain launch, "sanitizer" or "profile": under a tool the bits stay the same
     """
 

@@ -22,8 +22,8 @@ from weft.device.gpu import driver
 from weft.errors import Error, NoCounters
 from weft.frontends import timed
 from weft.frontends.program import toolkit
-from weft.measure import ncu, on_gpu, record
-from weft.measure.ncu import Counted
+from weft.measure.profile import ncu, on_gpu, record
+from weft.measure.profile.ncu import Counted
 from weft.report.profile import Profile, of
 
 SIMULATED = (".py", ".cu")

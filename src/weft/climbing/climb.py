@@ -21,12 +21,15 @@ from weft.climbing.rung import Rung, Runner
 from weft.device import models
 from weft.device.gpu import driver
 from weft.device.models import GpuModel
-from weft.device.sim.draft import drafts
-from weft.device.sim.launch import thread_count
+from weft.device.sim.run.draft import drafts
+from weft.device.sim.run.launch import thread_count
 from weft.errors import ArgumentError, Error, MissingDependency, pip_install
-from weft.measure import buffers, check, data, dtypes, found, profile
+from weft.measure import dtypes
+from weft.measure.check import buffers, input_data, user_file
+from weft.measure.check.check import check
 from weft.measure.op import Op
-from weft.measure.session import Recording, recording
+from weft.measure.profile.profile import profile
+from weft.measure.profile.session import Recording, recording
 
 Progress = Callable[[str], None]
 
@@ -256,7 +259,7 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
     except MissingDependency as error:
         return Reached(**said, missing=str(error)), None
     except Exception as error:  # a rung is a user's code: whatever it raises is its failure
-        return Reached(**said, right=False, error=found.words(rung.path, error)), None
+        return Reached(**said, right=False, error=user_file.words(rung.path, error)), None
 
 
 def _prepare(rung: Rung, device: str) -> None:
@@ -279,7 +282,7 @@ def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
         return {}
     case = op.cases[0]
     rng = np.random.default_rng(0)
-    arrays: dict[str, Any] = {s.name: op.data(s, case, rng, data.random) for s in op.inputs}
+    arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
     results = max(arrays[s.name].size for s in (*op.outputs, *op.inputs[:1]))
     if runner.rung.path.suffix == ".cu":

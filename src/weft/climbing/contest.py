@@ -24,11 +24,12 @@ from weft.climbing.rung import Rung
 from weft.device import models
 from weft.device.gpu import driver
 from weft.device.models import GpuModel
-from weft.device.sim.draft import drafts
+from weft.device.sim.run.draft import drafts
 from weft.errors import ArgumentError, Error
-from weft.measure import check, data, found
+from weft.measure.check import input_data, user_file
+from weft.measure.check.check import check
 from weft.measure.op import Op, call
-from weft.measure.session import Recording, recording
+from weft.measure.profile.session import Recording, recording
 
 Solution = Callable[..., Any]
 
@@ -133,13 +134,13 @@ def _words(solution: Solution, error: Exception) -> str:
         return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
     path = Path(code.co_filename)
     short = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return found.words(short, error)
+    return user_file.words(short, error)
 
 
 def _counted(op: Op, solution: Solution, model: GpuModel) -> dict[str, float]:
     """Its launches on the first case; nothing where it launches no kernel."""
     case, rng = op.cases[0], np.random.default_rng(0)
-    arrays = {s.name: op.data(s, case, rng, data.random) for s in op.inputs}
+    arrays = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
     with recording(Recording(model.key)) as recorded:
         _by_name(op, solution)(**arrays, **case.sizes)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from weft.errors import ArgumentError, CheckFailed
 from weft.measure import Profile
-from weft.measure.counted import Access
+from weft.measure.profile.values import Access
 
 _Pick = Callable[[Access], bool]
 

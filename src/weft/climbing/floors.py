@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.device.models import GpuModel
 from weft.measure import expressions
-from weft.measure.bench import ceiling
+from weft.measure.bench.bench import ceiling
 from weft.measure.op import Op
 from weft.report.words import duration
 

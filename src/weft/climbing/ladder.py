@@ -14,7 +14,7 @@ from pathlib import Path
 from weft.climbing import rung as rungs
 from weft.climbing.rung import Rung
 from weft.errors import ArgumentError
-from weft.measure import found as files
+from weft.measure.check import user_file as files
 from weft.measure.expressions import evaluate
 from weft.measure.op import Op
 

@@ -19,8 +19,9 @@ from weft.climbing.climb import Progress, Time
 from weft.climbing.rung import Rung
 from weft.device.models import GpuModel
 from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install
-from weft.measure import data, dtypes, tolerance
-from weft.measure.bench import Contender, Timing, bench, interval
+from weft.measure import dtypes
+from weft.measure.bench.bench import Contender, Timing, bench, interval
+from weft.measure.check import input_data, tolerance
 from weft.measure.expressions import number
 from weft.measure.op import Case, Op, call
 
@@ -143,7 +144,7 @@ def _arrays(op: Op, case: Case, torch: Any, seed: int) -> dict[str, Any]:
     for slot in op.inputs:
         kind, shape = getattr(torch, slot.dtype.torch), slot.shape(case)
         if slot.name in op.fill:
-            made = op.data(slot, case, rng, data.random)
+            made = op.data(slot, case, rng, input_data.random)
             out[slot.name] = torch.from_numpy(made).cuda()
         else:
             out[slot.name] = torch.randn(shape, device="cuda").to(kind)

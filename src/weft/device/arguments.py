@@ -11,8 +11,8 @@ import numpy as np
 
 from weft.device import arrays, ctypes_table
 from weft.device.ctypes_table import CType
-from weft.device.sim.launch import Allocation
-from weft.device.sim.outline import Argument
+from weft.device.sim.run.launch import Allocation
+from weft.device.sim.run.summary import Argument
 from weft.errors import ArgumentError
 from weft.values import Parameter
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.device.sim.sanitizer.session import Report
+from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import Error, MissingDependency
 from weft.frontends.compute_sanitizer_text import complete, findings
 from weft.frontends.program import toolkit

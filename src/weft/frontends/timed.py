@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from weft.frontends import script
 from weft.kernels import Launch
-from weft.measure import on_gpu
+from weft.measure.profile import on_gpu
 
 if TYPE_CHECKING:
-    from weft.measure.timing import Stream
+    from weft.measure.bench.timing import Stream
 
 
 class Times:
@@ -59,7 +59,7 @@ class Clock:
     @functools.cached_property
     def stream(self) -> Stream:
         """Made by the first launch: which library it is of is known then."""
-        from weft.measure.timing import Stream  # needs a driver
+        from weft.measure.bench.timing import Stream  # needs a driver
 
         return Stream()
 

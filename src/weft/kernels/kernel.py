@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.device.arguments import Packer
 from weft.device.models import GpuModel
-from weft.device.sim.launch import About, Grid, Plan, SimModule
+from weft.device.sim.run.launch import About, Grid, Plan, SimModule
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch

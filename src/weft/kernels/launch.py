@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from weft.device.arguments import Place
-from weft.device.sim.launch import Allocation, Grid, Plan
-from weft.device.sim.switch import Request
+from weft.device.sim.run.launch import Allocation, Grid, Plan
+from weft.device.sim.run.settings import Request
 from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError
 from weft.kernels.configured import Plain, in_order
@@ -131,7 +131,7 @@ class Launch:
             plan.run(params, memory, keep, limit)
 
     def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
-        from weft.device.sim.sanitizer.session import Strict  # nobody else needs its code
+        from weft.device.sim.tools.sanitizer.session import Strict  # nobody else needs its code
 
         params, memory, keep, place = self.kernel.packer.pack(args)
         if not self._is_simulated(memory, place):

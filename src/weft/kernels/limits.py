@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Protocol
 
-from weft.device.sim.launch import Grid
-from weft.device.sim.outline import Entry
+from weft.device.sim.run.launch import Grid
+from weft.device.sim.run.summary import Entry
 from weft.errors import LaunchError
 from weft.source.resources import Resources
 

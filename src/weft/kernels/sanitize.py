@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from weft.device.sim import fresh
+from weft.device.sim.run import initialised
 from weft.errors import ArgumentError, expect
 
 if TYPE_CHECKING:
-    from weft.device.sim.sanitizer.session import Report
+    from weft.device.sim.tools.sanitizer.session import Report
 
 POISON = 0xCB
 """Fills memory that counts as not written: as a float it is large, and negative."""
@@ -24,7 +24,7 @@ def sanitize(*, raises: bool = True) -> AbstractContextManager[Report]:
 
     raises  whether the end raises SanitizerError when there are findings; the report has them too
     """
-    from weft.device.sim.sanitizer import session  # its code is needed by nobody else
+    from weft.device.sim.tools.sanitizer import session  # its code is needed by nobody else
 
     return session.sanitize(raises=raises)
 
@@ -44,11 +44,11 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndarr
     if array.dtype.hasobject:
         raise ArgumentError("an array of Python objects is nothing for a kernel", got=repr(dtype))
     array.reshape(-1).view(np.uint8)[:] = POISON
-    fresh.watch(array)
+    initialised.watch(array)
     return array
 
 
 def filled(array: np.ndarray[Any, Any]) -> None:
     """The host has written all of an array that `weft.empty` gave."""
     expect("what the host has filled", array, np.ndarray, allowed="an array of `weft.empty`")
-    fresh.filled(int(array.ctypes.data), array.nbytes)
+    initialised.filled(int(array.ctypes.data), array.nbytes)

@@ -1,13 +1,12 @@
 """Stage 4 of 5: numbers you can trust.
 
 `check` says whether a kernel is right, `profile` what a launch of it does, `bench` how long it
-takes.
+takes; each is a folder, and a function of the same name in it.
 """
 
-from weft.measure.bench import Bench, Contender, bench
-from weft.measure.check import Report, check
-from weft.measure.counted import Profile
+from weft.measure.bench.bench import Bench, Contender
+from weft.measure.check.check import Report
 from weft.measure.op import Case, Op
-from weft.measure.profile import profile
+from weft.measure.profile.values import Profile
 
-__all__ = ["Bench", "Case", "Contender", "Op", "Profile", "Report", "bench", "check", "profile"]
+__all__ = ["Bench", "Case", "Contender", "Op", "Profile", "Report"]

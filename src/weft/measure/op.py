@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, expect
 from weft.measure import dtypes
-from weft.measure.data import Bounds, Filling
+from weft.measure.check.input_data import Bounds, Filling
 from weft.measure.dtypes import Array, DType
 from weft.measure.expressions import number, whole
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from weft.device.gpu.addressed import Launch, addressed
-from weft.device.sim.launch import Grid
+from weft.device.sim.run.launch import Grid
 from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, result
 
 Run = Callable[..., Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from weft.device.sim.sanitizer.session import Report as Sanitized
-from weft.measure.bench import Bench
-from weft.measure.check import Report as Checked
+from weft.device.sim.tools.sanitizer.session import Report as Sanitized
+from weft.measure.bench.bench import Bench
+from weft.measure.check.check import Report as Checked
 from weft.report import words
 
 _GOOD, _BAD = "#12805c", "#c2341d"

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from weft.measure.changed import Change, Changes, LineChange
+from weft.measure.profile.difference import Change, Changes, LineChange
 from weft.report import words
 from weft.report.colour import colour
 from weft.report.page import render

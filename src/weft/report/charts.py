@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from html import escape
 
-from weft.measure.cliffs import Curve
-from weft.measure.roofline import Roofline
+from weft.measure.profile.cliffs import Curve
+from weft.measure.profile.roofline import Roofline
 from weft.report.words import amount
 
 _W, _H = 640, 380

@@ -14,9 +14,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from weft.measure.changed import LINE_COUNTERS
-from weft.measure.cliffs import curves
-from weft.measure.counted import Instruction, Line
+from weft.measure.profile.cliffs import curves
+from weft.measure.profile.difference import LINE_COUNTERS
+from weft.measure.profile.values import Instruction, Line
 from weft.report import cells, charts, words
 from weft.report.colour import colour
 from weft.report.profile import Profile

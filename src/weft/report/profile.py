@@ -12,21 +12,21 @@ from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import Error, LaunchError
 from weft.kernels import Configured
-from weft.measure import counted
-from weft.measure.profile import profile as measured
+from weft.measure.profile import values
+from weft.measure.profile.profile import profile as measured
 
 if TYPE_CHECKING:  # who only launches kernels needs none of the views
-    from weft.measure.advice import Advice
-    from weft.measure.changed import Changes
-    from weft.measure.roofline import Roofline
-    from weft.measure.sections import Section
-    from weft.measure.session import Recording
+    from weft.measure.profile.advice.rule import Advice
+    from weft.measure.profile.difference import Changes
+    from weft.measure.profile.roofline import Roofline
+    from weft.measure.profile.sections import Section
+    from weft.measure.profile.session import Recording
 
 
-class Profile(counted.Profile):
+class Profile(values.Profile):
     """A launch, counted; `print` it, or `save` it as a page.
 
-    What holds the numbers is described in `weft.measure.counted`.
+    What holds the numbers is described in `weft.measure.profile.values`.
     """
 
     @cached_property
@@ -37,27 +37,27 @@ class Profile(counted.Profile):
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """The numbers in sections, with ncu's names."""
-        from weft.measure.sections import sections
+        from weft.measure.profile.sections import sections
 
         return sections(self, self.model)
 
     @cached_property
     def roofline(self) -> Roofline:
         """Arithmetic intensity at each level of memory, the bound and the floor."""
-        from weft.measure.roofline import roofline
+        from weft.measure.profile.roofline import roofline
 
         return roofline(self, self.model)
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
         """What to change, the largest possible gain first."""
-        from weft.measure.advice import advise
+        from weft.measure.profile.advice.advice import advise
 
         return advise(self, self.model)
 
-    def compare(self, other: counted.Profile) -> Changes:
+    def compare(self, other: values.Profile) -> Changes:
         """What changes from this profile to another."""
-        from weft.measure.changed import changed
+        from weft.measure.profile.difference import changed
 
         return changed(self, other)
 
@@ -83,19 +83,19 @@ class Profile(counted.Profile):
     @classmethod
     def load(cls, path: str | Path) -> list[Profile]:
         """The profiles of a record that `save` or `weft profile --json` has written."""
-        from weft.measure import record
+        from weft.measure.profile import record
 
         return [of(p) for p in record.load(path)]
 
 
-def of(p: counted.Profile) -> Profile:
+def of(p: values.Profile) -> Profile:
     """The same numbers, with views."""
     return Profile(**vars(p))
 
 
 def save_record(profiles: list[Profile], path: str | Path) -> None:
     """Writes a record, which `Profile.load` reads."""
-    from weft.measure import record
+    from weft.measure.profile import record
 
     write(path, json.dumps(record.dump(list(profiles))))
 
@@ -131,14 +131,14 @@ def profile(
     if isinstance(launch, Configured) or bare:
         how: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
         return of(measured(cast(Configured, launch), *args, **how))
-    from weft.measure.session import Recording, recording
+    from weft.measure.profile.session import Recording, recording
 
     with recording(Recording(gpu)) as found:
         launch(*args, **options)
     return of(_only(found))
 
 
-def _only(found: Recording) -> counted.Profile:
+def _only(found: Recording) -> values.Profile:
     kernels = [p.launch.kernel for p in found.profiles]
     if len(kernels) == 1:
         return found.profiles[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from weft.measure import ncu
-from weft.measure.changed import Change, Changes
-from weft.measure.ncu import Counted
-from weft.measure.sections import Metric
+from weft.measure.profile import ncu
+from weft.measure.profile.difference import Change, Changes
+from weft.measure.profile.ncu import Counted
+from weft.measure.profile.sections import Metric
 from weft.report import words
 from weft.report.profile import Profile
 

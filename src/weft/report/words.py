@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.measure.changed import Change
-from weft.measure.counted import Access, Line
-from weft.measure.sections import Metric
+from weft.measure.profile.difference import Change
+from weft.measure.profile.sections import Metric
+from weft.measure.profile.values import Access, Line
 
 _SMALL = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

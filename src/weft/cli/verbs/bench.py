@@ -19,7 +19,7 @@ from weft.climbing.climb import Climb
 from weft.climbing.page import page
 from weft.device import models
 from weft.errors import ArgumentError
-from weft.measure import found
+from weft.measure.check import user_file
 from weft.measure.op import Op
 from weft.report.profile import write
 
@@ -134,7 +134,7 @@ def _results(
         yield contest.of_ladder(chosen, timed=timed, gpu=gpu, progress=tell)
         return
     by_op: dict[int, tuple[Op, dict[str, contest.Solution]]] = {}
-    for op, name, solution in found.solutions(Path(path), only):
+    for op, name, solution in user_file.solutions(Path(path), only):
         by_op.setdefault(id(op), (op, {}))[1][name] = solution
     for op, solutions in by_op.values():
         yield contest.of_file(_with(op, peers), solutions, timed=timed, gpu=gpu, progress=tell)

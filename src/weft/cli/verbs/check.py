@@ -15,10 +15,10 @@ import weft
 import weft.progress
 from weft.cli import show
 from weft.cli.verbs.run import runner
-from weft.device.sim.sanitizer.session import Report
+from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import CheckFailed, Error
 from weft.frontends import compute_sanitizer
-from weft.measure.workers import LIMIT, Outcome, check_file
+from weft.measure.check.workers import LIMIT, Outcome, check_file
 
 
 def run(

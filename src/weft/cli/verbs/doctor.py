@@ -18,7 +18,7 @@ from weft import cache
 from weft.cli import show
 from weft.device.gpu import driver, system
 from weft.device.gpu.facts import facts
-from weft.device.sim import host
+from weft.device.sim.run import host
 from weft.errors import Error, pip_install
 from weft.frontends.program import toolkit
 from weft.source import headers, nvrtc

@@ -20,9 +20,9 @@ from weft.cli.real_gpu import Launched, dump, launched
 from weft.cli.verbs.run import Device, runner
 from weft.device import models
 from weft.errors import Error
-from weft.measure import record
-from weft.measure.changed import Changes, changed
-from weft.measure.session import Recording, recording
+from weft.measure.profile import record
+from weft.measure.profile.difference import Changes, changed
+from weft.measure.profile.session import Recording, recording
 from weft.report import changes, text
 from weft.report.page import page
 from weft.report.profile import Profile, of, write

@@ -12,9 +12,9 @@ import typer
 
 from weft import progress
 from weft.device import models
-from weft.device.sim import switch
+from weft.device.sim.run import settings
 from weft.errors import Error
-from weft.measure import found
+from weft.measure.check import user_file
 
 SETTINGS = {"allow_interspersed_args": False}
 """What follows the file belongs to it, options too."""
@@ -84,8 +84,8 @@ def _sanitize(device: Device) -> None:
             got=f"--device {device.value}",
             next=f"weft check --device {device.value} --sanitize FILE",
         )
-    os.environ[switch.VARIABLE] = "1"
-    switch.turn_on()
+    os.environ[settings.VARIABLE] = "1"
+    settings.turn_on()
 
 
 def runner(file: Path) -> Any:
@@ -97,5 +97,5 @@ def runner(file: Path) -> Any:
             got=str(file),
             allowed=f"files that end in {' or '.join(_RUNNERS)}",
         )
-    found.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
+    user_file.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
     return importlib.import_module(name)

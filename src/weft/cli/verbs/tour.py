@@ -14,7 +14,7 @@ from rich.text import Text
 from weft import tour
 from weft.cli import show
 from weft.device import models
-from weft.device.sim import host
+from weft.device.sim.run import host
 from weft.tour import Visit
 
 _LEGEND = """\

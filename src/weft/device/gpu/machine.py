@@ -27,7 +27,7 @@ class Method(ctypes.Structure):
 
 def compiled(kind: str, name: bytes, text: str) -> tuple[Method, object]:
     """A function as Python's C interface describes one, and what keeps it loaded."""
-    from weft.device.sim import jit  # takes long to import, and only GPUs need it here
+    from weft.device import jit  # takes long to import, and only GPUs need it here
 
     key = cache.key(kind, jit.identity(), text)
     try:

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from weft.device.sim.layout import Context, Slot, Worker
 
 if TYPE_CHECKING:
-    from weft.device.sim.address import Address
-    from weft.device.sim.arena import Arena
-    from weft.device.sim.compile import Facts
-    from weft.device.sim.emit import WarpEmitter
-    from weft.device.sim.heap import Heap
-    from weft.device.sim.launch import Allocation, Grid
+    from weft.device.sim.emit.warp import WarpEmitter
+    from weft.device.sim.memory.address import Address
+    from weft.device.sim.run.arena import Arena
+    from weft.device.sim.run.compile import Facts
+    from weft.device.sim.run.heap import Heap
+    from weft.device.sim.run.launch import Allocation, Grid
     from weft.ir import Builder, Val
     from weft.ptx.cfg import Block
     from weft.ptx.model import Instruction

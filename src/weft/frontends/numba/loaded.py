@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.models import GpuModel
-from weft.device.sim.launch import Grid, SimModule
+from weft.device.sim.run.launch import Grid, SimModule
 from weft.frontends.numba.arguments import Packer
 from weft.kernels import Kernel
 from weft.source.assemble import assemble

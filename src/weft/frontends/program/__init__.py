@@ -23,12 +23,12 @@ from typing import Any
 
 from weft import progress
 from weft.device import models
-from weft.device.sim import switch
+from weft.device.sim.run import settings
 from weft.errors import LaunchError
 from weft.frontends.program import toolkit
 from weft.frontends.program.build import Program, build
 from weft.frontends.program.job import Job
-from weft.measure.session import Recording
+from weft.measure.profile.session import Recording
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
@@ -59,7 +59,7 @@ def run(
 
 
 def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
-    session = switch.current
+    session = settings.current
     recording = session if isinstance(session, Recording) else None
     with (
         _file("program", program.code) as code,

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.sanitizer.extents import Extents
+from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.frontends.program.touches import Touched
 
 PAGE = mmap.PAGESIZE

@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 
-from weft.device.sim import watch
+from weft.device.sim.run import deadlock_detection
 
 _MOST_STREAMS = 4096
 
@@ -31,7 +31,7 @@ class Host:
         )
         python = {t.native_id for t in threading.enumerate()} - {threading.main_thread().native_id}
         others = _threads() - self._before - python - set(own[: count.value])
-        if able.value != watch.running() or waits.value < 1 + len(others):
+        if able.value != deadlock_detection.running() or waits.value < 1 + len(others):
             return None
         return turns.value, frozenset(others)
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.occupancy import occupancy
-from weft.device.sim import fresh, switch
-from weft.device.sim.launch import Allocation, Grid, Plan
+from weft.device.sim.run import initialised, settings
+from weft.device.sim.run.launch import Allocation, Grid, Plan
 from weft.errors import (
     AssertFailed,
     Deadlock,
@@ -34,7 +34,7 @@ from weft.frontends.program.unit import Unit
 from weft.frontends.program.written import PATTERN, PATTERN_LIMIT
 
 if TYPE_CHECKING:
-    from weft.device.sim.sanitizer.findings import Finding
+    from weft.device.sim.tools.sanitizer.findings import Finding
     from weft.frontends.program.watch import Watch
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
@@ -59,7 +59,7 @@ def _note_fresh(memory: Sequence[Allocation]) -> None:
     """For the sanitizer: which words nobody has written since they were allocated."""
     for a in memory:
         if a.name == _KINDS[0] and a.nbytes <= PATTERN_LIMIT:
-            fresh.unless_changed(a.address, a.nbytes, PATTERN)
+            initialised.unless_changed(a.address, a.nbytes, PATTERN)
 
 
 class Runtime:
@@ -342,9 +342,9 @@ class Runtime:
 
     def _note(self, found: Sequence[Finding]) -> None:
         """Findings that are raised are said, and the program does not end with 0."""
-        from weft.device.sim.sanitizer.session import Report
+        from weft.device.sim.tools.sanitizer.session import Report
 
-        session = switch.active()
+        session = settings.active()
         try:
             if found and isinstance(session, Report):
                 session.note(found)

@@ -10,9 +10,9 @@ import json
 import os
 from collections.abc import Sequence
 
-from weft.device.sim.sanitizer.findings import Finding
-from weft.device.sim.sanitizer.session import Report
-from weft.device.sim.switch import Request, Session
+from weft.device.sim.run.settings import Request, Session
+from weft.device.sim.tools.sanitizer.findings import Finding
+from weft.device.sim.tools.sanitizer.session import Report
 
 
 class Sent(Report):

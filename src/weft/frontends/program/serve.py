@@ -18,14 +18,14 @@ from pathlib import Path
 
 from weft import progress
 from weft.device import models
-from weft.device.sim import switch, watch
+from weft.device.sim.run import deadlock_detection, settings
 from weft.frontends.program import toolkit
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
 from weft.frontends.program.runtime import Output, Runtime
 from weft.frontends.program.unit import SourceFiles, Unit
-from weft.measure.session import Recording
+from weft.measure.profile.session import Recording
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 
@@ -41,7 +41,7 @@ def main(job: Job) -> None:
     if job.report is not None:
         from weft.frontends.program.sanitized import Sent  # plain runs do without its code
 
-        switch.current = Sent(job.report)
+        settings.current = Sent(job.report)
     library = ctypes.CDLL(_open(job.library), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     Output.install(library)
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
@@ -51,13 +51,13 @@ def main(job: Job) -> None:
     if job.record is not None:
         _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
-    if job.record is None and switch.active() is not None:
+    if job.record is None and settings.active() is not None:
         runtime.watch(_open(job.program), files)
         _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code
-    if switch.active() is not None or os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
+    if settings.active() is not None or os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
         library.weft_block()  # tools look at one launch after the other
     else:
-        watch.host = Host(library).quiet
+        deadlock_detection.host = Host(library).quiet
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     libc.__cxa_atexit(ctypes.cast(library.weft_drain, ctypes.c_void_p), None, None)
     arguments = [os.fsencode(a) for a in job.arguments]
@@ -69,7 +69,7 @@ def main(job: Job) -> None:
 
 def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
     """Profiles all launches; they are written when the program exits, wherever it does that."""
-    switch.current = recording
+    settings.current = recording
 
     def write() -> None:
         with open(descriptor, "w", closefd=False) as file:

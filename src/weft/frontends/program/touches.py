@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.device.sim.faults import line_of
-from weft.device.sim.launch import Plan
-from weft.device.sim.sanitizer import extents
-from weft.device.sim.sanitizer.extents import Extents
-from weft.device.sim.sanitizer.findings import Access, Decoder, Finding
-from weft.device.sim.sanitizer.observer import Seen
+from weft.device.sim.run.faults import line_of
+from weft.device.sim.run.launch import Plan
+from weft.device.sim.tools.sanitizer import extents
+from weft.device.sim.tools.sanitizer.extents import Extents
+from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding
+from weft.device.sim.tools.sanitizer.observer import Seen
 from weft.frontends.program.order import Order, Work
 from weft.frontends.program.places import Places
 

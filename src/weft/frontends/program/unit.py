@@ -14,9 +14,9 @@ from pathlib import Path
 
 from weft import cache
 from weft.device.models import GpuModel
-from weft.device.sim.heap import Heap
-from weft.device.sim.launch import About, Allocation, SimModule
-from weft.device.sim.outline import Entry
+from weft.device.sim.run.heap import Heap
+from weft.device.sim.run.launch import About, Allocation, SimModule
+from weft.device.sim.run.summary import Entry
 from weft.frontends.program.toolkit import Toolkit
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read

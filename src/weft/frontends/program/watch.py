@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.device.sim import fresh
-from weft.device.sim.launch import Plan
-from weft.device.sim.sanitizer import extents
-from weft.device.sim.sanitizer.extents import Extents
-from weft.device.sim.sanitizer.findings import Finding
+from weft.device.sim.run import initialised
+from weft.device.sim.run.launch import Plan
+from weft.device.sim.tools.sanitizer import extents
+from weft.device.sim.tools.sanitizer.extents import Extents
+from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.frontends.program import guards, hooks, written
 from weft.frontends.program.answers import answers
 from weft.frontends.program.order import Order, Work
@@ -155,7 +155,7 @@ class Watch:
             self._memory[address] = Memory(address, nbytes, kind, name)
             insort(self._starts, address)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
-            fresh.register(address, nbytes)
+            initialised.register(address, nbytes)
         if name in _IN_ORDER:
             self._add(name, None, extents.nothing(), _whole(address, nbytes))
 
@@ -163,7 +163,7 @@ class Watch:
     def freed(self, call: bytes, address: int, nbytes: int) -> None:
         """The memory is about to be given back."""
         name = call.decode()
-        fresh.forget(address)
+        initialised.forget(address)
         if getattr(self._mine, "work", None) is not None:
             self._add(name, None, extents.nothing(), _whole(address, nbytes))
         else:
@@ -285,6 +285,6 @@ def _fill(to: tuple[Any, Any], source: tuple[Any, Any] | None) -> None:
     """Bytes that are copied are as much written as those that they come from."""
     for i, (address, nbytes) in enumerate(zip(*to, strict=True)):
         if source is None:
-            fresh.filled(int(address), int(nbytes))
+            initialised.filled(int(address), int(nbytes))
         else:
-            fresh.copied(int(address), int(source[0][i]), int(nbytes))
+            initialised.copied(int(address), int(source[0][i]), int(nbytes))

@@ -12,7 +12,7 @@ import ctypes
 
 import numpy as np
 
-from weft.device.sim import fresh
+from weft.device.sim.run import initialised
 
 PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
 """What the library fills new device memory with, up to so many bytes."""
@@ -23,7 +23,7 @@ _RECURS = 3
 
 def unwritten(address: int, nbytes: int) -> int | None:
     """The first byte of a row of memory that is copied though nobody has written it."""
-    marks = fresh.marks(address, nbytes)
+    marks = initialised.marks(address, nbytes)
     if marks is None:
         return None
     begin = -address % 4

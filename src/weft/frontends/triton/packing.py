@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from weft.device.arguments import Packed, Packer
 from weft.device.ctypes_table import to_bfloat16
-from weft.device.sim.launch import Allocation
-from weft.device.sim.outline import Entry
+from weft.device.sim.run.launch import Allocation
+from weft.device.sim.run.summary import Entry
 from weft.errors import ArgumentError, LaunchError
 from weft.frontends import addresses
 

@@ -9,7 +9,7 @@ import torch
 
 from weft.device.gpu import driver
 from weft.errors import MissingDependency
-from weft.measure import clocks
+from weft.measure.bench import clocks
 
 
 def need(what: str, instead: str) -> None:

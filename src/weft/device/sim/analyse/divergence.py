@@ -1,0 +1,185 @@
+"""Which lanes may run where: forms and branches that split a warp, to their common fixed point.
+
+A branch on what differs between lanes splits the warp; while one side runs, the lanes of the
+other wait, so what the first writes must leave their values alone (it is blended) and is no longer
+the same in all lanes, which may make further branches split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, meet, vector
+from weft.device.sim.analyse.program import CARRY, Program
+from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, spin_heads
+from weft.ptx import cfg
+from weft.ptx.cfg import EXIT, Graph
+from weft.ptx.model import Instruction
+
+
+def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
+    """The graph, forms, splits, and blends; blocks also begin where `starts` says."""
+    function = program.function
+    program.graph = graph = cfg.build(
+        function.body, function.branch_targets, is_block_barrier, program.defs, program.uses, starts
+    )
+    program.forms.clear()
+    program.divergent.clear()
+    program.scattered.clear()
+    n = len(graph.blocks)
+    program.partial = [False] * n
+    program.waiting = [set() for _ in range(n)]
+    program.blend = [set() for _ in range(n)]
+    # read before anything is written to them: the same in all lanes, so that what follows is known
+    program.forms |= dict.fromkeys(graph.live_in[0], UNKNOWN)
+    users = _users(program)
+    work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
+    queued = {ins.index for _, ins in work}
+    while True:
+        _propagate(program, work, queued, users)
+        again = _diverge(program)
+        if not again:
+            break
+        work = again
+        queued = {ins.index for _, ins in work}
+    for name in program.function.registers:
+        program.forms.setdefault(name, UNKNOWN)
+    program.forms.setdefault(CARRY, UNKNOWN)
+
+
+def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:
+    out: dict[str, list[tuple[int, Instruction]]] = {}
+    for b in program.graph.blocks:
+        for ins in b.code:
+            for r in program.uses(ins):
+                out.setdefault(r, []).append((b.index, ins))
+    return out
+
+
+def _propagate(
+    program: Program,
+    work: list[tuple[int, Instruction]],
+    queued: set[int],
+    users: Mapping[str, list[tuple[int, Instruction]]],
+) -> None:
+    forms = program.forms
+    while work:
+        block, ins = work.pop()
+        queued.discard(ins.index)
+        written = program.defs(ins)
+        if not written:
+            continue
+        form = program.result(ins)
+        if form is None:
+            continue
+        if ins.guard is not None:
+            guard = forms.get(ins.guard)
+            if guard is not None and guard.kind != UNIFORM:
+                form = vector(form.top)
+        for r in written:
+            new = vector(form.top) if r in program.blend[block] else form
+            old = forms.get(r)
+            joined = meet(old, new)
+            if old is not None and joined != old and old.top is not None and joined.top != old.top:
+                joined = _without_top(joined)  # a growing bound would never end
+            if joined != old:
+                forms[r] = joined
+                for user in users.get(r, ()):
+                    if user[1].index not in queued:
+                        queued.add(user[1].index)
+                        work.append(user)
+
+
+def _without_top(form: Form) -> Form:
+    return Form(form.kind, form.off, form.align, form.const, None, form.scale, form.signed)
+
+
+def _diverge(program: Program) -> list[tuple[int, Instruction]]:
+    """Finds branches that split a warp; returns what must be looked at again."""
+    graph = program.graph
+    found = False
+    for b in graph.blocks:
+        if b.index in program.divergent or b.last is None:
+            continue
+        forms = [program.forms.get(b.last.guard)] if b.last.guard else []
+        if b.last.parts[0] == "brx":
+            forms.append(program.form_of(b.last.operands[0]))
+        if any(f is not None and f.kind != UNIFORM for f in forms) and len(b.successors) > 1:
+            program.divergent.add(b.index)
+            found = True
+            _note_split(program, b.index)
+    if not found:
+        return []
+    again = []
+    for b in graph.blocks:
+        if not program.partial[b.index]:
+            continue
+        live: set[str] = set()
+        for x in program.waiting[b.index]:
+            live |= graph.live_in[x]
+        for ins in b.code:
+            hit = [r for r in program.defs(ins) if r in live]
+            if hit:
+                program.blend[b.index].update(hit)
+                again.append((b.index, ins))
+    return again
+
+
+def _note_split(program: Program, source: int) -> None:
+    """Lanes part at `source`: while some run on one side, others wait on another or at the end."""
+    graph = program.graph
+    stop = graph.post_dominator[source]
+    starts = graph.blocks[source].successors
+    sides = [_reach(graph, [s], stop) for s in starts]
+    while stop != EXIT and any(x > stop for side in sides for x in side):
+        # the lowest block runs first: lanes at `stop` do not wait for lanes in later blocks
+        stop = graph.post_dominator[stop]
+        sides = [_reach(graph, [s], stop) for s in starts]
+    end = {stop} if stop != EXIT else set()
+    if any(_may_be_overtaken(graph, side) for side in sides) or _may_leave_behind(
+        graph, sides, stop
+    ):
+        # whoever waits at the end may have to run on first: the lanes need not meet again
+        end, sides = set(), [_reach(graph, [s], EXIT) for s in starts]
+        program.scattered.update(*sides)
+    for i, side in enumerate(sides):
+        others = end.union(*(x for j, x in enumerate(sides) if j != i))
+        for x in side:
+            program.partial[x] = True
+            program.waiting[x] |= others
+
+
+def _may_be_overtaken(graph: Graph, side: set[int]) -> bool:
+    """Does anything in there wait for other lanes: a block barrier, or a loop that may spin?"""
+    blocks = [graph.blocks[x] for x in side]
+    return bool(side & spin_heads(graph)) or any(
+        is_block_barrier(i) for b in blocks for i in b.code
+    )
+
+
+def _may_leave_behind(graph: Graph, sides: list[set[int]], stop: int) -> bool:
+    """Can lanes be at a `.sync` instruction while others, in a later block, still go to it?
+
+    The lowest block runs first. A loop with two ways back has blocks after the instruction that
+    lead to it again: of its body, or of a recursive function, whose calls and returns are a loop.
+    """
+    for i, side in enumerate(sides):
+        others = set[int]().union(*(x for j, x in enumerate(sides) if j != i))
+        for x in side & others:  # elsewhere the others never come here
+            block = graph.blocks[x]
+            meets = block.loops and any(is_warp_sync(ins) for ins in block.code)
+            if meets and x in _reach(graph, [y for y in others if y > x], stop):
+                return True
+    return False
+
+
+def _reach(graph: Graph, starts: Iterable[int], stop: int) -> set[int]:
+    """Blocks reachable from `starts` without passing `stop`."""
+    seen: set[int] = set()
+    work = [*starts]
+    while work:
+        x = work.pop()
+        if x not in seen and x not in (stop, EXIT):
+            seen.add(x)
+            work.extend(graph.blocks[x].successors)
+    return seen

@@ -1,0 +1,72 @@
+"""From a function of a module to a program: linked, decoded, its variables placed, analysed."""
+
+from __future__ import annotations
+
+from weft.device.sim.analyse import deferred_nan, divergence, validate
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.special import Shape
+from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
+from weft.ptx import isa
+from weft.ptx.contract import contract
+from weft.ptx.link import link
+from weft.ptx.model import Function, Label, Module
+from weft.ptx.normalise import normalise
+
+
+def prepare(module: Module, function: Function, shape: Shape) -> Program:
+    """Link, decode, build the graph, and run the analyses to their fixed point."""
+    validate.check(module, function)
+    function = contract(normalise(link(module, function), is_block_barrier))
+    program = Program(module, function, shape)
+    _place_variables(program)
+    _decode(program)
+    divergence.analyse(program, lambda ins: False)
+    blocks = program.graph.blocks
+    if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):
+        divergence.analyse(program, is_warp_sync)  # lanes must be able to wait there for each other
+    deferred_nan.find(program)
+    return program
+
+
+def _place_variables(program: Program) -> None:
+    """Offsets of every variable inside its space, and of the dynamic shared memory.
+
+    Variables of the module's own memory have theirs in the table of addresses that `image` makes.
+    """
+    module, function = program.module, program.function
+    placed = [v.name for v in module.variables.values() if v.space in ("global", "const")]
+    for i, name in enumerate(placed):
+        program.symbols[name] = (module.variables[name].space, 8 * i)
+    ends = {"shared": 0, "local": 0}
+    dynamic = []
+    for name, v in [*module.variables.items(), *function.variables.items()]:
+        if v.space not in ends:
+            continue
+        if v.unsized and v.space == "shared":
+            dynamic.append(name)
+            continue
+        start = -(-ends[v.space] // v.align) * v.align
+        program.symbols[name] = (v.space, start)
+        ends[v.space] = start + v.size
+    program.shared_bytes = -(-ends["shared"] // 16) * 16
+    program.local_bytes = -(-ends["local"] // 16) * 16
+    for name in dynamic:
+        program.symbols[name] = ("shared", program.shared_bytes)
+    for p in function.params:
+        program.symbols[p.name] = ("param", p.offset)
+
+
+def _decode(program: Program) -> None:
+    cache: dict[str, isa.Decoded | None] = {}
+    index = 0
+    for ins in program.function.body:
+        if isinstance(ins, Label):
+            continue
+        ins.index = index
+        index += 1
+        if ins.opcode not in cache:
+            cache[ins.opcode] = isa.lookup(ins.parts)
+        found = cache[ins.opcode]
+        if found is None:
+            raise validate.unsupported(ins)
+        program.decoded[ins.index] = found

@@ -1,0 +1,173 @@
+"""A kernel for one block shape: its operands, and the forms of what it reads and computes.
+
+`prepare` makes it, `divergence` fills in which lanes run where, `emit` turns it into code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.device.sim.analyse import lattice
+from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, affine, constant, truncated, vector
+from weft.device.sim.analyse.result_form import (
+    INTEGERS,
+    WARP_FORMS,
+    bits_of,
+    convert,
+    widening_product,
+)
+from weft.device.sim.analyse.special import Shape, special_form
+from weft.ptx import cfg, isa
+from weft.ptx.cfg import Graph
+from weft.ptx.model import (
+    Function,
+    Imm,
+    Instruction,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Reg,
+    Special,
+    Sym,
+    Vec,
+)
+
+CARRY = "%cc"
+PLAIN = INTEGERS | {"pred"}
+"""Operand types of the rows whose results may keep structure."""
+
+
+@dataclass(slots=True)
+class Program:
+    """One kernel for one block shape."""
+
+    module: Module
+    function: Function
+    shape: Shape
+    decoded: dict[int, isa.Decoded] = field(default_factory=dict)
+    graph: Graph = field(default_factory=lambda: Graph([], [], [], {}))
+    forms: dict[str, Form] = field(default_factory=dict)
+    divergent: set[int] = field(default_factory=set)
+    partial: list[bool] = field(default_factory=list)
+    waiting: list[set[int]] = field(default_factory=list)
+    blend: list[set[str]] = field(default_factory=list)
+    raw_nan: set[str] = field(default_factory=set)
+    scattered: set[int] = field(default_factory=set)
+    symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
+    shared_bytes: int = 0
+    local_bytes: int = 0
+
+    @property
+    def threads(self) -> int:
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    @property
+    def warps(self) -> int:
+        return (self.threads + 31) // 32
+
+    @property
+    def full_warps(self) -> bool:
+        return self.threads % 32 == 0
+
+    # ---- operands ---------------------------------------------------------------------------
+    def defs(self, ins: Instruction) -> list[str]:
+        """Registers an instruction writes."""
+        d = self.decoded.get(ins.index)
+        if d is None or not d.row.has_dest or not ins.operands:
+            return []
+        out = cfg.registers(ins.operands[0])
+        if any(s.pair == "cc" for s in d.row.operands):
+            out.append(CARRY)
+        return out
+
+    def uses(self, ins: Instruction) -> list[str]:
+        """Registers an instruction reads."""
+        d = self.decoded.get(ins.index)
+        sources = ins.operands[1:] if d is not None and d.row.has_dest else ins.operands
+        out = [r for o in sources for r in cfg.registers(o)]
+        if ins.guard is not None:
+            out.append(ins.guard)
+        if d is not None and any(s.name == "cc" for s in d.row.operands):
+            out.append(CARRY)
+        return out
+
+    def form_of(self, operand: Operand) -> Form | None:
+        """The form of a source; None while nothing has been written to it yet."""
+        match operand:
+            case Reg(name):
+                return self.forms.get(name)
+            case Imm(value):
+                return constant(value)
+            case Special(name):
+                return special_form(name, self.shape)
+            case Sym(name, offset) if self.symbols.get(name, ("",))[0] in ("shared", "local"):
+                return constant(self.symbols[name][1] + offset)
+            case Not(of):
+                return self.form_of(of)
+            case Mem(base, _):
+                return self.form_of(base)
+            case Vec(items):
+                return self._join([self.form_of(x) for x in items])
+            case Pair(a, b):
+                return self._join([self.form_of(a), self.form_of(b)])
+        return UNKNOWN
+
+    def branch_table(self, ins: Instruction) -> list[int]:
+        """The blocks a `brx.idx` may go to, by index."""
+        symbol = ins.operands[1]
+        assert isinstance(symbol, Sym)
+        return [self.graph.labels[x] for x in self.function.branch_targets[symbol.name]]
+
+    def _join(self, forms: list[Form | None]) -> Form | None:
+        known = [f for f in forms if f is not None]
+        if len(known) < len(forms):
+            return None
+        return UNKNOWN if all(f.kind == UNIFORM for f in known) else vector()
+
+    # ---- the form of a result ---------------------------------------------------------------
+    def result(self, ins: Instruction) -> Form | None:
+        """The form an instruction gives its destination; None while an operand is unknown."""
+        d = self.decoded[ins.index]
+        base = ins.parts[0]
+        sources = [self.form_of(o) for o in ins.operands[1:]]
+        if CARRY in self.uses(ins):
+            sources.append(self.forms.get(CARRY))
+        known = [f for f in sources if f is not None]
+        if len(known) < len(sources):
+            return None
+        if d.row.warp:
+            if base == "cvta" and "local" in ins.parts:
+                return self._local_address(ins, known[0])
+            rule = WARP_FORMS.get(base)
+            return rule(ins, known) if rule else vector()
+        form = self._integer(ins, d, known) if set(d.types.values()) <= PLAIN else None
+        if form is not None:
+            return form
+        return UNKNOWN if all(f.kind == UNIFORM for f in known) else vector()
+
+    def _local_address(self, ins: Instruction, a: Form) -> Form:
+        """Each lane has its own copy of local memory, `local_bytes` apart."""
+        if not a.is_scalar:
+            return vector()
+        sign = -1 if "to" in ins.parts else 1
+        return affine(tuple(x + sign * i * self.local_bytes for i, x in enumerate(a.off)))
+
+    def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form]) -> Form | None:
+        """The form of an integer result whose arithmetic keeps structure, else None."""
+        base, kind = ins.parts[0], ins.parts[-1]
+        dest = ins.operands[0]
+        if base == "cvt" and len(fs) == 1 and isinstance(dest, Reg):
+            register = bits_of(self.function.registers[dest.name])
+            return convert(ins, fs[0], d.types["d"], d.types["a"], register)
+        types = [d.types[s.name] for s in d.row.operands if not s.is_dest and s.name != "cc"]
+        fs = [
+            f if t == "pred" else truncated(f, bits_of(t)) for f, t in zip(fs, types, strict=False)
+        ]
+        if base in ("mul", "mad") and "wide" in ins.parts and kind in ("u32", "s32"):
+            return widening_product(fs, kind[0] == "s")
+        name = f"{base}.lo" if base in ("mul", "mad") else base
+        plain = len(ins.parts) == 2 or (base in ("mul", "mad") and ins.parts[1:-1] == ("lo",))
+        rule = lattice.TABLE.get(name) if plain and kind in INTEGERS else None
+        return rule(fs, bits_of(kind), kind[0] == "s") if rule else None

@@ -1,0 +1,117 @@
+"""The form of a result from the forms of its sources, where the arithmetic alone does not say it.
+
+Conversions, wide products, and rows that look at the warp as a whole; `lattice` has the rest.
+"""
+
+from __future__ import annotations
+
+from weft.device.sim.analyse import lattice
+from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, truncated, vector
+from weft.ptx.model import SIZES, Instruction, Reg
+
+INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (8, 16, 32, 64))
+"""Types of one integer a register; `u16x2` and the like are two."""
+
+
+def bits_of(kind: str) -> int:
+    """Width of a type with one number, or of a predicate."""
+    return 8 * SIZES[kind]
+
+
+def convert(ins: Instruction, a: Form, dst: str, src: str, register: int) -> Form:
+    """`cvt` between integers, into a register of so many bits.
+
+    A register that is wider than the type gets the value with its sign: scalars stay scalars only
+    where neither side is wider than its type.
+    """
+    to, of = bits_of(dst), bits_of(src)
+    a = truncated(a, of)
+    if len(ins.parts) == 3 and to == register:
+        if to == of:
+            return a
+        if (to, of) == (64, 32):
+            return lattice.widen(a, 1, src[0] == "s")
+        if (to, of) == (32, 64) and a.is_scalar:
+            return truncated(a, 32)
+    top = a.top if a.top is not None and a.top < 1 << (min(to, of) - 1) else None
+    return Form(UNIFORM, top=top) if a.kind == UNIFORM else vector(top)
+
+
+def widening_product(fs: list[Form], signed: bool) -> Form:
+    """`mul.wide` and `mad.wide` of 32-bit numbers."""
+    a, b = fs[0], fs[1]
+    if a.const is not None:
+        a, b = b, a
+    if b.const is not None and (signed or b.const >= 0):
+        product = lattice.widen(a, b.const, signed)
+    elif a.kind == b.kind == UNIFORM:
+        top = a.top * b.top if a.top is not None and b.top is not None else None
+        product = Form(UNIFORM, top=top)
+    else:
+        product = vector()
+    return product if len(fs) == 2 else lattice.TABLE["add"]([product, fs[2]], 64, signed)
+
+
+def _address_only(ins: Instruction, fs: list[Form]) -> Form:
+    """A load's result is uniform when its address is (and nothing volatile is between)."""
+    return UNKNOWN if fs and fs[0].kind == UNIFORM else vector()
+
+
+def _generic(ins: Instruction, fs: list[Form]) -> Form:
+    """A window's start is added to shared and parameter addresses: their values are not known."""
+    a = fs[0]
+    windowed = any(p.startswith(("shared", "param")) for p in ins.parts)
+    return Form(a.kind, a.off, scale=a.scale, signed=a.signed) if windowed else truncated(a, 64)
+
+
+def _moved(ins: Instruction, fs: list[Form]) -> Form:
+    """A copy, unless it takes a register apart."""
+    if not isinstance(ins.operands[0], Reg):
+        return vector()
+    return fs[0] if ins.parts[-1] == "pred" else truncated(fs[0], bits_of(ins.parts[-1]))
+
+
+def _uniform(ins: Instruction, fs: list[Form]) -> Form:
+    return UNKNOWN
+
+
+def _load(ins: Instruction, fs: list[Form]) -> Form:
+    if "local" in ins.parts:
+        return vector()
+    return _address_only(ins, fs)
+
+
+def _of_group(ins: Instruction, fs: list[Form]) -> Form:
+    """One answer for all lanes, if they all name the same group."""
+    grouped = "sync" in ins.parts
+    return UNKNOWN if not grouped or fs[-1].kind == UNIFORM else vector()
+
+
+def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
+    """A broadcast from one lane, or a shuffle of what is the same in all of them."""
+    value, lane, clamp = fs[:3]
+    broadcast = "idx" in ins.parts and lane.kind == UNIFORM and clamp.const == 0x1F
+    same = value.kind == UNIFORM and isinstance(ins.operands[0], Reg)
+    return UNKNOWN if broadcast or same else vector()
+
+
+def _waited(ins: Instruction, fs: list[Form]) -> Form:
+    """Lanes that test one barrier for one phase at once see the same."""
+    tests = ins.parts[1] in ("test_wait", "try_wait")
+    return UNKNOWN if tests and all(f.kind == UNIFORM for f in fs) else vector()
+
+
+WARP_FORMS = {
+    "ld": _load,
+    "ldu": _load,
+    "cvta": _generic,
+    "vote": _of_group,
+    "shfl": _shuffled,
+    "mbarrier": _waited,
+    "activemask": _uniform,
+    "redux": _of_group,
+    "isspacep": _address_only,
+    "mov": _moved,
+    "createpolicy": _uniform,
+}
+"""By the first word of a row's name; what is not here gives each lane its own value."""

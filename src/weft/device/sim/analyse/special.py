@@ -1,0 +1,65 @@
+"""Special registers: what is known of each per lane, for a given block shape."""
+
+from __future__ import annotations
+
+from weft.device.sim.analyse.form import (
+    LANES,
+    UNKNOWN,
+    Form,
+    affine,
+    constant,
+    trailing_zeros,
+    vector,
+)
+
+Shape = tuple[int, int, int]
+
+MASKS = {
+    "lanemask_eq": lambda i: 1 << i,
+    "lanemask_lt": lambda i: (1 << i) - 1,
+    "lanemask_le": lambda i: (2 << i) - 1,
+    "lanemask_gt": lambda i: 0xFFFFFFFF & ~((2 << i) - 1),
+    "lanemask_ge": lambda i: 0xFFFFFFFF & ~((1 << i) - 1),
+}
+
+MAX_GRID = {"x": 2**31 - 1, "y": 65535, "z": 65535}
+
+
+def thread_form(axis: str, shape: Shape) -> Form:
+    """%tid.axis: threads are numbered x fastest, 32 consecutive ones are a warp."""
+    x, y, z = shape
+    size = {"x": x, "y": y, "z": z}[axis]
+    if size == 1:
+        return constant(0)
+    if x % 32 == 0:
+        if axis == "x":
+            return affine(LANES, 62 if x == 32 else 5, x - 1)
+        return affine((0,) * 32, 0, size - 1)
+    if y == z == 1:
+        return affine(LANES, 5, x - 1) if x > 32 else affine(LANES, 62, x - 1)
+    rows = 32 // x
+    if 32 % x == 0 and (z == 1 or y % rows == 0):
+        if axis == "x":
+            return affine(tuple(i % x for i in LANES), 62, x - 1)
+        if axis == "y":
+            return affine(tuple(i // x for i in LANES), trailing_zeros(rows), y - 1)
+        return affine((0,) * 32, 0, z - 1)
+    return vector(size - 1)
+
+
+def special_form(name: str, shape: Shape) -> Form:
+    """The form of any special register."""
+    kind, _, axis = name.partition(".")
+    if kind == "tid":
+        return thread_form(axis, shape)
+    if kind == "laneid":
+        return affine(LANES, 62, 31)
+    if kind in MASKS:
+        return vector()
+    if kind == "ntid":
+        return constant(shape["xyz".index(axis)])
+    if kind == "ctaid":
+        return affine((0,) * 32, 0, MAX_GRID[axis] - 1)
+    if kind == "nctaid":
+        return affine((0,) * 32, 0, MAX_GRID[axis])
+    return UNKNOWN

@@ -1,0 +1,168 @@
+"""Block barriers: lanes arrive, the warp waits, and goes on when the barrier has completed.
+
+For each place where a warp may wait, its frame has a row: the lanes that wait there, the number of
+their barrier, and its generation when they arrived. A barrier whose generation has changed since
+has been completed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.waits import is_block_barrier
+from weft.device.sim.layout import NOTHING_PENDING, Frame, Slot, Status
+from weft.ir import Builder, Val
+from weft.ptx.cfg import EXIT, Block
+from weft.ptx.model import Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.schedule import Schedule
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+class BlockBarriers:
+    """The block barriers of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
+        self.e, self.schedule = e, schedule
+
+    def leave(self, block: Block) -> None:
+        """The end of a block of code at a barrier: the lanes that have arrived wait."""
+        e, b = self.e, self.e.b
+        site = next(i for i, (x, _) in enumerate(self.schedule.barriers) if x == block.index)
+        e.ins = block.code[-1]
+        target = block.successors[0]
+        if target <= block.index:
+            self.schedule.stop_if_asked()
+        if not e.program.partial[block.index]:
+            suspension = self.schedule.suspension
+            suspension.suspend(suspension.survivors(block, target), Status.WAITING)
+            self._check_release(site)
+            self._after_barrier(block, site)
+            b.jump("exit" if target == EXIT else f"B{target}")
+            return
+        b.jump("dispatch")
+
+    def arrive(self, ins: Instruction, number: Val, count: Val | None, value: Val | None) -> None:
+        """Called by the barrier rows: notes the arrival of the lanes that execute it."""
+        e, b = self.e, self.e.b
+        lanes = e.executing()
+        e.watch.barrier(number, count, lanes)
+        fn = b.helper(
+            "barrier_arrive",
+            [("ptr", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0)],
+            ("i32", 0),
+            _barrier_arrive,
+        )
+        live = self.schedule.header_load(Frame.LIVE)
+        whole = b.select(lanes.eq(live), b.integer("i32", 32), b.intrinsic("ctpop", [lanes]))
+        passed = b.integer("i32", 0) if value is None else lanes & value
+        generation = fn(
+            e.slot, number, b.integer("i32", 0) if count is None else count, lanes, whole, passed
+        )
+        if not is_block_barrier(ins):
+            return
+        site = next(i for i, (x, _) in enumerate(self.schedule.barriers) if x == e.block.index)
+        at = self.schedule.waits_at + 16 * site
+        self.schedule.header_store(at, self.schedule.header_load(at) | lanes)
+        self.schedule.header_store(at + 4, number & 15)
+        self.schedule.header_store(at + 8, generation)
+
+    def _released(self, site: int) -> Val:
+        """Has the barrier that this site waits at been completed?"""
+        e, b = self.e, self.e.b
+        at = self.schedule.waits_at + 16 * site
+        number = self.schedule.header_load(at + 4)
+        row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
+        now = b.load("i32", 0, b.at(row, Slot.GENERATION))
+        return now.ne(self.schedule.header_load(at + 8))
+
+    def _check_release(self, site: int) -> None:
+        e, b = self.e, self.e.b
+        self.schedule.header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
+        go, again = b.label("go"), b.label("again")
+        b.branch(self._released(site), go, again)
+        b.place(again)
+        b.emit(f"ret i32 {Status.WAITING}")
+        b.place(go)
+        self.schedule.header_store(self.schedule.waits_at + 16 * site, b.integer("i32", 0))
+
+    def _after_barrier(self, block: Block, site: int) -> None:
+        """`bar.red` hands out its result."""
+        e, b = self.e, self.e.b
+        ins = block.code[-1]
+        if "red" not in ins.parts:
+            return
+        at = self.schedule.waits_at + 16 * site
+        number, gen = self.schedule.header_load(at + 4), self.schedule.header_load(at + 8)
+        row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
+        pair = b.at(row, ((gen & 1) * 8 + Slot.RESULT).zext("i64"))
+        passed, total = b.load("i32", 0, pair), b.load("i32", 0, b.at(pair, 4))
+        if "popc" in ins.parts:
+            e.write(ins.operands[0], passed)
+        else:
+            e.write(ins.operands[0], passed.eq(total) if "and" in ins.parts else passed.ne(0))
+
+    def survivors(self) -> set[str]:
+        """Registers of lanes that wait at a barrier while others of their warp run."""
+        blocks, survivors = self.e.program.graph.blocks, self.schedule.suspension.survivors
+        names: set[str] = set()
+        for index, _ in self.schedule.barriers:
+            names |= set(survivors(blocks[index], blocks[index].successors[0]))
+        return names
+
+    def suspend_all(self) -> None:
+        """All lanes that are left wait at barriers, some in divergent code."""
+        e, b = self.e, self.e.b
+        graph = e.program.graph
+        names = sorted(self.survivors())
+        self.schedule.suspension.suspend(names, Status.WAITING, self._waiting_site())
+        self.schedule.header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
+        for site, (index, _) in enumerate(self.schedule.barriers):
+            block = graph.blocks[index]
+            if not e.program.partial[index]:
+                continue
+            at = self.schedule.waits_at + 16 * site
+            lanes = self.schedule.header_load(at)
+            held = lanes.ne(0) & self._released(site)
+            with b.when(held):
+                b.store(lanes, e.mask_slot)
+                e.block, e.ins = block, block.code[-1]
+                e.forget_mask()
+                self._after_barrier(block, site)
+                self.schedule.header_store(at, b.integer("i32", 0))
+                self.schedule.send(lanes, block.successors[0])
+        low = self.schedule.header_load(Frame.LOWEST)
+        again = b.label("again")
+        gone = self.schedule.header_load(Frame.LIVE).eq(0)
+        b.branch(low.ne(NOTHING_PENDING) | gone, "dispatch", again)
+        b.place(again)
+        self.schedule.header_store(Frame.SITE, self._waiting_site())
+        b.emit(f"ret i32 {Status.WAITING}")
+
+    def _waiting_site(self) -> Val:
+        """A barrier that lanes of this warp wait at."""
+        b = self.e.b
+        found = b.integer("i32", 0)
+        for i, (_, ins) in enumerate(self.schedule.barriers):
+            lanes = self.schedule.header_load(self.schedule.waits_at + 16 * i)
+            found = b.select(lanes.ne(0), b.integer("i32", ins.index), found)
+        return found
+
+
+def _barrier_arrive(x: Builder, args: list[Val]) -> Val:
+    """(slot, number, count or 0, lanes, weight, lanes whose predicate holds) -> generation."""
+    slot, number, count, lanes, weight, passed = args
+    row = x.at(slot, ((number & 15) * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
+
+    def bump(at: int, by: Val) -> None:
+        p = x.at(row, at)
+        x.store(x.load("i32", 0, p) + by, p)
+
+    bump(Slot.ARRIVED, x.intrinsic("ctpop", [lanes]))
+    bump(Slot.WEIGHT, weight)
+    bump(Slot.POPC, x.intrinsic("ctpop", [passed]))
+    x.store(count, x.at(row, Slot.EXPECTED))
+    ids = x.at(slot, Slot.ARRIVED_IDS)
+    x.store(x.load("i32", 0, ids) | (x.integer("i32", 1) << (number & 15)), ids)
+    return x.load("i32", 0, x.at(row, Slot.GENERATION))

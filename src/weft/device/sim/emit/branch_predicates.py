@@ -1,0 +1,190 @@
+"""Predicates that decide a branch: settled by scalars where all lanes agree.
+
+`i < n` compares an affine value with a uniform one. When its smallest and its largest lane give
+the same answer, every lane does, and no vector is needed; only a warp at the edge computes lanes.
+Such predicates are not written to their register at all when nothing but branches reads them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form
+from weft.ir import Val
+from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+_ORDER = {
+    "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge",
+}  # fmt: skip
+
+_COMBINED = 64
+"""Predicates that one may take part in: each adds a call to the evaluation of its lanes."""
+
+
+@dataclass(slots=True)
+class Quick:
+    """Do all lanes agree (`known`), on what (`value`), and the lanes if they do not."""
+
+    known: Val
+    value: Val
+    lanes: Callable[[], Val]
+
+
+class Predicates:
+    """The quick predicates of the block under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self.found: dict[str, Quick] = {}
+        self.defs: Counter[str] = Counter()
+        self.readers: dict[str, list[Instruction]] = {}
+        for block in e.program.graph.blocks:
+            for ins in [*block.code, *([block.last] if block.last else [])]:
+                self.defs.update(e.program.defs(ins))
+                for name in e.program.uses(ins):
+                    self.readers.setdefault(name, []).append(ins)
+
+    def defer(self, ins: Instruction) -> bool:
+        """Takes a predicate's definition over; False when it must be carried out as usual."""
+        if ins.guard is not None or not self._only_branches(ins):
+            return False
+        quick = self._compare(ins) if ins.parts[0] == "setp" else self._combine(ins)
+        if quick is None:
+            return False
+        dest = ins.operands[0]
+        assert isinstance(dest, Reg)
+        self.found[dest.name] = quick
+        return True
+
+    def _only_branches(self, ins: Instruction) -> bool:
+        """Is its result defined once, and read between here and the branch of this block alone?
+
+        A read ahead of the definition is one of the last iteration's value, which needs a register.
+        """
+        block = self.e.block
+        position = {id(x): i for i, x in enumerate(block.code)}
+        pending, seen = [ins], 0
+        while pending:
+            definition = pending.pop()
+            seen += 1
+            dest = definition.operands[0]
+            if not isinstance(dest, Reg) or self.defs[dest.name] != 1 or seen > _COMBINED:
+                return False
+            readers = self.readers.get(dest.name, ())
+            inner = [x for x in readers if x is not block.last]
+            after = position[id(definition)]
+            if not readers or not all(position.get(id(x), -1) > after for x in inner):
+                return False
+            if not all(x.guard is None and _combines(x) for x in inner):
+                return False
+            pending += inner
+        return block.index in self.e.program.divergent
+
+    # ---- comparisons ------------------------------------------------------------------------
+    def _compare(self, ins: Instruction) -> Quick | None:
+        kind = ins.parts[-1]
+        order = _ORDER.get(ins.parts[1])
+        if len(ins.parts) != 3 or order is None or kind not in ("s32", "u32"):
+            return None
+        a, b = ins.operands[1], ins.operands[2]
+        forms = self.e.program.form_of(a), self.e.program.form_of(b)
+        if forms[0] is None or forms[1] is None or not all(self._plain(x) for x in (a, b)):
+            return None
+        if {forms[0].kind, forms[1].kind} != {AFFINE, UNIFORM} or self._changes(ins):
+            return None
+        return self._ends(ins, order, kind[0], a, b, forms[0])
+
+    def _changes(self, ins: Instruction) -> bool:
+        """Is something that it compares written again ahead of the branch, where lanes are made?"""
+        code = self.e.block.code
+        at = next(i for i, x in enumerate(code) if x is ins)
+        reads = set(self.e.program.uses(ins))
+        return any(not reads.isdisjoint(self.e.program.defs(x)) for x in code[at + 1 :])
+
+    def _plain(self, operand: Operand) -> bool:
+        return isinstance(operand, Reg | Imm | Special)
+
+    def _ends(
+        self, ins: Instruction, order: str, sign: str, a: Operand, b: Operand, form_a: Form
+    ) -> Quick:
+        """Compares the lowest and the highest lane; they settle it unless the sum wraps."""
+        e, x = self.e, self.e.b
+        left, right = e.base(a, "b32"), e.base(b, "b32")
+        moving = a if form_a.kind == AFFINE else b
+        form = e.program.form_of(moving)
+        assert form is not None
+        low, high = min(form.off), max(form.off)
+        base = left if moving is a else right
+        first, last = (base + n if n else base for n in (low, high))
+        steady = x.icmp(f"{sign}le", first, last)
+
+        def test(lane: Val) -> Val:
+            p, q = (lane, right) if moving is a else (left, lane)
+            return x.icmp(sign + order, p, q)
+
+        one, two = test(first), test(last)
+        return Quick(steady & (one ^ two ^ 1), one, lambda: self._lanes(ins))
+
+    def _lanes(self, ins: Instruction) -> Val:
+        """The comparison as it stands, lane by lane."""
+        e = self.e
+        d = e.program.decoded[ins.index]
+        kind = ins.parts[-1]
+        out = d.row.function(
+            e.b, e.read(ins.operands[1], kind), e.read(ins.operands[2], kind), **d.words
+        )
+        first: Val = out[0] if isinstance(out, tuple) else out
+        return first
+
+    # ---- combinations -----------------------------------------------------------------------
+    def _combine(self, ins: Instruction) -> Quick | None:
+        """Once a source is quick it has no register, so that this must be quick as well."""
+        if not _combines(ins):
+            return None
+        if not any(name in self.found for name in self.e.program.uses(ins)):
+            return None
+        known = [self._source(o) for o in ins.operands[1:]]
+        if ins.parts[0] == "not":
+            return _negate(known[0])
+        a, b = known
+        settles = 0 if ins.parts[0] == "and" else 1  # one side alone decides
+
+        def alone(q: Quick) -> Val:
+            return q.known & (q.value ^ 1 if settles == 0 else q.value)
+
+        sure = (a.known & b.known) | alone(a) | alone(b)
+        if settles == 0:
+            value = a.value & b.value & a.known & b.known
+            return Quick(sure, value, lambda: self._both(a, b, "and"))
+        value = alone(a) | alone(b)
+        return Quick(sure, value, lambda: self._both(a, b, "or"))
+
+    def _both(self, a: Quick, b: Quick, op: str) -> Val:
+        return self.e.b.binary(op, self.e.b.splat(a.lanes(), 32), self.e.b.splat(b.lanes(), 32))
+
+    def _source(self, operand: Operand) -> Quick:
+        """A quick predicate, a uniform one as such, or lanes of which nothing is known."""
+        if isinstance(operand, Not):
+            return _negate(self._source(operand.of))
+        if isinstance(operand, Reg) and operand.name in self.found:
+            return self.found[operand.name]
+        form = self.e.program.form_of(operand)
+        agreed = form is not None and form.kind == UNIFORM and isinstance(operand, Reg)
+        lanes = self.e.read(operand, "pred")
+        flag = self.e.b.integer("i1", int(agreed))
+        return Quick(flag, lanes if agreed else flag, lambda: lanes)
+
+
+def _combines(ins: Instruction) -> bool:
+    """Does it make a predicate of predicates, in a way that `_combine` knows?"""
+    return ins.parts[-1] == "pred" and ins.parts[0] in ("and", "or", "not")
+
+
+def _negate(q: Quick) -> Quick:
+    return Quick(q.known, q.value ^ 1, lambda: q.lanes() ^ 1)

@@ -1,0 +1,80 @@
+"""The LLVM IR of a kernel for one block shape: its warp code and the loop that runs it."""
+
+from __future__ import annotations
+
+from weft.device.sim.analyse import validate
+from weft.device.sim.analyse.prepare import prepare
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.special import Shape
+from weft.device.sim.emit.block_loop import emit_run
+from weft.device.sim.emit.stall import FrameLayout
+from weft.device.sim.emit.warp import WarpEmitter
+from weft.device.sim.layout import Slot
+from weft.device.sim.observe import Observer
+from weft.device.sim.run.compile import Facts
+from weft.ir import IrModule
+from weft.ptx.model import Instruction, Module, Special
+
+
+def generate(
+    module: Module,
+    entry: str,
+    shape: Shape,
+    *,
+    fast: bool = False,
+    observer: Observer | None = None,
+) -> tuple[str, Facts]:
+    """IR text, and what a launch must know about the code."""
+    program = prepare(module, module.functions[entry], shape)
+    ir = IrModule()
+    warp = WarpEmitter(program, ir, fast_math=fast, observer=observer)
+    with validate.naming(lambda: warp.ins):
+        warp.emit()
+    frame = warp.schedule.frame_bytes
+    slot = Slot.FRAMES + program.warps * frame
+    slot = -(-slot // 64) * 64
+    waits = bool(warp.schedule.spin_heads)
+    emit_run(
+        ir,
+        frames=FrameLayout(
+            program.warps, frame, warp.schedule.waits_at, len(warp.schedule.barriers)
+        ),
+        threads=program.threads,
+        slot_bytes=slot,
+        barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
+        waits=waits,
+        watch=warp.watch,
+    )
+    facts = Facts(
+        warps=program.warps,
+        threads=program.threads,
+        frame_bytes=frame,
+        slot_bytes=slot,
+        sites=len(warp.windows.sites),
+        shared_bytes=program.shared_bytes,
+        local_bytes=program.local_bytes,
+        loops=bool(program.graph.loops),
+        waits=waits,
+        calls_host=_calls_host(program),
+        grid_barrier=_grid_barrier(program),
+        notes=warp.watch.notes(),
+    )
+    return ir.text(), facts
+
+
+def _code(program: Program) -> list[Instruction]:
+    return [i for i in program.function.body if isinstance(i, Instruction)]
+
+
+def _calls_host(program: Program) -> bool:
+    """Linking has made every other call a branch."""
+    return any(i.parts[0] == "call" for i in _code(program))
+
+
+def _grid_barrier(program: Program) -> bool:
+    """cooperative_groups finds the barrier's memory through special registers."""
+    return any(
+        isinstance(x, Special) and x.name.startswith("envreg")
+        for i in _code(program)
+        for x in i.operands
+    )

@@ -1,0 +1,65 @@
+"""Calls that the host carries out: once per warp, for all lanes that make the call.
+
+    int32 host(int32 service, void* context, void* worker, void* slot, int32 warp, int32 lanes,
+               void* local, int64 local_bytes, int64 values[arguments][32])
+
+`lanes` are the bits of the lanes that call. What a lane is given back is left in values[0][lane].
+The result is 0, or Fault.* + 256 * lane for a call that ends the launch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.layout import Context, Worker
+from weft.ir import Builder, Val
+from weft.ptx.model import Instruction, Reg, Sink, Sym
+from weft.ptx.services import NUMBERS
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+def call(e: WarpEmitter, ins: Instruction) -> None:
+    """`call result, function, arguments...`: what linking leaves of a call to the host."""
+    b = e.b
+    result, function, *arguments = ins.operands
+    assert isinstance(function, Sym)
+    values = e.access.buffer(len(arguments))
+    for i, argument in enumerate(arguments):
+        kind = e.program.function.registers[argument.name] if isinstance(argument, Reg) else "b64"
+        lanes = b.resize(b.bits(e.read_lanes(argument, kind)), "i64")
+        b.store(lanes, b.at(values, 256 * i), 8)
+    lanes = e.executing()
+    number = b.integer("i32", NUMBERS[function.name])
+    site = b.integer("i64", ins.index)
+    size = b.integer("i64", e.program.local_bytes)
+    ask = b.helper("host", [_I32, _P, _P, _P, _I32, _I32, _P, _I64, _P, _I64], ("i1", 0), _ask)
+    ok = ask(number, e.context, e.worker, e.slot, e.warp, lanes, e.local, size, values, site)
+    e.abort_unless(ok)
+    e.forget_mask()
+    if not isinstance(result, Sink):
+        e.write(result, b.load("i64", 32, values, 8))
+
+
+def _ask(b: Builder, args: list[Val]) -> Val:
+    """Calls the host unless no lane runs; notes the error that it reports."""
+    lanes, worker, site = args[5], args[2], args[9]
+    with b.when(lanes.eq(0), rare=True):
+        b.emit("ret i1 true")
+        b.place(b.label("never"))
+    host = b.load("ptr", 0, b.at(args[1], Context.HOST))
+    given = ", ".join(a.tref for a in args[:9])
+    status = b.val("i32", 0, f"call i32 {host.ref}({given})")
+    fine = status.eq(0)
+    with b.when(fine ^ 1, rare=True):
+        fields = {
+            Worker.ERROR: (status & 255).zext("i64"),
+            Worker.ERROR_LANE: (status >> 8).zext("i64"),
+            Worker.ERROR_SITE: site,
+        }
+        for at, v in fields.items():
+            b.store(v, b.at(worker, at))
+    return fine

@@ -1,0 +1,289 @@
+"""What an instruction of a warp reads and writes, and for which of its lanes."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.special import special_form
+from weft.device.sim.emit.branch_predicates import Predicates
+from weft.device.sim.emit.registers import Part, Registers
+from weft.device.sim.emit.special_values import Specials
+from weft.device.sim.lane_sets import lane_bits, lane_table, lanes_of
+from weft.device.sim.layout import Context
+from weft.device.sim.memory.wide import Wide
+from weft.ir import BITS, Builder, Function, IrModule, Val
+from weft.ptx.isa import llvm_type
+from weft.ptx.model import (
+    FloatImm,
+    Imm,
+    Instruction,
+    Not,
+    Operand,
+    Reg,
+    Sink,
+    Special,
+    Sym,
+    Vec,
+)
+
+NOTHING = Instruction("", ("",), (), None, False, 0, "", None)
+"""The instruction while there is none."""
+
+CONSTANT = ", !invariant.load !{}"
+"""On a load of what does not change during a launch: no store comes in its way."""
+
+
+class Operands:
+    """Registers, constants, symbols and masks of the instruction at hand: the emitter's base."""
+
+    specials: Specials
+    quick: Predicates
+
+    def __init__(self, program: Program, module: IrModule) -> None:
+        self.program = program
+        fn = Function("warp", [], "i32", "#0")
+        self.b = b = Builder(module, fn)
+        kinds = [("C", "ptr"), ("K", "ptr"), ("S", "ptr"), ("F", "ptr"), ("w", "i32")]
+        fn.params = [Val(b, ty, 0, f"%{name}") for name, ty in kinds]
+        self.context, self.worker, self.slot, self.frame, self.warp = fn.params
+        self.registers = Registers(program, b)
+        self.mask_slot = b.alloca("i32")
+        self.ins = NOTHING
+        self.block = program.graph.blocks[0]
+        self.predicate_taken = False
+        self.versions: dict[str, int] = {}
+        self._mask: Val | None = None
+
+    # ---- reading ----------------------------------------------------------------------------
+    def read(self, operand: Operand, ptx_type: str) -> Val:
+        """A source as the row wants it: scalar when uniform, else 32 lanes."""
+        ty = llvm_type(ptx_type)
+        match operand:
+            case Reg(name):
+                return self.fit(self.read_register(name), ty)
+            case Imm(value):
+                return self.immediate(value, ty)
+            case FloatImm(bits, width):
+                return self.float_immediate(bits, width, ty)
+            case Special(name):
+                return self.fit(self.specials.read(name), ty)
+            case Not(of):
+                return self.read(of, ptx_type) ^ 1
+            case Sym():
+                return self.fit(self.symbol(operand), ty)
+        raise AssertionError(f"cannot read {operand}")
+
+    def base(self, operand: Operand, ptx_type: str) -> Val:
+        """The scalar part of an affine source."""
+        ty = llvm_type(ptx_type)
+        if isinstance(operand, Reg):
+            form = self.program.forms[operand.name]
+            if form.const is not None:
+                return self.immediate(form.const, ty)
+            part = self.registers.of(operand.name)[0]
+            return self.fit(self.registers.load(part), ty)
+        if isinstance(operand, Special):
+            form = special_form(operand.name, self.program.shape)
+            if form.kind == AFFINE:
+                return self.fit(self.specials.base(operand.name), ty)
+        return self.read(operand, ptx_type)
+
+    def read_register(self, name: str) -> Val:
+        """A register's value, lanes spread out where they differ."""
+        form = self.program.forms[name]
+        storage = self.registers.storage(name)
+        if form.const is not None and storage not in ("float", "double"):
+            return self.b.integer(storage, form.const)
+        if form.const is not None:
+            return self.b.reinterpret(self.b.integer(f"i{BITS[storage]}", form.const), storage)
+        if form.kind in (INDEXED, SPARSE):
+            return self.read_wide(name).vector()
+        v = self.registers.load(self.registers.of(name)[0])
+        v.raw_nan = name in self.program.raw_nan
+        return self.spread(v, form)
+
+    def spread(self, base: Val, form: Form) -> Val:
+        """base + off, as lanes."""
+        if form.kind != AFFINE or base.n:
+            return base
+        base = self.b.bits(base)  # a register that is declared as a float may hold such a number
+        return base + self.b.lanes(base.ty, form.off)
+
+    def lane_table(self, ty: str, off: tuple[int, ...]) -> Val:
+        """Lane offsets in memory, for code that does not know its lanes at compile time."""
+        return lane_table(self.b, ty, off)
+
+    def read_wide(self, name: str) -> Wide:
+        """A register of one of the symbolic wide forms."""
+        form = self.program.forms[name]
+        base, index = (self.registers.load(p) for p in self.registers.of(name))
+        return Wide(base, index, form.off, form.scale, form.signed)
+
+    def read_lanes(self, operand: Operand, ptx_type: str) -> Val:
+        return self.b.splat(self.read(operand, ptx_type), 32)
+
+    def read_vector(self, operand: Operand, ptx_type: str) -> list[Val]:
+        items = operand.items if isinstance(operand, Vec) else (operand,)
+        return [self.read_lanes(x, ptx_type) for x in items]
+
+    def fit(self, v: Val, ty: str) -> Val:
+        """A register's bits as the type an instruction names: cut, zero-extended, or seen anew."""
+        if v.ty == ty:
+            return v
+        if v.bits == BITS[ty]:
+            return self.b.reinterpret(v, ty)
+        v = self.b.bits(v)
+        if ty == "i1":
+            return v.ne(0)
+        return self.b.reinterpret(self.b.resize(v, f"i{BITS[ty]}"), ty)
+
+    def immediate(self, value: int, ty: str) -> Val:
+        if ty in ("float", "double", "half"):
+            return self.b.float_bits(ty, value & ((1 << BITS[ty]) - 1))
+        return self.b.integer(ty, value)
+
+    def float_immediate(self, bits: int, width: int, ty: str) -> Val:
+        if ty == "float" and width == 64:  # a decimal literal where f32 is wanted
+            value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+            # C's conversion: a value beyond the largest float is an infinity, not an error
+            bits = int.from_bytes(bytes(ctypes.c_float(value)), "little")
+        if ty in ("float", "double"):
+            return self.b.float_bits(ty, bits)
+        return self.b.integer(ty, bits)
+
+    def symbol(self, sym: Sym) -> Val:
+        """The address of a variable, as an instruction of its space sees it."""
+        b, (space, offset) = self.b, self.program.symbols[sym.name]
+        if space in ("global", "const"):  # the offset is into the table of addresses
+            table = b.load("ptr", 0, b.at(self.context, Context.SYMBOLS), flags=CONSTANT)
+            return b.load("i64", 0, b.at(table, offset), flags=CONSTANT) + sym.offset
+        return b.integer("i64", offset + sym.offset)
+
+    # ---- writing ----------------------------------------------------------------------------
+    def write(self, operand: Operand, value: Val, *, signed: bool = False) -> None:
+        """A destination; values narrower than the register are extended."""
+        if isinstance(operand, Sink):
+            return
+        assert isinstance(operand, Reg), operand
+        self.write_register(operand.name, value, signed=signed)
+
+    def write_vector(self, operand: Operand, values: Sequence[Val]) -> None:
+        items = operand.items if isinstance(operand, Vec) else (operand,)
+        for item, value in zip(items, values, strict=True):
+            self.write(item, value)
+
+    def write_register(self, name: str, value: Val, *, signed: bool = False) -> None:
+        self.versions[name] = self.versions.get(name, 0) + 1
+        form = self.program.forms[name]
+        if form.const is not None:
+            return
+        storage = self.registers.storage(name)
+        value = self.to_storage(value, storage, signed, name)
+        part = self.registers.of(name)[0]
+        if form.is_scalar and value.n:  # computed by lanes, known to be base + off
+            value = self.b.extract(value, 0)
+            value = value - form.off[0] if form.off[0] else value
+        if form.kind == VECTOR:
+            value = self.b.splat(value, 32)
+            value = self._blend(name, value, part)
+        elif self.ins.guard is not None and not self.predicate_taken:
+            old = self.registers.load(part)
+            value = self.b.select(self.guard(), value, old)
+        self.registers.store(part, value)
+
+    def to_storage(self, v: Val, storage: str, signed: bool, name: str) -> Val:
+        if v.is_float and v.raw_nan and name not in self.program.raw_nan:
+            v = self.b.canonical(v)
+        if v.ty == storage:
+            return v
+        if v.bits == BITS[storage]:
+            return self.b.reinterpret(v, storage)
+        v = self.b.resize(self.b.bits(v), f"i{BITS[storage]}", signed=signed)
+        return self.b.reinterpret(v, storage)
+
+    def _blend(self, name: str, value: Val, part: Part) -> Val:
+        """Lanes that do not run, or whose guard is false, keep what they had."""
+        keep = None
+        if name in self.program.blend[self.block.index]:
+            keep = self.mask_lanes()
+        if self.ins.guard is not None and not self.predicate_taken:
+            g = self.guard()
+            keep = g if keep is None else self.b.splat(g, 32) & keep
+        if keep is None:
+            return value
+        return self.b.select(keep, value, self.registers.load(part))
+
+    def write_wide(self, name: str, value: Wide) -> None:
+        """A result of a symbolic wide form, in whatever form the register has."""
+        self.versions[name] = self.versions.get(name, 0) + 1
+        form = self.program.forms[name]
+        if form.kind not in (INDEXED, SPARSE):
+            self.write_register(name, value.vector())
+            return
+        base, index = self.registers.of(name)
+        new = value.index if form.kind == INDEXED else value.lanes()
+        for part, v in ((base, value.base), (index, new)):
+            if self.ins.guard is not None and not self.predicate_taken:
+                v = self.b.select(self.guard(), v, self.registers.load(part))
+            self.registers.store(part, v)
+
+    # ---- masks ------------------------------------------------------------------------------
+    @property
+    def always_full(self) -> bool:
+        """All 32 lanes run in this block, whatever the launch."""
+        return self.program.full_warps and not self.program.partial[self.block.index]
+
+    def mask(self) -> Val:
+        """The lanes that run this block, as bits."""
+        if self.always_full:
+            return self.b.integer("i32", -1)
+        return self.b.load("i32", 0, self.mask_slot)
+
+    def lanes_of(self, bits: Val) -> Val:
+        """Bits as `<32 x i1>`."""
+        return lanes_of(self.b, bits)
+
+    def mask_lanes(self) -> Val:
+        """The lanes that run this block, as `<32 x i1>`."""
+        if self._mask is None:
+            self._mask = self.lanes_of(self.mask())
+        return self._mask
+
+    def bits_of(self, lanes: Val) -> Val:
+        """`<32 x i1>` as bits."""
+        b = self.b
+        if lanes.n == 0:
+            return b.select(lanes, b.integer("i32", -1), b.integer("i32", 0))
+        kinds = [("i1", 32)]
+        return b.helper("mask_bits", kinds, ("i32", 0), lane_bits, attrs="#1")(lanes)
+
+    def guard(self) -> Val:
+        """The guard predicate of the instruction, negation resolved."""
+        assert self.ins.guard is not None
+        quick = self.quick.found.get(self.ins.guard)
+        p = quick.lanes() if quick is not None else self.read_register(self.ins.guard)
+        return p ^ 1 if self.ins.guard_negated else p
+
+    def executing(self) -> Val:
+        """The lanes that execute this instruction, as bits: mask and guard."""
+        bits = self.mask()
+        if self.ins.guard is not None and not self.predicate_taken:
+            bits = bits & self.bits_of(self.guard())
+        return bits
+
+    @property
+    def executes_fully(self) -> bool:
+        """No lane is left out, known at compile time."""
+        guarded = self.ins.guard is not None and not self.predicate_taken
+        return self.always_full and not guarded
+
+    def active(self) -> Val:
+        return self.lanes_of(self.executing())
+
+    def forget_mask(self) -> None:
+        """Cached masks do not outlive a block of IR that not all paths pass."""
+        self._mask = None

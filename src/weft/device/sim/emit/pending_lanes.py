@@ -1,0 +1,98 @@
+"""Pending lanes of a warp: where they will go on, and which of them are due next.
+
+The frame has a mask of lanes for each point where lanes may wait, a bit for each point that has
+some, and the lowest such point. Points are numbered in the order of the blocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.layout import NOTHING_PENDING, Frame
+from weft.ir import Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.schedule import Schedule
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+class Pending:
+    """The lanes of a warp under emission that wait for their turn."""
+
+    def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
+        self.e, self.schedule = e, schedule
+        graph = e.program.graph
+        self.points = sorted(
+            {x for b in graph.blocks for x in e.program.waiting[b.index]}
+            | {b.index for b in graph.blocks if e.program.partial[b.index]}
+        )
+        self.point = {x: i for i, x in enumerate(self.points)}
+        self.words = (len(self.points) + 63) // 64
+        self.words_at = Frame.HEADER
+        self.masks_at = self.words_at + 8 * self.words
+        self.end = self.masks_at + 4 * len(self.points)
+
+    def start(self) -> None:
+        """A fresh warp has no lanes pending."""
+        e, b = self.e, self.e.b
+        if not self.points:
+            return
+        self.schedule.header_store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
+        for i in range(self.words):
+            b.store(b.integer("i64", 0), b.at(e.frame, self.words_at + 8 * i))
+        for i in range(len(self.points)):
+            b.store(b.integer("i32", 0), b.at(e.frame, self.masks_at + 4 * i))
+
+    def none_before(self, target: int) -> Val:
+        """Is no lane due before those that go to `target`?"""
+        return self.schedule.header_load(Frame.LOWEST).sgt(self.point.get(target, 0))
+
+    def add(self, target: int, lanes: Val) -> None:
+        """Lanes will go on at `target` later."""
+        e, b = self.e, self.e.b
+        i = self.point[target]
+        at = b.at(e.frame, self.masks_at + 4 * i)
+        b.store(b.load("i32", 0, at) | lanes, at)
+        word = b.at(e.frame, self.words_at + 8 * (i // 64))
+        b.store(b.load("i64", 0, word) | (1 << (i % 64)), word)
+        low = self.schedule.header_load(Frame.LOWEST)
+        self.schedule.header_store(Frame.LOWEST, b.smin(low, i))
+
+    def take(self, i: Val) -> None:
+        """Makes pending point i the running one and jumps to its block."""
+        e, b = self.e, self.e.b
+        at = b.at(b.at(e.frame, self.masks_at), i.zext("i64") << 2)
+        b.store(b.load("i32", 0, at), e.mask_slot)
+        b.store(b.integer("i32", 0), at)
+        word = b.at(b.at(e.frame, self.words_at), (i >> 6).zext("i64") << 3)
+        bit = b.integer("i64", 1) << (i & 63).zext("i64")
+        b.store(b.load("i64", 0, word) & ~bit, word)
+        self._find_lowest()
+        cases = " ".join(f"i32 {k}, label %B{x}" for k, x in enumerate(self.points))
+        b.emit(f"switch i32 {i.ref}, label %B{self.points[0]} [ {cases} ]")
+
+    def _find_lowest(self) -> None:
+        b, e = self.e.b, self.e
+        low = b.integer("i32", NOTHING_PENDING)
+        for k in reversed(range(self.words)):
+            word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
+            first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
+            low = b.select(word.ne(0), first, low)
+        self.schedule.header_store(Frame.LOWEST, low)
+
+    def next_turn(self) -> Val:
+        """The next pending point after the one that ran last, so that all get a turn."""
+        e, b = self.e, self.e.b
+        last = self.schedule.header_load(Frame.ROTATE)
+        chosen = b.integer("i32", NOTHING_PENDING)
+        for k in reversed(range(self.words)):
+            word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
+            rel = b.smax(b.smin(last + (1 - 64 * k), 64), 0).zext("i64")
+            above = b.select(rel.eq(64), b.integer("i64", 0), b.integer("i64", -1) << (rel & 63))
+            word = word & above
+            first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
+            chosen = b.select(word.ne(0), first, chosen)
+        low = self.schedule.header_load(Frame.LOWEST)
+        chosen = b.select(chosen.eq(NOTHING_PENDING), low, chosen)
+        self.schedule.header_store(Frame.ROTATE, chosen)
+        return chosen

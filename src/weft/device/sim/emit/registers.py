@@ -1,0 +1,176 @@
+"""Where each register of a program lives: stack slots while it runs, frame bytes while it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.sim.analyse.form import INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.analyse.program import CARRY, Program
+from weft.device.sim.lane_sets import lane_bits, lanes_of
+from weft.ir import BITS, Builder, Val
+
+_STORAGE = {
+    "pred": "i1", "b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", "s16": "i16",
+    "f16": "i16", "bf16": "i16", "b32": "i32", "u32": "i32", "s32": "i32", "f32": "float",
+    "f16x2": "i32", "bf16x2": "i32", "b64": "i64", "u64": "i64", "s64": "i64", "f64": "double",
+    "b128": "i128",
+}  # fmt: skip
+
+MANY_JOINS = 128
+MANY_SCALAR_JOINS = 1000
+MANY_LIVE = 14
+
+
+@dataclass(slots=True)
+class Part:
+    """One stack slot of a register."""
+
+    ty: str
+    lanes: int
+    slot: Val
+    offset: int = -1
+    align: int = 0
+    resident: bool = False
+
+    @property
+    def frame_bytes(self) -> int:
+        return max(1, BITS[self.ty] // 8) * max(1, self.lanes) if self.ty != "i1" else 4
+
+
+class Registers:
+    """Stack slots for every register that is used, made on demand."""
+
+    def __init__(self, program: Program, b: Builder) -> None:
+        self.program, self.b = program, b
+        self.parts: dict[str, list[Part]] = {}
+        self.frame_bytes = 0
+        self.header = 0
+        self.resident: set[str] = set()
+        self.resident_scalars: set[str] = set()
+        self.crowded = False
+
+    def settle(self, header: int, points: list[int], waiting: set[str]) -> None:
+        """Decides where registers live, once the frame's header is known.
+
+        Two kinds are kept in the frame and not on LLVM's hands. A register that is live where
+        lanes may wait (at `points`; those of `waiting` at barriers) would be joined in each of
+        those many places: a vector costs LLVM much there, a scalar little, until there are
+        thousands. And where more
+        vectors are live than the host has registers for, they are in memory anyway, and finding
+        out which takes LLVM far longer than loading them.
+        """
+        self.header = header
+        live_in = self.program.graph.live_in
+        joined = waiting.union(*(live_in[x] for x in points))
+        vectors = {r for r in joined if self.program.forms[r].kind in (VECTOR, SPARSE)}
+        if len(points) * max(1, len(vectors - self._given_at_the_start())) > MANY_JOINS:
+            self.resident |= vectors  # those of the start, too: a warp that goes on restores them
+        scalars = {r for r in joined if self.program.forms[r].kind != VECTOR}
+        if len(points) * len(scalars) > MANY_SCALAR_JOINS:
+            self.resident_scalars = scalars
+        for live in live_in:
+            crowd = [r for r in live if self.is_vector(r)]
+            if len(crowd) > MANY_LIVE:
+                self.crowded = True
+                self.resident.update(crowd)
+
+    def _given_at_the_start(self) -> set[str]:
+        """Registers that only the first block writes: joined nowhere, unless a warp was waiting."""
+        program = self.program
+        first = {r for ins in program.graph.blocks[0].code for r in program.defs(ins)}
+        later = {r for b in program.graph.blocks[1:] for ins in b.code for r in program.defs(ins)}
+        return first - later
+
+    def is_vector(self, name: str) -> bool:
+        """Held as 32 values that memory can hold as they are."""
+        return self.program.forms[name].kind == VECTOR and self.storage(name) != "i1"
+
+    def storage(self, name: str) -> str:
+        """The element type a register is kept in."""
+        if name == CARRY:
+            return "i1"
+        kind = _STORAGE[self.program.function.registers[name]]
+        return "float" if kind == "i32" and name in self.program.raw_nan else kind
+
+    def of(self, name: str) -> list[Part]:
+        """The slots of a register: one, or (base, index) for the symbolic wide forms."""
+        if name not in self.parts:
+            form = self.program.forms[name]
+            shapes = {
+                INDEXED: [("i64", 0), ("i32", 0)],
+                SPARSE: [("i64", 0), ("i32", 32)],
+                VECTOR: [(self.storage(name), 32)],
+            }.get(form.kind, [(self.storage(name), 0)])
+            self.parts[name] = [
+                self._in_frame(ty, n) if self._is_resident(name, n) else self._on_stack(ty, n)
+                for ty, n in shapes
+            ]
+        return self.parts[name]
+
+    def _is_resident(self, name: str, lanes: int) -> bool:
+        return name in (self.resident if lanes else self.resident_scalars)
+
+    def _on_stack(self, ty: str, lanes: int) -> Part:
+        """A slot that starts as zero: LLVM may do anything with what was never written."""
+        slot = self.b.alloca(ty, lanes)
+        shape = f"<{lanes} x {ty}>" if lanes else ty
+        self.b.fn.entry.append(f"  store {shape} zeroinitializer, ptr {slot.ref}")
+        return Part(ty, lanes, slot)
+
+    def _in_frame(self, ty: str, lanes: int) -> Part:
+        b = self.b
+        part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64 if lanes else 4, resident=True)
+        at = self.frame_offset(part, self.header)
+        b.fn.entry.append(f"  {part.slot.ref} = getelementptr i8, ptr %F, i64 {at}")
+        return part
+
+    def load(self, part: Part) -> Val:
+        if part.resident and part.ty == "i1":
+            bits = self.b.load("i32", 0, part.slot, 4)
+            return lanes_of(self.b, bits) if part.lanes else bits.trunc("i1")
+        return self.b.load(part.ty, part.lanes, part.slot, part.align)
+
+    def store(self, part: Part, value: Val) -> None:
+        if part.resident and part.ty == "i1":
+            bits = lane_bits(self.b, [value]) if part.lanes else value.zext("i32")
+            self.b.store(bits, part.slot, 4)
+        else:
+            self.b.store(value, part.slot, part.align)
+
+    def keep(self, form: Form) -> bool:
+        """Must it survive a suspension? A known constant need not."""
+        return form.const is None
+
+    def frame_offset(self, part: Part, header: int) -> int:
+        """The register's place in the frame, given out on first use."""
+        if part.offset < 0:
+            size = part.frame_bytes
+            align = 64 if size >= 64 else 8
+            start = (header + self.frame_bytes + align - 1) // align * align
+            part.offset = start
+            self.frame_bytes = start + size - header
+        return part.offset
+
+    def save(self, names: list[str], frame: Val, header: int) -> None:
+        for part in self._kept(names):
+            v = self.load(part)
+            at = self.b.at(frame, self.frame_offset(part, header))
+            if part.ty == "i1":
+                v = lane_bits(self.b, [v]) if part.lanes else v.zext("i32")
+            self.b.store(v, at, 8)
+
+    def restore(self, names: list[str], frame: Val, header: int) -> None:
+        b = self.b
+        for part in self._kept(names):
+            at = b.at(frame, self.frame_offset(part, header))
+            if part.ty == "i1":
+                bits = b.load("i32", 0, at, 8)
+                v = lanes_of(b, bits) if part.lanes else bits.trunc("i1")
+            else:
+                v = b.load(part.ty, part.lanes, at, 8)
+            b.store(v, part.slot)
+
+    def _kept(self, names: list[str]) -> list[Part]:
+        forms = self.program.forms
+        parts = [p for name in names if self.keep(forms[name]) for p in self.of(name)]
+        return [p for p in parts if not p.resident]

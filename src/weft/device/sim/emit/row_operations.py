@@ -1,0 +1,220 @@
+"""What rows ask of the warp: moves, loads and stores, addresses, fences, barriers, traps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE
+from weft.device.sim.layout import Context, Fault, Slot
+from weft.device.sim.memory.address import SPACES
+from weft.errors import PtxError
+from weft.ir import Val
+from weft.ptx.isa import llvm_type
+from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sink, Vec
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+MAX_BARRIER, MAX_THREADS = 15, 1024
+COUNT = 1 << 32
+"""Marks a barrier's count, where a fault tells it from a number."""
+BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
+
+
+def memory_type(ptx_type: str) -> str:
+    """The IR type in which a PTX type crosses memory."""
+    return "i16" if ptx_type == "f16" else llvm_type(ptx_type)
+
+
+def move(e: WarpEmitter, ins: Instruction, ptx_type: str) -> None:
+    """`mov` in all its forms."""
+    dest, source = ins.operands
+    if isinstance(dest, Vec):
+        _unpack(e, dest, source, ptx_type)
+    elif isinstance(source, Vec):
+        _pack(e, dest, source, ptx_type)
+    else:
+        _copy(e, ins, dest, source, ptx_type)
+
+
+def _copy(e: WarpEmitter, ins: Instruction, dest: Operand, source: Operand, kind: str) -> None:
+    form = e.program.form_of(source)
+    assert isinstance(dest, Reg) and form is not None
+    if e.program.forms[dest.name].const is not None:
+        return
+    if form.kind in (INDEXED, SPARSE):
+        e.write_wide(dest.name, e.wide.build(ins, form))
+        return
+    if isinstance(source, Reg) and form.kind != AFFINE:
+        e.write(dest, e.read_register(source.name))  # keeps the type, and so late NaNs
+        return
+    to_affine = e.program.forms[dest.name].kind == AFFINE
+    value = (e.base if to_affine else e.read)(source, kind)
+    e.write(dest, value)
+
+
+def _unpack(e: WarpEmitter, dest: Vec, source: Operand, kind: str) -> None:
+    bits = 8 * SIZES[kind]
+    value = e.fit(e.read(source, f"b{bits}"), f"i{bits}")
+    width = bits // len(dest.items)
+    for i, item in enumerate(dest.items):
+        if not isinstance(item, Sink):
+            part = value >> (i * width) if i else value
+            e.write(item, part.trunc(f"i{width}"))
+
+
+def _pack(e: WarpEmitter, dest: Operand, source: Vec, kind: str) -> None:
+    bits = 8 * SIZES[kind]
+    width = bits // len(source.items)
+    whole: Val | None = None
+    for i, item in enumerate(source.items):
+        part = e.fit(e.read(item, f"b{width}"), f"i{width}").zext(f"i{bits}")
+        part = part << (i * width) if i else part
+        whole = part if whole is None else whole | part
+    assert whole is not None
+    e.write(dest, whole)
+
+
+def load(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+    """`ld`: checked, then into one register or several."""
+    dest, mem = ins.operands[0], ins.operands[1]
+    if not isinstance(mem, Mem):
+        raise PtxError("ld needs an address in brackets", got=ins.text)
+    items = dest.items if isinstance(dest, Vec) else (dest,)
+    where = SPACES[space.removesuffix("::entry").removesuffix("::func")]
+    ordered = order not in ("", "weak")
+    values = e.access.load(mem, where, memory_type(ptx_type), len(items), ordered=ordered)
+    e.forget_mask()
+    for item, v in zip(items, values, strict=True):
+        e.write(item, v, signed=ptx_type[0] == "s")
+    if order == "acquire":
+        fence(e)
+
+
+def store(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+    """`st`: checked, from one register or several."""
+    mem, source = ins.operands[0], ins.operands[1]
+    if not isinstance(mem, Mem):
+        raise PtxError("st needs an address in brackets", got=ins.text)
+    if order == "release":
+        fence(e)
+    items = source.items if isinstance(source, Vec) else (source,)
+    ty = memory_type(ptx_type)
+    values = [_stored(e, item, ptx_type, ty) for item in items]
+    e.access.store(mem, SPACES[space], values)
+    e.forget_mask()
+
+
+def _stored(e: WarpEmitter, item: Operand, ptx_type: str, ty: str) -> Val:
+    v = e.read(item, ptx_type)
+    return e.b.canonical(v) if v.is_float and v.ty == ty else e.b.reinterpret(v, ty)
+
+
+def convert_address(e: WarpEmitter, ins: Instruction, space: str, to_space: bool) -> None:
+    """cvta: global and const addresses are generic already; windows are moved by their start."""
+    dest, source = ins.operands
+    form = e.program.form_of(source)
+    assert isinstance(dest, Reg) and form is not None
+    starts = {"shared": e.shared, "shared::cta": e.shared, "local": e.local, "param": e.params}
+    if space not in starts:
+        _copy(e, ins, dest, source, "b64")
+        return
+    own = e.program.result(ins)
+    assert own is not None
+    start = e.b.val("i64", 0, f"ptrtoint {starts[space].tref} to i64")
+    start = e.b.integer("i64", 0) - start if to_space else start
+    if form.kind in (INDEXED, SPARSE) and space != "local":
+        w = e.wide.build(ins, form)
+        w.base = w.base + start
+        e.write_wide(dest.name, w)
+        return
+    if own.is_scalar:
+        base = e.base(source, "b64") + start
+        dest_form = e.program.forms[dest.name]
+        e.write(dest, base if dest_form.is_scalar else e.spread(base, own))
+        return
+    v = e.read(source, "b64") + start
+    if space == "local":
+        step = e.program.local_bytes * (-1 if to_space else 1)
+        v = v + e.b.lanes("i64", [i * step for i in range(32)])
+    e.write(dest, v)
+
+
+def test_space(e: WarpEmitter, ins: Instruction, space: str) -> None:
+    """isspacep: inside the window, or inside none of them for global memory."""
+    b = e.b
+    dest, source = ins.operands
+    v = e.read(source, "b64")
+
+    def within(p: Val, size: Val) -> Val:
+        return (v - b.val("i64", 0, f"ptrtoint {p.tref} to i64")).ult(size)
+
+    const = b.load("ptr", 0, b.at(e.context, Context.CONSTS))
+    tests = {
+        "shared": lambda: within(e.shared, b.load("i64", 0, b.at(e.slot, Slot.SHARED_BYTES))),
+        "local": lambda: within(e.local, b.integer("i64", 32 * e.program.local_bytes)),
+        "param": lambda: within(e.params, b.load("i64", 0, b.at(e.context, Context.PARAM_BYTES))),
+        "const": lambda: within(const, b.load("i64", 0, b.at(e.context, Context.CONST_BYTES))),
+    }
+    name = space.split("::")[0]
+    if name in tests:
+        e.write(dest, tests[name]())
+        return
+    inside = tests["shared"]() | tests["local"]() | tests["const"]()
+    e.write(dest, inside ^ 1)
+
+
+def fence(e: WarpEmitter) -> None:
+    e.b.emit("fence seq_cst")
+
+
+def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
+    """Arrival; the wait itself ends the block of code (see `block_barriers`)."""
+    operands = list(ins.operands)
+    value = None
+    if op == "red":
+        p = e.read(operands.pop(), "pred")
+        value = e.bits_of(p)
+        operands.pop(0)
+    number = _scalar(e, operands[0]) if operands else e.b.integer("i32", 0)
+    count = _scalar(e, operands[1]) if len(operands) > 1 else None
+    _require(e, number, 0, number.ugt(MAX_BARRIER), f"there is no barrier {number.ref}")
+    if count is not None:
+        odd = (count & 31).ne(0) | (count - 1).uge(MAX_THREADS)
+        _require(e, count, COUNT, odd, f"{count.ref} threads cannot meet")
+    e.schedule.block_barriers.arrive(ins, number, count, value)
+
+
+def _require(e: WarpEmitter, value: Val, mark: int, wrong: Val, what: str) -> None:
+    """A barrier's number or count: refused when it is compiled if it is known, else when run."""
+    b = e.b
+    if value.is_const:
+        known = int(value.ref) & 0xFFFFFFFF
+        if known > MAX_BARRIER if mark == 0 else (known % 32 or not 0 < known <= MAX_THREADS):
+            raise PtxError(f"{e.ins.opcode}: {what}", allowed=BARRIER_LIMITS[mark])
+        return
+    lanes = e.executing()
+    with b.when(lanes.ne(0) & wrong, rare=True):
+        lane = b.intrinsic("cttz", [lanes], extra="false")
+        e.fault(Fault.BARRIER, lane, value.zext("i64") | mark)
+        b.place(b.label("never"))
+    e.forget_mask()
+
+
+def _scalar(e: WarpEmitter, operand: Operand) -> Val:
+    """A barrier's number or count: one value for the warp."""
+    v = e.read(operand, "b32")
+    if v.n == 0:
+        return v
+    first = e.b.intrinsic("cttz", [e.executing()], extra="false") & 31
+    return e.b.extract(v, first)
+
+
+def trap(e: WarpEmitter, ins: Instruction) -> None:
+    """Any lane that gets here ends the launch."""
+    lanes = e.executing()
+    with e.b.when(lanes.ne(0), rare=True):
+        e.fault(Fault.TRAP, e.b.intrinsic("cttz", [lanes], extra="false"))
+        e.b.place(e.b.label("never"))
+    e.forget_mask()

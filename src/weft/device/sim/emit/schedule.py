@@ -1,0 +1,318 @@
+"""Inside a warp: where branches lead, which lanes run next, and which have left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
+from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.pending_lanes import Pending
+from weft.device.sim.emit.suspend import Suspension
+from weft.device.sim.layout import (
+    FINISHED,
+    NOTHING_PENDING,
+    Context,
+    Frame,
+    Slot,
+    Status,
+    Worker,
+)
+from weft.ir import Val
+from weft.ptx.cfg import EXIT, Block
+from weft.ptx.model import Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+class Schedule:
+    """Branches, pending lanes and exits of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        graph = e.program.graph
+        self.pending = Pending(e, self)
+        self.spin_heads = spin_heads(graph)
+        self.barriers = [
+            (b.index, b.code[-1]) for b in graph.blocks if b.code and is_block_barrier(b.code[-1])
+        ]
+        self.arrives = any("arrive" in i.parts for b in graph.blocks for i in b.code)
+        self.waits_at = self.pending.end
+        self.header = self.waits_at + 16 * len(self.barriers)
+        self.header = (self.header + 63) // 64 * 64
+        self.suspension = Suspension(e, self)
+        self.block_barriers = BlockBarriers(e, self)
+
+    # ---- start and end ----------------------------------------------------------------------
+    def prologue(self) -> None:
+        """Entry: a fresh warp starts at block 0, a suspended one where it stopped."""
+        e, b = self.e, self.e.b
+        self.suspension.prologue()
+        self.entry_switch = len(b.fn.lines)
+        b.emit("")  # the switch: its cases are known at the end
+        b.place("start")
+        n = e.program.threads
+        if e.program.full_warps:
+            first = b.integer("i32", -1)
+        else:
+            last = e.warp.eq(e.program.warps - 1)
+            first = b.select(last, b.integer("i32", (1 << (n % 32)) - 1), b.integer("i32", -1))
+        b.store(first, e.mask_slot)
+        self.header_store(Frame.LIVE, first)
+        self.pending.start()
+        for i in range(len(self.barriers)):
+            b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
+        e.copies.start()
+        e.bulk.start()
+        b.jump("B0")
+
+    def epilogue(self) -> None:
+        """The shared ends: dispatch, exit, abort, and the way back into each suspension."""
+        e, b = self.e, self.e.b
+        self._emit_exit()
+        if self.pending.points:
+            self._emit_dispatch()
+        b.place("abort")
+        b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
+        b.emit(f"ret i32 {Status.FAULT}")
+        resumes = enumerate(self.suspension.resumes, 1)
+        cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes)
+        state = b.name()
+        lines = b.fn.lines
+        lines[self.entry_switch] = (
+            f"  {state} = load i32, ptr %F\n  switch i32 {state}, label %start [ {cases} ]"
+        )
+        e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
+
+    def reserve(self, nbytes: int) -> int:
+        """Bytes of the frame for somebody's own use, 64-byte aligned; their offset."""
+        at = self.header
+        self.header += -(-nbytes // 64) * 64
+        return at
+
+    @property
+    def frame_bytes(self) -> int:
+        return (self.header + self.e.registers.frame_bytes + 63) // 64 * 64
+
+    def header_store(self, at: int, v: Val) -> None:
+        self.e.b.store(v, self.e.b.at(self.e.frame, at))
+
+    def header_load(self, at: int) -> Val:
+        return self.e.b.load("i32", 0, self.e.b.at(self.e.frame, at))
+
+    # ---- leaving a block --------------------------------------------------------------------
+    def leave(self, block: Block) -> None:
+        """The end of a block: a barrier, a branch, or the next block."""
+        if block.code and is_block_barrier(block.code[-1]):
+            self.block_barriers.leave(block)
+            return
+        last = block.last
+        if last is None or (last.guard is None and last.parts[0] != "brx"):
+            self.edge(block, block.successors[0])
+        elif last.parts[0] == "brx":
+            self._many(block, last)
+        elif block.successors[0] == block.successors[1]:
+            self.edge(block, block.successors[0])
+        elif block.index in self.e.program.divergent:
+            self._split(block)
+        else:
+            yes, no = self.e.b.label("yes"), self.e.b.label("no")
+            self.e.b.branch(self.e.guard(), yes, no)
+            for label, target in zip((yes, no), block.successors, strict=True):
+                self.e.b.place(label)
+                self.edge(block, target)
+
+    def edge(self, block: Block, target: int) -> None:
+        """Go to `target` with the lanes in MASK, unless others are due first."""
+        e, b = self.e, self.e.b
+        if target == EXIT:
+            b.jump("exit")
+            return
+        if target <= block.index:
+            self._turn(block, target)
+        if not e.program.partial[block.index]:
+            b.jump(f"B{target}")
+            return
+        wait = b.label("wait")
+        due = self.pending.none_before(target)
+        b.branch(due, f"B{target}", wait)
+        b.place(wait)
+        self.pending.add(target, e.mask())
+        b.jump("dispatch")
+
+    def _turn(self, block: Block, target: int) -> None:
+        """A loop goes round: stop when asked to; let others run when it may be waiting."""
+        self.stop_if_asked()
+        if target in self.spin_heads:
+            self.suspension.turn(block, target)
+
+    def stop_if_asked(self) -> None:
+        """On every way back: a launch can be ended wherever it goes round."""
+        e, b = self.e, self.e.b
+        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
+        go = b.label("go")
+        b.branch(stop.ne(0), "abort", go, rare=True)
+        b.place(go)
+
+    def _split(self, block: Block) -> None:
+        """A conditional branch on which lanes may disagree."""
+        e, b = self.e, self.e.b
+        taken, fallen = block.successors
+        all_yes, some, all_no, both = (b.label(x) for x in ("all", "some", "none", "both"))
+        quick = e.quick.found.get(e.ins.guard or "")
+        if quick is not None:
+            agreed, differ = b.label("agreed"), b.label("differ")
+            value = quick.value ^ 1 if e.ins.guard_negated else quick.value
+            b.branch(quick.known, agreed, differ)
+            b.place(agreed)
+            b.branch(value, all_yes, all_no)
+            b.place(differ)
+        mask = e.mask()
+        yes = e.bits_of(e.guard()) & mask
+        no = mask & ~yes
+        b.branch(no.eq(0), all_yes, some)
+        b.place(all_yes)
+        self.edge(block, taken)
+        b.place(some)
+        b.branch(yes.eq(0), all_no, both)
+        b.place(all_no)
+        self.edge(block, fallen)
+        b.place(both)
+        e.watch.diverge(block)
+        (first, go), (later, hold) = sorted(
+            [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
+        )
+        self.send(hold, later)
+        b.store(go, e.mask_slot)
+        self.edge(block, first)
+
+    def _many(self, block: Block, last: Instruction) -> None:
+        """`brx.idx`: each lane picks its target from a table."""
+        e, b = self.e, self.e.b
+        table = e.program.branch_table(last)
+        if block.index not in e.program.divergent:
+            self._pick(block, last, table)
+            return
+        if min(table) <= block.index:
+            self.stop_if_asked()
+        index = e.read(last.operands[0], "u32")
+        left = e.mask()
+        if last.guard is not None:
+            skip = left & ~e.bits_of(e.guard())
+            following = block.successors[-1]
+            with b.when(skip.ne(0)):
+                self.send(skip, following)
+            left = left & ~skip
+        lanes = e.b.splat(index, 32)
+        hits = []
+        for i, target in enumerate(table):
+            hit = e.bits_of(lanes.eq(i) if i + 1 < len(table) else lanes.uge(i)) & left
+            hits.append((target, hit))
+            with b.when(hit.ne(0)):
+                self.send(hit, target)
+        if e.observed:
+            self._note_ways(block, hits)
+        b.jump("dispatch")
+
+    def _note_ways(self, block: Block, hits: list[tuple[int, Val]]) -> None:
+        """Tells the observer when lanes have gone to more than one target."""
+        e, b = self.e, self.e.b
+        ways = b.integer("i32", 0)
+        for target in sorted({t for t, _ in hits}):
+            lanes = b.integer("i32", 0)
+            for _, hit in (x for x in hits if x[0] == target):
+                lanes = lanes | hit
+            ways = ways + lanes.ne(0).zext("i32")
+        with b.when(ways.ugt(1)):
+            e.watch.diverge(block)
+
+    def _pick(self, block: Block, last: Instruction, table: list[int]) -> None:
+        """`brx.idx` on which all lanes agree, or that leads to one place."""
+        e, b = self.e, self.e.b
+        if len(set(block.successors)) == 1:
+            self.edge(block, block.successors[0])
+            return
+        if last.guard is not None:
+            go, skip = b.label("go"), b.label("skip")
+            b.branch(e.guard(), go, skip)
+            b.place(skip)
+            self.edge(block, block.successors[-1])
+            b.place(go)
+        index = e.read(last.operands[0], "u32")
+        labels = [b.label("case") for _ in table]
+        cases = " ".join(f"i32 {i}, label %{x}" for i, x in enumerate(labels))
+        b.emit(f"switch i32 {index.ref}, label %{labels[-1]} [ {cases} ]")
+        for label, target in zip(labels, table, strict=True):
+            b.place(label)
+            self.edge(block, target)
+
+    # ---- pending lanes ----------------------------------------------------------------------
+    def _emit_dispatch(self) -> None:
+        """Runs the lowest pending block; with none, the warp waits or is done."""
+        b = self.e.b
+        b.place("dispatch")
+        i = self.header_load(Frame.LOWEST)
+        run, none = b.label("run"), b.label("none")
+        b.branch(i.eq(NOTHING_PENDING), none, run)
+        b.place(none)
+        self._nobody_runs()
+        if self.suspension.rotates:
+            b.place("rotate")
+            chosen = self.pending.next_turn()
+            b.jump(run)
+            b.place(run)
+            i = b.val("i32", 0, f"phi i32 [ {i.ref}, %dispatch ], [ {chosen.ref}, %rotate ]")
+        else:
+            b.place(run)
+        self.pending.take(i)
+
+    def _nobody_runs(self) -> None:
+        """No lane can run: some wait at a barrier, or all have left."""
+        b = self.e.b
+        live = self.header_load(Frame.LIVE)
+        done = b.label("done")
+        waiting = b.label("waiting")
+        b.branch(live.eq(0), done, waiting)
+        b.place(waiting)
+        if self.barriers:
+            self.block_barriers.suspend_all()
+        else:
+            b.jump("abort")
+        b.place(done)
+        self._finish()
+
+    def send(self, lanes: Val, target: int) -> None:
+        """Lanes that do not run now: they go on at `target` later, or have returned."""
+        if target == EXIT:
+            self._retire(lanes)
+        else:
+            self.pending.add(target, lanes)
+
+    # ---- leaving the kernel -----------------------------------------------------------------
+    def _retire(self, lanes: Val) -> None:
+        """These lanes have returned."""
+        e, b = self.e, self.e.b
+        e.watch.leave(lanes)
+        self.header_store(Frame.LIVE, self.header_load(Frame.LIVE) & ~lanes)
+        if self.barriers:
+            at = b.at(e.slot, Slot.LIVE_THREADS)
+            b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
+
+    def _emit_exit(self) -> None:
+        e, b = self.e, self.e.b
+        b.place("exit")
+        if not self.pending.points:
+            if self.barriers:
+                self._retire(self.header_load(Frame.LIVE))
+            else:
+                e.watch.leave(None)
+            self._finish()
+            return
+        self._retire(b.load("i32", 0, e.mask_slot))
+        b.jump("dispatch")
+
+    def _finish(self) -> None:
+        b = self.e.b
+        self.e.bulk.finish()
+        self.header_store(Frame.STATE, b.integer("i32", FINISHED))
+        b.emit(f"ret i32 {Status.DONE}")

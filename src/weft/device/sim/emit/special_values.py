@@ -1,0 +1,129 @@
+"""The values of special registers: threads and blocks, lane masks, clocks, the device itself."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import VECTOR
+from weft.device.sim.analyse.special import MASKS, special_form
+from weft.device.sim.layout import Context, Slot, Worker
+from weft.ir import Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+CLOCKS = {
+    "aarch64": 'asm sideeffect "mrs $0, cntvct_el0", "=r"()',
+    "arm64": 'asm sideeffect "mrs $0, cntvct_el0", "=r"()',
+    "x86_64": 'asm sideeffect "rdtsc; shlq $$32, %rdx; orq %rdx, %rax", "={rax},~{rdx}"()',
+    "AMD64": 'asm sideeffect "rdtsc; shlq $$32, %rdx; orq %rdx, %rax", "={rax},~{rdx}"()',
+}
+"""How each host reads its counter."""
+
+
+class Specials:
+    """Special registers of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self.known: dict[str, Val] = {}
+
+    def prologue(self) -> None:
+        """What is computed once, at the entry of the warp."""
+        self.linear = self.e.warp << 5
+        self.thread_base = self._thread_bases()
+
+    def _thread_bases(self) -> dict[str, Val]:
+        """%tid of lane 0 where it is known to start a row."""
+        x, y, z = self.e.program.shape
+        b, linear = self.e.b, self.linear
+        zero = b.integer("i32", 0)
+        bases = {"x": zero, "y": zero, "z": zero}
+        if x % 32 == 0:
+            rows = b.binary("udiv", linear, b.integer("i32", x))
+            bases["x"] = linear - rows * x
+            bases["y"] = b.binary("urem", rows, b.integer("i32", y))
+            bases["z"] = b.binary("udiv", rows, b.integer("i32", y))
+        elif y == z == 1:
+            bases["x"] = linear
+        elif 32 % x == 0:
+            rows = self.e.warp * (32 // x)
+            bases["y"] = b.binary("urem", rows, b.integer("i32", y))
+            bases["z"] = b.binary("udiv", rows, b.integer("i32", y))
+        return bases
+
+    def read(self, name: str) -> Val:
+        """The value of a special register."""
+        form = special_form(name, self.e.program.shape)
+        if form.const is not None:
+            return self.e.b.integer("i32", form.const)
+        if name in MASKS:
+            return self.e.b.lanes("i32", [MASKS[name](i) for i in range(32)])
+        if form.kind == VECTOR:
+            return self._thread_lanes(name[-1])
+        return self.e.spread(self.base(name), form)
+
+    def _thread_lanes(self, axis: str) -> Val:
+        x, y, _ = self.e.program.shape
+        b = self.e.b
+        linear = self.linear + b.lanes("i32", range(32))
+        if axis == "x":
+            return b.binary("urem", linear, b.integer("i32", x))
+        rows = b.binary("udiv", linear, b.integer("i32", x))
+        return b.binary("urem" if axis == "y" else "udiv", rows, b.integer("i32", y))
+
+    def base(self, name: str) -> Val:
+        """The scalar part; computed once in a block, but for clocks."""
+        if name not in self.known or name.startswith(("clock", "globaltimer")):
+            self.known[name] = self._value(name)
+        return self.known[name]
+
+    def _value(self, name: str) -> Val:
+        b = self.e.b
+        kind, _, axis = name.partition(".")
+        if kind == "tid":
+            return self.thread_base[axis]
+        if kind == "ctaid":
+            at = {"x": Slot.BLOCK_X, "y": Slot.BLOCK_Y, "z": Slot.BLOCK_Z}[axis]
+            return b.load("i32", 0, b.at(self.e.slot, at))
+        if kind == "nctaid":
+            at = {"x": Context.GRID_X, "y": Context.GRID_Y, "z": Context.GRID_Z}[axis]
+            return b.load("i32", 0, b.at(self.e.context, at))
+        return self._counter(kind)
+
+    def _counter(self, kind: str) -> Val:
+        """What the device says of itself, and clocks; 0 for the rest."""
+        e, b = self.e, self.e.b
+        table: dict[str, Callable[[], Val]] = {
+            "warpid": lambda: e.warp,
+            "nwarpid": lambda: b.integer("i32", 64),
+            "smid": lambda: b.load("i64", 0, b.at(e.worker, Worker.ID)).trunc("i32"),
+            "nsmid": lambda: b.integer("i32", 132),
+            "gridid": lambda: b.load("i64", 0, b.at(e.context, Context.GRID_ID)),
+            "dynamic_smem_size": lambda: b.load(
+                "i64", 0, b.at(e.context, Context.DYNAMIC_SHARED)
+            ).trunc("i32"),
+            "total_smem_size": lambda: e.shared_bytes,
+            "aggr_smem_size": lambda: e.shared_bytes,
+            "clock": lambda: self._clock().trunc("i32"),
+            "clock_hi": lambda: (self._clock() >> 32).trunc("i32"),
+            "clock64": lambda: self._clock(),
+            "globaltimer": lambda: self._clock(),
+            "globaltimer_lo": lambda: self._clock().trunc("i32"),
+            "globaltimer_hi": lambda: (self._clock() >> 32).trunc("i32"),
+            "envreg1": lambda: self._workspace() >> 32,
+            "envreg2": lambda: self._workspace(),
+        }
+        if kind in table:
+            v = table[kind]()
+            return v.trunc("i32") if kind.startswith("envreg") else v
+        return b.integer("i32", 0)
+
+    def _workspace(self) -> Val:
+        return self.e.b.load("i64", 0, self.e.b.at(self.e.context, Context.GRID_WORKSPACE))
+
+    def _clock(self) -> Val:
+        """The host's own cycle or time counter."""
+        return self.e.b.val("i64", 0, f"call i64 {CLOCKS[platform.machine()]}")

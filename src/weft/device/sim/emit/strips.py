@@ -1,0 +1,191 @@
+"""Runs of lane-wise instructions as a loop over strips of a few lanes.
+
+Where a kernel keeps more vectors than the host has registers, whole warps of values go through
+memory at every instruction. A strip takes eight lanes through the whole run instead: what one
+instruction computes the next finds in a register, and the code is a quarter as long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import AFFINE, UNIFORM, VECTOR
+from weft.ir import BITS, Val
+from weft.ptx.cfg import EXIT, Block
+from weft.ptx.isa import llvm_type
+from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+WIDTH = 8
+SHORTEST = 6
+MOST_LEAVING = 0.75
+
+
+def reorder(e: WarpEmitter, block: Block) -> None:
+    """Loads and scalar work first, as far as their operands allow, so that runs get longer."""
+    out: list[Instruction] = []
+    early: list[Instruction] = []
+    late: list[Instruction] = []
+    written: set[str] = set()
+    read: set[str] = set()
+
+    def flush() -> None:
+        out.extend(early)
+        out.extend(late)
+        for x in (early, late):
+            x.clear()
+        written.clear()
+        read.clear()
+
+    for ins in block.code:
+        defs, uses = e.program.defs(ins), e.program.uses(ins)
+        movable = _is_plain_load(ins) or (_is_lane_row(e, ins) and not takes(e, block, ins))
+        if not movable and not _is_lane_row(e, ins):
+            flush()
+            out.append(ins)
+            continue
+        free = not (written & set(uses)) and not ((written | read) & set(defs))
+        if movable and free:
+            early.append(ins)
+        else:
+            late.append(ins)
+            written.update(defs)
+            read.update(uses)
+    flush()
+    block.code = out
+
+
+def _is_plain_load(ins: Instruction) -> bool:
+    ordered = ("volatile", "relaxed", "acquire", "mmio")
+    return ins.parts[0] == "ld" and ins.guard is None and not any(x in ins.parts for x in ordered)
+
+
+def _is_lane_row(e: WarpEmitter, ins: Instruction) -> bool:
+    return not e.program.decoded[ins.index].row.warp
+
+
+def takes(e: WarpEmitter, block: Block, ins: Instruction) -> bool:
+    """Can the instruction be part of a strip?"""
+    d = e.program.decoded[ins.index]
+    dest = None if d.row.warp else ins.operands[0]
+    if ins.guard is not None or not isinstance(dest, Reg):
+        return False
+    name = dest.name
+    if not e.registers.is_vector(name) or name in e.program.blend[block.index]:
+        return False
+    if any(s.name == "cc" or s.pair for s in d.row.operands):
+        return False
+    own = e.program.result(ins)
+    return own is not None and own.kind == VECTOR and all(_fits(e, o) for o in ins.operands[1:])
+
+
+def _fits(e: WarpEmitter, operand: Operand) -> bool:
+    if isinstance(operand, Imm | FloatImm):
+        return True
+    if not isinstance(operand, Reg):
+        return False
+    kind = e.program.forms[operand.name].kind
+    return kind in (UNIFORM, AFFINE) or e.registers.is_vector(operand.name)
+
+
+def plan(e: WarpEmitter) -> dict[int, dict[int, int]]:
+    """Where strips pay: block -> start -> length. Their registers move to the frame."""
+    out: dict[int, dict[int, int]] = {}
+    for block in e.program.graph.blocks:
+        reorder(e, block)
+        start = 0
+        while start < len(block.code):
+            count = 0
+            while start + count < len(block.code) and takes(e, block, block.code[start + count]):
+                count += 1
+            if count >= SHORTEST and _pays(e, block, start, count):
+                out.setdefault(block.index, {})[start] = count
+            start += max(count, 1)
+    return out
+
+
+def _pays(e: WarpEmitter, block: Block, start: int, count: int) -> bool:
+    """Fewer results must leave a strip than it computes."""
+    run = block.code[start : start + count]
+    needed = _live_after(e, block, start + count)
+    written = {r for ins in run for r in e.program.defs(ins)}
+    if len(written & needed) > MOST_LEAVING * count:
+        return False
+    vectors = {r for ins in run for r in e.program.uses(ins) if e.registers.is_vector(r)}
+    e.registers.resident |= written | vectors
+    return True
+
+
+def emit(e: WarpEmitter, block: Block, start: int, count: int) -> None:
+    """The loop over strips for `count` instructions."""
+    b = e.b
+    run = block.code[start : start + count]
+    needed = _live_after(e, block, start + count)
+    for ins in run:
+        e.ins = ins
+        e.watch.instruction(ins)
+    with b.loop(32 // WIDTH) as strip:
+        first = strip.zext("i64") * WIDTH
+        values: dict[str, Val] = {}
+        for ins in run:
+            e.ins = ins
+            d = e.program.decoded[ins.index]
+            given = list(ins.operands[1:])
+            args: list[Val | None] = []
+            for spec in d.row.operands:
+                if not spec.is_dest:
+                    known = given.pop(0) if given else None
+                    kind = d.types[spec.name]
+                    args.append(_read(e, known, kind, first, values) if known is not None else None)
+            out = d.row.function(b, *args, **d.words)
+            dest = ins.operands[0]
+            assert isinstance(dest, Reg)
+            signed = d.types[d.row.operands[0].name].startswith("s")
+            storage = e.registers.storage(dest.name)
+            value = e.to_storage(out, storage, signed, dest.name)
+            values[dest.name] = b.splat(value, WIDTH)
+        for name, value in values.items():
+            if name in needed:
+                part = e.registers.of(name)[0]
+                b.store(value, b.at(part.slot, first * (BITS[part.ty] // 8)), 16)
+    for name in values:
+        e.versions[name] = e.versions.get(name, 0) + 1
+    e.forget_mask()
+
+
+def _live_after(e: WarpEmitter, block: Block, position: int) -> set[str]:
+    live: set[str] = set()
+    for s in block.successors:
+        if s != EXIT:
+            live |= e.program.graph.live_in[s]
+    for x in e.program.waiting[block.index]:
+        live |= e.program.graph.live_in[x]
+    tail = [*block.code[position:], *([block.last] if block.last else [])]
+    for ins in tail:
+        live.update(e.program.uses(ins))
+    return live
+
+
+def _read(e: WarpEmitter, operand: Operand, kind: str, first: Val, values: dict[str, Val]) -> Val:
+    """An operand for the lanes of one strip."""
+    b = e.b
+    if not isinstance(operand, Reg):
+        return e.read(operand, kind)
+    name = operand.name
+    ty = llvm_type(kind)
+    if name in values:
+        return e.fit(values[name], ty)
+    form = e.program.forms[name]
+    if form.kind == UNIFORM:
+        return e.read(operand, kind)
+    if form.kind == AFFINE:
+        base = b.bits(e.base(operand, kind))  # a float that holds the bits of an index, say
+        table = e.lane_table(base.ty, form.off)
+        lanes = base + b.load(base.ty, WIDTH, b.at(table, first * (base.bits // 8)), 4)
+        return e.fit(lanes, ty)
+    part = e.registers.of(name)[0]
+    v = b.load(part.ty, WIDTH, b.at(part.slot, first * (BITS[part.ty] // 8)), 16)
+    v.raw_nan = name in e.program.raw_nan
+    return e.fit(v, ty)

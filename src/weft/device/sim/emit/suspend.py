@@ -1,0 +1,98 @@
+"""A warp that stops for a while: what it saves, where it comes back, and whose turn is next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.waits import member_mask
+from weft.device.sim.layout import NOTHING_PENDING, Frame, Status
+from weft.ir import Val
+from weft.ptx.cfg import EXIT, Block
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.schedule import Schedule
+    from weft.device.sim.emit.warp import WarpEmitter
+
+SPIN_FUEL = 256
+"""Turns of a loop that may be waiting for somebody before the warp lets others run."""
+
+
+class Suspension:
+    """Suspending and resuming of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
+        self.e, self.schedule = e, schedule
+        self.resumes: list[str] = []
+        self.rotates = False
+
+    def prologue(self) -> None:
+        """A warp that is called has all its turns before it."""
+        self.fuel = self.e.b.alloca("i32")
+        self._refuel()
+
+    def _refuel(self) -> None:
+        self.e.b.store(self.e.b.integer("i32", SPIN_FUEL), self.fuel)
+
+    def survivors(self, block: Block, target: int) -> list[str]:
+        """Registers that must outlive a suspension in `block`."""
+        live = self.e.program.graph.live_in
+        names: set[str] = set() if target == EXIT else set(live[target])
+        for x in self.e.program.waiting[block.index]:
+            names |= live[x]
+        return sorted(names)
+
+    def suspend(self, names: list[str], status: int, site: Val | None = None) -> None:
+        """Saves and returns `status`; what is emitted next is where the warp comes back.
+
+        `site` is the instruction that errors name: the present one, unless it says another.
+        """
+        e, b = self.e, self.e.b
+        label = b.label("resume")
+        self.resumes.append(label)
+        self.schedule.header_store(Frame.STATE, b.integer("i32", len(self.resumes)))
+        self.schedule.header_store(Frame.SITE, site or b.integer("i32", e.ins.index))
+        self.schedule.header_store(Frame.MASK, b.load("i32", 0, e.mask_slot))
+        e.registers.save(names, e.frame, self.schedule.header)
+        b.emit(f"ret i32 {status}")
+        b.place(label)
+        e.registers.restore(names, e.frame, self.schedule.header)
+        b.store(self.schedule.header_load(Frame.MASK), e.mask_slot)
+
+    def turn(self, block: Block, target: int) -> None:
+        """A loop that may be waiting goes round: now and then it lets others run."""
+        b = self.e.b
+        left = b.load("i32", 0, self.fuel) - 1
+        b.store(left, self.fuel)
+        with b.when(left.slt(0), rare=True):
+            self._let_others_run(block, target)
+            b.place(b.label("never"))
+
+    def _let_others_run(self, block: Block, target: int) -> None:
+        """Lets other lanes, warps and blocks run, then goes on with somebody else's turn."""
+        e, b = self.e, self.e.b
+        if not e.program.partial[block.index]:
+            self.suspend(self.survivors(block, target), Status.YIELDED)
+            self._refuel()
+            b.jump(f"B{target}")
+            return
+        self.schedule.pending.add(target, e.mask())
+        self.suspend(self.survivors(block, target), Status.YIELDED)
+        self._refuel()
+        self.rotates = True
+        b.jump("rotate")
+
+    def meet(self, block: Block) -> None:
+        """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
+        e, b = self.e, self.e.b
+        lanes = e.mask()
+        named = self.schedule.header_load(Frame.LIVE)
+        mask = member_mask(block.code[0], e.program.decoded[block.code[0].index].row)
+        if mask is not None:
+            member = e.read(mask, "b32")
+            if member.n:
+                member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
+            named = named & member
+        others = self.schedule.header_load(Frame.LOWEST).ne(NOTHING_PENDING)
+        with b.when((named & ~lanes).ne(0) & others, rare=True):
+            self._let_others_run(block, block.index)
+            b.place(b.label("never"))

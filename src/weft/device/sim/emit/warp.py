@@ -1,0 +1,275 @@
+"""Code for one warp: its function, blocks and instructions; rows do the rest.
+
+The lanes that run are in MASK. Lanes that wait elsewhere are noted per block in the frame
+(`pending`), and a warp always goes on with its lowest pending block, so that lanes meet again as
+early as the block order allows. Where no branch can split the warp, none of this is emitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, UNIFORM, Form
+from weft.device.sim.analyse.lattice import SCALAR_OPS, adds_bits
+from weft.device.sim.analyse.program import CARRY, Program
+from weft.device.sim.analyse.waits import is_warp_sync
+from weft.device.sim.emit import host_calls, row_operations, strips
+from weft.device.sim.emit.block_loop import WARP_CALL
+from weft.device.sim.emit.branch_predicates import Predicates
+from weft.device.sim.emit.operands import NOTHING, Operands
+from weft.device.sim.emit.schedule import Schedule
+from weft.device.sim.emit.special_values import Specials
+from weft.device.sim.emit.warp_ops import AcrossLanes
+from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.memory.access import Access
+from weft.device.sim.memory.async_copies import AsyncCopies
+from weft.device.sim.memory.atomics import Atomics
+from weft.device.sim.memory.bulk_copies import BulkCopies
+from weft.device.sim.memory.changes import Changes
+from weft.device.sim.memory.groups import Group
+from weft.device.sim.memory.matrix_fragments import Matrices
+from weft.device.sim.memory.mbarriers import MemoryBarriers
+from weft.device.sim.memory.wide import WideRules
+from weft.device.sim.memory.windows import Windows
+from weft.device.sim.observe import Observer, Watcher
+from weft.ir import IrModule, Val
+from weft.ptx.cfg import Block
+from weft.ptx.model import Instruction, Operand, Pair, Reg
+
+
+class WarpEmitter(Operands):
+    """Emits `@warp` of a program; implements the `Warp` protocol that rows see."""
+
+    def __init__(
+        self,
+        program: Program,
+        module: IrModule,
+        *,
+        fast_math: bool = False,
+        observer: Observer | None = None,
+    ) -> None:
+        super().__init__(program, module)
+        self.module, self.fast_math = module, fast_math
+        self.position = 0
+        self.strips: dict[int, dict[int, int]] = {}
+        self.groups: dict[tuple[str, int, int, bool], Group] = {}
+        self.specials = Specials(self)
+        self.quick = Predicates(self)
+        self.windows = Windows(self)
+        self.access = Access(self)
+        self.wide = WideRules(self)
+        self.schedule = Schedule(self)
+        self.changes = Changes(self)
+        self.across = AcrossLanes(self)
+        self.atomics = Atomics(self)
+        self.copies = AsyncCopies(self)
+        self.bulk = BulkCopies(self)
+        self.mbarriers = MemoryBarriers(self)
+        self.matrices = Matrices(self)
+        self.observed = observer is not None
+        self.watch = observer.watcher(self) if observer is not None else Watcher(self)
+
+    # ---- the function -----------------------------------------------------------------------
+    def emit(self) -> None:
+        """The whole warp function, into the module."""
+        self.registers.settle(
+            self.schedule.header,
+            self.schedule.pending.points,
+            self.schedule.block_barriers.survivors(),
+        )
+        if self.registers.crowded and not self.watch.one_by_one:
+            self.strips = strips.plan(self)
+        self._prologue()
+        for block in self.program.graph.blocks:
+            self._emit_block(block)
+        self.schedule.epilogue()
+        fn = self.b.fn
+        self.module.functions["warp"] = (
+            fn.text()
+            .replace("ptr %F", "ptr noalias %F", 1)
+            .replace("define internal", f"define internal {WARP_CALL}", 1)
+        )
+
+    def _prologue(self) -> None:
+        b = self.b
+        self.shared = b.load("ptr", 0, b.at(self.slot, Slot.SHARED))
+        self.shared_bytes = b.load("i64", 0, b.at(self.slot, Slot.SHARED_BYTES)).trunc("i32")
+        local = b.load("ptr", 0, b.at(self.slot, Slot.LOCAL))
+        step = 32 * self.program.local_bytes
+        self.local = b.at(local, self.warp.zext("i64") * step) if step else local
+        self.params = b.load("ptr", 0, b.at(self.context, Context.PARAMS))
+        self.sites = b.load("ptr", 0, b.at(self.worker, Worker.SITES))
+        self.specials.prologue()
+        self.schedule.prologue()
+
+    def _emit_block(self, block: Block) -> None:
+        self.block = block
+        self._mask = None
+        self.specials.known = {}
+        self.b.place(f"B{block.index}")
+        self.groups.clear()
+        self.quick.found.clear()
+        self.versions.clear()
+        if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
+            self.ins = block.code[0]
+            self.schedule.suspension.meet(block)
+        self.watch.block(block)  # after the wait, which may enter the block again
+        self._emit_code(block)
+        self.ins = block.last or NOTHING
+        if block.last is not None:
+            self.watch.instruction(block.last)
+        self.schedule.leave(block)
+
+    def _emit_code(self, block: Block) -> None:
+        runs = self.strips.get(block.index, {})
+        self.position = 0
+        while self.position < len(block.code):
+            count = runs.get(self.position, 0)
+            if count:
+                strips.emit(self, block, self.position, count)
+            else:
+                self.instruction(block.code[self.position])
+            self.position += max(count, 1)
+
+    def instruction(self, ins: Instruction) -> None:
+        """One instruction under its guard."""
+        self.ins, self.predicate_taken = ins, False
+        self.watch.instruction(ins)
+        decoded = self.program.decoded[ins.index]
+        if not decoded.row.warp:
+            self.changes.instruction(ins)
+            if ins.parts[0] not in MAKES_PREDICATES or not self.quick.defer(ins):
+                self._lane_row(ins)
+            return
+        guard = self.program.forms[ins.guard] if ins.guard else None
+        if guard is None or guard.kind != UNIFORM:
+            self.changes.instruction(ins)
+            decoded.row.function(self, ins, **decoded.words)
+            return
+        known, special = self._mask, dict(self.specials.known)
+        with self.b.when(self.guard()):  # every lane agrees: step over the instruction
+            self.predicate_taken = True
+            self.changes.instruction(ins)
+            decoded.row.function(self, ins, **decoded.words)
+        self.predicate_taken = False
+        self._mask, self.specials.known = known, special  # what was computed inside ends there
+
+    # ---- lane-wise rows ---------------------------------------------------------------------
+    def _lane_row(self, ins: Instruction) -> None:
+        d = self.program.decoded[ins.index]
+        own = self.program.result(ins)
+        own = own if own is not None else Form(UNIFORM)
+        dest = ins.operands[0]
+        if isinstance(dest, Reg) and self.program.forms[dest.name].const is not None:
+            return  # known at compile time: readers use the constant
+        if own.kind in (INDEXED, SPARSE) and isinstance(dest, Reg):
+            self.write_wide(dest.name, self.wide.build(ins, own))
+            return
+        scalar_bases = own.is_scalar and self._keeps_bases(ins, own)
+        args: list[Val | None] = []
+        given = list(ins.operands[1:])
+        for spec in d.row.operands:
+            if spec.is_dest:
+                continue
+            if spec.name == "cc":
+                args.append(self.read_register(CARRY))
+            elif not given:
+                args.append(None)
+            else:
+                read = self.base if scalar_bases else self.read
+                args.append(read(given.pop(0), d.types[spec.name]))
+        if own.kind == AFFINE and ins.parts[0] in ("or", "xor") and self._adds_bits(ins):
+            assert args[0] is not None and args[1] is not None
+            out: Any = args[0] + args[1]
+        else:
+            out = d.row.function(self.b, *args, **d.words)
+        results = list(out) if isinstance(out, tuple) else [out]
+        if own.kind == AFFINE:
+            results = [self.spread(results[0], own)] if not self._is_affine(dest) else results
+        self._store_results(dest, results)
+
+    def _adds_bits(self, ins: Instruction) -> bool:
+        """An `or` of two affine values that is their sum (with a constant it is done as it is)."""
+        forms = [self.program.form_of(o) for o in ins.operands[1:]]
+        known = [f for f in forms if f is not None]
+        return all(f.const is None for f in known) and adds_bits(known)
+
+    def _keeps_bases(self, ins: Instruction, own: Form) -> bool:
+        """Can the row be applied to the scalar parts of its sources?
+
+        The result is affine, or uniform because the sources' lane offsets cancel.
+        """
+        forms = [self.program.form_of(o) for o in ins.operands[1:]]
+        if not all(f is not None and f.is_scalar for f in forms):
+            return False  # lanes that are known to be 0 have no scalar part
+        moving = any(f is not None and f.kind == AFFINE for f in forms)
+        return own.kind == AFFINE or (moving and ".".join(ins.parts[:-1]) in SCALAR_OPS)
+
+    def _is_affine(self, dest: Operand) -> bool:
+        return isinstance(dest, Reg) and self.program.forms[dest.name].kind == AFFINE
+
+    def _store_results(self, dest: Operand, results: list[Val]) -> None:
+        spec = self.program.decoded[self.ins.index].row.operands[0]
+        kind = self.program.decoded[self.ins.index].types[spec.name]
+        signed = kind.startswith("s")
+        if spec.pair == "cc":
+            self.write(dest, results[0], signed=signed)
+            self.write_register(CARRY, results[1])
+        elif isinstance(dest, Pair):
+            self.write(dest.first, results[0], signed=signed)
+            self.write(dest.second, results[1])
+        else:
+            self.write(dest, results[0], signed=signed)
+
+    # ---- what rows ask for -------------------------------------------------------------------
+    def move(self, ins: Instruction, ptx_type: str) -> None:
+        row_operations.move(self, ins, ptx_type)
+
+    def load(self, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+        row_operations.load(self, ins, space, ptx_type, order)
+
+    def store(self, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+        row_operations.store(self, ins, space, ptx_type, order)
+
+    def convert_address(self, ins: Instruction, space: str, *, to_space: bool) -> None:
+        row_operations.convert_address(self, ins, space, to_space)
+
+    def test_space(self, ins: Instruction, space: str) -> None:
+        row_operations.test_space(self, ins, space)
+
+    def fence(self) -> None:
+        row_operations.fence(self)
+
+    def barrier(self, ins: Instruction, op: str) -> None:
+        row_operations.barrier(self, ins, op)
+
+    def trap(self, ins: Instruction) -> None:
+        row_operations.trap(self, ins)
+
+    def call(self, ins: Instruction) -> None:
+        host_calls.call(self, ins)
+
+    # ---- faults -----------------------------------------------------------------------------
+    def fault(self, code: int, lane: Val | None = None, address: Val | None = None) -> None:
+        """Notes an error and leaves the warp; what follows is unreachable."""
+        b = self.b
+        fields = {
+            Worker.ERROR: b.integer("i64", code),
+            Worker.ERROR_SITE: b.integer("i64", self.ins.index),
+        }
+        if lane is not None:
+            fields[Worker.ERROR_LANE] = lane.zext("i64")
+        if address is not None:
+            fields[Worker.ERROR_ADDRESS] = address
+        for at, v in fields.items():
+            b.store(v, b.at(self.worker, at))
+        b.jump("abort")
+
+    def abort_unless(self, ok: Val) -> None:
+        """Leaves the warp when a helper has noted an error."""
+        go = self.b.label("ok")
+        self.b.emit(f"br {ok.tref}, label %{go}, label %abort, !prof !2")
+        self.b.place(go)
+
+
+MAKES_PREDICATES = ("setp", "and", "or", "not")

@@ -1,0 +1,1 @@
+"""Instructions that touch memory: addresses, bounds checks, loads, stores, atomics, copies."""

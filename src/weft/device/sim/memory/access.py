@@ -1,0 +1,277 @@
+"""Loads and stores of a warp: checked, then by the widest instruction the lanes allow.
+
+Fast path: all lanes run, the first and the last address lie inside one allocation (the site's own
+cached window) and are aligned; then lanes are loaded as vectors where they are consecutive.
+Everything else goes lane by lane through a helper that checks each address and notes the first
+that is wrong. Both paths touch memory only after the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.layout import Space
+from weft.device.sim.memory import checks, groups, lane_loops, sparse
+from weft.device.sim.memory.address import Address, resolve
+from weft.device.sim.memory.lane_moves import LaneMoves
+from weft.device.sim.observe import Touch
+from weft.ir import BITS, Val
+from weft.ptx.model import Mem
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+SCRATCH = 8192
+"""Bytes that a warp's lanes may span and still be copied aside for one vector load."""
+
+
+class Access:
+    """Memory instructions of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self._arrays: dict[str, Val] = {}
+        self.moves = LaneMoves(e)
+
+    # ---- public -----------------------------------------------------------------------------
+    def load(
+        self, mem: Mem, space: int, ty: str, count: int, *, ordered: bool = False
+    ) -> list[Val]:
+        """`count` elements of `ty` per lane; scalars when the address is uniform."""
+        a = resolve(self.e, mem, space)
+        nbytes = BITS[ty] // 8 * count
+        self.e.watch.access(Touch("load", False, a, nbytes))
+        if self.e.windows.always_inside(a, nbytes):
+            return self.moves.load(a, ty, count, ordered)
+        lanes = self.e.executing()
+        if not a.scalar:
+            return self._load_slow(a, ty, count, lanes)
+        ok, near = self._checked(mem, a, nbytes, writes=False)
+        if a.uniform:
+            return self._load_uniform(mem, a, ok, near, ty, count, lanes, ordered)
+        assert a.off is not None
+        if max(a.off) + nbytes <= SCRATCH:
+            near = self._or_scratch(ok, near, a, nbytes, lanes)
+            return self.moves.load(near, ty, count, ordered)
+        return self._two_ways(
+            ok,
+            lambda: self.moves.load(near, ty, count, ordered),
+            lambda: self._load_slow(a, ty, count, lanes),
+        )
+
+    def _or_scratch(self, ok: Val, near: Address, a: Address, nbytes: int, lanes: Val) -> Address:
+        """The address itself, or a scratch copy of what the running lanes may read there.
+
+        One vector load then serves both ways, and no vectors are joined.
+        """
+        e, b = self.e, self.e.b
+        assert near.first is not None
+        scratch = self._array("scratch", "i64", SCRATCH // 8)
+        slow, end = b.label("slow"), b.label("there")
+        before = b.block
+        b.emit(f"br {ok.tref}, label %{end}, label %{slow}, !prof !2")
+        b.place(slow)
+        done = lane_loops.copy_lanes(
+            e, a, self.addresses(a), lanes, nbytes, scratch, e.windows.site()
+        )
+        e.abort_unless(done)
+        copy = b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
+        after = b.block
+        b.jump(end)
+        b.place(end)
+        first = b.phi("i64", 0, [(near.first, before), (copy, after)])
+        return Address(a.space, a.off, first, first)
+
+    def _checked(self, mem: Mem, a: Address, nbytes: int, *, writes: bool) -> tuple[Val, Address]:
+        """(may the fast path be taken?, the address for it): checked once per base in a block."""
+        group = groups.find(self.e, mem, a, nbytes)
+        if group is None:
+            return self._fast(a, nbytes, writes), a
+        if group.ok is None:
+            both = groups.ends(self.e, mem, a.space, group, nbytes)
+            group.ok, group.first = self._fast(both, nbytes, writes), both.first
+        assert group.first is not None
+        first = group.first + (mem.offset - group.low) if mem.offset != group.low else group.first
+        return group.ok, Address(a.space, a.off, first, first)
+
+    def _load_uniform(
+        self,
+        mem: Mem,
+        a: Address,
+        ok: Val,
+        near: Address,
+        ty: str,
+        count: int,
+        lanes: Val,
+        ordered: bool,
+    ) -> list[Val]:
+        """One address for all: checked once, and not touched when no lane runs."""
+        e, b = self.e, self.e.b
+        assert a.first is not None
+        nbytes = BITS[ty] // 8 * count
+        guarded = e.ins.guard is not None and not e.predicate_taken
+
+        group = groups.find(e, mem, a, nbytes)
+
+        def check() -> None:
+            if group is not None and group.settled:
+                return
+            with b.when(ok ^ 1, rare=True):
+                if group is None:
+                    e.abort_unless(checks.check_one(e, a, lanes, nbytes, False, e.windows.site()))
+                else:
+                    self._check_members(group, lanes)
+            if group is not None:
+                group.settled = True
+
+        if not guarded:
+            check()
+            return self.moves.load(near, ty, count, ordered)
+        yes, end = b.label("some"), b.label("end")
+        before = b.block
+        b.branch(lanes.ne(0), yes, end)
+        b.place(yes)
+        check()
+        got = self.moves.load(near, ty, count, ordered)
+        after = b.block
+        b.jump(end)
+        b.place(end)
+        return [b.phi(v.ty, 0, [(v, after), (b.zero(v.ty, 0), before)]) for v in got]
+
+    def _check_members(self, group: groups.Group, lanes: Val) -> None:
+        """Every access of a uniform group by itself: all of them are about to run."""
+        e = self.e
+        assert group.first is not None
+        sites = [e.windows.site_of(i) for i in group.indices]
+        rows = list(zip(group.offsets, group.sizes, sites, group.indices, strict=True))
+        first = group.first - group.low if group.low else group.first
+        e.abort_unless(checks.check_members(e, group.space, first, lanes, rows))
+
+    def store(self, mem: Mem, space: int, values: list[Val]) -> None:
+        """One value list per lane."""
+        e, b = self.e, self.e.b
+        a = resolve(e, mem, space)
+        ty, count = values[0].ty, len(values)
+        e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count, values=values))
+        lanes = e.executing()
+        if e.changes.looks_at(e.ins):
+            e.changes.store(a, values, lanes)
+            return
+        values = [v if a.uniform else b.splat(v, 32) for v in values]
+        if not a.scalar or not self.moves.can_store(a, ty, count):
+            self._store_slow(a, values, lanes)
+            return
+        fast, near = self._checked(mem, a, BITS[ty] // 8 * count, writes=True)
+        yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
+        b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
+        b.place(yes)
+        self.moves.store(near, values, lanes)
+        b.jump(end)
+        b.place(no)
+        self._store_slow(a, values, lanes)
+        b.jump(end)
+        b.place(end)
+
+    def place(self, a: Address, ty: str, lanes: Val) -> Val:
+        """The one place of a uniform access that may write, checked; some lane must run."""
+        e, b = self.e, self.e.b
+        if not e.windows.always_inside(a, BITS[ty] // 8):
+            with b.when(e.windows.inside(a, BITS[ty] // 8) ^ 1, rare=True):
+                e.abort_unless(checks.check_one(e, a, lanes, BITS[ty] // 8, True, e.windows.site()))
+        return self.moves.pointer(a)
+
+    # ---- ways -------------------------------------------------------------------------------
+    def _fast(self, a: Address, nbytes: int, writes: bool) -> Val:
+        """May all lanes be touched at once?
+
+        Reading lanes that do not run does no harm; so does, in the block's own memory, writing
+        them back. For a uniform address one lane is enough.
+        """
+        ok = self.e.windows.inside(a, nbytes)
+        if self.e.executes_fully or (not a.uniform and (not writes or a.space == Space.SHARED)):
+            return ok
+        lanes = self.e.executing()
+        return (lanes.ne(0) if a.uniform else lanes.eq(-1)) & ok
+
+    def _two_ways(
+        self, fast: Val, yes: Callable[[], list[Val]], no: Callable[[], list[Val]]
+    ) -> list[Val]:
+        b = self.e.b
+        y, n, end = b.label("fast"), b.label("slow"), b.label("loaded")
+        b.emit(f"br {fast.tref}, label %{y}, label %{n}, !prof !2")
+        b.place(y)
+        got = yes()
+        from_y = b.block
+        b.jump(end)
+        b.place(n)
+        other = no()
+        from_n = b.block
+        b.jump(end)
+        b.place(end)
+        return [
+            b.phi(p.ty, p.n, [(p, from_y), (q, from_n)]) for p, q in zip(got, other, strict=True)
+        ]
+
+    # ---- slow paths -------------------------------------------------------------------------
+    def addresses(self, a: Address) -> Val:
+        """A stack array of the 32 host addresses."""
+        b = self.e.b
+        out = self.table()
+        if a.off is not None:
+            assert a.first is not None
+            lane_loops.spread(self.e, a, out)
+        elif a.wide is not None:
+            w = a.wide
+            index = self.offsets()
+            b.store(w.lanes(), index, 64)
+            lane_loops.spread_index(self.e, w, index, out)
+        else:
+            assert a.exact is not None
+            b.store(b.splat(a.exact, 32), out, 64)
+        return out
+
+    def offsets(self) -> Val:
+        """A stack array of 32 offsets inside a window."""
+        return self._array("index", "i32", 32)
+
+    def table(self) -> Val:
+        """The stack array that `addresses` fills."""
+        return self._array("addresses", "i64", 32)
+
+    def buffer(self, count: int) -> Val:
+        """A stack array for the elements of a lane-by-lane access (16 bytes each at most)."""
+        assert count <= 8
+        return self._array("data", "i64", 8 * 32)
+
+    def _array(self, name: str, ty: str, count: int) -> Val:
+        """One stack array per purpose, shared by all accesses of the warp."""
+        if name not in self._arrays:
+            self._arrays[name] = self.e.b.array(ty, count)
+        return self._arrays[name]
+
+    def _load_slow(self, a: Address, ty: str, count: int, lanes: Val) -> list[Val]:
+        e, b = self.e, self.e.b
+        data, size = self.buffer(count), BITS[ty] // 8
+        if count == 1 and not a.scalar:
+            return [sparse.load(e, a, ty, lanes, e.windows.site())]
+        ok = lane_loops.load_lanes(
+            e, a, self.addresses(a), lanes, size, count, data, e.windows.site()
+        )
+        e.abort_unless(ok)
+        return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
+
+    def _store_slow(self, a: Address, values: list[Val], lanes: Val) -> None:
+        e, b = self.e, self.e.b
+        size = values[0].bits // 8
+        if len(values) == 1 and not a.scalar:
+            sparse.store(e, a, b.splat(values[0], 32), lanes, e.windows.site())
+            return
+        data = self.buffer(len(values))
+        for i, v in enumerate(values):
+            b.store(b.splat(v, 32), b.at(data, 32 * size * i), 8)
+        ok = lane_loops.store_lanes(
+            e, a, self.addresses(a), lanes, size, len(values), data, e.windows.site()
+        )
+        e.abort_unless(ok)

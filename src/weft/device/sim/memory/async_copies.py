@@ -1,0 +1,311 @@
+"""cp.async: copies that are read when issued and land in shared memory when waited for.
+
+Each warp has a ring of pending copies in its frame, so a kernel that forgets to wait reads what
+shared memory held before. A wait writes the copies of the lanes that execute it; where lanes
+commit apart from each other, a group may land earlier than it must, never later. A ring that is
+full lets its oldest copy land. Where the lanes copy neighbours to neighbours, it is one copy.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Space
+from weft.device.sim.memory import checks
+from weft.device.sim.memory.address import Address, resolve
+from weft.device.sim.observe import Touch
+from weft.errors import PtxError
+from weft.ir import Builder, Val
+from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+_P, _I32 = ("ptr", 0), ("i32", 0)
+SIZES = (16, 8, 4)
+"""Bytes that a lane copies."""
+
+
+class Ring:
+    """The ring's header, and its entries: one per instruction that a warp has issued."""
+
+    HEAD, TAIL, GROUP = 0, 4, 8
+    """Oldest and next entry (they only grow), and the group that is being gathered."""
+    HEADER = 64
+    LANES, OF_GROUP, SIZE, TARGETS, DATA = 0, 4, 8, 64, 64 + 8 * 32
+    ENTRY = DATA + 16 * 32
+    SMALLEST, LARGEST = 16, 64
+
+
+class AsyncCopies:
+    """Asynchronous copies of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        blocks = e.program.graph.blocks
+        issued = sum(_is_copy(ins) for block in blocks for ins in block.code)
+        self.used = issued > 0
+        self.count = Ring.SMALLEST
+        while self.count < min(2 * issued, Ring.LARGEST):
+            self.count *= 2
+        self.at = e.schedule.reserve(Ring.HEADER + self.count * Ring.ENTRY if self.used else 0)
+
+    def start(self) -> None:
+        """A fresh warp has nothing pending."""
+        if self.used:
+            self.e.b.store(self.e.b.zero("i32", 4), self._ring(), 16)
+
+    def _ring(self) -> Val:
+        return self.e.b.at(self.e.frame, self.at)
+
+    # ---- issue ------------------------------------------------------------------------------
+    def issue(self, ins: Instruction) -> None:
+        """Reads the source now, into a new entry of the ring."""
+        e, b = self.e, self.e.b
+        target, source, amount, *more = ins.operands
+        if "L2::cache_hint" in ins.parts:
+            more = more[:-1]
+        if not (isinstance(target, Mem) and isinstance(source, Mem) and isinstance(amount, Imm)):
+            raise PtxError("cp.async takes two addresses and a size", got=ins.text)
+        size, lanes = amount.value, e.executing()
+        to = resolve(e, target, Space.SHARED)
+        wanted = self._bytes_wanted(more[0], size) if more else None
+        a = resolve(e, source, Space.GLOBAL)
+        e.watch.access(Touch("copy", False, a, size, target=to, wanted=wanted))
+        if a.off == to.off == tuple(range(0, 32 * size, size)):
+            row, apart, end = b.label("row"), b.label("apart"), b.label("issued")
+            whole = e.windows.inside(a, size)
+            nothing = b.integer("i1", 0)
+            if wanted is not None:
+                whole = whole & e.bits_of(wanted.eq(size)).eq(-1)
+                nothing = e.bits_of(wanted.ne(0)).eq(0)
+            together = lanes.eq(-1) & e.windows.inside(to, size)
+            b.branch(together & (whole | nothing), row, apart)
+            b.place(row)
+            self._copy_row(to, a, lanes, size, nothing)
+            b.jump(end)
+            b.place(apart)
+            self._copy_lanes(to, a, lanes, size, wanted)
+            b.jump(end)
+            b.place(end)
+        else:
+            self._copy_lanes(to, a, lanes, size, wanted)
+        e.forget_mask()
+
+    def _begin(self, lanes: Val, size: int) -> Val:
+        """A new entry of the ring."""
+        b = self.e.b
+        fn = b.helper(
+            f"async_begin_{self.count}",
+            [_P, _I32, _I32],
+            _P,
+            lambda x, args: _begin(x, args, self.count),
+        )
+        return fn(self._ring(), lanes, b.integer("i32", size))
+
+    def _copy_row(self, to: Address, a: Address, lanes: Val, size: int, nothing: Val) -> None:
+        """One copy for the whole warp, its size noted as negative; zeros where it wants nothing."""
+        b = self.e.b
+        entry = self._begin(lanes, -size)
+        assert to.first is not None and a.first is not None
+        b.store(to.first, b.at(entry, Ring.TARGETS), 8)
+        data = b.at(entry, Ring.DATA)
+        with b.when(nothing):
+            b.store(b.zero("i32", 8 * size), data, 16)
+        with b.when(nothing ^ 1):
+            source = b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
+            b.store(b.load("i32", 8 * size, source, size), data, 16)
+
+    def _copy_lanes(
+        self, to: Address, a: Address, lanes: Val, size: int, wanted: Val | None
+    ) -> None:
+        """Each lane's copy by itself."""
+        entry = self._begin(lanes, size)
+        self._note_targets(to, lanes, size, entry)
+        if wanted is None:
+            self._read(a, lanes, size, entry)
+        else:
+            self._read_partly(a, lanes, size, entry, wanted)
+
+    def _note_targets(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
+        e = self.e
+
+        def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            b.store(p, b.at(b.at(extra[0], Ring.TARGETS), lane.zext("i64") << 3), 8)
+
+        fn = checks.checked_lanes(e, f"async_target_{size}", a, size, True, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), entry))
+
+    def _read(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
+        e = self.e
+
+        def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            at = b.at(b.at(extra[0], Ring.DATA), lane.zext("i64") << 4)
+            b.store(b.load(f"i{8 * size}", 0, p, size), at, 16)
+
+        fn = checks.checked_lanes(e, f"async_read_{size}", a, size, False, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), entry))
+
+    def _bytes_wanted(self, operand: Operand, size: int) -> Val:
+        """Bytes to read, per lane: `src-size`, or none where `ignore-src` holds."""
+        e, b = self.e, self.e.b
+        if isinstance(operand, Reg) and e.program.function.registers[operand.name] == "pred":
+            ignored = e.read_lanes(operand, "pred")
+            return ignored.select(b.zero("i32", 32), size)
+        return b.umin(e.read_lanes(operand, "u32"), size)
+
+    def _read_partly(self, a: Address, lanes: Val, size: int, entry: Val, wanted: Val) -> None:
+        """Lanes that want everything, then those that want a part; zeros are the rest."""
+        e, b = self.e, self.e.b
+        whole = lanes & e.bits_of(wanted.eq(size))
+        part = lanes & e.bits_of(wanted.ne(size) & wanted.ne(0))
+        with b.when(whole.ne(lanes)):
+            b.store(b.zero("i32", 128), b.at(entry, Ring.DATA), 16)
+        self._read(a, whole, size, entry)
+        with b.when(part.ne(0), rare=True):
+            self._read_bytes(a, part, entry, wanted)
+
+    def _read_bytes(self, a: Address, lanes: Val, entry: Val, wanted: Val) -> None:
+        """Checks the last byte and then the first, and copies what is between."""
+        e, b = self.e, self.e.b
+        addresses, counts = e.access.addresses(a), e.access.buffer(1)
+        first = b.load("i64", 32, addresses, 64)
+        b.store(wanted, counts, 64)
+        b.store(first + (wanted - 1).zext("i64"), addresses, 64)
+
+        def nothing(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            """Only the check matters."""
+
+        site = e.windows.second_site()
+        check = checks.checked_lanes(e, "async_last_byte", a, 1, False, [], nothing)
+        e.abort_unless(check(addresses, lanes, site))
+        b.store(first, addresses, 64)
+
+        def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            at = b.at(b.at(extra[0], Ring.DATA), lane.zext("i64") << 4)
+            with b.loop(b.load("i32", 0, b.at(extra[1], lane.zext("i64") << 2))) as i:
+                k = i.zext("i64")
+                b.store(b.load("i8", 0, b.at(p, k)), b.at(at, k))
+
+        copy = checks.checked_lanes(e, "async_bytes", a, 1, False, [_P, _P], touch)
+        e.abort_unless(copy(addresses, lanes, site, entry, counts))
+
+    # ---- completion -------------------------------------------------------------------------
+    def commit(self) -> None:
+        """Closes the group that is being gathered."""
+        if self.used:
+            e, b = self.e, self.e.b
+            at = b.at(self._ring(), Ring.GROUP)
+            b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
+
+    def wait(self, pending: int | None) -> None:
+        """All but the last `pending` groups land; None: every copy, committed or not."""
+        if not self.used:
+            return
+        e, b = self.e, self.e.b
+        fn = b.helper(
+            f"async_wait_{self.count}",
+            [_P, _I32, _I32],
+            None,
+            lambda x, args: _wait(x, args, self.count),
+        )
+        fn(self._ring(), e.executing(), b.integer("i32", -1 if pending is None else pending))
+
+
+def _is_copy(ins: Instruction) -> bool:
+    return ins.parts[:2] == ("cp", "async") and ins.parts[2] in ("ca", "cg")
+
+
+def _field(b: Builder, p: Val, at: int) -> Val:
+    return b.load("i32", 0, b.at(p, at))
+
+
+def _entry(b: Builder, ring: Val, number: Val, count: int) -> Val:
+    return b.at(b.at(ring, Ring.HEADER), (number & (count - 1)).zext("i64") * Ring.ENTRY)
+
+
+def _begin(b: Builder, args: list[Val], count: int) -> Val:
+    """(ring, lanes, size) -> a new entry, after the oldest has made room if it must."""
+    ring, lanes, size = args
+    head, tail = _field(b, ring, Ring.HEAD), _field(b, ring, Ring.TAIL)
+    with b.when((tail - head).eq(count), rare=True):
+        _land(b, _entry(b, ring, head, count), b.integer("i32", -1))
+        b.store(head + 1, b.at(ring, Ring.HEAD))
+    entry = _entry(b, ring, tail, count)
+    b.store(tail + 1, b.at(ring, Ring.TAIL))
+    b.store(lanes, b.at(entry, Ring.LANES))
+    b.store(_field(b, ring, Ring.GROUP), b.at(entry, Ring.OF_GROUP))
+    b.store(size, b.at(entry, Ring.SIZE))
+    return entry
+
+
+def _land(b: Builder, entry: Val, lanes: Val) -> None:
+    """The data of some lanes' copies into shared memory."""
+
+    def body(x: Builder, inner: list[Val]) -> None:
+        entry, lanes = inner
+        pending = _field(x, entry, Ring.LANES)
+        x.store(pending & ~lanes, x.at(entry, Ring.LANES))
+        with x.when(_field(x, entry, Ring.SIZE).slt(0)):
+            with x.when((pending & lanes).eq(-1)):
+                _land_row(x, entry)
+                x.emit("ret void")
+                x.place(x.label("never"))
+            _take_apart(x, entry)
+        size = _field(x, entry, Ring.SIZE)
+        for nbytes in SIZES:
+            with x.when(size.eq(nbytes)):
+                each_lane(x, pending & lanes, partial(one, x, entry, nbytes))
+
+    def one(x: Builder, entry: Val, nbytes: int, lane: Val) -> None:
+        i = lane.zext("i64")
+        target = x.load("ptr", 0, x.at(x.at(entry, Ring.TARGETS), i << 3), 8)
+        data = x.load(f"i{8 * nbytes}", 0, x.at(x.at(entry, Ring.DATA), i << 4), 16)
+        x.store(data, target, nbytes)
+
+    b.helper("async_land", [_P, _I32], None, body)(entry, lanes)
+
+
+def _land_row(x: Builder, entry: Val) -> None:
+    """The data of a copy that the whole warp made as one."""
+    size = _field(x, entry, Ring.SIZE)
+    target = x.load("ptr", 0, x.at(entry, Ring.TARGETS), 8)
+    for nbytes in SIZES:
+        with x.when(size.eq(-nbytes)):
+            data = x.load("i32", 8 * nbytes, x.at(entry, Ring.DATA), 16)
+            x.store(data, target, nbytes)
+
+
+def _take_apart(x: Builder, entry: Val) -> None:
+    """A copy of the whole warp as one of each lane: they do not wait for it together.
+
+    From the last lane down, since a lane's place is at or behind its data in the row.
+    """
+    size = _field(x, entry, Ring.SIZE)
+    first = x.load("i64", 0, x.at(entry, Ring.TARGETS), 8)
+    for nbytes in SIZES:
+        with x.when(size.eq(-nbytes)), x.loop(x.integer("i32", 32)) as i:
+            lane = (x.integer("i32", 31) - i).zext("i64")
+            row, own = (x.at(x.at(entry, Ring.DATA), lane * n) for n in (nbytes, 16))
+            x.store(x.load(f"i{8 * nbytes}", 0, row, nbytes), own, 16)
+            x.store(first + lane * nbytes, x.at(x.at(entry, Ring.TARGETS), lane << 3), 8)
+    x.store(x.integer("i32", 0) - size, x.at(entry, Ring.SIZE))
+
+
+def _wait(b: Builder, args: list[Val], count: int) -> None:
+    """(ring, lanes, groups that may stay pending): lands the others and shortens the ring."""
+    ring, lanes, pending = args
+    head, tail = _field(b, ring, Ring.HEAD), _field(b, ring, Ring.TAIL)
+    limit = _field(b, ring, Ring.GROUP) - pending
+    first = b.alloca("i32")
+    b.store(head, first)
+    with b.loop(tail - head) as i:
+        entry = _entry(b, ring, head + i, count)
+        with b.when((_field(b, entry, Ring.OF_GROUP) - limit).slt(0)):
+            _land(b, entry, lanes)
+        oldest = b.load("i32", 0, first).eq(head + i)
+        with b.when(oldest & _field(b, entry, Ring.LANES).eq(0)):
+            b.store(head + i + 1, first)
+    b.store(b.load("i32", 0, first), b.at(ring, Ring.HEAD))

@@ -1,0 +1,127 @@
+"""The bulk copies of a block that have been issued and have not landed: a list in memory.
+
+Entries stay in the order of issue. The functions here are compiled out of line, once a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Space
+from weft.device.sim.memory.atomics import Operation
+from weft.device.sim.memory.mbarriers import completed
+from weft.ir import Builder, Val
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+UNIT = 16
+"""Bytes that addresses and sizes are multiples of."""
+EVERYTHING = -1
+"""In place of a warp: every copy lands."""
+
+
+class Pending:
+    """The list: how many copies it has and (in each warp's own) the group being gathered."""
+
+    COUNT, GROUP = 0, 4
+    HEADER = 16
+    TARGET, SOURCE, BARRIER, NBYTES, KIND, WARP, OF_GROUP = 0, 8, 16, 24, 28, 32, 36
+    ENTRY = 40
+    LIMIT = 64
+    SIZE = HEADER + ENTRY * LIMIT
+
+
+@dataclass(frozen=True, order=True)
+class Reduction:
+    """What a copy does with the elements it finds; `near` in shared memory."""
+
+    op: str
+    ptx_type: str
+    near: bool
+
+    def apply(self, b: Builder, target: Val, source: Val, nbytes: Val) -> None:
+        """Element by element. f32 is added without flushing, in global memory too."""
+        what = Operation("", self.op, self.ptx_type, Space.SHARED if self.near else Space.GENERIC)
+        near = b.integer("i1", 1) if what.by_address and self.ptx_type == "f32" else None
+        with b.loop(b.binary("udiv", nbytes, b.integer("i32", what.size))) as i:
+            at = i.zext("i64") * what.size
+            what.apply(b, b.at(target, at), [b.load(what.ty, 0, b.at(source, at))], near)
+
+
+def add(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
+    """The function (list, data, lanes, kind, warp, group): an entry for every lane.
+
+    `data` has 32 sizes, then from byte 256 on 32 targets, sources and barriers each.
+    """
+
+    def body(b: Builder, args: list[Val]) -> None:
+        pending, data, lanes, kind, warp, group = args
+
+        def one(lane: Val) -> None:
+            with b.when(_field(b, pending, Pending.COUNT).eq(Pending.LIMIT), rare=True):
+                everything = b.integer("i32", EVERYTHING)
+                land(b, kinds)(pending, b.integer("i64", 0), everything, group)
+            count = _field(b, pending, Pending.COUNT)
+            entry = _entry(b, pending, count)
+            for i, at in enumerate((Pending.TARGET, Pending.SOURCE, Pending.BARRIER), 1):
+                place = b.at(data, (lane.zext("i64") << 3) + 256 * i)
+                b.store(b.load("i64", 0, place, 8), b.at(entry, at), 8)
+            nbytes = b.load("i32", 0, b.at(data, lane.zext("i64") << 2))
+            for i, v in enumerate((nbytes, kind, warp, group)):
+                b.store(v, b.at(entry, Pending.NBYTES + 4 * i))
+            b.store(count + 1, b.at(pending, Pending.COUNT))
+
+        each_lane(b, lanes, one)
+
+    return b.helper("bulk_add", [_P, _P, _I32, _I32, _I32, _I32], None, body)
+
+
+def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
+    """The function (list, barrier, warp, limit): copies that report to the barrier land, or if
+    that is 0 those of the warp's groups before the limit, or all (EVERYTHING)."""
+
+    def body(b: Builder, args: list[Val]) -> None:
+        pending, barrier, warp, limit = args
+        kept = b.alloca("i32")
+        b.store(b.integer("i32", 0), kept)
+        with b.loop(_field(b, pending, Pending.COUNT)) as i:
+            entry = _entry(b, pending, i)
+            reports = b.load("i64", 0, b.at(entry, Pending.BARRIER), 8)
+            old = (_field(b, entry, Pending.OF_GROUP) - limit).slt(0)
+            own = reports.eq(0) & _field(b, entry, Pending.WARP).eq(warp) & old
+            hit = b.select(barrier.eq(0), own, reports.eq(barrier)) | warp.eq(EVERYTHING)
+            with b.when(hit):
+                _carry_out(b, kinds, entry, reports)
+            with b.when(hit ^ 1):
+                j = b.load("i32", 0, kept)
+                for at in range(0, Pending.ENTRY, 8):
+                    word = b.load("i64", 0, b.at(entry, at), 8)
+                    b.store(word, b.at(_entry(b, pending, j), at), 8)
+                b.store(j + 1, kept)
+        b.store(b.load("i32", 0, kept), b.at(pending, Pending.COUNT))
+
+    return b.helper("bulk_land", [_P, _I64, _I32, _I32], None, body)
+
+
+def _carry_out(b: Builder, kinds: Sequence[Reduction], entry: Val, reports: Val) -> None:
+    """Kind 0 copies; the others are numbered from 1."""
+    target, source = (b.load("ptr", 0, b.at(entry, 8 * i), 8) for i in range(2))
+    nbytes, kind = _field(b, entry, Pending.NBYTES), _field(b, entry, Pending.KIND)
+    with b.when(kind.eq(0)), b.loop(nbytes >> 4) as i:
+        at = i.zext("i64") << 4
+        b.store(b.load("i32", 4, b.at(source, at), UNIT), b.at(target, at), UNIT)
+    for number, reduction in enumerate(kinds, 1):
+        with b.when(kind.eq(number)):
+            reduction.apply(b, target, source, nbytes)
+    with b.when(reports.ne(0)):
+        word = b.val("ptr", 0, f"inttoptr {reports.tref} to ptr")
+        b.store(completed(b, b.load("i64", 0, word, 8), nbytes.zext("i64")), word, 8)
+
+
+def _field(b: Builder, p: Val, at: int) -> Val:
+    return b.load("i32", 0, b.at(p, at))
+
+
+def _entry(b: Builder, pending: Val, number: Val) -> Val:
+    return b.at(b.at(pending, Pending.HEADER), number.zext("i64") * Pending.ENTRY)

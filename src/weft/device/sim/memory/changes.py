@@ -1,0 +1,118 @@
+"""Notes that a warp has changed something another thread can see.
+
+A kernel with loops that may be waiting sets `Worker.CHANGED` whenever it writes. An atomic that
+leaves its place as it was (a failed compare-and-swap, an addition of zero) changes nothing, nor
+does a store to shared or local memory of what is there already: these are what a waiting loop does.
+Every other store counts as a change, whatever it stores. `stall.py` reads the flag.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.waits import may_change
+from weft.device.sim.layout import Worker
+from weft.device.sim.memory import checks
+from weft.device.sim.memory.address import Address
+from weft.ir import Builder, Val
+from weft.ptx.model import Imm, Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+    from weft.device.sim.memory.atomics import Operation
+
+_OWN = ("shared", "shared::cta", "local")
+
+
+class Changes:
+    """What a warp under emission tells of its writes."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self.used = bool(e.schedule.spin_heads)
+        self._noted = -1
+        self._exact = self._loops_of_stores() if self.used else set()
+
+    def _loops_of_stores(self) -> set[int]:
+        """Blocks of waiting loops whose only plain stores are to the block's own memory."""
+        e, graph = self.e, self.e.program.graph
+        out: set[int] = set()
+        for head in e.schedule.spin_heads:
+            members = graph.loops[head]
+            code = [ins for m in members for ins in graph.blocks[m].code if self._changes(ins)]
+            if all(_atomic(ins) or _own_store(ins) for ins in code):
+                out |= members
+        return out
+
+    def _changes(self, ins: Instruction) -> bool:
+        return may_change(ins, self.e.program.decoded[ins.index].row)
+
+    def instruction(self, ins: Instruction) -> None:
+        """Ahead of an instruction whose own code does not look at what it changes."""
+        e = self.e
+        if not self.used or not self._changes(ins) or _atomic(ins) or self.looks_at(ins):
+            return
+        if ins.guard is not None and not e.predicate_taken:
+            self.note(e.executing())
+        elif e.predicate_taken or self._noted != e.block.index:  # once in a block will do
+            e.b.store(e.b.integer("i64", 1), e.b.at(e.worker, Worker.CHANGED))
+            self._noted = -1 if e.predicate_taken else e.block.index
+
+    def looks_at(self, ins: Instruction) -> bool:
+        """Is this a store that compares with what is there?"""
+        return self.used and self.e.block.index in self._exact and _own_store(ins)
+
+    def note(self, lanes: Val) -> None:
+        """These lanes have changed something."""
+        b = self.e.b
+        at = b.at(self.e.worker, Worker.CHANGED)
+        b.store(b.load("i64", 0, at) | lanes.zext("i64"), at)
+
+    def looks_at_atomic(self, ins: Instruction) -> bool:
+        """Is this an atomic of which it matters what it has found?"""
+        return self.used and _atomic(ins)
+
+    def atomic(self, what: Operation, old: Val | None, x: list[Val], lanes: Val) -> None:
+        """After an atomic: `old` are the values that its lanes have found, where they are kept."""
+        e, b = self.e, self.e.b
+        if old is None or what.is_float:
+            self.note(lanes)
+            return
+        new = b.splat(what.change(b, old, [b.splat(v, 32) for v in x], None), 32)
+        self.note(lanes & e.bits_of(new.ne(old)))
+
+    def store(self, a: Address, values: list[Val], lanes: Val) -> None:
+        """Stores lane by lane, and notes whether that has changed anything."""
+        e, b = self.e, self.e.b
+        ty, size, count = values[0].ty, values[0].bits // 8, len(values)
+        data = e.access.buffer(count)
+        for i, v in enumerate(values):
+            b.store(b.splat(b.bits(v), 32), b.at(data, 32 * size * i), 8)
+        bits = f"i{8 * size}"
+
+        def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            mine = x.at(extra[0], lane.zext("i64") * size)
+            for i in range(count):
+                place = x.at(p, i * size)
+                old = x.load(bits, 0, place, size)
+                new = x.load(bits, 0, x.at(mine, 32 * size * i), size)
+                x.store(x.load("i64", 0, extra[1]) | old.ne(new).zext("i64"), extra[1])
+                x.store(new, place, size)
+
+        kinds = [("ptr", 0), ("ptr", 0)]
+        name = f"store_noting_{ty}_{a.space}_x{count}"
+        fn = checks.checked_lanes(e, name, a, size * count, True, kinds, touch)
+        at = b.at(e.worker, Worker.CHANGED)
+        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), data, at))
+
+
+def _atomic(ins: Instruction) -> bool:
+    """An atomic that may leave its place as it was."""
+    if ins.parts[0] != "atom" or "inc" in ins.parts or "dec" in ins.parts:
+        return False
+    given = ins.operands[-1]
+    return not ("add" in ins.parts and isinstance(given, Imm) and given.value != 0)
+
+
+def _own_store(ins: Instruction) -> bool:
+    return ins.parts[0] == "st" and any(x in _OWN for x in ins.parts)

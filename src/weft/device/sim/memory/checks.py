@@ -1,0 +1,290 @@
+"""Out-of-line checks of addresses: inside an allocation or a window of the space, and aligned.
+
+A check that fails notes the error, the lane and the address in the worker and answers false; the
+caller leaves the warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import SPAN
+from weft.device.sim.lane_sets import each_lane, lane_table
+from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
+from weft.device.sim.memory.address import Address
+from weft.ir import Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+def _search(b: Builder, args: list[Val]) -> Val:
+    """(context, worker, site window, address, bytes, flags) -> is it inside an allocation?
+
+    A hit becomes the site's cached window, cut to 2 GiB around the address so that two ends
+    inside it cannot be a wrapped 32-bit index apart (see `form.SPAN`).
+    """
+    context, _, site, address, nbytes, writes = args
+    table = b.load("ptr", 0, b.at(context, Context.TABLE))
+    count = b.load("i64", 0, b.at(context, Context.TABLE_COUNT)).trunc("i32")
+    with b.loop(count) as i:
+        row = b.at(table, i.zext("i64") * 32)
+        low = b.load("i64", 0, row, 8)
+        size = b.load("i64", 0, b.at(row, 8), 8)
+        flags = b.load("i64", 0, b.at(row, 16), 8)
+        starts = b.intrinsic("usub.sat", [size, nbytes - 1])
+        hit = (address - low).ult(starts) & (flags | ~writes).eq(-1)
+        with b.when(hit):
+            window = b.integer("i64", SPAN)
+            below = b.umin(address - low, window)
+            above = b.umin(starts - (address - low), window)
+            b.store(address - below, site, 8)
+            b.store(below + above, b.at(site, 8), 8)
+            b.emit("ret i1 true")
+            b.place(b.label("never"))
+    return b.integer("i1", 0)
+
+
+def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Callable[..., Val]:
+    """check(context, worker, slot, local, site, address, bytes, flags, lane) for a space.
+
+    An address is a multiple of the size of the access, or both of `unit` where that is given.
+    """
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, site, address, nbytes, writes, lane = args
+        fine = b.label("fine")
+        wrong = b.label("wrong")
+
+        def within(start: Val, size: Val) -> None:
+            starts = b.intrinsic("usub.sat", [size, nbytes - 1])
+            no = b.label("no")
+            b.branch((address - start).ult(starts), fine, no)
+            b.place(no)
+
+        if space in (Space.GLOBAL, Space.GENERIC, Space.CONST):
+            low = b.load("i64", 0, site, 8)
+            starts = b.load("i64", 0, b.at(site, 8), 8)
+            miss = b.label("miss")
+            b.branch((address - low).ult(starts), fine, miss)
+            b.place(miss)
+            find = b.helper(
+                "search", [_P, _P, _P, _I64, _I64, _I64], ("i1", 0), _search, attrs="#2"
+            )
+            no = b.label("no")
+            b.branch(find(context, worker, site, address, nbytes, writes), fine, no)
+            b.place(no)
+        if space in (Space.SHARED, Space.GENERIC):
+            start = b.load("i64", 0, b.at(slot, Slot.SHARED))
+            within(start, b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)))
+        if space in (Space.LOCAL, Space.GENERIC) and local_bytes:
+            start = b.val("i64", 0, f"ptrtoint {local.tref} to i64")
+            start = start + lane.zext("i64") * local_bytes
+            within(start, b.integer("i64", local_bytes))
+        if space in (Space.PARAM, Space.GENERIC):
+            start = b.load("i64", 0, b.at(context, Context.PARAMS))
+            within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
+        b.jump(wrong)
+        b.place(wrong)
+        _note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
+        b.emit("ret i1 false")
+        b.place(fine)
+        off = b.label("off")
+        good = b.label("good")
+        rest = (address | nbytes) & (unit - 1) if unit else address & (nbytes - 1)
+        b.branch(rest.eq(0), good, off)
+        b.place(off)
+        step = b.integer("i64", unit) if unit else nbytes
+        _note(b, worker, Fault.MISALIGNED, lane, address, space, step, writes)
+        b.emit("ret i1 false")
+        b.place(good)
+        return b.integer("i1", 1)
+
+    name = f"check_{space}" + (f"_by_{unit}" if unit else "")
+    return outer.helper(name, [_P, _P, _P, _P, _P, _I64, _I64, _I64, _I32], ("i1", 0), body)
+
+
+def _note(
+    b: Builder, worker: Val, code: int, lane: Val, address: Val, space: int, nbytes: Val,
+    writes: Val,
+) -> None:  # fmt: skip
+    fields = {
+        Worker.ERROR: b.integer("i64", code),
+        Worker.ERROR_LANE: lane.zext("i64"),
+        Worker.ERROR_ADDRESS: address,
+        Worker.ERROR_SPACE: b.integer("i64", space),
+        Worker.ERROR_BYTES: nbytes,
+        Worker.ERROR_WRITES: writes,
+    }
+    for at, value in fields.items():
+        b.store(value, b.at(worker, at))
+
+
+def quick_check(
+    b: Builder, space: int, local_bytes: int, nbytes: int, args: list[Val]
+) -> Callable[[Val, Val], Val]:
+    """A test of one address that needs no call: (address, lane) -> i1."""
+    _, _, slot, local, site = args[:5]
+
+    def window(start: Val, size: Val) -> tuple[Val, Val]:
+        return start, b.intrinsic("usub.sat", [size, b.integer("i64", nbytes - 1)])
+
+    if space == Space.SHARED:
+        low, starts = window(
+            b.load("i64", 0, b.at(slot, Slot.SHARED)),
+            b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)),
+        )
+        return lambda address, lane: (address - low).ult(starts)
+    if space == Space.LOCAL:
+        base, starts = window(
+            b.val("i64", 0, f"ptrtoint {local.tref} to i64"), b.integer("i64", local_bytes)
+        )
+        return lambda address, lane: (address - (base + lane.zext("i64") * local_bytes)).ult(starts)
+    return lambda address, lane: (address - b.load("i64", 0, site, 8)).ult(
+        b.load("i64", 0, b.at(site, 8), 8)
+    )
+
+
+def lane_helper(
+    outer: Builder,
+    name: str,
+    space: int,
+    local_bytes: int,
+    nbytes: int,
+    writes: bool,
+    extra: list[tuple[str, int]],
+    touch: Callable[[Builder, Val, Val, list[Val]], None],
+) -> Callable[..., Val]:
+    """A function that checks each lane's address, then calls `touch(b, lane, pointer, extra)`.
+
+    Its arguments: context, worker, slot, local, window, addresses, lanes, instruction, *extra.
+    False when an address was wrong; the worker then holds the error.
+    """
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, site, table, lanes, number = args[:8]
+        flags = b.integer("i64", 1 if writes else 0)
+        check = _check(b, space, local_bytes)
+        quick = quick_check(b, space, local_bytes, nbytes, args)
+
+        def lane_body(lane: Val) -> None:
+            address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+            hit = quick(address, lane)
+            if nbytes > 1:
+                hit = hit & (address & (nbytes - 1)).eq(0)
+            go, ask, bad = b.label("go"), b.label("ask"), b.label("bad")
+            b.emit(f"br {hit.tref}, label %{go}, label %{ask}, !prof !2")
+            b.place(ask)
+            size = b.integer("i64", nbytes)
+            ok = check(context, worker, slot, local, site, address, size, flags, lane)
+            b.branch(ok, go, bad)
+            b.place(bad)
+            b.store(number, b.at(worker, Worker.ERROR_SITE))
+            b.emit("ret i1 false")
+            b.place(go)
+            pointer = b.val("ptr", 0, f"inttoptr {address.tref} to ptr")
+            touch(b, lane, pointer, args[8:])
+
+        each_lane(b, lanes, lane_body)
+        return b.integer("i1", 1)
+
+    return outer.helper(name, [_P, _P, _P, _P, _P, _P, _I32, _I64, *extra], ("i1", 0), body)
+
+
+def checked_lanes(
+    e: WarpEmitter,
+    name: str,
+    a: Address,
+    nbytes: int,
+    writes: bool,
+    extra: list[tuple[str, int]],
+    touch: Callable[[Builder, Val, Val, list[Val]], None],
+) -> Callable[..., Val]:
+    """`lane_helper` for an access of the warp: called with (addresses, lanes, site, *extra)."""
+    fn = lane_helper(e.b, name, a.space, e.program.local_bytes, nbytes, writes, extra, touch)
+
+    def call(addresses: Val, lanes: Val, site: int, *more: Val) -> Val:
+        window = e.b.at(e.sites, 16 * site)
+        number = e.b.integer("i64", e.ins.index)
+        return fn(e.context, e.worker, e.slot, e.local, window, addresses, lanes, number, *more)
+
+    return call
+
+
+def check_ranges(
+    e: WarpEmitter, a: Address, lanes: Val, sizes: Val, unit: int, writes: bool
+) -> Val:
+    """Ranges of sizes[lane] bytes, each inside one allocation or window; a size may be anything.
+
+    The range is looked up as a whole: two ends that are inside need not be so together.
+    """
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, table, counts, bits, number = args
+        check = _check(b, a.space, e.program.local_bytes, unit)
+        window = b.array("i64", 2)  # of this range alone: one kept for others has another size
+
+        def one(lane: Val) -> None:
+            b.store(b.zero("i64", 2), window, 8)
+            address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+            size = b.load("i32", 0, b.at(counts, lane.zext("i64") << 2), 4).zext("i64")
+            flags = b.integer("i64", int(writes))
+            ok = check(context, worker, slot, local, window, address, size, flags, lane)
+            with b.when(ok ^ 1, rare=True):
+                b.store(number, b.at(worker, Worker.ERROR_SITE))
+                b.emit("ret i1 false")
+                b.place(b.label("never"))
+
+        each_lane(b, bits, one)
+        return b.integer("i1", 1)
+
+    kinds = [_P, _P, _P, _P, _P, _P, _I32, _I64]
+    fn = e.b.helper(f"check_ranges_{a.space}_{unit}_{int(writes)}", kinds, ("i1", 0), body)
+    number = e.b.integer("i64", e.ins.index)
+    table = e.access.addresses(a)
+    return fn(e.context, e.worker, e.slot, e.local, table, sizes, lanes, number)
+
+
+def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
+    """The one address of a uniform access, blamed on the first lane that runs."""
+    b = e.b
+    assert a.first is not None
+    b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
+    lane = b.intrinsic("cttz", [lanes], extra="false") & 31
+    window = b.at(e.sites, 16 * site)
+    size, flags = b.integer("i64", nbytes), b.integer("i64", 1 if writes else 0)
+    check = _check(b, a.space, e.program.local_bytes)
+    return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
+
+
+def check_members(
+    e: WarpEmitter, space: int, first: Val, lanes: Val, rows: list[tuple[int, int, int, int]]
+) -> Val:
+    """Uniform accesses first + offset, each by itself: rows of (offset, bytes, site, index)."""
+    b = e.b
+    local_bytes = e.program.local_bytes
+
+    def body(x: Builder, args: list[Val]) -> Val:
+        context, worker, slot, local, sites, base, bits, table, count = args
+        check = _check(x, space, local_bytes)
+        lane = x.intrinsic("cttz", [bits], extra="false") & 31
+        with x.loop(count) as i:
+            row = x.at(table, i.zext("i64") * 32)
+            offset, nbytes, site, index = (x.load("i64", 0, x.at(row, 8 * k), 8) for k in range(4))
+            window = x.at(sites, site << 4)
+            zero = x.integer("i64", 0)
+            ok = check(context, worker, slot, local, window, base + offset, nbytes, zero, lane)
+            with x.when(ok ^ 1, rare=True):
+                x.store(index, x.at(worker, Worker.ERROR_SITE))
+                x.emit("ret i1 false")
+                x.place(x.label("never"))
+        return x.integer("i1", 1)
+
+    table = lane_table(b, "i64", tuple(v for row in rows for v in row))
+    kinds = [_P, _P, _P, _P, _P, _I64, _I32, _P, _I32]
+    fn = b.helper(f"check_members_{space}", kinds, ("i1", 0), body)
+    count = b.integer("i32", len(rows))
+    return fn(e.context, e.worker, e.slot, e.local, e.sites, first, lanes, table, count)

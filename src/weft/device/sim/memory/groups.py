@@ -1,0 +1,92 @@
+"""Accesses of one block that share a base register are checked together, by their two ends.
+
+All of them run or none does, so a range that does not fit only means that each is then checked by
+itself; a range that fits covers every one. That holds as long as no sum wraps between the two
+ends: an access far from its base stands alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.device.sim.memory.address import Address, resolve, space_of
+from weft.ir import Val
+from weft.ptx.model import SIZES, Instruction, Mem, Reg
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+FAR = 1 << 28
+"""Offsets from here on are not grouped: with the lanes' own span (`form.SPAN`), two ends that are
+inside one window are then less than a wrapped 32-bit index apart."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Accesses [base + low] to [base + high); `first` is the lowest lane's address at `low`."""
+
+    space: int
+    low: int
+    high: int
+    offsets: list[int]
+    sizes: list[int]
+    indices: list[int]
+    ok: Val | None = None
+    first: Val | None = None
+    settled: bool = False
+
+
+def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
+    """(address, bytes a lane, writes) of a plain unguarded load or store."""
+    if ins.guard is not None or ins.parts[0] not in ("ld", "st"):
+        return None
+    mem = ins.operands[0] if ins.parts[0] == "st" else ins.operands[1]
+    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or abs(mem.offset) >= FAR:
+        return None
+    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
+    return mem, count * SIZES[ins.parts[-1]], ins.parts[0] == "st"
+
+
+def find(e: WarpEmitter, mem: Mem, a: Address, nbytes: int) -> Group | None:
+    """The group an access belongs to; None when it stands alone."""
+    mine = _access(e.ins)
+    if mine is None or e.predicate_taken or not isinstance(mem.base, Reg):
+        return None
+    name = mem.base.name
+    key = (name, e.versions.get(name, 0), a.space, mine[2])
+    found = e.groups.get(key)
+    if found is None:
+        found = e.groups[key] = _gather(e, name, a.space, mine[2], nbytes)
+    inside = found.low <= mem.offset and mem.offset + nbytes <= found.high
+    alone = found.low == mem.offset and found.high == mem.offset + nbytes and found.ok is None
+    fits = (mem.offset - found.low) % nbytes == 0
+    return found if inside and fits and not alone else None
+
+
+def _gather(e: WarpEmitter, name: str, space: int, writes: bool, nbytes: int) -> Group:
+    """The range that this and later accesses by the same base cover."""
+    found = Group(space, 1 << 62, -(1 << 62), [], [], [])
+    for ins in e.block.code[e.position :]:
+        other = _access(ins)
+        if other is not None and isinstance(other[0].base, Reg) and other[0].base.name == name:
+            mem, size, stores = other
+            if stores == writes and space_of(ins.parts) == space and size <= nbytes:
+                found.low = min(found.low, mem.offset)
+                found.high = max(found.high, mem.offset + size)
+                found.offsets.append(mem.offset)
+                found.sizes.append(size)
+                found.indices.append(ins.index)
+        if name in e.program.defs(ins):
+            break
+    return found
+
+
+def ends(e: WarpEmitter, mem: Mem, space: int, group: Group, nbytes: int) -> Address:
+    """An address that spans the group: its first lane's start to its last lane's end."""
+    low = resolve(e, Mem(mem.base, group.low), space)
+    high = resolve(e, Mem(mem.base, group.high - nbytes), space)
+    inside = None
+    if low.inside is not None and high.inside is not None:
+        inside = (low.inside[0], high.inside[1])
+    return Address(space, low.off, low.first, high.last, inside=inside)

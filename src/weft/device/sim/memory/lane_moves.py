@@ -1,0 +1,157 @@
+"""Lanes to and from memory at constant distances, as vectors where they are neighbours.
+
+Nothing is checked here: `access` has made sure that every lane may be touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import AFFINE, INDEXED
+from weft.device.sim.layout import Space
+from weft.device.sim.memory import lane_loops
+from weft.device.sim.memory.address import Address
+from weft.ir import BITS, Val
+from weft.ptx.model import SIZES, Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+MANY_APART = 40
+"""Loads whose lanes are no neighbours: beyond so many, a shared loop instead of code for each."""
+
+
+class LaneMoves:
+    """Checked loads and stores of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self._apart = -1
+
+    def pointer(self, a: Address) -> Val:
+        """The place in the host's memory that the lanes' distances count from."""
+        assert a.first is not None
+        return self.e.b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
+
+    def load(self, a: Address, ty: str, count: int, ordered: bool) -> list[Val]:
+        """`count` elements per lane, as few vectors as their places allow."""
+        b, p, size = self.e.b, self.pointer(a), BITS[ty] // 8
+        assert a.off is not None
+        if a.uniform:
+            return [self._load_one(b.at(p, i * size), ty, ordered) for i in range(count)]
+        if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
+            whole = b.load(ty, 32 * count, p, size)
+            return [b.shuffle(whole, range(i, 32 * count, count)) for i in range(count)]
+        return [self._load_lanes(b.at(p, i * size), a.off, ty) for i in range(count)]
+
+    def _load_one(self, p: Val, ty: str, ordered: bool) -> Val:
+        b = self.e.b
+        word = "volatile " if ordered else ""
+        return b.val(ty, 0, f"load {word}{ty}, {p.tref}, align {BITS[ty] // 8}")
+
+    def _load_lanes(self, p: Val, off: tuple[int, ...], ty: str) -> Val:
+        """Lanes at constant offsets: runs of neighbours as vectors, repeats by broadcast."""
+        b, size = self.e.b, BITS[ty] // 8
+        for width in (32, 16, 8, 4):
+            runs = [_run(off[i : i + width], size) for i in range(0, 32, width)]
+            if all(r != "" for r in runs):
+                parts = []
+                made: dict[int, Val] = {}
+                for i, r in enumerate(runs):
+                    at = off[i * width]
+                    if at not in made:
+                        q = b.at(p, at)
+                        if r == "same":
+                            made[at] = b.splat(b.load(ty, 0, q, size), width)
+                        else:
+                            made[at] = b.load(ty, width, q, size)
+                    parts.append(made[at])
+                return b.concat(parts)
+        if self._apart_loads() > MANY_APART:
+            data = self.e.access.buffer(1)
+            lane_loops.gather(self.e, p, off, size, data)
+            return b.load(ty, 32, data, 8)
+        out = b.poison(ty, 32)
+        single: dict[int, Val] = {}
+        for i, x in enumerate(off):
+            if x not in single:
+                single[x] = b.load(ty, 0, b.at(p, x), size)
+            out = b.insert(out, single[x], i)
+        return out
+
+    def can_store(self, a: Address, ty: str, count: int) -> bool:
+        """Lanes that a few vector stores can write in lane order."""
+        size = BITS[ty] // 8
+        off = a.off
+        assert off is not None
+        if a.uniform:
+            return True
+        if off == tuple(range(0, 32 * size * count, size * count)):
+            return True
+        return len(set(off)) == 32
+
+    def store(self, a: Address, values: list[Val], lanes: Val) -> None:
+        """One value list per lane, as few vectors as their places allow."""
+        b, p = self.e.b, self.pointer(a)
+        ty, count = values[0].ty, len(values)
+        size = BITS[ty] // 8
+        assert a.off is not None
+        if a.uniform:  # the highest lane that runs has the last word
+            last = 31 - b.intrinsic("ctlz", [lanes], extra="false")
+            for i, v in enumerate(values):
+                b.store(b.extract(v, last) if v.n else v, b.at(p, i * size), size)
+            return
+        if a.space == Space.SHARED and not self.e.executes_fully:
+            values = self._with_old(a, values)
+        if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
+            whole = b.concat(values)
+            order = [i + 32 * j for i in range(32) for j in range(count)]
+            b.store(b.shuffle(whole, order), p, size)
+            return
+        for j, v in enumerate(values):
+            self._store_lanes(b.at(p, j * size), a.off, v)
+
+    def _with_old(self, a: Address, values: list[Val]) -> list[Val]:
+        """What lanes that do not run have in memory goes back there."""
+        e, b = self.e, self.e.b
+        runs = e.lanes_of(e.executing())
+        old = self.load(a, values[0].ty, len(values), False)
+        return [b.select(runs, v, o) for v, o in zip(values, old, strict=True)]
+
+    def _store_lanes(self, p: Val, off: tuple[int, ...], v: Val) -> None:
+        b, size = self.e.b, BITS[v.ty] // 8
+        for width in (32, 16, 8, 4):
+            if all(_run(off[i : i + width], size) == "next" for i in range(0, 32, width)):
+                for i in range(0, 32, width):
+                    part = v if width == 32 else b.shuffle(v, range(i, i + width))
+                    b.store(part, b.at(p, off[i]), size)
+                return
+        data = self.e.access.buffer(1)
+        b.store(v, data, 8)
+        lane_loops.scatter(self.e, p, off, size, data)
+
+    def _apart_loads(self) -> int:
+        """Loads whose lanes are not neighbours: only few are worth code of their own."""
+        if self._apart < 0:
+            self._apart = sum(
+                ins.parts[0] == "ld" and self._is_apart(ins)
+                for block in self.e.program.graph.blocks
+                for ins in block.code
+            )
+        return self._apart
+
+    def _is_apart(self, ins: Instruction) -> bool:
+        form = self.e.program.form_of(ins.operands[1])
+        if form is None or form.kind not in (AFFINE, INDEXED):
+            return False
+        size = SIZES[ins.parts[-1]] // max(1, abs(form.scale)) or 1
+        return any(_run(form.off[i : i + 4], size) == "" for i in range(0, 32, 4))
+
+
+def _run(off: tuple[int, ...], size: int) -> str:
+    """'same' or 'next' when lanes repeat one element or follow one another, else ''."""
+    if all(x == off[0] for x in off):
+        return "same"
+    if all(x == off[0] + i * size for i, x in enumerate(off)):
+        return "next"
+    return ""

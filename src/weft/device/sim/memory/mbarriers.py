@@ -1,0 +1,172 @@
+"""mbarrier: barriers that live in shared memory as one 64-bit word.
+
+The word is opaque to a kernel; here it holds, from the lowest bit: arrivals still pending (20),
+arrivals that each phase expects (20), bytes still on their way (21, signed), two unused, and the
+parity of the current phase. A phase ends when nothing is pending and no bytes are on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.memory import checks
+from weft.device.sim.memory.address import SPACES, resolve
+from weft.device.sim.observe import Touch
+from weft.ir import Builder, Val
+from weft.ptx.model import Instruction, Mem, Operand
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+COUNT = (1 << 20) - 1
+EXPECTED_AT, BYTES_AT, PHASE_AT = 20, 40, 63
+BYTES = ((1 << 21) - 1) << BYTES_AT
+Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
+"""(word, operand) -> (new word, what the lane gets)."""
+
+
+def _settle(b: Builder, word: Val) -> Val:
+    """The next phase, if this one is complete."""
+    done = (word & (BYTES | COUNT)).eq(0)
+    begun = (word | ((word >> EXPECTED_AT) & COUNT)) ^ (1 << PHASE_AT)
+    return done.select(begun, word)
+
+
+def _expect(word: Val, nbytes: Val) -> Val:
+    return (word & ~BYTES) | ((word + (nbytes << BYTES_AT)) & BYTES)
+
+
+def _init(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
+    n = count & COUNT
+    return n | (n << EXPECTED_AT), word
+
+
+def _inval(b: Builder, word: Val, unused: Val) -> tuple[Val, Val]:
+    return b.integer("i64", 0), word
+
+
+def _arrive(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
+    return _settle(b, word - count), word
+
+
+def _arrive_no_complete(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
+    return word - count, word
+
+
+def _arrive_drop(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
+    return _settle(b, word - count - (count << EXPECTED_AT)), word
+
+
+def _arrive_drop_no_complete(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
+    return word - count - (count << EXPECTED_AT), word
+
+
+def _arrive_expect(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
+    return _settle(b, _expect(word, nbytes) - 1), word
+
+
+def _expect_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
+    return _expect(word, nbytes), word
+
+
+def _arrive_drop_expect(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
+    return _settle(b, _expect(word, nbytes) - 1 - (1 << EXPECTED_AT)), word
+
+
+def completed(b: Builder, word: Val, nbytes: Val) -> Val:
+    """The word once so many bytes have arrived."""
+    return _settle(b, _expect(word, 0 - nbytes))
+
+
+def _complete_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
+    return completed(b, word, nbytes), word
+
+
+def _test(b: Builder, word: Val, state: Val) -> tuple[Val, Val]:
+    """Has the phase of `state` ended?"""
+    return word, (word ^ state) >> PHASE_AT
+
+
+def _test_parity(b: Builder, word: Val, parity: Val) -> tuple[Val, Val]:
+    """Has the last phase of this parity ended? Yes, while the current one has the other."""
+    return word, (word >> PHASE_AT) ^ (parity & 1)
+
+
+STEPS: dict[str, Step] = {
+    "init": _init,
+    "inval": _inval,
+    "arrive": _arrive,
+    "arrive.noComplete": _arrive_no_complete,
+    "arrive_drop": _arrive_drop,
+    "arrive_drop.noComplete": _arrive_drop_no_complete,
+    "arrive.expect_tx": _arrive_expect,
+    "arrive_drop.expect_tx": _arrive_drop_expect,
+    "expect_tx": _expect_tx,
+    "complete_tx": _complete_tx,
+    "test_wait": _test,
+    "test_wait.parity": _test_parity,
+}
+
+
+class MemoryBarriers:
+    """Barrier objects of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+
+    def step(
+        self, ins: Instruction, step: str, mem: Operand, given: Operand | int, space: str,
+        kind: str = "u32",
+    ) -> Val:  # fmt: skip
+        """One step of every executing lane in turn; what the lanes get, 64 bits each."""
+        e, b = self.e, self.e.b
+        assert isinstance(mem, Mem)
+        if isinstance(given, int):
+            operand = b.integer("i64", given)
+        else:
+            operand = b.resize(e.read(given, kind), "i64")
+        a = resolve(e, mem, SPACES[space])
+        e.watch.access(Touch("mbarrier", True, a, 8))
+        data = e.access.buffer(1)
+        b.store(b.splat(operand, 32), data, 64)
+
+        lands = e.bulk.used and step.startswith("test_wait")
+        more = [e.bulk.pending()] if lands else []
+
+        def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+            if lands:
+                e.bulk.arrive(x, extra[1], p)
+            at = x.at(extra[0], lane.zext("i64") << 3)
+            word = x.load("i64", 0, p, 8)
+            new, result = STEPS[step](x, word, x.load("i64", 0, at, 8))
+            x.store(new, p, 8)
+            x.store(result, at, 8)
+
+        name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
+        fn = checks.checked_lanes(e, name, a, 8, True, [("ptr", 0)] * (1 + len(more)), touch)
+        e.abort_unless(fn(e.access.addresses(a), e.executing(), e.windows.site(), data, *more))
+        e.forget_mask()
+        return b.load("i64", 32, data, 64)
+
+    def arrive(self, ins: Instruction, step: str, mem: Operand, given: Operand | int,
+               space: str, dest: Operand) -> None:  # fmt: skip
+        """`arrive` and its kin: the destination gets the state before it."""
+        self.e.write(dest, self.step(ins, step, mem, given, space))
+
+    def test(self, ins: Instruction, space: str, *, parity: bool) -> None:
+        """`test_wait`: has a phase ended?"""
+        e, b = self.e, self.e.b
+        dest, mem, state = ins.operands[:3]
+        step, kind = ("test_wait.parity", "u32") if parity else ("test_wait", "u64")
+        over = self.step(ins, step, mem, state, space, kind).ne(0)
+        form = e.program.result(ins)
+        if form is not None and form.is_scalar:  # one barrier, one phase: one answer
+            first = b.intrinsic("cttz", [e.executing()], extra="false") & 31
+            over = b.extract(over, first)
+        e.write(dest, over)
+
+    def pending_count(self, ins: Instruction) -> None:
+        """The arrivals that were pending in a state."""
+        dest, state = ins.operands
+        self.e.write(dest, (self.e.read(state, "b64") & COUNT).trunc("i32"))

@@ -1,0 +1,191 @@
+"""Loads and stores at addresses known only at run time, one element a lane.
+
+Most such accesses still have structure (rows of a tile, quotients and remainders of an index):
+when every sixteen or four lanes in a row touch neighbours, short vectors do it; when every sixteen
+load the same element (a row of a matrix in a 16-wide block), it is loaded once for them; otherwise
+it goes lane by lane. Either way each address is checked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from weft.device.sim.layout import Worker
+from weft.device.sim.memory import checks
+from weft.device.sim.memory.address import Address
+from weft.device.sim.memory.wide import Wide
+from weft.ir import BITS, Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_HEAD = [_P, _P, _P, _P, _P, _I64, _I64, _I32, _I64]
+"""context, worker, slot, local, window, base, scale, lanes, instruction"""
+NEIGHBOURS = ((16, 1), (4, 1))
+"""Lanes in a row that are neighbours: half a warp as in a 16-wide tile, or a few."""
+LOADED = ((16, 1), (16, 0), (4, 1))
+"""The same for loads, where lanes may also share an element; (lanes, elements between two)."""
+
+
+def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
+    """One element a lane."""
+    w = _wide(e, a)
+    size = BITS[ty] // 8
+    kind = _kind(w)
+
+    def body(b: Builder, args: list[Val]) -> Val:
+        def grouped(pointers: list[Val], apart: int) -> Val:
+            width = 32 // len(pointers)
+            if apart:
+                return b.concat([b.load(ty, width, p, size) for p in pointers])
+            return b.concat([b.splat(b.load(ty, 0, p, size), width) for p in pointers])
+
+        def single() -> Val:
+            data = b.array("i64", 64)
+            _lane_by_lane(b, e, a, w, args, size, data, store=False)
+            return b.load(ty, 32, data, 8)
+
+        return _either(b, a, e, w, args, size, LOADED, grouped, single)
+
+    fn = e.b.helper(
+        f"sparse_load_{a.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
+    )
+    out = fn(*_head(e, w, lanes, site), w.lanes())
+    _abort_on_error(e)
+    return out
+
+
+def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None:
+    """One element a lane, in lane order."""
+    w = _wide(e, a)
+    size = value.bits // 8
+    kind = _kind(w)
+
+    def body(b: Builder, args: list[Val]) -> None:
+        v = args[-1]
+
+        def grouped(pointers: list[Val], apart: int) -> Val:
+            width = 32 // len(pointers)
+            for i, p in enumerate(pointers):
+                b.store(b.shuffle(v, range(width * i, width * (i + 1))), p, size)
+            return b.integer("i1", 1)
+
+        def single() -> Val:
+            data = b.array("i64", 64)
+            b.store(v, data, 8)
+            _lane_by_lane(b, e, a, w, args, size, data, store=True)
+            return b.integer("i1", 1)
+
+        _either(b, a, e, w, args, size, NEIGHBOURS, grouped, single)
+
+    kinds = [*_HEAD, (w.index.ty, 32), (value.ty, 32)]
+    fn = e.b.helper(f"sparse_store_{a.space}_{value.ty}_{kind}", kinds, None, body)
+    fn(*_head(e, w, lanes, site), w.lanes(), value)
+    _abort_on_error(e)
+
+
+def _wide(e: WarpEmitter, a: Address) -> Wide:
+    if a.wide is not None:
+        return a.wide
+    assert a.exact is not None
+    return Wide(e.b.integer("i64", 0), e.b.splat(a.exact, 32), (0,) * 32, 1, False)
+
+
+def _kind(w: Wide) -> str:
+    return f"{w.index.ty}{'s' if w.signed else 'u'}{w.scale}"
+
+
+def _head(e: WarpEmitter, w: Wide, lanes: Val, site: int) -> list[Val]:
+    b = e.b
+    window = b.at(e.sites, 16 * site)
+    return [
+        e.context, e.worker, e.slot, e.local, window, w.base, b.integer("i64", w.scale), lanes,
+        b.integer("i64", e.ins.index),
+    ]  # fmt: skip
+
+
+def _abort_on_error(e: WarpEmitter) -> None:
+    error = e.b.load("i64", 0, e.b.at(e.worker, Worker.ERROR), 8)
+    e.abort_unless(error.eq(0))
+
+
+def _widen(v: Val, w: Wide) -> Val:
+    if v.ty == "i64":
+        return v
+    return v.sext("i64") if w.signed else v.zext("i64")
+
+
+def _either(
+    b: Builder,
+    a: Address,
+    e: WarpEmitter,
+    w: Wide,
+    args: list[Val],
+    size: int,
+    groups: Sequence[tuple[int, int]],
+    grouped: Callable[[list[Val], int], Val],
+    single: Callable[[], Val],
+) -> Val:
+    """By groups where the index vector allows it, else lane by lane."""
+    base, scale, lanes = args[5], args[6], args[7]
+    index = args[9]
+    if w.scale <= 0 or size % w.scale:
+        return single()
+    step = size // w.scale
+    inside = checks.quick_check(b, a.space, e.program.local_bytes, size, args)
+    full, slow, end = b.label("full"), b.label("slow"), b.label("end")
+    b.branch(lanes.eq(-1), full, slow)
+    b.place(full)
+    results = []
+    for group, apart in groups:
+        regular, fits, other = (b.label(x) for x in ("regular", "fits", "other"))
+        leaders = b.shuffle(index, [i // group * group for i in range(32)])
+        within = b.lanes(index.ty, [i % group * step for i in range(32)])
+        expected = leaders + within if apart else leaders
+        b.branch(b.same(index, expected), regular, other)
+        b.place(regular)
+        ok: Val | None = None
+        pointers = []
+        for i in range(0, 32, group):
+            for j in (i, i + group - 1) if apart else (i,):
+                address = _widen(b.extract(index, j), w) * scale + base
+                good = inside(address, b.integer("i32", j)) & (address & (size - 1)).eq(0)
+                ok = good if ok is None else ok & good
+                if j == i:
+                    pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
+        assert ok is not None
+        b.branch(ok, fits, slow)
+        b.place(fits)
+        results.append((grouped(pointers, apart), b.block))
+        b.jump(end)
+        b.place(other)
+    b.jump(slow)
+    b.place(slow)
+    results.append((single(), b.block))
+    b.jump(end)
+    b.place(end)
+    return b.phi(results[0][0].ty, results[0][0].n, results)
+
+
+def _lane_by_lane(
+    b: Builder, e: WarpEmitter, a: Address, w: Wide, args: list[Val], size: int, data: Val,
+    *, store: bool,
+) -> None:  # fmt: skip
+    base, scale, lanes, number = args[5:9]
+    table = b.array("i64", 32)
+    b.store(_widen(args[9], w) * scale + base, table, 64)
+
+    def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
+        at = x.at(extra[0], lane.zext("i64") * size)
+        if store:
+            x.store(x.load(f"i{8 * size}", 0, at, size), p, 1)
+        else:
+            x.store(x.load(f"i{8 * size}", 0, p, 1), at, size)
+
+    verb = "store" if store else "load"
+    fn = checks.lane_helper(
+        b, f"{verb}_{a.space}_{size}x1", a.space, e.program.local_bytes, size, store, [_P], touch
+    )
+    fn(*args[:5], table, lanes, number, data)

@@ -1,0 +1,143 @@
+"""64-bit values made from 32-bit ones, kept as base + scale * ext(index): see `form`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import INDEXED, SPARSE, ZERO, Form
+from weft.ir import Val
+from weft.ptx.model import Instruction, Operand, Reg
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+@dataclass(slots=True)
+class Wide:
+    """base + scale * ext(index + off[lane]); the index is a scalar, or a vector and off zero."""
+
+    base: Val
+    index: Val
+    off: tuple[int, ...]
+    scale: int
+    signed: bool
+
+    def lanes(self) -> Val:
+        """The 32-bit index of every lane."""
+        b = self.index.b
+        if self.index.n:
+            return self.index
+        if self.off == ZERO:
+            return b.splat(self.index, 32)
+        return self.index + b.lanes("i32", self.off)
+
+    def extend(self, index: Val) -> Val:
+        """scale * ext(index), in 64 bits."""
+        wide = index.sext("i64") if self.signed else index.zext("i64")
+        return wide * self.scale if self.scale != 1 else wide
+
+    def vector(self) -> Val:
+        """All lanes, exactly."""
+        return self.extend(self.lanes()) + self.base
+
+    def at(self, off: int) -> Val:
+        """The exact value of a lane with this index offset (a scalar index only)."""
+        return self.extend(self.index + off if off else self.index) + self.base
+
+
+class WideRules:
+    """How each instruction that gives a wide form builds it."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+
+    def build(self, ins: Instruction, own: Form) -> Wide:
+        return getattr(self, "_" + ins.parts[0])(ins, own)  # type: ignore[no-any-return]
+
+    def _operand(self, operand: Operand) -> Wide | None:
+        """A source that already is wide."""
+        form = self.e.program.form_of(operand)
+        if isinstance(operand, Reg) and form is not None and form.kind in (INDEXED, SPARSE):
+            return self.e.read_wide(operand.name)
+        return None
+
+    def _fresh(self, operand: Operand, own: Form) -> Wide:
+        """A 32-bit source, widened."""
+        e = self.e
+        index = (e.base if own.kind == INDEXED else e.read)(operand, "b32")
+        return Wide(e.b.integer("i64", 0), index, own.off, own.scale, own.signed)
+
+    def _cvt(self, ins: Instruction, own: Form) -> Wide:
+        return self._operand(ins.operands[1]) or self._fresh(ins.operands[1], own)
+
+    def _mov(self, ins: Instruction, own: Form) -> Wide:
+        w = self._operand(ins.operands[1])
+        assert w is not None
+        return w
+
+    _cvta = _mov
+
+    def _shift(self, w: Wide, amount: Val, sign: int = 1) -> Wide:
+        base = w.base + amount if sign == 1 else w.base - amount
+        return Wide(base, w.index, w.off, w.scale, w.signed)
+
+    def _add(self, ins: Instruction, own: Form, sign: int = 1) -> Wide:
+        a, b = ins.operands[1], ins.operands[2]
+        w = self._operand(a)
+        if w is not None:
+            return self._shift(w, self.e.read(b, "b64"), sign)
+        w = self._operand(b)
+        assert w is not None and sign == 1
+        return self._shift(w, self.e.read(a, "b64"))
+
+    def _sub(self, ins: Instruction, own: Form) -> Wide:
+        return self._add(ins, own, -1)
+
+    def _times(self, w: Wide, c: int) -> Wide:
+        return Wide(w.base * c, w.index, w.off, w.scale * c, w.signed)
+
+    def _shl(self, ins: Instruction, own: Form) -> Wide:
+        w, n = self._operand(ins.operands[1]), self.e.program.form_of(ins.operands[2])
+        assert w is not None and n is not None and n.const is not None
+        return self._times(w, 1 << n.const)
+
+    def _factor(self, ins: Instruction) -> tuple[Operand, int | None]:
+        """Of two multiplied sources: the other one, and the known one's value."""
+        a, b = ins.operands[1], ins.operands[2]
+        form = self.e.program.form_of(b)
+        if form is not None and form.const is not None:
+            return a, form.const
+        form = self.e.program.form_of(a)
+        return b, form.const if form is not None else None
+
+    def _product(self, ins: Instruction, own: Form) -> Wide | None:
+        """The product's wide form, or None when it is uniform."""
+        other, c = self._factor(ins)
+        if c is None:
+            return None
+        w = self._operand(other)
+        if w is not None:
+            return self._times(w, c)
+        form = self.e.program.form_of(other)
+        if "wide" not in ins.parts or form is None or form.kind == 0:
+            return None
+        return self._fresh(other, own)
+
+    def _mul(self, ins: Instruction, own: Form) -> Wide:
+        w = self._product(ins, own)
+        assert w is not None
+        return w
+
+    def _mad(self, ins: Instruction, own: Form) -> Wide:
+        w = self._product(ins, own)
+        addend = ins.operands[3]
+        if w is not None:
+            return self._shift(w, self.e.read(addend, "b64"))
+        w = self._operand(addend)
+        assert w is not None
+        e, kind = self.e, ins.parts[-1]
+        a, b = (e.read(o, kind) for o in ins.operands[1:3])
+        if "wide" in ins.parts:
+            a, b = (x.sext("i64") if kind[0] == "s" else x.zext("i64") for x in (a, b))
+        return self._shift(w, a * b)

@@ -1,0 +1,94 @@
+"""Quick checks of addresses: a window of memory that the site has seen, or the block's own.
+
+Each memory instruction (a site) keeps the allocation that it last found itself in; `checks` looks
+for another when an address is not in there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.layout import Space
+from weft.device.sim.memory.address import Address
+from weft.ir import Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+
+class Windows:
+    """The windows of a warp under emission."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        self.e = e
+        self.sites: dict[int, int] = {}
+
+    def site(self) -> int:
+        """This instruction's number among those that keep a cached window."""
+        return self.site_of(self.e.ins.index)
+
+    def site_of(self, index: int) -> int:
+        """The number of the window of instruction `index`."""
+        return self.sites.setdefault(index, len(self.sites))
+
+    def second_site(self) -> int:
+        """Another window for an instruction that checks accesses of two sizes."""
+        return self.site_of(-1 - self.e.ins.index)
+
+    def always_inside(self, a: Address, nbytes: int) -> bool:
+        """A constant place inside a window of known size: nothing to check at run time."""
+        if a.inside is None or not a.uniform or not a.inside[0].is_const:
+            return False
+        program = self.e.program
+        sizes = {
+            Space.PARAM: program.function.param_bytes,
+            Space.SHARED: program.shared_bytes,
+            Space.LOCAL: program.local_bytes,
+        }
+        at = int(a.inside[0].ref)
+        return at % nbytes == 0 and at + nbytes <= sizes[a.space]
+
+    def both_inside(self, a: Address, first: Val, last: Val, nbytes: int) -> Val:
+        """Do accesses of `nbytes` from `first` to `last` lie in shared memory, or in this site's
+        window?"""
+        e, b = self.e, self.e.b
+        if a.space == Space.SHARED:
+            low = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            size = [e.shared_bytes.zext("i64"), b.integer("i64", nbytes - 1)]
+            starts = b.intrinsic("usub.sat", size)
+        else:
+            site = b.at(e.sites, 16 * self.site())
+            low, starts = b.load("i64", 0, site, 8), b.load("i64", 0, b.at(site, 8), 8)
+        return (first - low).ult(starts) & (last - low).ult(starts)
+
+    def inside(self, a: Address, nbytes: int) -> Val:
+        """Scalar: both ends inside the window, and aligned."""
+        e, b = self.e, self.e.b
+        assert a.first is not None and a.last is not None and a.off is not None
+        if any(x % nbytes for x in a.off):
+            return b.integer("i1", 0)
+        if a.inside is not None:
+            ok = self._in_own_memory(a, nbytes)
+        else:
+            site = b.at(e.sites, 16 * self.site())
+            low = b.load("i64", 0, site, 8)
+            starts = b.load("i64", 0, b.at(site, 8), 8)
+            ok = (a.first - low).ult(starts)
+            if a.last is not a.first:
+                ok = ok & (a.last - low).ult(starts)
+        return ok & (a.first & (nbytes - 1)).eq(0) if nbytes > 1 else ok
+
+    def _in_own_memory(self, a: Address, nbytes: int) -> Val:
+        e, b = self.e, self.e.b
+        assert a.inside is not None
+        sizes: dict[int, Callable[[], Val]] = {
+            Space.SHARED: lambda: e.shared_bytes.zext("i64"),
+            Space.LOCAL: lambda: b.integer("i64", e.program.local_bytes),
+            Space.PARAM: lambda: b.integer("i64", max(1, e.program.function.param_bytes)),
+        }
+        size = sizes[a.space]()
+        starts = b.intrinsic("usub.sat", [size, b.integer("i64", nbytes - 1)])
+        low, high = a.inside
+        ok = low.ult(starts)
+        return ok & high.ult(starts) if high is not low else ok

@@ -1,0 +1,1 @@
+"""Launches: memory, host threads, services (printf, malloc), faults, deadlock detection."""

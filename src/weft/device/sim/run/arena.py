@@ -1,0 +1,128 @@
+"""The memory of a launch: context, tables, workers, slots; made once and used again."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.run.compile import Facts
+
+PAGE = 4096
+WORKSPACE = 128
+"""Bytes in which cooperative groups keep the barrier of a grid; zero when a launch begins."""
+
+ROW = 32
+"""Bytes of a row of the allocation table: address, size, writable, unused."""
+
+_CONTEXT = struct.Struct(f"<18q{Context.SIZE - 144 + WORKSPACE}x")
+"""All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
+
+
+def _aligned(nbytes: int) -> tuple[NDArray[np.uint8], int]:
+    """Memory that starts on a page; pages nobody touches cost nothing."""
+    array = np.empty(nbytes + PAGE, np.uint8)
+    start = int(array.ctypes.data)
+    base = -(-start // PAGE) * PAGE
+    return array[base - start : base - start + nbytes], base
+
+
+@dataclass(slots=True)
+class WorkerMemory:
+    """What one host thread works with: its fields, and behind them what each access remembers."""
+
+    fields: NDArray[np.int64]
+    sites: NDArray[np.int64]
+    block: NDArray[np.uint8]
+    address: int
+
+    def __getitem__(self, at: int) -> int:
+        return int(self.fields[at // 8])
+
+
+class Arena:
+    """All memory for one launch at a time of one compiled kernel."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        *,
+        workers: int,
+        slots: int,
+        shared_bytes: int,
+        param_bytes: int,
+        rows: int,
+    ) -> None:
+        self.facts, self.slots, self.shared_bytes = facts, slots, shared_bytes
+        self._params = Context.SIZE + WORKSPACE
+        self._param_bytes = max(param_bytes, 1)
+        self._table = -(-(self._params + param_bytes + 8) // ROW) * ROW
+        head, self.address = _aligned(self._table + rows * ROW)
+        self._head = head.data
+        self.context = head[: Context.SIZE].view(np.int64)
+        self.table = head[self._table :].view(np.int64).reshape(rows, 4)
+        self.workspace = (self.address + Context.SIZE, WORKSPACE, 1, 0)
+        self.workers = [self._worker(i) for i in range(workers)]
+        self.verdict = ""
+
+    def _worker(self, number: int) -> WorkerMemory:
+        facts, n = self.facts, self.slots
+        shared = -(-max(self.shared_bytes, 1) // 256) * 256
+        local = -(-max(facts.local_bytes * 32 * facts.warps, 1) // 256) * 256
+        block, base = _aligned(n * (facts.slot_bytes + shared + local))
+        memory = np.zeros(Worker.SIZE // 8 + 2 * max(1, facts.sites), np.int64)
+        fields, sites = memory[: Worker.SIZE // 8], memory[Worker.SIZE // 8 :]
+        address = int(memory.ctypes.data)
+        fields[Worker.SITES // 8] = address + Worker.SIZE
+        fields[Worker.SLOTS // 8] = base
+        fields[Worker.SLOT_COUNT // 8] = n
+        fields[Worker.ID // 8] = number
+        after = base + n * facts.slot_bytes
+        view = block.view(np.int64)
+        for i in range(n):
+            head = i * facts.slot_bytes // 8
+            view[head + Slot.STATE // 8] = 0
+            view[head + Slot.SHARED // 8] = after + i * shared
+            view[head + Slot.SHARED_BYTES // 8] = self.shared_bytes
+            view[head + Slot.LOCAL // 8] = after + n * shared + i * local
+        return WorkerMemory(fields, sites, block, address)
+
+    def begin(
+        self,
+        grid: tuple[int, int, int],
+        dynamic_shared: int,
+        params: bytes,
+        rows: Sequence[int],
+        symbols: int,
+        const: tuple[int, int],
+        host: int,
+        cooperative: bool = True,
+    ) -> None:
+        """Writes what a launch is given; `rows` are the numbers of the allocation table.
+
+        A launch that ended well has left its slots free and no error: nothing else to forget.
+        """
+        address, params_at, table_at = self.address, self._params, self._table
+        x, y, z = grid
+        _CONTEXT.pack_into(
+            self._head, 0,
+            0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
+            address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
+            dynamic_shared, host, (address + Context.SIZE) * cooperative, 0,  # workspace, grid id
+            self._param_bytes, const[1], 0,  # nobody observes
+        )  # fmt: skip
+        self._head[params_at : params_at + len(params)] = params
+        struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
+        size = Worker.SIZE - Worker.ERROR + 16 * max(1, self.facts.sites)
+        for worker in self.workers:
+            ctypes.memset(worker.address + Worker.ERROR, 0, size)
+
+    def slot(self, worker: int, index: int) -> NDArray[np.int32]:
+        """A slot's memory as 32-bit words."""
+        start = index * self.facts.slot_bytes
+        return self.workers[worker].block[start : start + self.facts.slot_bytes].view(np.int32)

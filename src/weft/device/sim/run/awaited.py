@@ -1,0 +1,144 @@
+"""The element that a deadlocked warp waits for, and what it holds: for the message.
+
+The address is computed again from what is known after the launch: parameters, the block's index and
+the thread's. Where it depends on memory or on a loop, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.run import elements
+from weft.device.sim.run.launch import Allocation
+from weft.ptx.model import SIZES, Imm, Instruction, Mem, Operand, Reg, Special, Sym
+
+_DEEP = 24
+"""Instructions in a row, at most, that an address is followed back through."""
+
+_OPERATIONS: Mapping[str, Callable[[Sequence[int]], int]] = {
+    "mov": lambda v: v[0],
+    "cvt": lambda v: v[0],
+    "cvta": lambda v: v[0],
+    "add": lambda v: v[0] + v[1],
+    "sub": lambda v: v[0] - v[1],
+    "neg": lambda v: -v[0],
+    "mul": lambda v: v[0] * v[1],
+    "mad": lambda v: v[0] * v[1] + v[2],
+    "shl": lambda v: v[0] << min(v[1], 64),
+    "and": lambda v: v[0] & v[1],
+    "or": lambda v: v[0] | v[1],
+}
+_FLOATS = ("f16", "f32", "f64")
+_WIDEST = 8
+"""Bytes of the largest number that NumPy can show."""
+
+
+class Thread(NamedTuple):
+    """One thread of a launch.
+
+    special    special register -> its value: "ctaid.x" and the like
+    params     the address of the launch's parameters
+    variables  name -> address of the module's own
+    """
+
+    special: Mapping[str, int]
+    params: int
+    variables: Mapping[str, int]
+
+
+def held(program: Program, ins: Instruction, thread: Thread, memory: Sequence[Allocation]) -> str:
+    """`flag[0] of 1 int32 holds 0`; "" where the address or its memory is not known."""
+    mem = next((x for x in ins.operands if isinstance(x, Mem)), None)
+    kind = next((p for p in reversed(ins.parts) if p in SIZES), "")
+    address = None if mem is None else _Evaluation(program, thread).value(mem, _DEEP)
+    if address is None or not kind or SIZES[kind] > _WIDEST:
+        return ""
+    inside = (a for a in memory if a.address <= address <= a.address + a.nbytes - SIZES[kind])
+    array = next(inside, None)
+    if array is None:
+        return ""
+    raw = ctypes.string_at(address, SIZES[kind])
+    value = np.frombuffer(raw, _dtype(array, kind))[0]
+    return f"{elements.element(array, address, SIZES[kind])} holds {value}"
+
+
+def _dtype(array: Allocation, kind: str) -> np.dtype[np.generic]:
+    """The array's own, where NumPy has it and the access is of one element; else of the access."""
+    own = str(array.dtype).removeprefix("torch.")
+    if own in np.sctypeDict and np.dtype(own).itemsize == SIZES[kind]:
+        return np.dtype(own)
+    letter = "f" if kind in _FLOATS else "u" if kind[0] == "u" else "i"
+    return np.dtype(f"{letter}{SIZES[kind]}")
+
+
+class _Evaluation:
+    """Values of registers that are written in one place."""
+
+    def __init__(self, program: Program, thread: Thread) -> None:
+        self.program, self.thread = program, thread
+        self._offsets = {p.name: p.offset for p in program.function.params}
+        self._definitions: dict[str, list[Instruction]] = {}
+        for block in program.graph.blocks:
+            for ins in block.code:
+                for name in program.defs(ins):
+                    self._definitions.setdefault(name, []).append(ins)
+
+    def value(self, operand: Operand, depth: int) -> int | None:
+        match operand:
+            case Imm(value):
+                return value
+            case Special(name):
+                return self.thread.special.get(name)
+            case Sym(name, offset) if name in self.thread.variables:
+                return self.thread.variables[name] + offset
+            case Mem(base, offset):
+                start = self.value(base, depth)
+                return None if start is None else start + offset
+            case Reg(name):
+                made = self._definitions.get(name, [])
+                if len(made) == 1 and made[0].guard is None and depth:
+                    return self._result(made[0], name, depth - 1)
+        return None
+
+    def _result(self, ins: Instruction, name: str, depth: int) -> int | None:
+        if not isinstance(ins.operands[0], Reg):
+            return None
+        if ins.parts[:2] == ("ld", "param"):
+            return self._param(ins)
+        operation = _OPERATIONS.get(ins.parts[0])
+        if (
+            operation is None
+            or "hi" in ins.parts
+            or (ins.parts[0] == "cvta" and "global" not in ins.parts)
+        ):
+            return None
+        values = [self.value(x, depth) for x in ins.operands[1:]]
+        known = [v for v in values if v is not None]
+        if len(known) < len(values) or ins.parts[-1] not in SIZES:
+            return None
+        bits = 8 * SIZES[self.program.function.registers[name]]
+        return operation(_read(known, ins)) % (1 << bits)
+
+    def _param(self, ins: Instruction) -> int | None:
+        mem = ins.operands[1]
+        if not isinstance(mem, Mem) or not isinstance(mem.base, Sym):
+            return None
+        offset = self._offsets.get(mem.base.name)
+        if offset is None or ins.parts[-1] not in SIZES:
+            return None
+        at = self.thread.params + offset + mem.base.offset + mem.offset
+        return int.from_bytes(ctypes.string_at(at, SIZES[ins.parts[-1]]), "little")
+
+
+def _read(values: Sequence[int], ins: Instruction) -> list[int]:
+    """Operands as the instruction's type reads them; what a wide product adds to is wider."""
+    kind = ins.parts[-1]
+    bits, signed = 8 * SIZES[kind], kind[0] == "s"
+    low = [v % (1 << bits) for v in values]
+    out = [v - (1 << bits) if signed and v >> (bits - 1) else v for v in low]
+    return [*out[:2], values[2]] if "wide" in ins.parts and len(out) == 3 else out

@@ -1,0 +1,81 @@
+"""A kernel of a PTX module, compiled for one block shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from weft import cache, progress
+from weft.device import jit
+from weft.device.version import generator
+
+if TYPE_CHECKING:
+    from weft.device.sim.analyse.special import Shape
+    from weft.device.sim.observe import Observer
+    from weft.ptx.model import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a launch must know about compiled code."""
+
+    warps: int
+    threads: int
+    frame_bytes: int
+    slot_bytes: int
+    sites: int
+    shared_bytes: int
+    local_bytes: int
+    loops: bool
+    waits: bool
+    calls_host: bool
+    grid_barrier: bool
+    """Does it use a barrier of the whole grid?"""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What an observer must know of its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code for one kernel and block shape."""
+
+    facts: Facts
+    code: jit.Code
+
+
+def compile_kernel(
+    parsed: Callable[[], Module],
+    text: str,
+    entry: str,
+    shape: Shape,
+    *,
+    fast: bool = False,
+    observer: Observer | None = None,
+    draft: bool = False,
+) -> Compiled:
+    """Takes the code from the cache, or makes it; only then `parsed` is asked for the module."""
+    seen = observer.key if observer is not None else ""
+    how = (fast, seen, *(("draft",) if draft else ()))
+    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), *how)
+    if (data := cache.get("sim", key)) and (found := _load(data)):
+        return found
+    from weft.device.sim.emit.generate import generate  # cached code needs no generator
+
+    with progress.compiling(f"{entry} for the simulated GPU"):
+        ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
+        head = json.dumps(asdict(facts)).encode()
+        code = jit.compile_object(ir, draft=draft)
+    cache.put("sim", key, len(head).to_bytes(4, "little") + head + code)
+    return Compiled(facts, jit.load_object(code))
+
+
+def _load(data: bytes) -> Compiled | None:
+    """What an entry of the cache holds; None for one that cannot be loaded."""
+    size = int.from_bytes(data[:4], "little")
+    try:
+        facts = Facts(**json.loads(data[4 : 4 + size]))
+        return Compiled(facts, jit.load_object(data[4 + size :]))
+    except (ValueError, TypeError, jit.BadObject):
+        return None

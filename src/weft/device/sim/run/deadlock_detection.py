@@ -1,0 +1,116 @@
+"""Finds out whether running launches are deadlocked: from their state alone, never from the time.
+
+Compiled code tells two things of each block that only waits (`stall.py`): whether it has changed
+anything that another thread can see, and whether it has come back to a state it was in before.
+Launches of one process may wait for each other, so all that run are looked at together. They are
+deadlocked when, since a moment at which an epoch began,
+
+- no block has begun, ended or changed anything, and
+- every block that runs has come back to an earlier state, and
+- nobody else could write to memory: no other thread of the program has run.
+
+Then each block repeats what it has done in this epoch, which changed nothing, for ever. Whatever
+else is seen begins a new epoch. A busy machine only makes an epoch longer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.run.arena import Arena
+
+PAUSE = 0.05
+"""Seconds between two looks."""
+
+
+class Watch:
+    """One launch that runs; a context in which it counts as running."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.expired = False
+        self.deadlocked = False
+        self.thread = threading.get_ident()
+
+    def __enter__(self) -> Watch:
+        with _lock:
+            _running.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _running.remove(self)
+
+    @property
+    def verdict(self) -> str:
+        return "time" if self.expired else "deadlock" if self.deadlocked else ""
+
+    def stuck(self) -> bool:
+        """Is this launch deadlocked?"""
+        with _lock:
+            if not self.deadlocked and _look():
+                for each in _running:
+                    each.deadlocked = True
+        return self.deadlocked
+
+    def changes(self) -> int:
+        return sum(w[Worker.CHANGES] for w in self.arena.workers)
+
+    def repeats(self, epoch: int) -> bool:
+        """Has every block that has begun come back to a state of this epoch?"""
+        arena = self.arena
+        if not arena.facts.waits:
+            return False  # it computes, and will end or not
+        workers = range(len(arena.workers))
+        slots = [arena.slot(w, i) for w in workers for i in range(arena.slots)]
+        busy = [slot.view("int64") for slot in slots if slot[Slot.STATE // 4]]
+        begun = int(arena.context[Context.NEXT // 8])
+        total = int(arena.context[Context.TOTAL // 8])
+        if not busy or (begun < total and len(busy) < len(slots)):
+            return False  # it is about to end, or another block will begin
+        ended = sum(w[Worker.PROGRESS] for w in arena.workers)
+        return min(begun, total) - ended == len(busy) and all(
+            slot[Slot.EPOCH // 8] == epoch and slot[Slot.REPEATED // 8] for slot in busy
+        )
+
+
+_lock = threading.Lock()
+_running: list[Watch] = []
+_epoch = 0
+_seen: tuple[object, ...] = ()
+
+
+def _look() -> bool:
+    """Are all launches that run deadlocked? Begins a new epoch when something has changed."""
+    global _epoch, _seen
+    seen = _activity()
+    if seen != _seen or seen[0] is None:
+        _epoch, _seen = _epoch + 1, seen
+        for each in _running:
+            each.arena.context[Context.EPOCH // 8] = _epoch
+        return False
+    return all(each.repeats(_epoch) for each in _running) and seen == _activity()
+
+
+def _activity() -> tuple[object, ...]:
+    """What differs from an earlier time when something has run since but loops that wait."""
+    return (host(), *map(id, _running), *(w.changes() for w in _running))
+
+
+def running() -> int:
+    """Launches that run now; for `host`, which is asked while that does not change."""
+    return len(_running)
+
+
+def _other_threads() -> object:
+    """None while a thread runs that is in no launch. Daemons serve tools, and do not count."""
+    inside = {each.thread for each in _running}
+    others = any(not t.daemon and t.ident not in inside for t in threading.enumerate())
+    return None if others else ()
+
+
+host: Callable[[], object] = _other_threads
+"""None while something outside the running launches may write to their memory; otherwise something
+that differs from an earlier answer when it has had the chance since."""

@@ -1,0 +1,353 @@
+"""From what compiled code noted to an error a person can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.prepare import prepare
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.emit.row_operations import BARRIER_LIMITS, COUNT
+from weft.device.sim.layout import (
+    FINISHED,
+    Context,
+    Fault,
+    Frame,
+    Run,
+    Slot,
+    Space,
+    Status,
+    Worker,
+)
+from weft.device.sim.run import elements
+from weft.device.sim.run.arena import Arena
+from weft.device.sim.run.awaited import Thread, held
+from weft.device.sim.run.deadlock import explained, waited_for
+from weft.errors import (
+    Deadlock,
+    DeviceError,
+    Error,
+    IllegalAddress,
+    MisalignedAddress,
+    TimeLimit,
+    Trapped,
+)
+from weft.ptx.model import SIZES, Instruction, Label
+
+if TYPE_CHECKING:
+    from weft.device.sim.run.launch import Allocation, Grid, SimModule
+
+_SPACES = {
+    Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
+    Space.PARAM: "parameter", Space.GENERIC: "generic", Space.CONST: "constant",
+}  # fmt: skip
+_OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM)
+"""Spaces whose addresses are in no array."""
+_NULL = 4096
+"""No array begins below: an address there is an index from a null pointer."""
+
+
+def explain(
+    module: SimModule,
+    entry: str,
+    shape: Grid,
+    arena: Arena,
+    results: Sequence[int],
+    memory: Sequence[Allocation],
+    time_limit: float | None,
+) -> Error | BaseException:
+    """The exception for a launch that did not finish."""
+    story = _Story(module, entry, shape, arena, memory)
+    failed = module.services.failed
+    for i, result in enumerate(results):
+        if result == Run.FAULT:
+            return story.fault(i, failed)
+        if result == Run.DEADLOCK:
+            return story.deadlock([(i, arena.workers[i][Worker.ERROR_SLOT])], "barrier")
+    if failed is not None:
+        return failed
+    if arena.verdict == "deadlock":
+        return story.deadlock(story.busy_slots(), "")
+    return TimeLimit(
+        f"{story.name} ran past its time limit",
+        got=f"still running after {time_limit} s",
+        next="raise time_limit=, use a smaller input, or look for a loop that does not end",
+    )
+
+
+def line_of(ins: Instruction | None) -> str:
+    """file:line of the user's, its text, the library's line in it, and the calls around it."""
+    if ins is None:
+        return "unknown line"
+    if ins.loc is None:
+        return f"PTX line {ins.ptx_line}: {ins.text}"
+    own = ins.loc.own
+    quoted = f"  `{own.quote}`" if own.quote else ""
+    library = "" if own is ins.loc else f", in {ins.loc}"
+    return f"{own}{quoted}{library}{own.calls}"
+
+
+class _Story:
+    """What is known about a failed launch."""
+
+    def __init__(
+        self,
+        module: SimModule,
+        entry: str,
+        shape: Grid,
+        arena: Arena,
+        memory: Sequence[Allocation],
+    ) -> None:
+        self.module, self.entry, self.shape = module, entry, shape
+        self.arena, self.memory = arena, memory
+        names = {v: k for k, v in module.ptx.entries.items()}
+        self.name = names.get(entry, entry)
+        self._program: Program | None = None
+
+    # ---- places -----------------------------------------------------------------------------
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            m = self.module
+            self._program = prepare(m.module, m.function(self.entry), self.shape.block)
+        return self._program
+
+    def instruction(self, site: int) -> Instruction | None:
+        for ins in self.program.function.body:
+            if not isinstance(ins, Label) and ins.index == site:
+                return ins
+        return None
+
+    def block(self, worker: int, slot: int) -> tuple[int, int, int]:
+        words = self.arena.slot(worker, slot)
+        x, y, z = (int(words[k // 4]) for k in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z))
+        return x, y, z
+
+    def thread(self, warp: int, lane: int) -> tuple[int, int, int]:
+        n = 32 * warp + lane
+        x, y, _ = self.shape.block
+        return n % x, n // x % y, n // (x * y)
+
+    def _frame(self, worker: int, slot: int, warp: int) -> dict[str, int]:
+        facts = self.arena.facts
+        words = self.arena.slot(worker, slot)
+        at = (Slot.FRAMES + warp * facts.frame_bytes) // 4
+        fields = {
+            "state": Frame.STATE, "status": Frame.STATUS, "site": Frame.SITE,
+            "mask": Frame.MASK, "live": Frame.LIVE,
+        }  # fmt: skip
+        return {k: int(words[at + v // 4]) for k, v in fields.items()}
+
+    def busy_slots(self) -> list[tuple[int, int]]:
+        return [
+            (w, i)
+            for w in range(len(self.arena.workers))
+            for i in range(self.arena.slots)
+            if self.arena.slot(w, i)[0]
+        ]
+
+    # ---- errors -----------------------------------------------------------------------------
+    def fault(self, worker: int, failed: BaseException | None) -> Error | BaseException:
+        w = self.arena.workers[worker]
+        code, lane, warp = w[Worker.ERROR], w[Worker.ERROR_LANE], w[Worker.ERROR_WARP]
+        block = self.block(worker, w[Worker.ERROR_SLOT])
+        thread = self.thread(warp, lane)
+        ins = self.instruction(w[Worker.ERROR_SITE])
+        if failed is not None:
+            error: Error | BaseException = failed
+        elif code in (Fault.ILLEGAL, Fault.READ_ONLY, Fault.MISALIGNED):
+            error = self._address(code, ins, w[Worker.ERROR_ADDRESS], worker, block, thread)
+        elif code == Fault.TRAP:
+            error = Trapped(
+                f"{self.name} executed a trap",
+                where=line_of(ins),
+                got=f"block {block}, thread {thread}",
+                next="look for __trap(), a library's failed check, or code that cannot be reached",
+            )
+        elif code == Fault.BARRIER:
+            error = self._barrier(ins, w[Worker.ERROR_ADDRESS], block, thread)
+        else:
+            error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
+        if isinstance(error, DeviceError):
+            error.kernel, error.line = self.name, line_of(ins)
+            error.block, error.thread = block, thread
+        return error
+
+    def _barrier(
+        self,
+        ins: Instruction | None,
+        value: int,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+    ) -> DeviceError:
+        counts = value & COUNT
+        given = value & 0xFFFFFFFF
+        return DeviceError(
+            f"{self.name} uses a barrier wrongly: "
+            + (f"{given} threads cannot meet" if counts else f"there is no barrier {given}"),
+            where=line_of(ins),
+            got=f"block {block}, thread {thread}",
+            allowed=BARRIER_LIMITS[counts],
+            next="check what the kernel computes for the barrier's number and its count",
+        )
+
+    def _address(
+        self,
+        code: int,
+        ins: Instruction | None,
+        address: int,
+        worker: int,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+    ) -> IllegalAddress:
+        address &= 2**64 - 1
+        w = self.arena.workers[worker]
+        writes, nbytes = bool(w[Worker.ERROR_WRITES]), w[Worker.ERROR_BYTES]
+        space = w[Worker.ERROR_SPACE]
+        verb = "write" if writes else "read"
+        kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
+        near = self._nearest(address, nbytes) if space not in _OF_A_BLOCK else None
+        place = self._place(space, address, nbytes, worker, writes, near)
+        which = ""
+        if near is not None and elements.is_near(near, address):
+            which = f"{elements.element(near, address, nbytes)}, "
+        what = "misaligned" if code == Fault.MISALIGNED else "out-of-bounds"
+        error = kind(
+            f"{what} {verb} of {nbytes} bytes in {self.name}, {_SPACES[space]} memory",
+            where=line_of(ins),
+            got=f"{which}address {address:#x}, block {block}, thread {thread}",
+            allowed=f"a multiple of {nbytes}" if code == Fault.MISALIGNED else place,
+            next=(
+                "vector types need their base aligned: check the offset of the array or view"
+                if code == Fault.MISALIGNED
+                else self._advice(space, address)
+            ),
+        )
+        error.address, error.space, error.access = address, _SPACES[space], verb
+        return error
+
+    def _advice(self, space: int, address: int) -> str:
+        if space == Space.SHARED and self._uses_dynamic():
+            return (
+                f"the kernel's `extern __shared__` memory has {self.shape.shared_bytes} bytes: "
+                f"give it as many as it uses, {self.name}[grid, block, shared_mem]"
+            )
+        if space not in _OF_A_BLOCK and address < _NULL:
+            return "pass an array where None was given, or set the pointer before it is used"
+        return "compare the index with the array's length before the access"
+
+    def _uses_dynamic(self) -> bool:
+        """Does the kernel's code name an `extern __shared__` array?"""
+        function = self.program.function
+        variables = (*self.module.module.variables.values(), *function.variables.values())
+        unsized = [v.name for v in variables if v.space == "shared" and v.unsized]
+        texts = [ins.text for ins in function.body if not isinstance(ins, Label)]
+        words = {word for text in texts for word in re.findall(r"[\w$]+", text)}
+        return any(name in words for name in unsized)
+
+    def _nearest(self, address: int, nbytes: int) -> Allocation | None:
+        """The array or variable that an access hits or has missed by the least."""
+        memory = [*self.memory, *self.module.owned()]
+        return min(memory, key=lambda a: _distance(a, address, nbytes), default=None)
+
+    def _place(
+        self,
+        space: int,
+        address: int,
+        nbytes: int,
+        worker: int,
+        writes: bool,
+        near: Allocation | None,
+    ) -> str:
+        """The nearest allocation, and by how much it was missed."""
+        if space == Space.SHARED:
+            w = self.arena.workers[worker]
+            words = self.arena.slot(worker, w[Worker.ERROR_SLOT]).view("int64")
+            off = address - int(words[Slot.SHARED // 8])
+            size = int(words[Slot.SHARED_BYTES // 8])
+            return (
+                f"{size} bytes of shared memory; the access is at byte {off}, element "
+                f"{off // nbytes} of {nbytes} bytes"
+            )
+        if space == Space.LOCAL:
+            return f"{self.arena.facts.local_bytes} bytes of local memory a thread"
+        if space == Space.PARAM:
+            return "the kernel's own parameters"
+        if address < _NULL:
+            return "an address in an array: this one comes from a null pointer"
+        if near is None:
+            return "no array was given to this launch"
+        miss = _distance(near, address, nbytes)
+        if miss == 0:
+            why = "is read-only" if writes and not near.writable else "may not be used so"
+            return f"'{near.name}' holds this address but {why}"
+        side = "before its start" if address < near.address else "past its end"
+        return f"nearest is '{near.name}' ({near.nbytes} bytes): {miss} bytes {side}"
+
+    def deadlock(self, slots: Sequence[tuple[int, int]], why: str) -> Deadlock:
+        """Names the waiting warps, their lines, and what each waits for."""
+        rows, kinds = [], {why}
+        slots = sorted(slots, key=lambda s: self.block(*s)[::-1])  # whichever worker has them
+        for worker, slot in slots[:4]:
+            block = self.block(worker, slot)
+            for warp in range(self.arena.facts.warps):
+                f = self._frame(worker, slot, warp)
+                if f["state"] in (FINISHED, 0):
+                    continue
+                site = self.instruction(f["site"])
+                awaited = waited_for(self.program, site, f["status"] == Status.WAITING)
+                lanes_apart = f["live"] & ~f["mask"] and awaited.kind == "lock"
+                kinds.add("warp" if lanes_apart else awaited.kind)
+                now = self._held(awaited.reads, block, warp, f["mask"] or f["live"])
+                rows.append(f"block {block} warp {warp} {awaited.how}{now}: {line_of(site)}")
+        shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
+        reason, advice = explained(kinds)
+        error = Deadlock(
+            f"{self.name} is deadlocked: {reason}",
+            where=rows[0].split(": ", 1)[1] if rows else "",
+            got="\n       ".join(shown),
+            next=advice,
+        )
+        error.kernel = self.name
+        if slots:
+            error.block = self.block(*slots[0])
+        return error
+
+    def _held(
+        self, reads: Sequence[Instruction], block: tuple[int, int, int], warp: int, lanes: int
+    ) -> str:
+        """What the memory holds that the first of these lanes waits for, if that is one place."""
+        lane = max(0, (lanes & -lanes).bit_length() - 1)
+        sides = {
+            "ctaid": block, "tid": self.thread(warp, lane),
+            "nctaid": self.shape.grid, "ntid": self.shape.block,
+        }  # fmt: skip
+        special = {
+            f"{name}.{axis}": n
+            for name, side in sides.items()
+            for axis, n in zip("xyz", side, strict=True)
+        }
+        owned = self.module.owned()
+        variables = {a.name: a.address for a in owned}
+        params = int(self.arena.context[Context.PARAMS // 8])
+        thread = Thread(special, params, variables)
+        memory = [*self.memory, *owned]
+        texts = {held(self.program, ins, thread, memory) for ins in reads}
+        return f" ({texts.pop()})" if len(texts) == 1 and "" not in texts else ""
+
+
+def _distance(a: Allocation, address: int, nbytes: int) -> int:
+    """Bytes by which an access misses an allocation; 0 where it is inside."""
+    if address < a.address:
+        return a.address - address
+    return max(0, address + nbytes - (a.address + a.nbytes))
+
+
+def width_of(ins: Instruction | None) -> int:
+    """Bytes one lane accesses."""
+    if ins is None:
+        return 1
+    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
+    size = next((SIZES[p] for p in reversed(ins.parts) if p in SIZES), 1)
+    return count * size

@@ -1,0 +1,84 @@
+"""Device `malloc` and `free`: one block of host memory, shared out first fit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.device.sim.run import initialised
+from weft.errors import InvalidFree
+
+ALIGN = 16
+GAP = 16
+"""Bytes between allocations that belong to none, so that running past an end is noticed."""
+
+
+class Block(NamedTuple):
+    """Allocations of one size: where the first is, who made it, and by which instruction."""
+
+    address: int
+    nbytes: int
+    site: int
+    place: str
+    times: int = 1
+
+
+class Heap:
+    """What kernels of a module have allocated; it lives from launch to launch."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.live: dict[int, int] = {}
+        self.made: dict[int, Block] = {}
+        self._block = np.empty(0, np.uint8)
+        self._free: list[tuple[int, int]] = []
+
+    @property
+    def most(self) -> int:
+        """As many allocations as can ever be live at once."""
+        return self.nbytes // (ALIGN + GAP)
+
+    @property
+    def start(self) -> int:
+        """Where its memory begins, which is made when it is first asked for."""
+        if not self._block.size:
+            self._block = np.empty(self.nbytes + ALIGN, np.uint8)
+            self._free = [(-(-self._block.ctypes.data // ALIGN) * ALIGN, self.nbytes)]
+        return -(-self._block.ctypes.data // ALIGN) * ALIGN
+
+    def malloc(self, size: int, site: int = -1, place: str = "") -> int:
+        """An address, or 0 when there is no room; `site` and `place` say who asks."""
+        need = -(-size // ALIGN) * ALIGN + GAP
+        if size <= 0 or need > self.nbytes or not self.start:
+            return 0
+        for i, (start, room) in enumerate(self._free):
+            if room >= need:
+                self._free[i : i + 1] = [(start + need, room - need)] if room > need else []
+                self.live[start] = size
+                self.made[start] = Block(start, size, site, place)
+                initialised.emptied(start, size)
+                return start
+        return 0
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back; a pointer that is none is an error."""
+        size = self.live.pop(address, None)
+        self.made.pop(address, None)
+        if size is None:
+            raise InvalidFree(
+                "free of a pointer that is not a live allocation",
+                got=f"{address:#x}",
+                allowed="what the device's malloc or new returned, once",
+                next="look for a second free, or for a pointer into the middle of an allocation",
+            )
+        start, room = address, -(-size // ALIGN) * ALIGN + GAP
+        i = bisect_left(self._free, (start, 0))
+        if i < len(self._free) and self._free[i][0] == start + room:
+            room += self._free.pop(i)[1]
+        if i and sum(self._free[i - 1]) == start:
+            i -= 1
+            start, before = self._free.pop(i)
+            room += before
+        self._free.insert(i, (start, room))

@@ -1,0 +1,162 @@
+"""A module's own memory: its `.global` and `.const` variables, with their initial values.
+
+The instances of a template are compiled one by one, yet belong to one source: they share an image,
+in which a variable is there once. Compiled code finds variables by a table of addresses.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.run.summary import Outline, Stored
+from weft.errors import LaunchError, PtxError
+
+ALIGN = 256
+CONST_BYTES = 1 << 20
+"""For constant variables, which lie in one window; 64 KiB for each compilation on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A variable, where it is, and the numbers of the functions it points to at first."""
+
+    variable: Stored
+    address: int
+    functions: tuple[int, ...]
+
+
+class _Chunk:
+    """Memory in which variables are placed one after the other."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.array = np.zeros(nbytes + ALIGN, np.uint8)
+        self.base = -(-self.array.ctypes.data // ALIGN) * ALIGN
+        self.room, self.used = nbytes, 0
+
+    def take(self, v: Stored) -> int | None:
+        start = -(-self.used // v.align) * v.align
+        if start + v.size > self.room:
+            return None
+        self.used = start + v.size
+        return self.base + start
+
+
+class Image:
+    """Global and constant variables; lives as long as any module that was placed in it.
+
+    `rows` are the numbers that it adds to a launch's table of allocations.
+    """
+
+    def __init__(self) -> None:
+        self.placed: dict[str, Placed] = {}
+        self.rows: list[int] = []
+        self.lock = threading.Lock()
+        self._const = _Chunk(0)
+        self._globals: list[_Chunk] = []
+
+    @property
+    def const(self) -> tuple[int, int]:
+        """Start and size of the window of constant variables."""
+        return self._const.base, self._const.used
+
+    def place(self, outline: Outline) -> NDArray[np.int64]:
+        """The address of each of a module's variables, in its order; new ones are made."""
+        mine, ids = outline.variables, outline.functions
+        known = self._known(mine, ids)
+        fresh = [v for v in mine if v.name not in known]
+        addresses = {**known, **self._make(fresh)}
+        for v in fresh:
+            functions = _functions(v, ids)
+            self.placed[v.name] = Placed(v, addresses[v.name], functions)
+            self._fill(v, addresses, ids)
+        chunks = [(c, 1) for c in self._globals] + [(self._const, 0)]
+        rows = ((c.base, c.used, writable, 0) for c, writable in chunks if c.used)
+        self.rows = [number for row in rows for number in row]
+        return np.array([addresses[v.name] for v in mine], np.int64)
+
+    def find(self, name: str) -> list[str]:
+        """The variables that a C++ name may mean: itself, or the last part of a mangled name."""
+        if name in self.placed:
+            return [name]
+        last = re.compile(rf"_Z.*\D{len(name)}{re.escape(name)}E?")
+        return [x for x in self.placed if last.fullmatch(x)]
+
+    def view(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A variable's memory as an array."""
+        v = self.placed[name].variable
+        if v.size % dtype.itemsize:
+            raise LaunchError(
+                f"'{name}' is no array of {dtype}", got=f"{v.size} bytes", next="pass its dtype"
+            )
+        return self._bytes(self.placed[name].address, v.size).view(dtype)
+
+    def _known(self, mine: Sequence[Stored], ids: Mapping[str, int]) -> dict[str, int]:
+        """Those that an earlier module has: of the same name, and the same to begin with."""
+        same = {
+            v.name: self.placed[v.name].address
+            for v in mine
+            if v.name in self.placed
+            and self.placed[v.name].variable == v
+            and self.placed[v.name].functions == _functions(v, ids)
+        }
+        while apart := [v.name for v in mine if v.name in same and _points_away(v, same, ids)]:
+            for name in apart:
+                del same[name]
+        return same
+
+    def _make(self, fresh: list[Stored]) -> dict[str, int]:
+        found = {}
+        for space in ("global", "const"):
+            variables = [v for v in fresh if v.space == space]
+            need = sum(v.size + v.align for v in variables)
+            if variables and space == "global":
+                self._globals.append(_Chunk(need))
+            elif variables and not self._const.room:
+                self._const = _Chunk(max(CONST_BYTES, need))
+            for v in variables:
+                address = (self._globals[-1] if space == "global" else self._const).take(v)
+                if address is None:
+                    raise PtxError(
+                        "the constant variables of all instances need too much memory",
+                        got=f"'{v.name}' of {v.size} bytes",
+                        allowed=f"{self._const.room} bytes in all",
+                    )
+                found[v.name] = address
+        return found
+
+    def _bytes(self, address: int, size: int) -> NDArray[np.uint8]:
+        chunk = next(c for c in (self._const, *self._globals) if 0 <= address - c.base <= c.room)
+        at = address - chunk.array.ctypes.data
+        return chunk.array[at : at + size]
+
+    def _fill(self, v: Stored, addresses: dict[str, int], ids: Mapping[str, int]) -> None:
+        memory = self._bytes(addresses[v.name], v.size)
+        memory[: len(v.init)] = np.frombuffer(v.init, np.uint8)
+        for where, symbol, addend in v.relocations:
+            if symbol in addresses:
+                value = addresses[symbol] + addend
+            elif symbol in ids:
+                value = ids[symbol]
+            else:
+                raise PtxError(
+                    f"the initial value of '{v.name}' needs '{symbol}', which has no address"
+                )
+            packed = np.frombuffer(struct.pack("<Q", value & (2**64 - 1)), np.uint8)
+            memory[where : where + 8] = packed
+
+
+def _functions(v: Stored, ids: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(ids[symbol] for _, symbol, _ in v.relocations if symbol in ids)
+
+
+def _points_away(v: Stored, same: dict[str, int], ids: Mapping[str, int]) -> bool:
+    """Does it point to a variable of its own module only?"""
+    return any(symbol not in same and symbol not in ids for _, symbol, _ in v.relocations)

@@ -1,0 +1,261 @@
+"""Host services for running kernels: printf, assert, malloc and free.
+
+Compiled code calls `Services.address` (see `host_calls` for the signature), from whatever thread
+runs it. A service that fails ends the launch: the exception is kept in `failed`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.layout import Context, Fault, Slot, Worker
+from weft.device.sim.run.heap import Heap
+from weft.device.sim.run.printf import Arguments, render
+from weft.errors import AssertFailed, DeviceError, IllegalAddress
+from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
+
+if TYPE_CHECKING:
+    from weft.device.sim.analyse.special import Shape
+    from weft.device.sim.run.arena import Arena
+
+HEAP_BYTES = 8 << 20
+"""For device malloc, as CUDA's own default."""
+
+_SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
+    ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
+)  # fmt: skip
+STRING_BYTES = 1 << 20
+"""Of a string without a precision: CUDA's own buffer for all that kernels print holds no more."""
+
+_strnlen = ctypes.CDLL(None).strnlen
+_strnlen.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_strnlen.restype = ctypes.c_size_t
+_NAMES = {number: name for name, number in NUMBERS.items()}
+
+
+@dataclass(slots=True)
+class Running:
+    """A launch that is under way."""
+
+    arena: Arena
+    block: Shape
+    table: NDArray[np.int64]
+    count: int
+    rows: dict[int, int] = field(default_factory=dict)
+    unused: list[int] = field(default_factory=list)
+    failed: BaseException | None = None
+
+    def add(self, address: int, size: int) -> None:
+        """Compiled code may touch these bytes; the size last, since others read at any time."""
+        row = self.unused.pop() if self.unused else self.count
+        self.table[row] = (address, 0, 1, 0)
+        self.table[row, 1] = size
+        self.rows[address] = row
+        if row == self.count:
+            self.count += 1
+            self.arena.context[Context.TABLE_COUNT // 8] = self.count
+
+    def windows(self, slot: int) -> list[tuple[int, int]]:
+        """(address, bytes) of shared memory and of the parameters."""
+        shared = (ctypes.c_int64 * 2).from_address(slot + Slot.SHARED)
+        context = self.arena.context
+        params, size = (int(context[x // 8]) for x in (Context.PARAMS, Context.PARAM_BYTES))
+        return [(shared[0], shared[1]), (params, size)]
+
+    def remove(self, address: int) -> None:
+        """No longer; accesses that remember the place look it up again."""
+        row = self.rows.pop(address)
+        self.table[row, 1] = 0
+        self.unused.append(row)
+        for worker in self.arena.workers:
+            worker.sites[1::2] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One lane that asks for a service; `windows` is memory that its warp may touch, as found.
+
+    `site` is the instruction that asks, where an observer has noted it.
+    """
+
+    launch: Running
+    slot: int
+    thread: int
+    local: tuple[int, int]
+    values: list[int]
+    windows: list[tuple[int, int]]
+    site: int
+
+    def window(self, address: int) -> int:
+        """How many bytes from `address` on belong to the kernel; 0 for none."""
+        for start, size in (self.local, *self.windows):
+            if start <= address < start + size:
+                return start + size - address
+        table = self.launch.table[: self.launch.count]
+        held = table[(table[:, 0] <= address) & (address < table[:, 0] + table[:, 1])]
+        if not len(held):
+            return 0
+        self.windows.append((int(held[0, 0]), int(held[0, 1])))
+        return sum(self.windows[-1]) - address
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the kernel's memory."""
+        if self.window(address) < size:
+            raise _illegal(f"a service read {size} bytes that are not the kernel's", address)
+        return ctypes.string_at(address, size)
+
+    def string(self, address: int, limit: int | None = None) -> bytes:
+        """A C string of the kernel's memory, of at most `limit` bytes."""
+        room = self.window(address)
+        if room == 0:
+            raise _illegal("a string is not in the kernel's memory", address)
+        bound = min(room, STRING_BYTES + 1 if limit is None else limit)
+        size = int(_strnlen(address, bound))
+        if size == bound == room != limit:
+            raise _illegal("a string does not end inside its memory", address)
+        if size == bound != limit:
+            raise DeviceError(
+                "a string of the kernel is too long",
+                got=f"more than {STRING_BYTES} bytes",
+                allowed=f"up to {STRING_BYTES} bytes",
+                next="print a part of it: a precision limits a string, as in %.80s",
+            )
+        return ctypes.string_at(address, size)
+
+    def text(self, address: int) -> str:
+        return self.string(address).decode(errors="replace")
+
+    @property
+    def place(self) -> str:
+        """Block and thread, for a person."""
+        at = (ctypes.c_int32 * 3).from_address(self.slot + Slot.BLOCK_X)
+        x, y, _ = self.launch.block
+        n = self.thread
+        return f"block {tuple(at)}, thread {(n % x, n // x % y, n // (x * y))}"
+
+
+MEMORY = "arrays of this launch, the module's variables, shared and local memory"
+
+
+def _illegal(what: str, address: int, allowed: str = MEMORY) -> IllegalAddress:
+    error = IllegalAddress(what, got=f"address {address & (2**64 - 1):#x}", allowed=allowed)
+    error.address = address & (2**64 - 1)
+    return error
+
+
+class Services:
+    """The services of one loaded module; its launches may overlap."""
+
+    def __init__(self, stdout: TextIO | None = None, heap_bytes: int = HEAP_BYTES) -> None:
+        self.stdout = stdout
+        self.heap = Heap(heap_bytes)
+        self._callback = _SIGNATURE(self._serve)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._lock = threading.RLock()
+        self._launches: dict[int, Running] = {}
+        self._mine = threading.local()
+        self._handlers: dict[str, Callable[[Caller], int]] = {
+            "vprintf": self._printf, "__assertfail": self._assert, "malloc": self._malloc,
+            "free": self._free, STACK_FULL: self._stack_full, NOT_A_FUNCTION: self._not_a_function,
+        }  # fmt: skip
+
+    # ---- for the launcher -------------------------------------------------------------------
+    def begin(self, arena: Arena, block: Shape, rows: int) -> None:
+        """A launch starts, with so many rows in its table; what earlier ones allocated is there."""
+        launch = Running(arena, block, arena.table, rows)
+        with self._lock:
+            for address, size in self.heap.live.items():
+                launch.add(address, size)
+            self._launches[arena.address] = launch
+        self._mine.launch = launch
+
+    def end(self) -> None:
+        """The launch that this thread began is over, well or not."""
+        launch: Running = self._mine.launch
+        with self._lock:
+            del self._launches[launch.arena.address]
+        self._mine.launch = None
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended the launch that this thread has begun."""
+        launch: Running | None = getattr(self._mine, "launch", None)
+        return launch.failed if launch is not None else None
+
+    # ---- for compiled code ------------------------------------------------------------------
+    def _serve(
+        self, number: int, context: int, worker: int, slot: int, warp: int, lanes: int,
+        local: int | None, local_bytes: int, values: int,
+    ) -> int:  # fmt: skip
+        launch = self._launches[context]
+        data = (ctypes.c_int64 * 256).from_address(values)
+        handler = self._handlers[_NAMES[number]]
+        windows = launch.windows(slot)
+        site = ctypes.c_int64.from_address(worker + Worker.ERROR_SITE).value
+        for lane in (i for i in range(32) if lanes >> i & 1):
+            own = ((local or 0) + lane * local_bytes, local_bytes)
+            given = [data[32 * i + lane] for i in range(5)]
+            caller = Caller(launch, slot, 32 * warp + lane, own, given, windows, site)
+            try:
+                with self._lock:
+                    data[lane] = handler(caller)
+            except BaseException as error:  # an exception cannot pass through compiled code
+                launch.failed = launch.failed or error
+                code = Fault.ASSERT if isinstance(error, AssertFailed) else Fault.HOST
+                return code | lane << 8
+        return 0
+
+    def _printf(self, caller: Caller) -> int:
+        form, buffer = caller.values[:2]
+        arguments = Arguments(buffer, caller.read)
+        text = render(caller.string(form), arguments, caller.string)
+        (self.stdout or sys.stdout).write(text.decode(errors="replace"))
+        return arguments.count
+
+    def _assert(self, caller: Caller) -> int:
+        message, file, line, function, _ = caller.values[:5]
+        raise AssertFailed(
+            f"assertion `{caller.text(message)}` failed in {caller.text(function)}",
+            where=f"{caller.text(file)}:{line & 0xFFFFFFFF}",
+            got=caller.place,
+        )
+
+    def _malloc(self, caller: Caller) -> int:
+        size = caller.values[0]
+        address = self.heap.malloc(size, caller.site, caller.place)
+        if address:
+            for launch in self._launches.values():
+                launch.add(address, size)
+        return address
+
+    def _free(self, caller: Caller) -> int:
+        address = caller.values[0]
+        if address:
+            self.heap.free(address)
+            for launch in self._launches.values():
+                launch.remove(address)
+        return 0
+
+    def _stack_full(self, caller: Caller) -> int:
+        raise DeviceError(
+            "the call stack of a thread is full",
+            got=caller.place,
+            allowed=f"{STACK_BYTES} bytes a thread",
+            next="look for a recursion that does not end, or write it as a loop",
+        )
+
+    def _not_a_function(self, caller: Caller) -> int:
+        raise _illegal(
+            "a call through a pointer that is not a function of that kind",
+            caller.values[0],
+            "device functions of the module whose address is taken",
+        )

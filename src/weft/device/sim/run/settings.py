@@ -1,0 +1,62 @@
+"""How launches run: the process-wide switch that each launch on a simulated GPU looks at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from weft.device.time_limit import limited, within
+
+if TYPE_CHECKING:
+    from weft.device.sim.observe import Observer
+    from weft.device.sim.run.launch import Allocation, Plan
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch that is asked for; `keep` owns the memory."""
+
+    plan: Plan
+    params: bytes
+    memory: Sequence[Allocation]
+    keep: object
+    time_limit: float | None
+
+    def run(self, observer: Observer | None = None) -> None:
+        """Runs it, under an observer if one is given, whatever the switch says."""
+        limit, plan = limited(self.time_limit), self.plan
+        if observer is not None:
+            plan = within(limit, plan.entry, lambda: self.plan.under(observer))
+        plan.run_plain(self.params, self.memory, self.keep, limit)
+
+
+class Session(Protocol):
+    """What runs launches in place of themselves: the sanitizer's report, a profiler's recording."""
+
+    def run(self, asked: Request) -> None:
+        """One launch."""
+
+
+current: Session | None = None
+"""What launches of this process are given to; None: they run plainly."""
+
+VARIABLE = "WEFT_SANITIZE"
+_wanted = os.environ.get(VARIABLE, "0") not in ("", "0")
+
+
+def turn_on() -> None:
+    """As the variable in the environment does."""
+    global _wanted
+    _wanted = True
+
+
+def active() -> Session | None:
+    """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
+    global current
+    if current is None and _wanted:
+        from weft.device.sim.tools.sanitizer.session import Strict  # it imports what asks here
+
+        current = Strict()
+    return current

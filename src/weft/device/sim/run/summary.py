@@ -1,0 +1,131 @@
+"""What a launch must know of a PTX module, kept on disk so that a later process need not parse it.
+
+Parameters, launch bounds and shared memory of each kernel, and the module's variables: everything
+but the code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft import cache
+from weft.device.version import generator
+from weft.errors import UnsupportedInstruction
+
+if TYPE_CHECKING:
+    from weft.ptx.model import Function, Module
+
+
+class Argument(NamedTuple):
+    """A kernel parameter; `offset` is inside the parameter block, `elements` 1 if no array."""
+
+    name: str
+    type: str
+    size: int
+    offset: int
+    elements: int
+
+
+class Entry(NamedTuple):
+    """A kernel without its code."""
+
+    params: tuple[Argument, ...]
+    param_bytes: int
+    directives: Mapping[str, tuple[int, ...]]
+    static_shared: int
+
+
+class Stored(NamedTuple):
+    """A `.global` or `.const` variable; relocations are (byte, symbol, addend)."""
+
+    name: str
+    space: str
+    align: int
+    size: int
+    init: bytes
+    relocations: tuple[tuple[int, str, int], ...]
+
+
+class Outline(NamedTuple):
+    """A module without its code; `functions` numbers those whose address is taken."""
+
+    entries: Mapping[str, Entry]
+    variables: tuple[Stored, ...]
+    functions: Mapping[str, int]
+    allocates: bool
+
+
+def outline(text: str, parsed: Callable[[], Module]) -> Outline:
+    """The outline of a PTX text; `parsed` is asked only when the cache does not know it."""
+    key = cache.key("outline", generator(), text)
+    data = cache.get("outline", key)
+    if data is None:
+        data = json.dumps(_describe(parsed())).encode()
+        cache.put("outline", key, data)
+    return _restore(json.loads(data))
+
+
+def _describe(module: Module) -> dict[str, Any]:
+    from weft.ptx.callgraph import function_ids  # what is cached needs nothing of the parser
+
+    return {
+        "entries": {
+            f.name: (
+                [(p.name, p.type, p.size, p.offset, p.count) for p in f.params],
+                f.param_bytes,
+                f.directives,
+                _static_shared(module, f),
+            )
+            for f in module.functions.values()
+            if f.is_entry
+        },
+        "variables": [
+            (v.name, v.space, v.align, v.size, v.init.hex(), [r[:3] for r in v.relocations])
+            for v in module.variables.values()
+            if v.space in ("global", "const")
+        ],
+        "functions": function_ids(module),
+        "allocates": "malloc" in module.functions,
+    }
+
+
+def _static_shared(module: Module, kernel: Function) -> int:
+    """Bytes of shared memory that a kernel and the functions that it calls declare."""
+    end = 0
+    declared = [module.variables, *(f.variables for f in _reached(module, kernel))]
+    for v in (v for variables in declared for v in variables.values()):
+        if v.space == "shared" and not v.unsized:
+            end = -(-end // v.align) * v.align + v.size
+    return end
+
+
+def _reached(module: Module, kernel: Function) -> list[Function]:
+    from weft.ptx.callgraph import call_graph, function_ids
+
+    try:
+        names = call_graph(module, kernel, function_ids(module)).callees
+    except UnsupportedInstruction:  # a call of what nothing defines: its launch is refused
+        return [kernel]
+    return [module.functions[name] for name in names]
+
+
+def _restore(data: Mapping[str, Any]) -> Outline:
+    return Outline(
+        {
+            name: Entry(
+                tuple(Argument(*p) for p in params),
+                param_bytes,
+                {word: tuple(numbers) for word, numbers in directives.items()},
+                static_shared,
+            )
+            for name, (params, param_bytes, directives, static_shared) in data["entries"].items()
+        },
+        tuple(
+            Stored(name, space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations)))
+            for name, space, align, size, init, relocations in data["variables"]
+        ),
+        data["functions"],
+        data["allocates"],
+    )

@@ -1,0 +1,1 @@
+"""Tools that observe launches: performance counters, the sanitizer, the writer of an element."""

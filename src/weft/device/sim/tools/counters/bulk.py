@@ -1,0 +1,108 @@
+"""Code that counts bulk copies: a range of bytes for each lane, moved past L1.
+
+The copy engine reads and writes L2 in sectors and shared memory in whole wavefronts of 128 bytes.
+It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row of its own,
+whose kind is what happens there: the source is read, the target is written or reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Space
+from weft.device.sim.observe import BulkCopy
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTORS_A_LINE, Row
+from weft.device.sim.tools.counters.lines import (
+    BYPASS,
+    CHANGE,
+    I32,
+    NOWHERE,
+    STORE,
+    P,
+    bump,
+    count_request,
+    look_up,
+    pretended,
+)
+from weft.ir import Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.counters.watcher import CountWatcher
+
+WAYS = {"bulk load": BYPASS, "bulk store": STORE, "bulk reduction": CHANGE}
+
+
+def count(w: CountWatcher, copy: BulkCopy) -> None:
+    """Both sides of a copy, unless no lane runs."""
+    b = w.e.b
+    onto = "bulk reduction" if copy.reduces else "bulk store"
+    sides = ((copy.source_space, copy.sources, "bulk load"), (copy.space, copy.targets, onto))
+    for space, addresses, kind in sides:
+        row = w.row_of(kind=kind, space=space, width=0, way=WAYS[kind], bulk=True)
+        with b.when(copy.lanes.ne(0)):
+            if space == Space.SHARED:
+                _near(b)(row, copy.sizes, copy.lanes)
+            else:
+                _far(b, WAYS[kind])(
+                    w.launch(), w.counters(), row, copy.sizes, addresses, copy.lanes
+                )
+
+
+def _near(b: Builder) -> Callable[..., Val]:
+    """(row, sizes, lanes): the side in shared memory."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        row, sizes, lanes = args
+        count_request(x, row, lanes)
+
+        def one(lane: Val) -> None:
+            nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
+            bump(x, row, Row.BYTES, nbytes)
+            for at in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
+                bump(x, row, at, (nbytes + 127) >> LINE)
+
+        each_lane(x, lanes, one)
+
+    return b.helper("count_bulk_shared", [P, P, I32], None, body)
+
+
+def _far(b: Builder, way: str) -> Callable[..., Val]:
+    """(launch, worker, row, sizes, addresses, lanes): the side in global memory."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        launch, worker, row, sizes, addresses, lanes = args
+        count_request(x, row, lanes)
+
+        def one(lane: Val) -> None:
+            nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
+            address = x.load("i64", 0, x.at(addresses, lane.zext("i64") << 3), 8)
+            first = pretended(x, launch, row, address)
+            with x.when(first.ne(NOWHERE)):
+                _sectors(x, row, first, nbytes)
+                _lines(x, way, launch, worker, first, first + (nbytes - 1))
+
+        each_lane(x, lanes, one)
+
+    return b.helper(f"count_bulk_{way}", [P, P, P, P, P, I32], None, body)
+
+
+def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
+    touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
+    for at, v in (
+        (Row.BYTES, nbytes), (Row.SECTORS, touched), (Row.IDEAL, (nbytes + 31) >> SECTOR),
+    ):  # fmt: skip
+        bump(b, row, at, v)
+
+
+def _lines(b: Builder, way: str, launch: Val, worker: Val, first: Val, last: Val) -> None:
+    """L2 notes each line from the one of the first byte to the one of the last."""
+    line = first >> LINE
+    low = ((first >> SECTOR) & (SECTORS_A_LINE - 1)).trunc("i32")
+    until = ((last >> SECTOR) - (line << (LINE - SECTOR)) + 1).trunc("i32")
+    with b.loop((until + (SECTORS_A_LINE - 1)) >> 2) as i:
+        end = b.smin(until - (i << 2), b.integer("i32", SECTORS_A_LINE))
+        start = b.select(i.eq(0), low, b.integer("i32", 0))
+        mask = ((b.integer("i32", 1) << end) - 1) & (b.integer("i32", -1) << start)
+        look_up(b, way, launch, worker, line + i.zext("i64"), mask)

@@ -1,0 +1,124 @@
+"""The counting observer: memory for its counters, and what they say after the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.observe import Observation, Watcher
+from weft.device.sim.tools.counters.layout import EPOCHS, WAYS, Launch, PerWorker, Place
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+    from weft.device.sim.run.launch import Allocation
+
+SMALL, SMALL_ALIGN, LARGE_ALIGN = 1 << 20, 512, 2 << 20
+"""`cudaMalloc` gives out 512-byte pieces of pages of 2 MiB, and whole pages from about 1 MiB."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """An allocation in the pretended memory; its lines are `first .. first + lines - 1`."""
+
+    name: str
+    nbytes: int
+    first: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a launch was seen to do; see `layout` for rows and lines.
+
+    words  the sums of the workers' memory, in which `notes["rows"]` say what is where
+    """
+
+    notes: Mapping[str, Any]
+    words: NDArray[np.int64]
+    regions: tuple[Region, ...]
+    lines: NDArray[np.uint64]
+    epoch_count: int
+
+
+@dataclass
+class Counting:
+    """Counts one launch.
+
+    l1_lines      lines that a block of threads can keep in its share of an L1
+    resident      blocks that the GPU runs at once
+    shared        what all workers see of the launch: `layout.Launch`
+    """
+
+    l1_lines: int
+    resident: int
+    counts: Counts | None = None
+    key: str = "count 1"
+    shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    _workers: list[NDArray[np.uint8]] = field(default_factory=list)
+
+    def watcher(self, e: WarpEmitter) -> Watcher:
+        from weft.device.sim.tools.counters.watcher import CountWatcher
+
+        return CountWatcher(e)
+
+    def begin(self, observation: Observation) -> None:
+        x, y, z = observation.shape.grid
+        blocks = x * y * z
+        regions, places = _place(observation.memory)
+        lines = max((r.first + r.lines for r in regions), default=0)
+        seen = np.zeros(lines + 1, np.uint64)
+        parts = min(EPOCHS, -(-blocks // self.resident))
+        shared = np.zeros(Launch.SIZE // 8 + places.size, np.int64)
+        shared[Launch.SIZE // 8 :] = places.ravel()
+        fields = {
+            Launch.PLACES: shared.ctypes.data + Launch.SIZE,
+            Launch.PLACE_COUNT: len(places),
+            Launch.LINES: seen.ctypes.data,
+            Launch.BLOCKS: blocks,
+            Launch.EPOCH_COUNT: parts,
+        }
+        for at, value in fields.items():
+            shared[at // 8] = value
+        self.shared = shared
+        observation.for_launch(shared.view(np.uint8))
+        self._tags(observation)
+        words = np.empty(0, np.int64)
+        self.counts = Counts(observation.notes, words, regions, seen, parts)
+
+    def _tags(self, observation: Observation) -> None:
+        """Each worker's counters, and behind them the tags of its L1."""
+        sets = 1 << max(0, self.l1_lines // WAYS - 1).bit_length()
+        start = observation.notes["nbytes"]
+        self._workers = observation.for_workers(start + 8 * WAYS * sets)
+        for memory in self._workers:
+            head = memory[: PerWorker.HEADER].view(np.int64)
+            head[PerWorker.TAGS // 8] = memory.ctypes.data + start
+            head[PerWorker.TAG_MASK // 8] = sets - 1
+
+    def end(self, observation: Observation) -> None:
+        total = np.zeros(observation.notes["nbytes"] // 8, np.int64)
+        for memory in self._workers:
+            total += memory[: 8 * len(total)].view(np.int64)
+        assert self.counts is not None
+        c = self.counts
+        self._workers = []
+        self.counts = Counts(c.notes, total, c.regions, c.lines, c.epoch_count)
+
+
+def _place(memory: Sequence[Allocation]) -> tuple[tuple[Region, ...], NDArray[np.int64]]:
+    """Where each allocation is pretended to be; an offset of less than 16 bytes is kept."""
+    regions, places = [], np.zeros((len(memory), Place.SIZE // 8), np.int64)
+    end = 0
+    for row, a in zip(places, memory, strict=True):
+        align = LARGE_ALIGN if a.nbytes >= SMALL else SMALL_ALIGN
+        base = -(-end // align) * align
+        start = base + a.address % 16
+        end = start + a.nbytes
+        lines = (end + 127 >> 7) - (base >> 7)
+        regions.append(Region(a.name, a.nbytes, base >> 7, lines))
+        row[:] = a.address, a.nbytes, start - a.address, 0
+    return tuple(regions), places

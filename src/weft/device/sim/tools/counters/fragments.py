@@ -1,0 +1,92 @@
+"""Code that counts the accesses of `wmma.load` and `wmma.store`.
+
+The assembler makes a load or store of each register, and one of two or four registers where every
+lane has them side by side in memory. A matrix whose lines run across a register's elements is
+read in blocks of eight rows, and turned afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weft.device.sim.lane_sets import lane_table
+from weft.device.sim.layout import Space
+from weft.device.sim.tools.counters import shared
+from weft.device.sim.tools.counters.lanes import count_lanes
+from weft.device.sim.tools.counters.lines import way_of
+from weft.ir import Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.observe import Rows, Touch
+    from weft.device.sim.tools.counters.watcher import CountWatcher
+
+WIDEST = 16
+Places = Sequence[tuple[int, int]]
+"""(row, byte in the row) of each lane."""
+_P, _I64 = ("ptr", 0), ("i64", 0)
+
+
+def accesses(rows: Rows) -> list[tuple[int, Places]]:
+    """(bytes, places) of each access that a fragment takes."""
+    if rows.unit < 4:
+        return [(4, _block(r, c)) for r in range(rows.count // 8) for c in range(rows.nbytes // 16)]
+    registers = [rows.parts[i : i + 32] for i in range(0, len(rows.parts), 32)]
+    out: list[tuple[int, Places]] = []
+    for places in registers:
+        if out and out[-1][0] < WIDEST and _follows(out[-1], places):
+            out[-1] = (out[-1][0] + rows.unit, out[-1][1])
+        else:
+            out.append((rows.unit, places))
+    return out
+
+
+def _block(r: int, c: int) -> Places:
+    """Eight rows of 16 bytes, four lanes a row."""
+    return [(8 * r + lane // 4, 16 * c + 4 * (lane % 4)) for lane in range(32)]
+
+
+def _follows(before: tuple[int, Places], places: Places) -> bool:
+    """Does every lane go on where it was? Only whole powers of two are made one access."""
+    width, firsts = before
+    return width.bit_count() == 1 and all(
+        (row, byte + width) == place and byte % (2 * width) == 0
+        for (row, byte), place in zip(firsts, places, strict=True)
+    )
+
+
+def count(w: CountWatcher, touch: Touch) -> None:
+    """One access after the other, of all lanes."""
+    e, b, rows = w.e, w.e.b, touch.rows
+    assert rows is not None
+    way = way_of(e.ins.parts, writes=touch.writes)
+    start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+    inside = (rows.first - start).ult(e.shared_bytes.zext("i64"))
+    if touch.address.space != Space.GENERIC:
+        inside = b.integer("i1", int(touch.address.space == Space.SHARED))
+    table, offsets, lanes = e.access.table(), e.access.offsets(), b.integer("i32", -1)
+    fill = b.helper("count_fragment", [_I64, _I64, _P, _P], None, _fill)
+    for width, places in accesses(rows):
+        far = w.describe(touch, way=way, piece=width, any_lanes=True)
+        near = w.near_row(touch, piece=width)
+        known = lane_table(b, "i64", tuple(x for place in places for x in place))
+        fill(rows.first, rows.step, known, table)
+        yes, no, end = b.label("near"), b.label("far"), b.label("counted")
+        b.branch(inside, yes, no)
+        b.place(yes)
+        b.store((b.load("i64", 32, table, 64) - start).trunc("i32"), offsets, 64)
+        shared.count_shared(b, width, reads=not touch.writes)(near, offsets, lanes)
+        b.jump(end)
+        b.place(no)
+        count_lanes(b, way, width)(w.launch(), w.counters(), far, table, lanes)
+        b.jump(end)
+        b.place(end)
+
+
+def _fill(b: Builder, args: list[Val]) -> None:
+    """(first row, step, places, addresses)."""
+    first, step, places, table = args
+    with b.loop(32) as i:
+        k = i.zext("i64")
+        row, byte = (b.load("i64", 0, b.at(places, (k << 4) + at), 8) for at in (0, 8))
+        b.store(first + row * step + byte, b.at(table, k << 3), 8)

@@ -1,0 +1,94 @@
+"""Code beside a load for what mostly happens: its bytes are on one line of a known allocation.
+
+L1 holds them, or has nothing of the line and L2 has seen it in this part of the launch. Then a few
+words change, and no function is called: a call costs more than the counting, since the kernel's
+vectors have to be put aside for it. All else is left to the functions of `lines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.device.sim.tools.counters.layout import (
+    LINE,
+    SECTOR,
+    WRITTEN_AT,
+    Launch,
+    PerWorker,
+    Place,
+    Row,
+)
+from weft.device.sim.tools.counters.lines import LOAD, Tags, bump
+from weft.ir import Builder, Val
+
+LINE_BYTES = 1 << LINE
+HOST_LINE = 64
+"""Bytes that a prefetch brings, at least."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """`span` bytes from `address` that an access touches if `sure`; `row` counts them."""
+
+    b: Builder
+    launch: Val
+    worker: Val
+    row: Val
+    address: Val
+    span: int
+    sure: Val
+
+    def count(self, way: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
+        """Either all but `held(place in its line)` is done here, or nothing but `otherwise`."""
+        if way != LOAD or self.span > LINE_BYTES:
+            otherwise()
+            return
+        b = self.b
+        self._prefetch()
+        known, place = self._place()
+        inside, line = place & (LINE_BYTES - 1), place >> LINE
+        first, last = inside >> SECTOR, (inside + (self.span - 1)) >> SECTOR
+        sectors = (b.integer("i64", 2) << last) - (b.integer("i64", 1) << first)
+        look, missed, fresh, rest, mine, end = (
+            b.label(x) for x in ("look", "missed", "fresh", "rest", "mine", "counted")
+        )
+        b.branch(~(known & inside.ule(LINE_BYTES - self.span)), rest, look, rare=True)
+        b.place(look)
+        tags = Tags(b, self.worker, line)
+        nearest = tags.nearest
+        b.branch(((nearest & ~15) | (sectors & ~nearest)).eq(0), mine, missed)
+        b.place(missed)
+        b.branch(nearest.ult(16) | self._is_news(line, sectors), rest, fresh, rare=True)
+        b.place(fresh)
+        tags.push(sectors)
+        bump(b, self.row, Row.MISSES, last - first + 1)
+        b.jump(mine)
+        b.place(mine)
+        held(inside)
+        b.jump(end)
+        b.place(rest)
+        otherwise()
+        b.jump(end)
+        b.place(end)
+
+    def _prefetch(self) -> None:
+        """The kernel is about to load this; counting takes as long as the bytes take to come."""
+        for at in range(0, self.span, HOST_LINE):
+            there = self.address + at if at else self.address
+            self.b.prefetch(self.b.val("ptr", 0, f"inttoptr {there.tref} to ptr"))
+
+    def _place(self) -> tuple[Val, Val]:
+        """Whether the address is in the allocation that the row last saw, and its place if so."""
+        b, window = self.b, self.b.at(self.row, Row.PLACE)
+        low, nbytes, delta = (
+            b.load("i64", 0, b.at(window, at)) for at in (Place.LOW, Place.NBYTES, Place.DELTA)
+        )
+        return self.sure & (self.address - low).ult(nbytes), self.address + delta
+
+    def _is_news(self, line: Val, sectors: Val) -> Val:
+        """Whether L2's word of the line would change."""
+        b = self.b
+        word = b.load("i64", 0, b.at(b.load("ptr", 0, b.at(self.launch, Launch.LINES)), line << 3))
+        epoch = b.load("i64", 0, b.at(self.worker, PerWorker.EPOCH))
+        return ((epoch | (sectors & ~(word >> WRITTEN_AT))) & ~word).ne(0)

@@ -1,0 +1,246 @@
+"""Code that counts lines and sectors of any 32 addresses.
+
+Lanes that have moved by as many sectors since the time before, each in its line, as where a loop
+walks along rows, touch the same lines again. Otherwise lines are told apart by a small table with
+open addressing. Where every eight lanes in a row are neighbours or at one place, as in most tiles,
+they are taken together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, Last, Place, Row
+from weft.device.sim.tools.counters.lines import (
+    HASH,
+    I32,
+    LOCAL,
+    NOWHERE,
+    P,
+    bump,
+    count_group,
+    deepest,
+    look_up,
+    pretended,
+)
+from weft.ir import Builder, Val
+
+SLOTS = 64
+"""Of the table by which lines are told apart: twice as many as there can be."""
+RUN = 8
+"""Lanes in a row that are looked at together where they are neighbours or at one place."""
+
+
+def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
+    """(launch, worker, row, addresses, lanes): any addresses; some lane must run."""
+    return b.helper(
+        f"count_lanes_{way}_{width}",
+        [P, P, P, P, I32],
+        None,
+        lambda x, args: _lanes(x, args, way, width),
+    )
+
+
+class Seats:
+    """The lines seen so far, numbered from 1, each with a bit for its sectors."""
+
+    def __init__(self, b: Builder, last: Val) -> None:
+        self.b = b
+        self.lines, self.masks = b.at(last, Last.LINES), b.at(last, Last.MASKS)
+        self._table, self._count = b.array("i8", SLOTS), b.at(last, Last.COUNT)
+        b.store(b.zero("i8", SLOTS), self._table, 64)
+        b.store(b.integer("i32", 0), self._count)
+
+    @property
+    def count(self) -> Val:
+        return self.b.load("i32", 0, self._count)
+
+    def mark(self, number: Val, sectors: Val) -> None:
+        place = self.b.at(self.masks, number << 2)
+        self.b.store(self.b.load("i32", 0, place) | sectors, place)
+
+    def find(self, line: Val) -> Val:
+        """The number of a line, which may be new."""
+        b = self.b
+        start = ((line * HASH) >> 58).trunc("i32")
+        before, probe, look, new, end = (
+            b.block, *(b.label(x) for x in ("probe", "look", "new", "seated"))
+        )  # fmt: skip
+        b.jump(probe)
+        b.place(probe)
+        slot, at = b.name(), len(b.fn.lines)
+        b.fn.lines.append("")
+        here = b.named("i32", 0, slot)
+        place = b.at(self._table, here.zext("i64"))
+        number = b.load("i8", 0, place).zext("i64")
+        b.branch(number.eq(0), new, look)
+        b.place(look)
+        following = (here + 1) & (SLOTS - 1)
+        b.fn.lines[at] = (
+            f"  {slot} = phi i32 [ {start.ref}, %{before} ], [ {following.ref}, %{look} ]"
+        )
+        b.branch(b.load("i64", 0, b.at(self.lines, number << 3)).eq(line), end, probe)
+        b.place(new)
+        more = self.count + 1
+        b.store(more, self._count)
+        fresh = more.zext("i64")
+        b.store(fresh.trunc("i8"), place)
+        b.store(line, b.at(self.lines, fresh << 3))
+        b.store(b.integer("i32", 0), b.at(self.masks, fresh << 2))
+        b.jump(end)
+        b.place(end)
+        return b.phi("i64", 0, [(number, look), (fresh, new)])
+
+
+def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
+    row, lanes = args[2], args[4]
+    last = b.at(row, -Last.SIZE)
+    stays, shift = _moved(b, last, args, way)
+    with b.when(~stays):
+        seats = Seats(b, last)
+        _seat(b, seats, args, way, width)
+        _keep(b, last, args, way)
+        _sum_up(b, seats, last, lanes, width)
+    found = b.load("i32", 0, b.at(last, Last.COUNT))
+    with b.when(found.ne(0)):
+        counters = b.load("i64", 8, row, 8) + b.load("i64", 8, b.at(last, Last.COUNTERS), 8)
+        b.store(counters, row, 8)
+        if way != LOCAL:
+            _pass_on(b, last, b.select(stays, shift, b.integer("i32", 4)), way, args)
+
+
+def _moved(b: Builder, last: Val, args: list[Val], way: str) -> tuple[Val, Val]:
+    """Have all lanes moved by as many sectors, each in its line? By how many, plus 4?"""
+    _, _, row, table, lanes = args
+    now, before = _sectors(b, way, row, table), b.load("i64", 32, b.at(last, Last.SECTORS), 8)
+    by = b.extract(now, 0) - b.extract(before, 0)
+    shift = (by.trunc("i32") + 4) & 7
+    past = (b.load("i32", 0, b.at(last, Last.UNION)) << shift) & ~(15 << 4)
+    stays = b.load("i32", 0, b.at(last, Last.LANES)).eq(lanes) & (by + 3).ult(7) & past.eq(0)
+    stays = stays & b.load("i64", 0, b.at(last, Last.DELTA)).eq(_delta(b, way, row))
+    return stays & b.same(now, before + by), shift
+
+
+def _delta(b: Builder, way: str, row: Val) -> Val:
+    """From the lanes' addresses to pretended ones, if they are where the row last was."""
+    if way == LOCAL:
+        return b.integer("i64", 0)
+    return b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+
+
+def _sectors(b: Builder, way: str, row: Val, table: Val) -> Val:
+    """The lanes' sectors, likewise."""
+    return (b.load("i64", 32, table, 64) + _delta(b, way, row)) >> SECTOR
+
+
+def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
+    """For the next time; lanes that are not all in one allocation are not worth it."""
+    _, _, row, table, lanes = args
+    if way != LOCAL:
+        low, nbytes = (
+            b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES)
+        )
+        inside = b.all((b.load("i64", 32, table, 64) - low).ult(nbytes))
+        lanes = b.select(inside, lanes, b.integer("i32", 0))
+    b.store(lanes, b.at(last, Last.LANES))
+    b.store(_delta(b, way, row), b.at(last, Last.DELTA))
+    b.store(_sectors(b, way, row, table), b.at(last, Last.SECTORS), 8)
+
+
+def _seat(b: Builder, seats: Seats, args: list[Val], way: str, width: int) -> None:
+    launch, _, row, table, lanes = args
+
+    def place_of(address: Val) -> Val:
+        return address if way == LOCAL else pretended(b, launch, row, address)
+
+    if way == LOCAL:
+        _each(b, seats, table, lanes, place_of)
+        return
+    runs, apart, seen = b.label("runs"), b.label("apart"), b.label("seen")
+    neighbours, alike = _runs(b, table, width)
+    b.branch(lanes.eq(-1) & (neighbours | alike), runs, apart)
+    b.place(runs)
+    reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
+    _each_run(b, seats, table, reach, place_of)
+    b.jump(seen)
+    b.place(apart)
+    _each(b, seats, table, lanes, place_of)
+    b.jump(seen)
+    b.place(seen)
+
+
+def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[Val], Val]) -> None:
+    """Lane by lane; one that is on the line of the lane before needs no search."""
+    latest, number = b.alloca("i64"), b.alloca("i64")
+    b.store(b.integer("i64", NOWHERE), latest)
+    b.store(b.integer("i64", 0), number)
+
+    def one(lane: Val) -> None:
+        p = place_of(b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8))
+        with b.when(p.ne(NOWHERE)):
+            line = p >> LINE
+            with b.when(line.ne(b.load("i64", 0, latest))):
+                b.store(line, latest)
+                b.store(seats.find(line), number)
+            bit = b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
+            seats.mark(b.load("i64", 0, number), bit)
+
+    each_lane(b, lanes, one)
+
+
+def _runs(b: Builder, table: Val, width: int) -> tuple[Val, Val]:
+    """Are the lanes of every run neighbours? Are they at one place?"""
+    at = b.load("i64", 32, table, 64).trunc("i32")
+    inner = [i % RUN < RUN - 1 for i in range(32)]
+    ahead = b.shuffle(at, [i + x for i, x in enumerate(inner)])
+    return b.same(ahead, at + b.lanes("i32", [width * x for x in inner])), b.same(ahead, at)
+
+
+def _each_run(
+    b: Builder, seats: Seats, table: Val, reach: Val, place_of: Callable[[Val], Val]
+) -> None:
+    """Each run touches `reach` bytes without gaps."""
+    with b.loop(32 // RUN) as i:
+        p = place_of(b.load("i64", 0, b.at(table, i.zext("i64") * (8 * RUN)), 8))
+        with b.when(p.ne(NOWHERE)):
+            start = ((p >> SECTOR) & 3).trunc("i32")
+            until = (((p & 127) + (reach - 1)) >> SECTOR).trunc("i32") + 1
+            sectors = ((b.integer("i32", 1) << until) - 1) & (b.integer("i32", -1) << start)
+            with b.loop((until + 3) >> 2) as j:
+                seats.mark(seats.find((p >> LINE) + j.zext("i64")), (sectors >> (j << 2)) & 15)
+
+
+def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None:
+    """All lines: their sectors, and the lookups that they take."""
+    threads = b.intrinsic("ctpop", [lanes])
+    sectors, union, groups = b.alloca("i32"), b.at(last, Last.UNION), b.alloca("i64")
+    for x in (sectors, union):
+        b.store(b.integer("i32", 0), x)
+    b.store(b.integer("i64", 0), groups)
+    with b.loop(seats.count) as i:
+        k = (i + 1).zext("i64")
+        mask = b.load("i32", 0, b.at(seats.masks, k << 2))
+        b.store(b.load("i32", 0, sectors) + b.intrinsic("ctpop", [mask]), sectors)
+        b.store(b.load("i32", 0, union) | mask, union)
+        count_group(b, groups, b.load("i64", 0, b.at(seats.lines, k << 3)))
+    all_sectors = b.load("i32", 0, sectors)
+    ideal = b.umin(all_sectors, (threads * width + 31) >> 5)
+    waves = deepest(b, b.load("i64", 0, groups))
+    for at, v in (
+        (Row.REQUESTS, b.integer("i64", 1)), (Row.THREADS, threads), (Row.SECTORS, all_sectors),
+        (Row.TAGS, seats.count), (Row.WAVEFRONTS, waves), (Row.IDEAL, ideal),
+    ):  # fmt: skip
+        b.store(b.resize(v, "i64"), b.at(last, Last.COUNTERS + at))
+
+
+def _pass_on(b: Builder, last: Val, shift: Val, way: str, args: list[Val]) -> None:
+    """Each line to L1, and what that has not to L2."""
+    launch, worker, row, _, _ = args
+    with b.loop(b.load("i32", 0, b.at(last, Last.COUNT))) as i:
+        k = (i + 1).zext("i64")
+        line = b.load("i64", 0, b.at(last, (k << 3) + Last.LINES))
+        mask = b.load("i32", 0, b.at(last, (k << 2) + Last.MASKS))
+        missing = look_up(b, way, launch, worker, line, (mask << shift) >> 4)
+        with b.when(missing.ne(0)):
+            bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))

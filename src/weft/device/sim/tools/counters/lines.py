@@ -1,0 +1,251 @@
+"""Code that counts lines and sectors of 32 addresses, and looks them up in an L1.
+
+The L1 is that of one block of threads: empty when the block starts, lines of four sectors, tags
+in sets of four by a hash. What it has not goes to L2: the line's sectors and the part of the
+launch are noted, from which `weft.measure` estimates the traffic to memory afterwards. Nothing
+depends on the order in which blocks run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from weft.device.sim.tools.counters.layout import (
+    LINE,
+    SECTOR,
+    SECTOR_BYTES,
+    SECTORS_A_LINE,
+    TAG_GROUPS,
+    WAYS,
+    WRITTEN_AT,
+    Launch,
+    PerWorker,
+    Place,
+    Row,
+)
+from weft.ir import Builder, Val
+
+P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+HASH = 0x9E3779B97F4A7C15
+NOWHERE = -1
+"""The line of an address that belongs to no allocation: the access is about to fail."""
+
+LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local"
+"""Ways of an access: through L1, past it, written through, changed in L2, the lanes' own memory."""
+
+
+PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
+"""Loads that do not look into L1."""
+
+
+def way_of(parts: Sequence[str], *, writes: bool) -> str:
+    """Which way an instruction's access to global memory goes."""
+    if writes:
+        return STORE
+    return BYPASS if any(p in PAST_L1 for p in parts) else LOAD
+
+
+def bump(b: Builder, row: Val, at: int | Val, by: Val) -> None:
+    """row[at] += by."""
+    place = b.at(row, at)
+    b.store(b.load("i64", 0, place) + b.resize(by, "i64"), place)
+
+
+def pretended(b: Builder, launch: Val, row: Val, address: Val) -> Val:
+    """Where an address is in the pretended memory, or NOWHERE."""
+    window = b.at(row, Row.PLACE)
+    low = b.load("i64", 0, b.at(window, Place.LOW))
+    hit = (address - low).ult(b.load("i64", 0, b.at(window, Place.NBYTES)))
+    find = b.helper("count_place", [P, P, I64], I64, _find, attrs="#2")
+    return b.choose(
+        hit,
+        lambda: address + b.load("i64", 0, b.at(window, Place.DELTA)),
+        lambda: find(launch, window, address),
+    )
+
+
+def _find(b: Builder, args: list[Val]) -> Val:
+    """(launch, window, address): looks through all allocations; a hit becomes the window."""
+    launch, window, address = args
+    table = b.load("ptr", 0, b.at(launch, Launch.PLACES))
+    with b.loop(b.load("i64", 0, b.at(launch, Launch.PLACE_COUNT)).trunc("i32")) as i:
+        place = b.at(table, i.zext("i64") * Place.SIZE)
+        low, nbytes, delta = (
+            b.load("i64", 0, b.at(place, x)) for x in (Place.LOW, Place.NBYTES, Place.DELTA)
+        )
+        with b.when((address - low).ult(nbytes)):
+            for at, v in ((Place.LOW, low), (Place.NBYTES, nbytes), (Place.DELTA, delta)):
+                b.store(v, b.at(window, at))
+            out = address + delta
+            b.emit(f"ret i64 {out.ref}")
+            b.place(b.label("never"))
+    return b.integer("i64", NOWHERE)
+
+
+# ---- one line ---------------------------------------------------------------------------------
+def tag_group(b: Builder, line: Val) -> Val:
+    """Which of the four tag lookups a line takes: 0, 1, 2 or 3."""
+    high, low = (b.intrinsic("ctpop", [line & mask]) & 1 for mask in TAG_GROUPS)
+    return (high << 1) | low
+
+
+class Tags:
+    """Those of L1 among which a line's is, if it is there; a tag ends with the line's sectors.
+
+    tag      the line's, without sectors
+    ways     the tags, the newest first
+    nearest  below 16 if one is the line's: these sectors of it are there
+    """
+
+    def __init__(self, b: Builder, worker: Val, line: Val) -> None:
+        self.b = b
+        all_tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
+        group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
+        self._place = b.at(all_tags, group * (8 * WAYS))
+        self.tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
+        self.ways = [b.load("i64", 0, b.at(self._place, 8 * i)) for i in range(WAYS)]
+        self.nearest = self.ways[0] ^ self.tag
+        for way in self.ways[1:]:
+            self.nearest = b.umin(self.nearest, way ^ self.tag)
+
+    def push(self, sectors: Val) -> None:
+        """The line comes in; the oldest goes."""
+        for i, way in enumerate([self.tag | sectors, *self.ways[:-1]]):
+            self.b.store(way, self.b.at(self._place, 8 * i))
+
+    def add(self, sectors: Val) -> None:
+        """Sectors of the line come in, or the line with them."""
+        b = self.b
+        here, new, end = b.label("here"), b.label("new"), b.label("added")
+        b.branch(self.nearest.ult(16), here, new)
+        b.place(here)
+        for i, way in enumerate(self.ways):
+            same = (way ^ self.tag).ult(16)
+            b.store(b.select(same, way | sectors, way), b.at(self._place, 8 * i))
+        b.jump(end)
+        b.place(new)
+        self.push(sectors)
+        b.jump(end)
+        b.place(end)
+
+
+def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
+    """Sectors (four bits) of a line that go to L2; they are noted there."""
+    if way == LOCAL:
+        return b.integer("i32", 0)
+    note = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: _note(x, a, way))
+    if way != LOAD:
+        note(launch, worker, line, sectors)
+    if way != LOAD:
+        return sectors
+    tags = Tags(b, worker, line)
+    nearest = tags.nearest
+    present = b.select(nearest.ult(16), nearest, b.integer("i64", 0)).trunc("i32")
+    missing = sectors & ~present
+    with b.when(missing.ne(0)):
+        tags.add(sectors.zext("i64"))
+        note(launch, worker, line, missing)
+    return missing
+
+
+def _note(b: Builder, args: list[Val], way: str) -> None:
+    """(launch, worker, line, sectors): passes through L2; read from memory unless written before.
+
+    Other workers may change the word too; mostly its bits are set already.
+    """
+    launch, worker, line, sectors = args
+    place = b.at(b.load("ptr", 0, b.at(launch, Launch.LINES)), line << 3)
+    word, bits = b.load("i64", 0, place), b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
+    if way != STORE:
+        bits = bits | (sectors & ~(word.trunc("i32") >> WRITTEN_AT)).zext("i64")
+    if way in (STORE, CHANGE):
+        bits = bits | (sectors << WRITTEN_AT).zext("i64")
+    with b.when((bits & ~word).ne(0)):
+        b.emit(f"{b.name()} = atomicrmw or {place.tref}, {bits.tref} monotonic")
+
+
+# ---- neighbours -------------------------------------------------------------------------------
+def count_range(b: Builder, way: str, span: int, width: int) -> Callable[..., Val]:
+    """(launch, worker, row, first address): all lanes, `span` bytes without gaps.
+
+    What that costs follows from the place of the first byte in its line, so that is counted.
+    """
+    name = f"count_range_{way}_{span}_{width}"
+    return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, way, span, width))
+
+
+def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None:
+    launch, worker, row, address = args
+    first = pretended(b, launch, row, address)
+    with b.when(first.ne(NOWHERE)):
+        inside = first & ((1 << LINE) - 1)
+        count_place(b, row, inside, width)
+        line, sector = first >> LINE, (inside >> SECTOR).trunc("i32")
+        until = ((inside + (span - 1)) >> SECTOR).trunc("i32") + 1
+        tags = (until + 3) >> 2
+        with b.loop(tags) as i:
+            high = b.smin(until - (i << 2), SECTORS_A_LINE)
+            low = b.select(i.eq(0), sector, b.integer("i32", 0))
+            mask = ((b.integer("i32", 1) << high) - 1) & (b.integer("i32", -1) << low)
+            missing = look_up(b, way, launch, worker, line + i.zext("i64"), mask)
+            _add_misses(b, way, row, missing)
+        if span > width:
+            near = (line & 3).trunc("i32") + tags  # four lines in a row take four lookups at once
+            with b.when(near.ugt(4), rare=True):
+                extra = b.helper("count_extra_waves", [P, I64, I32], None, _extra_waves)
+                extra(row, line, tags)
+
+
+def count_place(b: Builder, row: Val, inside: Val, width: int) -> None:
+    """One more that begins at this place in its line."""
+    unit = (width.bit_length() - 1) if width < SECTOR_BYTES else SECTOR
+    bump(b, b.at(row, Row.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
+
+
+def _extra_waves(b: Builder, args: list[Val]) -> None:
+    """(row, first line, lines): wavefronts beyond the first of lines that follow one another."""
+    row, line, tags = args
+    groups = b.alloca("i64")
+    b.store(b.integer("i64", 0), groups)
+    with b.loop(tags) as i:
+        count_group(b, groups, line + i.zext("i64"))
+    bump(b, row, Row.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
+
+
+def count_one(b: Builder, way: str) -> Callable[..., Val]:
+    """(launch, worker, row, address, lanes): all lanes that run name one address."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        launch, worker, row, address, lanes = args
+        p = pretended(x, launch, row, address)
+        with x.when(p.ne(NOWHERE)):
+            count_request(x, row, lanes)
+            bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
+            missing = look_up(x, way, launch, worker, p >> LINE, bit)
+            _add_misses(x, way, row, missing)
+
+    return b.helper(f"count_one_{way}", [P, P, P, I64, I32], None, body)
+
+
+def count_request(b: Builder, row: Val, lanes: Val) -> None:
+    """One more request, by these lanes."""
+    bump(b, row, Row.REQUESTS, b.integer("i64", 1))
+    bump(b, row, Row.THREADS, b.intrinsic("ctpop", [lanes]))
+
+
+def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:
+    """Of loads that look into L1; other ways miss with all that they touch."""
+    if way == LOAD:
+        with b.when(missing.ne(0)):
+            bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
+
+
+def count_group(b: Builder, groups: Val, line: Val) -> None:
+    """Four counters of 16 bits in one word."""
+    one = b.integer("i64", 1) << (tag_group(b, line) << 4)
+    b.store(b.load("i64", 0, groups) + one, groups)
+
+
+def deepest(b: Builder, groups: Val) -> Val:
+    fields = [((groups >> (16 * i)) & 0xFFFF).trunc("i32") for i in range(4)]
+    return b.umax(b.umax(fields[0], fields[1]), b.umax(fields[2], fields[3]))

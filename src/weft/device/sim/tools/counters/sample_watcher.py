@@ -1,0 +1,80 @@
+"""The code that keeps addresses: beside the counting code, a few instructions for each access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.device.sim.layout import Context, Slot, Space
+from weft.device.sim.observe import Touch
+from weft.device.sim.tools.counters.layout import Launch
+from weft.device.sim.tools.counters.sampling import BLOCKS, RECORD, WARPS
+from weft.device.sim.tools.counters.watcher import CountWatcher
+from weft.ir import Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+_SPACES = (Space.GLOBAL, Space.GENERIC, Space.SHARED)
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+class SampleWatcher(CountWatcher):
+    """Before each access is counted, warps of a chosen block leave their addresses."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        super().__init__(e)
+        self._sites: list[dict[str, Any]] = []
+
+    def notes(self) -> Mapping[str, Any]:
+        return {**super().notes(), "sites": self._sites}
+
+    def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
+        super().started(b, context, worker, slot)
+        launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
+        table = b.load("ptr", 0, b.at(launch, Launch.SAMPLED))
+        x, y, z = (
+            b.load("i32", 0, b.at(slot, at)).zext("i64")
+            for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
+        )
+        wide, high = (
+            b.load("i64", 0, b.at(context, at)) for at in (Context.GRID_X, Context.GRID_Y)
+        )
+        number = (z * high + y) * wide + x
+        found = b.integer("i64", 0)
+        for row in reversed(range(BLOCKS)):
+            wanted = b.load("i64", 0, b.at(table, 16 * row))
+            records = b.load("i64", 0, b.at(table, 16 * row + 8))
+            found = b.select(number.eq(wanted), records, found)
+        b.store(found, b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), 8)
+
+    def access(self, touch: Touch) -> None:
+        if touch.kind not in ("fragment", "mbarrier") and touch.address.space in _SPACES:
+            self._sample(touch)
+        super().access(touch)
+
+    def _sample(self, touch: Touch) -> None:
+        e, b = self.e, self.e.b
+        site = len(self._sites)
+        self._sites.append({"access": e.ins.index, "kind": touch.kind, "nbytes": touch.nbytes})
+        lanes = e.executing()
+        if touch.lanes is not None:
+            lanes = lanes & touch.lanes
+        records = b.load("i64", 0, b.load("ptr", 0, b.at(e.slot, Slot.OBSERVER)), 8)
+        with b.when(records.ne(0), rare=True):
+            start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            keep = b.helper("keep_sample", [_I64, _I32, _I32, _I64, _P], None, _keep)
+            first = records + site * WARPS * RECORD * 8
+            keep(first, e.warp, lanes, start, e.access.addresses(touch.address))
+
+
+def _keep(b: Builder, args: list[Val]) -> None:
+    """The first time that a warp comes by with a lane or more."""
+    records, warp, lanes, start, table = args
+    with b.when(lanes.ne(0) & warp.ult(WARPS)):
+        at = records + warp.zext("i64") * (RECORD * 8)
+        record = b.val("ptr", 0, f"inttoptr {at.tref} to ptr")
+        with b.when(b.load("i64", 0, record, 8).eq(0)):
+            b.store(lanes.zext("i64"), record, 8)
+            b.store(start, b.at(record, 8), 8)
+            b.store(b.load("i64", 32, table, 64), b.at(record, 16), 8)

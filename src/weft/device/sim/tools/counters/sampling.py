@@ -1,0 +1,118 @@
+"""Counting, and the addresses of a few warps: what a picture of an access is drawn from.
+
+Of the first and the last block (or one that was asked for) the first warps leave their first
+execution of each access: which lanes took part, and the address of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.observe import Observation, Watcher
+from weft.device.sim.tools.counters.counting import Counting
+from weft.device.sim.tools.counters.layout import Launch
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+    from weft.device.sim.run.launch import Allocation
+
+WARPS = 4
+"""Warps of a block that are watched."""
+BLOCKS = 2
+
+RECORD = 34
+"""Words: lanes, where shared memory starts, 32 addresses."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One execution of an access by one warp.
+
+    place    the array, "shared", or "" where no array holds all that was touched
+    offsets  from the start of that place, for each of the 32 lanes; None: it took no part
+    """
+
+    instruction: int
+    kind: str
+    nbytes: int
+    block: int
+    warp: int
+    place: str
+    offsets: tuple[int | None, ...]
+
+
+@dataclass
+class Sampling(Counting):
+    """Counts one launch and keeps `samples` of it; `block` is the number of the one to watch."""
+
+    key: str = "count 1, sampled"
+    block: int | None = None
+    samples: tuple[Sample, ...] = ()
+    _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def watcher(self, e: WarpEmitter) -> Watcher:
+        from weft.device.sim.tools.counters.sample_watcher import (
+            SampleWatcher,  # to compile, not to run
+        )
+
+        return SampleWatcher(e)
+
+    def begin(self, observation: Observation) -> None:
+        super().begin(observation)
+        x, y, z = observation.shape.grid
+        last = x * y * z - 1
+        chosen = [0, last] if self.block is None else [self.block, -1]
+        sites = len(observation.notes["sites"])
+        self._records = np.zeros((BLOCKS, sites, WARPS, RECORD), np.int64)
+        self._table = np.zeros((BLOCKS, 2), np.int64)
+        for row, block, records in zip(self._table, chosen, self._records, strict=True):
+            row[:] = block, records.ctypes.data
+        self.shared[Launch.SAMPLED // 8] = self._table.ctypes.data
+        observation.for_slots(8)
+
+    def end(self, observation: Observation) -> None:
+        super().end(observation)
+        shared = self._shared_bytes(observation)
+        out = []
+        for (block, _), records in zip(self._table.tolist(), self._records, strict=True):
+            for site, warps in zip(observation.notes["sites"], records, strict=True):
+                for warp in np.flatnonzero(warps[:, 0]).tolist():
+                    found = _sample(site, block, warp, warps[warp], observation.memory, shared)
+                    out.append(found)
+        self.samples = tuple(out)
+        self._records = np.empty(0, np.int64)
+
+    def _shared_bytes(self, observation: Observation) -> int:
+        return int(observation.facts.shared_bytes + observation.shape.shared_bytes)
+
+
+def _sample(
+    site: Mapping[str, Any],
+    block: int,
+    warp: int,
+    record: NDArray[np.int64],
+    memory: Any,
+    shared_bytes: int,
+) -> Sample:
+    lanes, start, *addresses = record.tolist()
+    taking = {lane: addresses[lane] for lane in range(32) if lanes >> lane & 1}
+    least, most = min(taking.values()), max(taking.values())
+    place, base = "", least - least % 128
+    if start <= least and most < start + max(1, shared_bytes):
+        place, base = "shared", start
+    else:
+        a = _holder(memory, least, most)
+        if a is not None:
+            place, base = a.name, a.address - a.address % 16
+    offsets = tuple(taking[lane] - base if lane in taking else None for lane in range(32))
+    return Sample(site["access"], site["kind"], site["nbytes"], block, warp, place, offsets)
+
+
+def _holder(memory: Any, least: int, most: int) -> Allocation | None:
+    return next((a for a in memory if a.address <= least and most < a.address + a.nbytes), None)

@@ -1,0 +1,177 @@
+"""Accesses that leave their own array: from one shared variable into the next, or from the array of
+one argument into that of another.
+
+The array of an access is the one that its address was computed from. Where it may be one of
+several, or comes from memory, nothing is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Space
+from weft.device.sim.memory.address import Address, space_of
+from weft.device.sim.tools.sanitizer.clocks import word
+from weft.device.sim.tools.sanitizer.layout import Kind, Record
+from weft.device.sim.tools.sanitizer.report import report
+from weft.ir import Builder, Val
+from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+Origins = frozenset[str | int] | None
+"""What a value may have been computed from; None: unknown."""
+NOTHING: Origins = frozenset()
+_SUMS = ("add", "or", "mov", "cvta", "cvt", "selp", "min", "max")
+"""Through which an address stays an address into the same array."""
+_NUMBERS = ("mul", "shl", "shr", "div", "rem")
+"""What these give is no address."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable in shared memory: where in the block's it begins, and its bytes."""
+
+    name: str
+    start: int
+    size: int
+
+
+def shared(program: Program) -> dict[int, Variable]:
+    """For each access to shared memory the one variable that it is meant for."""
+    found = {**program.module.variables, **program.function.variables}
+    variables = {
+        name: Variable(name, at, found[name].size)
+        for name, (space, at) in program.symbols.items()
+        if space == "shared" and name in found
+    }
+    sized = {name for name in variables if not found[name].unsized}
+    if len(variables) < 2:  # nothing to run into
+        return {}
+
+    def seed(o: Operand) -> Origins:
+        return frozenset({o.name}) if isinstance(o, Sym) and o.name in variables else NOTHING
+
+    out: dict[int, Variable] = {}
+    for ins, origins in _accesses(program, Space.SHARED, seed):
+        if origins is not None and len(origins) == 1 and origins <= sized:
+            (name,) = origins
+            out[ins.index] = variables[str(name)]
+    return out
+
+
+def arguments(program: Program) -> dict[int, list[int]]:
+    """For each access to global memory the offsets of parameters that its address comes from."""
+
+    def seed(o: Operand) -> Origins:
+        if isinstance(o, Sym) and program.symbols.get(o.name, ("",))[0] == "param":
+            return frozenset({program.symbols[o.name][1] + o.offset})
+        return None if isinstance(o, Sym) else NOTHING
+
+    return {
+        ins.index: sorted(int(x) for x in origins)
+        for ins, origins in _accesses(program, Space.GLOBAL, seed)
+        if origins
+    }
+
+
+def _accesses(
+    program: Program, space: int, seed: Callable[[Operand], Origins]
+) -> list[tuple[Instruction, Origins]]:
+    """The accesses to a state space, and what their addresses come from."""
+    code = [i for block in program.graph.blocks for i in block.code]
+    held: dict[str, Origins] = {}
+
+    def of(o: Operand) -> Origins:
+        return held.get(o.name, NOTHING) if isinstance(o, Reg) else seed(o)
+
+    changed = True
+    while changed:
+        changed = False
+        for ins in code:
+            new = _result(ins, of, seed)
+            for name in program.defs(ins):
+                joined = _join(held.get(name, NOTHING), new)
+                changed |= joined != held.get(name, NOTHING)
+                held[name] = joined
+    out = []
+    for ins in code:
+        mem = next((o for o in ins.operands if isinstance(o, Mem)), None)
+        if mem is not None and space_of(ins.parts) == space and ins.parts[0] in _ACCESSES:
+            out.append((ins, of(mem.base)))
+    return out
+
+
+_ACCESSES = ("ld", "st", "atom", "red")
+_WIDE = ("b64", "u64", "s64")
+
+
+def _result(ins: Instruction, of: Callable[[Operand], Origins], seed: Callable[[Operand], Origins]
+            ) -> Origins:  # fmt: skip
+    sources = [of(o) for o in ins.operands[1:]]
+    if ins.parts[0] == "ld":
+        mem = ins.operands[1]
+        if "param" in ins.parts and isinstance(mem, Mem) and isinstance(mem.base, Sym):
+            wide = ins.parts[-1] in _WIDE
+            return seed(Sym(mem.base.name, mem.base.offset + mem.offset)) if wide else NOTHING
+        return None if ins.parts[-1] in _WIDE else NOTHING
+    if ins.parts[0] in _NUMBERS:
+        return NOTHING
+    if ins.parts[0] == "mad":
+        return sources[-1]
+    if ins.parts[0] == "sub":  # a pointer less a number is a pointer, less a pointer a number
+        return sources[0] if not sources[1] else NOTHING
+    joined = NOTHING
+    for source in sources:
+        joined = _join(joined, source)
+    return joined if ins.parts[0] in _SUMS or not joined else None
+
+
+def _join(a: Origins, b: Origins) -> Origins:
+    return None if a is None or b is None else a | b
+
+
+def check(w: Sanitizing, a: Address, nbytes: int, lanes: Val) -> None:
+    """Before an access to shared memory: is it inside its own variable?"""
+    e, b = w.e, w.e.b
+    variable = w.variables.get(e.ins.index)
+    if variable is None:
+        return
+    start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64") + variable.start
+    limit = b.integer("i64", variable.size - nbytes)
+
+    def each() -> None:
+        fn = b.helper(
+            f"sanitizer_own_{nbytes}", [_P, _I32, _I64, _P, _I32, _I64, _I64], None, _each
+        )
+        fn(e.slot, e.warp, w.site(), e.access.addresses(a), lanes, start, limit)
+
+    if a.first is None or a.last is None or a.off is None:
+        each()
+        return
+    outside = (a.first - start).ugt(limit) | (a.last - start).ugt(limit)
+    with b.when(outside, rare=True):
+        each()
+
+
+def _each(x: Builder, args: list[Val]) -> None:
+    """Each lane by itself; what lies outside of all shared memory is found by the access."""
+    slot, warp, site, table, lanes, start, limit = args
+    p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+    low, size = word(x, slot, Block.SHARED), word(x, slot, Block.SHARED_BYTES)
+
+    def one(lane: Val) -> None:
+        address = word(x, x.at(table, lane.zext("i64") << 3))
+        wrong = (address - start).ugt(limit) & (address - low).ult(size)
+        with x.when(wrong, rare=True):
+            who = (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)
+            report(x, p, Kind.OTHER_ARRAY, site | who, x.integer("i64", 0), address)
+
+    each_lane(x, lanes, one)

@@ -1,0 +1,49 @@
+"""Bulk copies: what they write to global memory counts as written from their issue on.
+
+They take no part in races: no thread makes them, and they land when they are waited for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Space
+from weft.device.sim.observe import BulkCopy
+from weft.ir import Builder, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_FULL = 15
+"""All four bytes of a word are written."""
+
+
+def mark(w: Sanitizing, copy: BulkCopy) -> None:
+    """Marks the targets of a copy as written."""
+    if copy.space != Space.GLOBAL:
+        return
+
+    def body(x: Builder, args: list[Val]) -> None:
+        slot, who, sizes, targets, lanes = args
+        p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+
+        def one(lane: Val) -> None:
+            nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2))
+            address = x.load("i64", 0, x.at(targets, lane.zext("i64") << 3), 8)
+            end = x.label("marked")
+            filled = w.exact.planes(x, slot, p, who, address, "global", end).filled
+            assert filled is not None
+            with x.when(filled.ne(0)), x.loop(nbytes >> 2) as i:
+                at = filled + i.zext("i64")
+                place = x.val("ptr", 0, f"inttoptr {at.tref} to ptr")
+                x.store(x.integer("i8", _FULL), place)
+            x.jump(end)
+            x.place(end)
+
+        each_lane(x, lanes, one)
+
+    fn = w.e.b.helper("sanitizer_bulk", [_P, _I64, _P, _P, _I32], None, body)
+    fn(w.e.slot, w.site(), copy.sizes, copy.targets, copy.lanes)

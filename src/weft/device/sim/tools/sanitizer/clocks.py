@@ -1,0 +1,346 @@
+"""Vector clocks, one per warp of a block; joined at every synchronisation.
+
+Warp w keeps, for every warp u of its block, the clock up to which u's accesses are ordered before
+what w does now. A barrier of the block joins the clocks of the warps that meet there; a
+synchronisation of all lanes advances the warp's own clock. Where only some lanes of a warp
+synchronise, these lanes know of each other, and the vector's entry for the warp itself stays
+behind its clock. Between blocks an edge is a fence, then an atomic or volatile write by the
+releasing warp, and an atomic or volatile read by the acquiring one; all places of memory count as
+one, so some races between blocks that synchronise are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.device.sim.lane_sets import each_lane, lanes_of
+from weft.device.sim.layout import Context
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Worker as HostThread
+from weft.device.sim.tools.sanitizer.layout import Launch, Record, Slot
+from weft.ir import Builder, Val
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+Rule = Callable[[Val, Val], Val]
+
+
+def word(b: Builder, p: Val, at: int = 0) -> Val:
+    return b.load("i64", 0, b.at(p, at), 8)
+
+
+def _larger(old: Val, new: Val) -> Val:
+    return old.b.intrinsic("umax", [old, new])
+
+
+def put(b: Builder, v: Val, p: Val, at: int = 0) -> None:
+    b.store(v, b.at(p, at), 8)
+
+
+class Clocks:
+    """Code that keeps the clocks of a kernel with so many warps a block."""
+
+    def __init__(self, warps: int, slot: Slot, publishes: bool, masks: bool) -> None:
+        self.warps, self.slot, self.publishes, self.masks = warps, slot, publishes, masks
+
+    def row(self, b: Builder, p: Val, warp: Val) -> Val:
+        """The row of a warp."""
+        return b.at(p, warp.zext("i64") * Slot.WARP + Slot.WARPS)
+
+    def vector(self, b: Builder, p: Val, warp: Val, start: int) -> Val:
+        """The vector of a warp in the table that begins at `start`."""
+        return b.at(p, warp.zext("i64") * (8 * self.warps) + start)
+
+    def begin(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
+        """A block starts: later than all that its slot has seen."""
+        b.helper("sanitizer_begin", [_P, _P, _P], None, self._begin)(context, worker, slot)
+
+    def _begin(self, b: Builder, args: list[Val]) -> None:
+        context, worker, slot = args
+        p = b.load("ptr", 0, b.at(slot, Block.OBSERVER))
+        put(b, word(b, context, Context.OBSERVER), p, Slot.LAUNCH)
+        put(b, word(b, worker, HostThread.OBSERVER), p, Slot.WORKER)
+        shared = word(b, slot, Block.SHARED_BYTES) >> 2
+        first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).tref} to i64")
+        put(b, first + (shared << 3), p, Slot.READERS)
+        put(b, first + (shared << 4), p, Slot.FILLED)
+        start = word(b, p, Slot.LATEST) + 1
+        put(b, start, p, Slot.START)
+        put(b, start, p, Slot.LATEST)
+        gx, gy = (word(b, context, x) for x in (Context.GRID_X, Context.GRID_Y))
+        x, y, z = (
+            b.load("i32", 0, b.at(slot, at)).zext("i64")
+            for at in (Block.BLOCK_X, Block.BLOCK_Y, Block.BLOCK_Z)
+        )
+        number = (z * gy + y) * gx + x
+        put(b, number, p, Slot.BLOCK)
+        put(b, ((number + 1) & Record.BLOCKS) << Record.BLOCK, p, Slot.BASE)
+        b.store(b.zero("i64", 16), b.at(p, Slot.ARRIVED), 8)
+        table = self.warps * self.warps
+        with b.loop(3 * table + 17 * self.warps) as i:  # clocks, then nothing fenced or released
+            value = b.select(i.ult(table), start, b.integer("i64", 0))
+            put(b, value, b.at(p, (i.zext("i64") << 3) + self.slot.clocks))
+        with b.loop(self.warps) as w:
+            row = self.row(b, p, w)
+            put(b, b.integer("i64", 0), row, Slot.ACQUIRED)
+            put(b, start << Record.CLOCK, row, Slot.SHARED_TAG)
+            self._refresh(b, p, w)
+
+    def _refresh(self, b: Builder, p: Val, warp: Val) -> None:
+        """What a warp's records and limits are, after its clocks have changed."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w = args
+            mine = self.vector(x, p, w, self.slot.clocks)
+            least = x.alloca("i64")
+            x.store(x.integer("i64", -1), least)
+            with x.loop(self.warps) as u:
+                known = word(x, x.at(mine, u.zext("i64") << 3))
+                x.store(x.umin(x.load("i64", 0, least), known), least)
+            row = self.row(x, p, w)
+            clock = word(x, row, Slot.SHARED_TAG) >> Record.CLOCK
+            start, base = word(x, p, Slot.START), word(x, p, Slot.BASE)
+            who = w.zext("i64") << Record.WARP
+            limit = x.load("i64", 0, least)
+            put(x, limit << Record.CLOCK, row, Slot.SHARED_LIMIT)
+            put(x, (clock << Record.CLOCK) | who, row, Slot.SHARED_TAG)
+            late = (clock - start).uge(Record.CLOCKS - 1)  # so many that order is not told any more
+            near = x.umin(clock - start + 1, x.integer("i64", Record.CLOCKS))
+            limit = (limit - start + 1) << Record.CLOCK
+            put(x, x.select(late, x.integer("i64", -1), limit), row, Slot.LIMIT)
+            put(x, (near << Record.CLOCK) | who | base, row, Slot.TAG)
+            latest = x.intrinsic("umax", [word(x, p, Slot.LATEST), clock])
+            put(x, latest, p, Slot.LATEST)
+
+        b.helper("sanitizer_refresh", [_P, _I32], None, body)(p, warp)
+
+    def advance(self, b: Builder, p: Val, warp: Val) -> None:
+        """All lanes of a warp have met: they know of all that any of them has done."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w = args
+            row = self.row(x, p, w)
+            clock = self._tick(x, p, row)
+            put(x, clock, x.at(self.vector(x, p, w, self.slot.clocks), w.zext("i64") << 3))
+            if self.warps == 1:
+                self._refresh(x, p, w)
+                return
+            late = (clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1)
+            with x.when(late | word(x, row, Slot.APART).ne(0), rare=True):
+                put(x, x.integer("i64", 0), row, Slot.APART)
+                self._refresh(x, p, w)
+
+        b.helper("sanitizer_advance", [_P, _I32], None, body)(p, warp)
+
+    def _tick(self, x: Builder, p: Val, row: Val) -> Val:
+        """A warp's clock goes on, by itself: what its lanes do is not ordered by that."""
+        for tag in (Slot.SHARED_TAG, Slot.TAG):
+            put(x, word(x, row, tag) + (1 << Record.CLOCK), row, tag)
+        clock = word(x, row, Slot.SHARED_TAG) >> Record.CLOCK
+        put(x, x.intrinsic("umax", [word(x, p, Slot.LATEST), clock]), p, Slot.LATEST)
+        return clock
+
+    def _part(self, x: Builder, p: Val, w: Val) -> Val:
+        """A tick of a warp whose lanes do not all know of each other."""
+        row = self.row(x, p, w)
+        clock = self._tick(x, p, row)
+        put(x, x.integer("i64", 1), row, Slot.APART)
+        with x.when((clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1), rare=True):
+            self._refresh(x, p, w)
+        return clock
+
+    def meet_lanes(self, b: Builder, p: Val, warp: Val, lanes: Val) -> None:
+        """Some lanes of a warp have met: each knows what any of them knew, and did."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w, lanes = args
+            clock = self._part(x, p, w)
+            table = x.at(p, w.zext("i64") * Slot.LANES + self.slot.lanes)
+            joined = x.alloca("i64", 32)
+            x.store(x.zero("i64", 32), joined)
+
+            def row(lane: Val) -> Val:
+                return x.at(table, lane.zext("i64") << 8)
+
+            def join(lane: Val) -> None:
+                known = x.load("i64", 32, row(lane), 8)
+                x.store(_larger(x.load("i64", 32, joined), known), joined)
+
+            each_lane(x, lanes, join)
+            known = lanes_of(x, lanes).select(x.splat(clock, 32), x.load("i64", 32, joined))
+            each_lane(x, lanes, lambda lane: x.store(known, row(lane), 8))
+
+        b.helper("sanitizer_meet_lanes", [_P, _I32, _I32], None, body)(p, warp, lanes)
+
+    def arrive(self, b: Builder, p: Val, warp: Val, number: Val) -> None:
+        """A warp arrives at a barrier and does not wait: what it does from now on is later."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w, number = args
+            self.advance(x, p, w)
+            early = self._early(x, p, number)
+            self._each(x, early, self.vector(x, p, w, self.slot.clocks), _larger)
+
+        b.helper("sanitizer_arrive", [_P, _I32, _I32], None, body)(p, warp, number)
+
+    def _early(self, x: Builder, p: Val, number: Val) -> Val:
+        return x.at(p, number.zext("i64") * (8 * self.warps) + self.slot.early)
+
+    def meet(self, b: Builder, slot: Val, number: Val) -> None:
+        """A barrier opens: the warps that have arrived know all that any of them knew."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, number = args
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            at = x.at(p, (number.zext("i64") << 2) + Slot.ARRIVED)
+            warps = x.load("i32", 0, at)
+            x.store(x.integer("i32", 0), at)
+            x.store(x.integer("i32", 0), x.at(at, Slot.SITES - Slot.ARRIVED))
+            clock = word(x, p, Slot.LATEST) + 1
+            joined = x.array("i64", len(self._tables) * self.warps)
+            self._join(x, p, warps, joined)
+            early = self._early(x, p, number)
+            self._each(x, joined, early, _larger)
+            self._each(x, early, early, lambda old, new: x.integer("i64", 0))
+            seen = x.alloca("i64")
+            x.store(x.integer("i64", 0), seen)
+
+            def acquired(w: Val) -> None:
+                mine = self._seen(x, p, w)
+                x.store(x.intrinsic("umax", [x.load("i64", 0, seen), mine]), seen)
+                put(x, clock, x.at(joined, w.zext("i64") << 3))
+
+            each_lane(x, warps, acquired)
+
+            def tell(w: Val) -> None:
+                for i, start in enumerate(self._tables):
+                    mine = self.vector(x, p, w, start)
+                    self._each(x, mine, x.at(joined, 8 * self.warps * i), lambda old, new: new)
+                row = self.row(x, p, w)
+                put(x, x.load("i64", 0, seen), row, Slot.ACQUIRED)
+                put(x, clock << Record.CLOCK, row, Slot.SHARED_TAG)
+                self._refresh(x, p, w)
+
+            each_lane(x, warps, tell)
+
+        b.helper("sanitizer_meet", [_P, _I32], None, body)(slot, number)
+
+    @property
+    def _tables(self) -> tuple[int, ...]:
+        every = (self.slot.clocks, self.slot.fences, self.slot.far)
+        return every if self.publishes else every[:1]
+
+    def _each(self, x: Builder, target: Val, source: Val, rule: Rule) -> None:
+        """target[u] = rule(target[u], source[u]) for each warp u."""
+        with x.loop(self.warps) as u:
+            k = u.zext("i64") << 3
+            at = x.at(target, k)
+            put(x, rule(word(x, at), word(x, x.at(source, k))), at)
+
+    def _join(self, x: Builder, p: Val, warps: Val, out: Val) -> None:
+        """The largest clocks of each table that any of the warps has."""
+        with x.loop(len(self._tables) * self.warps) as i:
+            put(x, x.integer("i64", 0), x.at(out, i.zext("i64") << 3))
+
+        def one(w: Val) -> None:
+            for i, start in enumerate(self._tables):
+                target = x.at(out, 8 * self.warps * i)
+                self._each(x, target, self.vector(x, p, w, start), _larger)
+
+        each_lane(x, warps, one)
+
+    # ---- between blocks ---------------------------------------------------------------------
+    def fence(self, b: Builder, p: Val, warp: Val, far: bool) -> None:
+        """What the warp knows now is released by its next atomic or volatile write."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w = args
+            clock = self._part(x, p, w)
+            mine = self.vector(x, p, w, self.slot.clocks)
+            for start in (self.slot.fences, self.slot.far)[: 1 + far]:
+                fenced = self.vector(x, p, w, start)
+                self._each(x, fenced, mine, lambda old, new: new)
+                put(x, clock, x.at(fenced, w.zext("i64") << 3))
+
+        b.helper(f"sanitizer_fence_{int(far)}", [_P, _I32], None, body)(p, warp)
+
+    def synchronise(self, b: Builder, p: Val, warp: Val, writes: bool) -> None:
+        """An atomic or volatile access: it acquires, and releases what was fenced if it writes."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p, w = args
+            released = x.at(p, self.slot.shared)
+            if writes:
+                self._publish(x, p, w)
+                self._each(x, released, self.vector(x, p, w, self.slot.fences), _larger)
+            put(x, x.integer("i64", -1), self.row(x, p, w), Slot.ACQUIRED)
+            self._each(x, self.vector(x, p, w, self.slot.clocks), released, _larger)
+            self._refresh(x, p, w)
+
+        name = f"sanitizer_{'exchange' if writes else 'acquire'}"
+        b.helper(name, [_P, _I32], None, body)(p, warp)
+
+    def _seen(self, x: Builder, p: Val, w: Val) -> Val:
+        """The time up to which the warp has looked.
+
+        The access itself comes after its own event, so the time is taken when it is first asked.
+        """
+        at = x.at(self.row(x, p, w), Slot.ACQUIRED)
+        with x.when(word(x, at).eq(-1)):
+            time = x.at(x.load("ptr", 0, x.at(p, Slot.LAUNCH)), Launch.TIME)
+            now = x.val("i64", 0, f"load atomic i64, {time.tref} seq_cst, align 8")
+            put(x, now, at)
+        return word(x, at)
+
+    def _publish(self, x: Builder, p: Val, w: Val) -> None:
+        launch = x.load("ptr", 0, x.at(p, Slot.LAUNCH))
+        time = x.at(launch, Launch.TIME)
+        start = word(x, p, Slot.START)
+        table = x.load("ptr", 0, x.at(launch, Launch.PUBLISHED))
+        block = word(x, p, Slot.BLOCK) & Record.BLOCKS
+        rows = x.at(table, block * (Launch.PUBLICATION * self.warps))
+        fences = self.vector(x, p, w, self.slot.far)
+        with x.loop(self.warps) as u:
+            fenced = word(x, x.at(fences, u.zext("i64") << 3))
+            with x.when(fenced.ne(0)):
+                mine = x.at(rows, u.zext("i64") * Launch.PUBLICATION)
+                clock = fenced - start + 1
+                put(x, x.intrinsic("umax", [word(x, mine), clock]), mine)
+                with x.when(word(x, mine, 8).eq(0)):
+                    one = x.val("i64", 0, f"atomicrmw add {time.tref}, i64 1 seq_cst")
+                    put(x, one + 1, mine, 8)
+
+    def ordered(self, b: Builder, p: Val, warp: Val, record: Val, mine: Val, space: str) -> Val:
+        """Did what a record tells of happen before what the warp's lane does now?"""
+
+        def body(x: Builder, args: list[Val]) -> Val:
+            p, w, record, mine = args
+            u = (record >> Record.WARP) & 31
+            known = word(x, x.at(self.vector(x, p, w, self.slot.clocks), u << 3))
+            if self.masks:
+                me, lane = ((r >> Record.LANE) & 31 for r in (mine, record))
+                at = (u << 13) + (me << 8) + (lane << 3) + self.slot.lanes
+                same = u.eq(w.zext("i64"))
+                known = same.select(_larger(known, word(x, x.at(p, at))), known)
+            if space == "shared":
+                return (record >> Record.CLOCK).ult(known)
+            clock = (record >> Record.CLOCK) & Record.CLOCKS
+            here = (record >> Record.BLOCK).eq(word(x, p, Slot.BASE) >> Record.BLOCK)
+            near = clock.ult(known - word(x, p, Slot.START) + 1)
+            late = word(x, self.row(x, p, w), Slot.LIMIT).eq(-1)
+            return x.choose(here, lambda: near | late, lambda: self._published(
+                x, p, w, record, clock, u))  # fmt: skip
+
+        name = f"sanitizer_ordered_{space}"
+        return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, mine)
+
+    def _published(self, x: Builder, p: Val, w: Val, record: Val, clock: Val, u: Val) -> Val:
+        """Has another block's warp published it, and has this one looked since?"""
+        if not self.publishes:
+            return x.integer("i1", 0)
+        launch = x.load("ptr", 0, x.at(p, Slot.LAUNCH))
+        table = x.load("ptr", 0, x.at(launch, Launch.PUBLISHED))
+        block = ((record >> Record.BLOCK) - 1) & Record.BLOCKS
+        mine = x.at(table, (block * self.warps + u) * Launch.PUBLICATION)
+        since = word(x, mine, 8)
+        seen = self._seen(x, p, w)
+        return clock.ult(word(x, mine)) & since.ne(0) & since.ule(seen)

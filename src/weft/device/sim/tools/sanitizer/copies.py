@@ -1,0 +1,158 @@
+"""cp.async: a copy that is not waited for yet is somebody else's write for every thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.memory.address import Address
+from weft.device.sim.memory.async_copies import SIZES, Ring
+from weft.device.sim.observe import Touch
+from weft.device.sim.tools.sanitizer.clocks import put, word
+from weft.device.sim.tools.sanitizer.layout import Record, Slot
+from weft.ir import Builder, Val
+from weft.ptx.model import Imm, Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+SITE = 16
+"""Where an entry of the ring of copies keeps the record of the instruction that issued it."""
+
+
+class Copies:
+    """Records of copies: pending when issued, written when they are waited for."""
+
+    def __init__(self, w: Sanitizing) -> None:
+        self.w = w
+
+    def started(self, b: Builder, slot: Val) -> None:
+        """A block starts: what the last one in its slot never waited for is nobody's now."""
+        if not self.w.e.copies.used:
+            return
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p = x.load("ptr", 0, x.at(args[0], Block.OBSERVER))
+            words = word(x, args[0], Block.SHARED_BYTES) >> 2
+            with x.loop(words.trunc("i32")) as i:
+                at = x.at(x.at(p, self.w.layout.writers), i.zext("i64") << 3)
+                record = word(x, at)
+                pending = (record >> Record.CLOCK).eq(Record.PENDING)
+                put(x, pending.select(x.integer("i64", 0), record), at)
+
+        b.helper("sanitizer_forget_copies", [_P], None, body)(slot)
+
+    def read(self, touch: Touch, lanes: Val) -> None:
+        """The source, as far as each lane wants it: its address may be anything where it does not.
+
+        Of four bytes that are wanted partly, all count as read.
+        """
+        w, e, b, a = self.w, self.w.e, self.w.e.b, touch.address
+        if touch.wanted is None:
+            w.touch(a, w.way(False, touch.nbytes, 0), lanes)
+            return
+        whole = e.bits_of(touch.wanted.eq(touch.nbytes))
+        w.touch(a, w.way(False, touch.nbytes, 0), lanes & whole)
+        part = lanes & ~whole & e.bits_of(touch.wanted.ne(0))
+        with b.when(part.ne(0), rare=True):
+            start = b.load("i64", 32, e.access.addresses(a), 64)
+            for i in range(0, touch.nbytes, 4):
+                more = part & e.bits_of(touch.wanted.ugt(i))
+                w.touch(Address(a.space, None, exact=start + i), w.way(False, 4, 0), more)
+
+    def issued(self, target: Address, nbytes: int, lanes: Val) -> None:
+        """The target belongs to the copy from now on; its entry of the ring is the next one."""
+        w, e, b = self.w, self.w.e, self.w.e.b
+        w.touch(target, w.way(True, nbytes, 0), lanes)
+        count = e.copies.count
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, warp, site, ring, table, lanes = args
+            head, tail = (x.load("i32", 0, x.at(ring, at)) for at in (Ring.HEAD, Ring.TAIL))
+            with x.when((tail - head).eq(count), rare=True):  # the oldest makes room
+                everyone = x.integer("i32", -1)
+                self._landed(x, slot, warp, _entry(x, ring, head, count), everyone)
+            put(x, site, _entry(x, ring, tail, count), SITE)
+            who = site | (warp.zext("i64") << Record.WARP)
+            who = who | ((Record.PENDING << Record.CLOCK) | Record.ALL_BYTES)
+            _mark(x, w.layout, slot, _listed(x, table), lanes, nbytes, who)
+
+        kinds = [_P, _I32, _I64, _P, _P, _I32]
+        fn = b.helper(f"sanitizer_issue_{nbytes}", kinds, None, body)
+        ring = b.at(e.frame, e.copies.at)
+        fn(e.slot, e.warp, w.site(), ring, e.access.addresses(target), lanes)
+
+    def _landed(self, x: Builder, slot: Val, warp: Val, entry: Val, lanes: Val) -> None:
+        """The copies of an entry were written by these lanes of it, now."""
+        w = self.w
+        p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+        tag = word(x, w.clocks.row(x, p, warp), Slot.SHARED_TAG) | Record.ALL_BYTES
+        mine = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
+        size = x.load("i32", 0, x.at(entry, Ring.SIZE))
+        who = tag | word(x, entry, SITE)
+        targets = x.at(entry, Ring.TARGETS)
+        first = word(x, targets)
+        for nbytes in SIZES:
+            with x.when(size.eq(nbytes)):
+                _mark(x, w.layout, slot, _listed(x, targets), mine, nbytes, who)
+            with x.when(size.eq(-nbytes)):  # one copy of the whole warp
+                _mark(x, w.layout, slot, _in_a_row(first, nbytes), mine, nbytes, who)
+
+    def instruction(self, ins: Instruction) -> None:
+        """A wait: what lands was written by the waiting lanes, now."""
+        parts = ins.parts
+        if parts[:2] != ("cp", "async") or not self.w.e.copies.used:
+            return
+        if "wait_all" in parts:
+            self._land(-1)
+        elif "wait_group" in parts and isinstance(ins.operands[0], Imm):
+            self._land(ins.operands[0].value)
+
+    def _land(self, pending: int) -> None:
+        e, b = self.w.e, self.w.e.b
+        count = e.copies.count
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, warp, ring, lanes, pending = args
+            head, tail = (x.load("i32", 0, x.at(ring, at)) for at in (Ring.HEAD, Ring.TAIL))
+            limit = x.load("i32", 0, x.at(ring, Ring.GROUP)) - pending
+            with x.loop(tail - head) as i:
+                entry = _entry(x, ring, head + i, count)
+                group = x.load("i32", 0, x.at(entry, Ring.OF_GROUP))
+                with x.when((group - limit).slt(0)):
+                    self._landed(x, slot, warp, entry, lanes)
+
+        fn = b.helper(f"sanitizer_land_{count}", [_P, _I32, _P, _I32, _I32], None, body)
+        fn(e.slot, e.warp, b.at(e.frame, e.copies.at), e.executing(), b.integer("i32", pending))
+
+
+def _entry(b: Builder, ring: Val, number: Val, count: int) -> Val:
+    return b.at(b.at(ring, Ring.HEADER), (number & (count - 1)).zext("i64") * Ring.ENTRY)
+
+
+def _listed(x: Builder, table: Val) -> Callable[[Val], Val]:
+    return lambda lane: word(x, x.at(table, lane << 3))
+
+
+def _in_a_row(first: Val, nbytes: int) -> Callable[[Val], Val]:
+    return lambda lane: first + lane * nbytes
+
+
+def _mark(
+    x: Builder, layout: Slot, slot: Val, target: Callable[[Val], Val], lanes: Val, nbytes: int,
+    who: Val,
+) -> None:  # fmt: skip
+    """Records of the words that the copies of some lanes go to."""
+    p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+
+    def one(lane: Val) -> None:
+        rel = target(lane.zext("i64")) - word(x, slot, Block.SHARED)
+        with x.when(rel.ule(word(x, slot, Block.SHARED_BYTES) - nbytes)):
+            at = x.at(x.at(p, layout.writers), rel << 1)
+            for i in range(nbytes // 4):
+                put(x, who | (lane.zext("i64") << Record.LANE), at, 8 * i)
+
+    each_lane(x, lanes, one)

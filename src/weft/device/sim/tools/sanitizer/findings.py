@@ -1,0 +1,337 @@
+"""From what compiled code noted to findings a person can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from weft.device.sim.analyse.prepare import prepare
+from weft.device.sim.run import elements
+from weft.device.sim.run.faults import line_of, width_of
+from weft.device.sim.run.heap import Block
+from weft.device.sim.tools.sanitizer import bounds
+from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record
+from weft.device.sim.tools.sanitizer.leaks import HEAP
+from weft.device.sim.tools.sanitizer.observer import Raw, Seen
+from weft.errors import DeviceError
+from weft.ptx.model import Instruction, Label
+
+if TYPE_CHECKING:
+    from weft.device.sim.analyse.program import Program
+    from weft.device.sim.run.launch import Grid, SimModule
+
+Dims = tuple[int, int, int]
+_OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)
+"""Findings whose address is a set of lanes."""
+RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side of a finding. `line` is file:line with its text and the calls inlined around it."""
+
+    verb: str
+    line: str
+    file: str
+    number: int
+    block: Dims | None
+    thread: Dims | None
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Access:
+        places = {name: tuple(facts[name]) if facts[name] else None for name in ("block", "thread")}
+        return cls(**{**facts, **places})
+
+    def __str__(self) -> str:
+        who = "" if self.block is None else f"  (block {self.block}, thread {self.thread})"
+        return f"{self.verb}: {self.line}{who}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One kind of thing that went wrong between one pair of lines, and how often.
+
+    What the host did has no kernel, and its accesses have no number where the line is not known.
+    """
+
+    kind: str
+    what: str
+    kernel: str
+    accesses: tuple[Access, ...]
+    times: int
+    next: str
+    place: str = ""
+    address: int | None = None
+
+    def __str__(self) -> str:
+        first = self.accesses[0]
+        where = f"{first.file}:{first.number}" if first.number else first.file
+        lines = [f"{where}: {self.what}" + (f" in {self.kernel}" if self.kernel else "")]
+        lines += [str(a) for a in self.accesses]
+        if self.place:
+            lines.append(f"at: {self.place}")
+        lines.append(f"seen: {self.times:,} x")
+        lines.append(f"next: {self.next}")
+        return "\n  ".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """How a kind of finding is told: its name, what it is, the two verbs, and what would help."""
+
+    name: str
+    what: str
+    verbs: tuple[str, str]
+    next: str
+
+
+_RACE = "data race"
+TEXTS: Mapping[int, Text] = {
+    Kind.READ_AFTER_WRITE: Text(_RACE, "a thread reads what another writes, in no order",
+                                ("read", "write"), ""),
+    Kind.WRITE_AFTER_READ: Text(_RACE, "a thread writes what another reads, in no order",
+                                ("write", "read"), ""),
+    Kind.WRITE_AFTER_WRITE: Text(_RACE, "two threads write the same place, in no order",
+                                 ("write", "write"), ""),
+    Kind.UNINITIALISED: Text("uninitialised", "a read of memory that nobody has written",
+                             ("read", "used"), "write it first, or check which threads do"),
+    Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
+                             " reach", ("barrier", ""),
+                             "move the barrier out of the branch, so that all threads reach it"),
+    Kind.BARRIER_COUNT: Text("barrier misuse", "threads meet at one barrier but expect different"
+                             " numbers of threads", ("barrier", "barrier"),
+                             "give every bar.sync of a barrier the same count"),
+    Kind.BARRIER_PLACES: Text("barrier divergence", "threads of a block wait at different"
+                              " barriers in the code", ("barrier", "barrier"),
+                              "let all threads of the block pass the same __syncthreads()"),
+    Kind.MISSING_LANES: Text("missing lanes", "lanes are named that do not take part",
+                             ("call", ""), "compute the mask before the branch, or move the call"
+                             " to where all its lanes are"),
+    Kind.NOT_IN_MASK: Text("missing lanes", "a lane calls with a mask that leaves it out",
+                           ("call", ""), "the mask must have the bit of every lane that calls"),
+    Kind.UNDEFINED_LANE: Text("missing lanes", "a shuffle from a lane that does not take part",
+                              ("call", "used"), "name the source lane in the mask and let it take"
+                              " part, or do not use the value"),
+    Kind.OTHER_ARRAY: Text("out of bounds", "an access leaves its own array for another one",
+                           ("access", ""), "compare the index with the array's length"),
+    Kind.OVERFLOW: Text("index overflow", "an index does not fit 32 bits and wraps",
+                        ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
+    Kind.SPIN: Text("spin", "a loop waits for a value that it never reads again",
+                    ("loop", ""), "make the flag volatile, or read it by an atomic"),
+}  # fmt: skip
+_ORDER = {
+    Apart.LANES: "__syncwarp() between the two",
+    Apart.WARPS: "__syncthreads() between the two",
+    Apart.BLOCKS: "__syncthreads() does not order blocks: use atomics, two launches, or a grid-wide"
+    " sync (cooperative launch)",
+}
+_ITSELF = "threads execute this line at the same time: use an atomic, or one place for each thread"
+_COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
+
+
+class Decoder:
+    """Findings of one launch."""
+
+    def __init__(self, module: SimModule, entry: str, shape: Grid, seen: Seen) -> None:
+        self.module, self.entry, self.shape, self.seen = module, entry, shape, seen
+        names = {v: k for k, v in module.ptx.entries.items()}
+        self.name = names.get(entry, entry)
+        self._code: dict[int, Instruction] | None = None
+        self._program: Program | None = None
+
+    def findings(self) -> list[Finding]:
+        """All of them, alike ones together, in the order of the source."""
+        raced = {i for r in self.seen.raw if r.kind in RACES for i in (r.index, r.other_index)}
+        raw = [
+            r for r in self.seen.raw
+            if not (r.kind == Kind.UNINITIALISED and r.index in raced)  # it came too early, only
+        ]  # fmt: skip
+        merged: dict[object, Finding] = {}
+        for r in sorted(raw, key=lambda r: -r.apart):  # the widest race says what would help
+            found = self._finding(r)
+            if found is None:
+                continue
+            key = (found.kind, frozenset((a.verb, a.line) for a in found.accesses))
+            old = merged.get(key)
+            merged[key] = found if old is None else replace(old, times=old.times + found.times)
+        spins = any(r.kind == Kind.SPIN for r in raw)  # which has ended the launch, then
+        merged |= {block.address: self._leak(block) for block in self.seen.leaks}
+        if isinstance(self.seen.error, DeviceError) and not spins:
+            merged["error"] = self._failure(self.seen.error)
+        return sorted(merged.values(), key=lambda f: (f.accesses[0].file, f.accesses[0].number))
+
+    # ---- places -----------------------------------------------------------------------------
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            m = self.module
+            self._program = prepare(m.module, m.function(self.entry), self.shape.block)
+        return self._program
+
+    def instruction(self, index: int) -> Instruction:
+        if self._code is None:
+            body = self.program.function.body
+            self._code = {i.index: i for i in body if not isinstance(i, Label)}
+        return self._code[index]
+
+    def _thread(self, record: int) -> Dims:
+        n = 32 * (record >> Record.WARP & 31) + (record >> Record.LANE & 31)
+        x, y, _ = self.shape.block
+        return n % x, n // x % y, n // (x * y)
+
+    def _block(self, number: int) -> Dims:
+        x, y, _ = self.shape.grid
+        return number % x, number // x % y, number // (x * y)
+
+    def _other_block(self, r: Raw, shared: bool) -> int:
+        """Records of global memory keep the low bits of a block's number."""
+        if shared:
+            return r.block
+        low = (r.other >> Record.BLOCK) - 1 & Record.BLOCKS
+        size = Record.BLOCKS + 1
+        return r.block + (low - r.block + size // 2) % size - size // 2 if low != r.block else low
+
+    def _access(self, verb: str, index: int, block: int | None, record: int) -> Access:
+        ins = self.instruction(index)
+        own = ins.loc.own if ins.loc is not None else None
+        return Access(
+            verb,
+            line_of(ins),
+            own.file if own else self.module.ptx.origin,
+            own.line if own else ins.ptx_line,
+            None if block is None else self._block(block),
+            None if block is None else self._thread(record),
+        )
+
+    # ---- findings ---------------------------------------------------------------------------
+    def _finding(self, r: Raw) -> Finding | None:
+        if r.kind == Kind.WRITE_AFTER_READ and self.instruction(r.other_index).parts[0] == "st":
+            r = replace(r, kind=Kind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
+        text = TEXTS[r.kind]
+        shared = self._is_shared(r)
+        mine = self._access(text.verbs[0], r.index, r.block, r.mine)
+        accesses = [mine]
+        if r.other_index >= 0:
+            known = r.kind in RACES
+            block = self._other_block(r, shared) if known else None
+            other = self._access(text.verbs[1], r.other_index, block, r.other)
+            if known and (other.block, other.thread) == (mine.block, mine.thread):
+                other = replace(other, block=None, thread=None)  # another lane that is not known
+            accesses.append(other)
+        if r.kind == Kind.BARRIER_PLACES and accesses[0].number == accesses[1].number:
+            return None  # one line of the source, compiled to several places
+        what, place = text.what, ""
+        if r.kind in (*RACES, Kind.UNINITIALISED):
+            place = self._place(r, shared)
+        if r.kind == Kind.OTHER_ARRAY:
+            place = self._other_array(r, shared)
+        if r.kind in _OF_LANES:
+            place = f"lanes {_lanes(r.address)}"
+        pending = self._pending(r, shared)
+        if pending:
+            what = "shared memory is used before the copy to it was waited for"
+        return Finding(
+            kind="missing wait" if pending else text.name,
+            what=f"{text.name}: {what}" if not pending else f"missing wait: {what}",
+            kernel=self.name,
+            accesses=tuple(accesses),
+            times=r.times,
+            next=self._advice(r, pending) or text.next,
+            place=place,
+            address=r.address if r.kind in (*RACES, Kind.UNINITIALISED) else None,
+        )
+
+    def _pending(self, r: Raw, shared: bool) -> bool:
+        return shared and r.kind in RACES and r.other >> Record.CLOCK == Record.PENDING
+
+    def _advice(self, r: Raw, pending: bool) -> str:
+        if r.kind not in RACES:
+            return ""
+        if pending:
+            return _COPY
+        if r.index == r.other_index and r.apart != Apart.BLOCKS:
+            return _ITSELF
+        return _ORDER[r.apart]
+
+    def _is_shared(self, r: Raw) -> bool:
+        """Is the address in none of the launch's arrays?"""
+        return not any(a.address <= r.address < a.address + a.nbytes for a in self.seen.memory)
+
+    def _place(self, r: Raw, shared: bool) -> str:
+        ins = self.instruction(r.index)
+        size = width_of(ins)
+        for a in self.seen.memory:
+            if a.name == HEAP:
+                continue
+            if a.address <= r.address < a.address + a.nbytes:
+                return f"{elements.element(a, r.address, size)} ({r.address:#x})"
+        if any(a.name == HEAP and 0 <= r.address - a.address < a.nbytes for a in self.seen.memory):
+            return f"the device's heap ({r.address:#x})"
+        space = "local" if "local" in ins.parts else "shared"
+        return f"{space} memory ({r.address:#x})"
+
+    def _other_array(self, r: Raw, shared: bool) -> str:
+        """Which array it should have been, and which it was."""
+        if not shared:
+            at = r.other >> Record.LANE
+            own = next((a for a in self.seen.memory if 0 <= at - a.address < a.nbytes), None)
+            name = own.name if own is not None else "its own array"
+            return f"{self._place(r, shared)}, through {name}"
+        variable = bounds.shared(self.program).get(r.index)
+        assert variable is not None
+        name = re.sub(r"^_Z.*E\d+(?=[A-Za-z_])", "", variable.name)
+        return f"outside of {name} ({variable.size} bytes of shared memory)"
+
+    def _leak(self, block: Block) -> Finding:
+        access = replace(self._access("malloc", block.site, 0, 0), block=None, thread=None)
+        return Finding(
+            "leak", "leak: memory of the device's heap that no pointer leads to any more",
+            self.name, (access,), block.times, "free it before the last pointer to it is gone",
+            f"{block.nbytes} bytes at {block.address:#x}, allocated by {block.place}",
+        )  # fmt: skip
+
+    def _failure(self, error: DeviceError) -> Finding:
+        where = error.line or error.where
+        where = where or f"{self.module.ptx.origin}:0"
+        file, _, rest = where.partition(":")
+        digits = re.match(r"\d+", rest)
+        number = int(digits.group()) if digits else 0
+        name = _ERRORS.get(type(error).__name__, "failed launch")
+        access = Access(getattr(error, "access", "") or "at", where, file, number,
+                        error.block, error.thread)  # fmt: skip
+        what = f"{name}: {error.what.removesuffix(f' in {self.name}')}"
+        place = ", ".join(x for x in (error.got, error.allowed) if x)
+        return Finding(name, what, error.kernel or self.name, (access,), 1, error.next, place)
+
+
+_ERRORS = {
+    "IllegalAddress": "out of bounds", "MisalignedAddress": "misaligned",
+    "InvalidFree": "double free", "Deadlock": "barrier divergence",
+    "AssertFailed": "assertion", "Trapped": "trap", "TimeLimit": "time limit",
+}  # fmt: skip
+
+
+def _lanes(bits: int) -> str:
+    """Lanes as people write them: 0-3, 16."""
+    lanes = [i for i in range(32) if bits >> i & 1]
+    runs: list[list[int]] = []
+    for lane in lanes:
+        if runs and lane == runs[-1][1] + 1:
+            runs[-1][1] = lane
+        else:
+            runs.append([lane, lane])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def summary(launches: int, accesses: int, barriers: int, syncs: int, arrays: int) -> str:
+    """What was checked."""
+    counts: Sequence[tuple[int, str]] = (
+        (launches, "launches"), (accesses, "accesses"), (barriers, "barriers"),
+        (syncs, "warp synchronisations"), (arrays, "arrays"),
+    )  # fmt: skip
+    return ", ".join(f"{n:,} {what}" for n, what in counts)

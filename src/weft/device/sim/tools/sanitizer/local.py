@@ -1,0 +1,121 @@
+"""Local memory: which of its words a thread of this block has written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.observe import Touch
+from weft.device.sim.tools.sanitizer.clocks import put, word
+from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot
+from weft.device.sim.tools.sanitizer.report import report
+from weft.device.sim.tools.sanitizer.shadow import Way, bytes_of, is_missing
+from weft.ir import Builder, Val
+from weft.ptx.cfg import registers
+from weft.ptx.model import FloatImm, Imm, Instruction
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+_C_FILES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inl")
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+class Local:
+    """Stamps of local memory: the block that wrote each word last, and which bytes of it.
+
+    A stamp is the block's starting clock, above four bits for the bytes. Where local addresses are
+    made generic (`escapes`), generic accesses may be to local memory.
+    """
+
+    def __init__(self, w: Sanitizing) -> None:
+        self.w, self.layout = w, w.layout
+        body = [i for block in w.e.program.graph.blocks for i in block.code]
+        self.escapes = any(i.parts[0] == "cvta" and "local" in i.parts for i in body)
+        self.zeros = _zeros(w.e.program, body)
+        self.head = next((i.loc.own for i in body if i.loc is not None), None)
+
+    def access(self, touch: Touch, way: Way, lanes: Val) -> None:
+        """Notes a write, or looks whether anything was written there."""
+        e, b, size = self.w.e, self.w.e.b, self.w.e.program.local_bytes
+        if not size or (way.writes and self._is_fill(e.ins)):
+            return
+
+        def body(x: Builder, args: list[Val]) -> Val:
+            slot, warp, site, table, lanes, start, origin = args
+            bad = x.alloca("i32")
+            x.store(x.integer("i32", 0), bad)
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            stamp = (word(x, p, Slot.START) << 4).trunc("i32")
+
+            def one(lane: Val) -> None:
+                thread = warp.zext("i64") * 32 + lane.zext("i64")
+                address = word(x, x.at(table, lane.zext("i64") << 3))
+                rel = address - start - lane.zext("i64") * size
+                with x.when(rel.ule(size - way.nbytes)):
+                    at = (thread * (size // 4) + (rel >> 2)) << 2
+                    place = x.at(p, at + self.layout.local)
+                    mine = _record(site, warp, lane) | bytes_of(x, rel, way.nbytes)
+                    missing = self._words(x, place, stamp, way, mine)
+                    with x.when(missing, rare=True):
+                        put(x, mine, origin)
+                        put(x, address, origin, 8)
+                        bits = x.load("i32", 0, bad) | (x.integer("i32", 1) << lane)
+                        x.store(bits, bad)
+
+            each_lane(x, lanes, one)
+            return x.load("i32", 0, bad)
+
+        kinds = [_P, _I32, _I64, _P, _I32, _I64, _P]
+        fn = b.helper(f"sanitizer_local_{way.name}", kinds, _I32, body)
+        start = b.val("i64", 0, f"ptrtoint {e.local.tref} to i64")
+        if way.writes:
+            lanes = lanes & ~self.w.undefined.stored(e.ins)
+        origin, table = b.array("i64", 2), e.access.addresses(touch.address)
+        bad = fn(e.slot, e.warp, self.w.site(), table, lanes, start, origin)
+        if e.ins.index in self.w.undefined.plan.sources:
+            self.w.undefined.made(bad, lanes, word(b, origin), word(b, origin, 8))
+        elif way.reads:
+            with b.when(bad.ne(0), rare=True):
+                nobody = b.integer("i64", 0)
+                report(b, self.w.p, Kind.UNINITIALISED, word(b, origin), nobody, word(b, origin, 8))
+
+    def _is_fill(self, ins: Instruction) -> bool:
+        """Is it Numba, which zeroes `cuda.local.array` on the line of the `def`?
+
+        Its documentation promises no contents, so the array still counts as not written.
+        """
+        own, head = ins.loc.own if ins.loc is not None else None, self.head
+        if own is None or head is None or own.file.endswith(_C_FILES):
+            return False
+        names = set(registers(ins.operands[-1]))
+        return names <= self.zeros and (own.file, own.line) == (head.file, head.line)
+
+    def _words(self, x: Builder, place: Val, stamp: Val, way: Way, mine: Val) -> Val:
+        """Is anything missing? Then marks what is written."""
+        places = [x.at(place, 4 * i) for i in range(max(1, way.nbytes // 4))]
+        stamps = [x.load("i32", 0, at, 4) for at in places]
+        written = [(s & -16).eq(stamp).select(s & 15, 0) for s in stamps]
+        missing = is_missing(x, way, written, mine) if way.reads else x.integer("i1", 0)
+        if way.writes:
+            bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+            for at, old in zip(places, written, strict=True):
+                x.store(stamp | old | bits, at, 4)
+        return missing
+
+
+def _zeros(program: Program, body: list[Instruction]) -> set[str]:
+    """Registers that hold nothing but zero."""
+    zero: dict[str, bool] = {}
+    for ins in body:
+        value = ins.operands[-1] if ins.parts[0] == "mov" else None
+        is_zero = value in (Imm(0), FloatImm(0, 32), FloatImm(0, 64))
+        for name in program.defs(ins):
+            zero[name] = is_zero and zero.get(name, True)
+    return {name for name, is_zero in zero.items() if is_zero}
+
+
+def _record(site: Val, warp: Val, lane: Val) -> Val:
+    return site | (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)

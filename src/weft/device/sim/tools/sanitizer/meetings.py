@@ -1,0 +1,208 @@
+"""Where threads meet: are those there that are named, and do they meet at one barrier?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Frame
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.tools.sanitizer.layout import Kind, Slot, Worker
+from weft.device.sim.tools.sanitizer.report import first_of, report
+from weft.ir import Builder, Val
+from weft.ptx.cfg import EXIT, Graph
+from weft.ptx.model import Instruction, Operand
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+_P, _I32 = ("ptr", 0), ("i32", 0)
+WHOLE_WARP = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
+"""Instructions that all 32 lanes execute together."""
+ALL = 0xFFFFFFFF
+
+
+def mask_of(program: Program, ins: Instruction) -> Operand | None:
+    """The member mask of a warp-wide instruction, unless it names all lanes."""
+    if ins.parts[0] in WHOLE_WARP:
+        return None
+    form = program.form_of(ins.operands[-1])
+    everyone = form is not None and form.const is not None and form.const & ALL == ALL
+    return None if everyone else ins.operands[-1]
+
+
+def order_lanes(w: Sanitizing, ins: Instruction) -> None:
+    """The lanes that meet know of each other: all of the warp, or groups that masks name."""
+    e, b = w.e, w.e.b
+    mask = mask_of(e.program, ins)
+    if mask is None:
+        w.clocks.advance(b, w.p, e.warp)
+        return
+    lanes, live = e.executing(), e.schedule.header_load(Frame.LIVE)
+    named = e.read(mask, "b32")
+
+    def together(group: Val) -> None:
+        everyone = (live & ~group).eq(0)
+        with b.when(everyone):
+            w.clocks.advance(b, w.p, e.warp)
+        with b.when(everyone ^ 1):
+            w.clocks.meet_lanes(b, w.p, e.warp, group)
+
+    if not named.n:
+        with b.when(lanes.ne(0)):
+            together(named & lanes)
+        return
+    masks = b.array("i32", 32)
+    b.store(named, masks, 64)
+    rest = b.alloca("i32")
+    b.store(lanes, rest)
+
+    def group_of(lane: Val) -> None:
+        """The group of a lane that is in none of those before."""
+        left = b.load("i32", 0, rest)
+        with b.when(((left >> lane) & 1).ne(0)):
+            group = b.load("i32", 0, b.at(masks, lane.zext("i64") << 2)) & lanes
+            b.store(left & ~group, rest)
+            together(group)
+
+    each_lane(b, lanes, group_of)
+
+
+def check_lanes(w: Sanitizing, ins: Instruction) -> None:
+    """Lanes that an instruction names and that do not execute it, though they could."""
+    e, b = w.e, w.e.b
+    w.count(Worker.SYNCS, b.integer("i64", 1))
+    whole = ins.parts[0] in WHOLE_WARP
+    if e.executes_fully and whole:
+        return
+    lanes = e.executing()
+    live = e.schedule.header_load(Frame.LIVE)
+    outside = b.integer("i32", 0)
+    if whole:
+        missing = ~lanes
+    else:
+        named = e.read(ins.operands[-1], "b32")
+        if named.n:
+            first = b.intrinsic("cttz", [lanes], extra="false") & 31
+            named = b.extract(named, first)
+        else:
+            outside = lanes & ~named
+        missing = named & live & ~lanes
+    for found, kind in ((missing, Kind.MISSING_LANES), (outside, Kind.NOT_IN_MASK)):
+        with b.when(lanes.ne(0) & found.ne(0), rare=True):
+            nobody = b.integer("i64", 0)
+            report(b, w.p, kind, w.me(lanes), nobody, found.zext("i64"))
+    e.forget_mask()
+
+
+def arrive(w: Sanitizing, number: Val, count: Val | None, lanes: Val) -> None:
+    """Lanes arrive at a barrier of the block."""
+    e, b = w.e, w.e.b
+    nobody = b.integer("i64", 0)
+    with b.when(lanes.ne(0)):
+        p, which = w.p, (number & 15).zext("i64")
+        at = b.at(p, (which << 2) + Slot.ARRIVED)
+        if "arrive" in e.ins.parts:
+            w.clocks.arrive(b, p, e.warp, number & 15)
+        else:
+            b.store(b.load("i32", 0, at) | (b.integer("i32", 1) << e.warp), at)
+        me = w.me(lanes)
+        place = b.at(at, Slot.SITES - Slot.ARRIVED)
+        first = b.load("i32", 0, place)
+        site = w.site().trunc("i32")
+        if count is None and "arrive" not in e.ins.parts:
+            with b.when(first.ne(0) & first.ne(site), rare=True):
+                report(b, p, Kind.BARRIER_PLACES, me, first.zext("i64"), nobody)
+        b.store(first.eq(0).select(site, first), place)
+        row = b.at(e.slot, which * Block.BARRIER_BYTES + Block.BARRIERS)
+        there = b.load("i32", 0, b.at(row, Block.ARRIVED))
+        expected = b.load("i32", 0, b.at(row, Block.EXPECTED))
+        wanted = b.integer("i32", 0) if count is None else count
+        with b.when(there.ne(0) & expected.ne(wanted), rare=True):
+            report(b, p, Kind.BARRIER_COUNT, me, first.zext("i64"), expected.zext("i64"))
+        _check_split(w, me, lanes)
+
+
+def leave(w: Sanitizing, lanes: Val) -> None:
+    """Lanes return: a barrier at which others of their warp wait for them is not for all."""
+    _check_others(w, w.e.b.integer("i32", -1), lanes)
+
+
+def _check_split(w: Sanitizing, me: Val, lanes: Val) -> None:
+    """Lanes of a warp that are not here: late, if they were overtaken; else elsewhere.
+
+    Lanes run in the order of the code. Only who spins is overtaken, and may still come: what
+    it does next is looked at when it arrives at a barrier, or returns.
+    """
+    e, b, schedule = w.e, w.e.b, w.e.schedule
+    here = next((i for i, (_, ins) in enumerate(schedule.barriers) if ins is e.ins), -1)
+    _check_others(w, b.integer("i32", here), lanes)
+    if here in w.one_sided:
+        waiting = schedule.header_load(schedule.waits_at + 16 * here)
+    elif here < 0 and not schedule.spin_heads and _rejoins(e.program, e.block.index):
+        waiting = b.integer("i32", 0)  # who arrives does not wait: only lanes that are together
+    else:
+        return
+    missing = schedule.header_load(Frame.LIVE) & ~(lanes | waiting)
+    with b.when(missing.ne(0) & schedule.pending.none_before(e.block.index), rare=True):
+        report(b, w.p, Kind.BARRIER_SPLIT, me, b.integer("i64", 0), missing.zext("i64"))
+
+
+def _check_others(w: Sanitizing, here: Val, lanes: Val) -> None:
+    """Do other lanes of the warp wait at another barrier, which these have not passed?"""
+    e = w.e
+    if not w.one_sided:
+        return
+
+    def body(x: Builder, args: list[Val]) -> None:
+        frame, p, warp, here, lanes = args
+        for i, ins in w.one_sided.items():
+            waiting = x.load("i32", 0, x.at(frame, e.schedule.waits_at + 16 * i))
+            with x.when(waiting.ne(0) & here.ne(i), rare=True):
+                who = first_of(x, waiting, warp) | w.number(ins)
+                report(x, p, Kind.BARRIER_SPLIT, who, x.integer("i64", 0), lanes.zext("i64"))
+
+    fn = e.b.helper("sanitizer_others", [_P, _P, _I32, _I32, _I32], None, body)
+    fn(e.frame, w.p, e.warp, here, lanes)
+
+
+def one_sided(e: WarpEmitter) -> dict[int, Instruction]:
+    """Barriers, by number, that all lanes of a warp must reach and some may not."""
+    return {
+        i: ins
+        for i, (block, ins) in enumerate(e.schedule.barriers)
+        if ins.parts[0] != "barrier" and _rejoins(e.program, block)
+    }
+
+
+def _rejoins(program: Program, here: int) -> bool:
+    """Is this barrier on one side only of a branch whose sides meet again and go on?
+
+    Where they meet only to return, the other side is an early return, which a barrier allows.
+    """
+    graph = program.graph
+    for source in program.divergent:
+        join = graph.post_dominator[source]
+        if join in (EXIT, here) or not program.partial[here]:
+            continue
+        block = graph.blocks[join]
+        returns = block.successors == [EXIT]
+        goes_on = not returns or any(i.parts[0] not in ("ret", "exit") for i in block.code)
+        if goes_on and _between(graph, source, join, here):
+            return True
+    return False
+
+
+def _between(graph: Graph, source: int, join: int, here: int) -> bool:
+    blocks = graph.blocks
+    seen: set[int] = set()
+    work = list(blocks[source].successors)
+    while work:
+        x = work.pop()
+        if x in seen or x in (join, EXIT):
+            continue
+        seen.add(x)
+        work.extend(blocks[x].successors)
+    return here in seen

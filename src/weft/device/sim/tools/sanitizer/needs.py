@@ -1,0 +1,48 @@
+"""Which bytes that an access reads must have been written: those that something is computed from.
+
+A value that is only copied may have holes, as the padding of a structure has.
+"""
+
+from __future__ import annotations
+
+from weft.device.sim.analyse.program import Program
+from weft.ptx.cfg import registers
+from weft.ptx.model import Instruction, Mem
+
+_DEEP = 4
+"""Moves in a row, at most, through which a copy is followed."""
+
+
+class Needs:
+    """The uses of a kernel's registers."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.users: dict[str, list[Instruction]] = {}
+        for block in program.graph.blocks:
+            for ins in block.code:
+                for name in program.uses(ins):
+                    self.users.setdefault(name, []).append(ins)
+
+    def of(self, ins: Instruction, nbytes: int) -> int:
+        """The bytes, as bits, that must not be missing from what an instruction reads."""
+        every = (1 << nbytes) - 1
+        if ins.parts[0] != "ld":
+            return every
+        names = registers(ins.operands[0])
+        size = nbytes // max(1, len(names))
+        needed = [self._computes(name, _DEEP) for name in names]
+        bits = sum(((1 << size) - 1) << size * i for i, used in enumerate(needed) if used)
+        return bits & every
+
+    def _computes(self, name: str, depth: int) -> bool:
+        """Is anything computed from all of a register?"""
+        return any(self._by(ins, name, depth) for ins in self.users.get(name, ()))
+
+    def _by(self, ins: Instruction, name: str, depth: int) -> bool:
+        if ins.parts[0] == "st":
+            address = next((o for o in ins.operands if isinstance(o, Mem)), None)
+            return address is not None and name in registers(address)
+        if ins.parts[0] == "mov" and depth:
+            return all(self._computes(part, depth - 1) for part in self.program.defs(ins))
+        return True

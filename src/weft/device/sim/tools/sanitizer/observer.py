@@ -1,0 +1,176 @@
+"""The sanitizer around a launch: makes its shadow memory, and reads what was found."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.observe import Observation
+from weft.device.sim.run import initialised
+from weft.device.sim.run.heap import Block
+from weft.device.sim.run.launch import Allocation
+from weft.device.sim.tools.sanitizer import extents, leaks
+from weft.device.sim.tools.sanitizer.layout import Launch, Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One entry of a worker's table: what compiled code has noted.
+
+    index, other_index  instructions of the kernel; other_index -1: there is no other access
+    """
+
+    kind: int
+    apart: int
+    times: int
+    address: int
+    index: int
+    mine: int
+    other_index: int
+    other: int
+    block: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was looked at."""
+
+    accesses: int = 0
+    barriers: int = 0
+    syncs: int = 0
+    arrays: int = 0
+    lost: int = 0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one launch under the sanitizer has given."""
+
+    raw: list[Raw] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    memory: Sequence[Allocation] = ()
+    leaks: Sequence[Block] = ()
+    error: BaseException | None = None
+
+
+class Sanitizer:
+    """The observer; `seen` is what the last launch of this thread gave."""
+
+    key = "sanitizer"
+    watcher = Sanitizing
+
+    def __init__(self) -> None:
+        self._mine = threading.local()
+
+    @property
+    def seen(self) -> Seen:
+        found: Seen = self._mine.seen
+        return found
+
+    def begin(self, observation: Observation) -> None:
+        facts, notes = observation.facts, observation.notes
+        heap = observation.heap
+        every = [a for a in observation.memory if a.name != "heap block"]
+        every += [leaks.span(heap)] if heap is not None else []
+        seen = self._mine.seen = Seen(memory=every)
+        self._mine.before = set(heap.live) if heap is not None else set()
+        regions = _merged(every)
+        tracked = _tracked(observation, every, notes["written"])
+        rows = np.zeros((len(regions) + 1, Launch.ROW // 8), np.int64)
+        keep: list[NDArray[np.uint8]] = []
+        for row, (low, high) in zip(rows, regions, strict=False):
+            row[:2] = low, high - low
+            if any(low <= t < high for t in tracked) or extents.wanted(low, high):
+                planes = [np.zeros(2 * (high - low) + 64, np.uint8) for _ in range(2)]
+                keep += planes
+                row[2:4] = [-(-p.ctypes.data // 64) * 64 for p in planes]
+            row[4] = initialised.bytes_at(low, high)
+        total = int(np.prod(observation.shape.grid))
+        width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
+        published = np.zeros(width * facts.warps * Launch.PUBLICATION + 8, np.uint8)
+        launch = np.zeros(Launch.SIZE // 8, np.int64)
+        own = _own(observation, regions, len(notes["sites"]))
+        launch[:5] = rows.ctypes.data, len(regions), 0, published.ctypes.data, own.ctypes.data
+        self._mine.keep = (keep, rows, published, own)
+        observation.for_launch(launch.view(np.uint8))
+        self._mine.workers = observation.for_workers(Worker.CACHE + 8 * (len(notes["sites"]) + 2))
+        shared = facts.shared_bytes + observation.shape.shared_bytes
+        observation.for_slots(
+            Slot(facts.warps, facts.local_bytes, notes["masks"], notes["undefined"]).size(shared)
+        )
+        seen.counts.arrays = len(every) - (heap is not None)
+
+    def end(self, observation: Observation) -> None:
+        seen, sites = self._mine.seen, observation.notes["sites"]
+        seen.error = observation.error
+        for memory in self._mine.workers:
+            words = memory.view(np.int64)
+            counts = seen.counts
+            counts.accesses += int(words[Worker.ACCESSES // 8])
+            counts.barriers += int(words[Worker.BARRIERS // 8])
+            counts.syncs += int(words[Worker.SYNCS // 8])
+            counts.lost += int(words[Worker.LOST // 8])
+            table = words[Worker.FINDINGS // 8 : Worker.CACHE // 8].reshape(Worker.ENTRIES, -1)
+            seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
+        extents.note(self._mine.keep[1], sites)
+        if observation.heap is not None and observation.error is None:
+            seen.leaks = leaks.leaked(observation.heap, self._mine.before, seen.memory)
+        self._mine.keep = self._mine.workers = None
+
+
+def _raw(entry: NDArray[np.int64], sites: Sequence[int]) -> Raw:
+    key, times, address, mine, other, block = (int(v) for v in entry[:6])
+    here, there = key & Record.SITES, key >> 13 & Record.SITES
+    return Raw(
+        kind=key >> 28,
+        apart=key >> 26 & 3,
+        times=times,
+        address=address & (1 << 64) - 1,
+        index=sites[here - 1] if here else -1,
+        mine=mine & (1 << 64) - 1,
+        other_index=sites[there - 1] if there else -1,
+        other=other & (1 << 64) - 1,
+        block=block,
+    )
+
+
+def _merged(memory: Sequence[Allocation]) -> list[tuple[int, int]]:
+    """The memory of a launch as ranges that do not overlap."""
+    out: list[tuple[int, int]] = []
+    for a in sorted(memory):
+        low, high = a.address & ~3, -(-(a.address + a.nbytes) // 4) * 4
+        if out and low < out[-1][1]:
+            out[-1] = out[-1][0], max(high, out[-1][1])
+        elif high > low:
+            out.append((low, high))
+    return out
+
+
+def _own(
+    observation: Observation, regions: Sequence[tuple[int, int]], sites: int
+) -> NDArray[np.int64]:
+    """For each site the pointer that its address comes from, where that is one array only."""
+    out = np.zeros(sites + 2, np.int64)
+    for site, offsets in observation.notes["own"]:
+        pointers = [observation.parameter(offset) for offset in offsets]
+        arrays = {r: p for p in pointers for r in regions if r[0] <= p < r[1]}
+        if len(arrays) == 1:
+            out[site] = next(iter(arrays.values()))
+    return out
+
+
+def _tracked(
+    observation: Observation, memory: Sequence[Allocation], written: list[int] | None
+) -> list[int]:
+    """Addresses of arrays that the kernel may write to; nobody races for the others."""
+    if written is None:
+        return [a.address for a in memory]
+    pointers = [observation.parameter(offset) for offset in written]
+    return [
+        a.address for a in memory if any(a.address <= p < a.address + a.nbytes for p in pointers)
+    ]

@@ -1,0 +1,220 @@
+"""Indices that wrap: a 32-bit sum or product that is widened to an address and did not fit.
+
+Where a block of code widens a 32-bit value and accesses memory with it, the value is computed
+once more in 64 bits, from the operands of the additions and multiplications that made it. What
+wraps and comes back (`i - 1 + n` of unsigned numbers) is right in the end and not reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.device.sim.analyse.form import AFFINE, UNIFORM
+from weft.device.sim.analyse.lattice import adds_bits
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
+from weft.device.sim.lane_sets import lane_table
+from weft.device.sim.tools.sanitizer.layout import Kind
+from weft.device.sim.tools.sanitizer.report import report
+from weft.ir import Val
+from weft.ptx import cfg
+from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Special
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+
+_DEEP = 4
+"""Instructions back from the widening, at most."""
+_SPREADS = ("add", "sub", "mov", "cvta", "shl", "mad", "mul")
+"""Through which a 64-bit value becomes an address."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A 32-bit operation: its name and operands, each a Node or an operand as written."""
+
+    op: str
+    operands: tuple[Node | Operand, ...]
+
+
+def _operation(ins: Instruction) -> str | None:
+    """add, sub, mul, mad or shl of 32 bits; None for anything else."""
+    if ins.guard is not None or ins.parts[-1] not in ("s32", "u32", "b32"):
+        return None
+    name = ins.parts[0]
+    if name in ("mul", "mad"):
+        return name if ins.parts[1:-1] == ("lo",) else None
+    return name if name in ("add", "sub", "shl") and len(ins.parts) == 2 else None
+
+
+def _widened(ins: Instruction) -> tuple[Operand, bool] | None:
+    """The operand that an instruction widens to 64 bits, and whether as a signed number."""
+    parts = ins.parts
+    scaled = parts[0] in ("mul", "mad") and "wide" in parts and isinstance(ins.operands[2], Imm)
+    if scaled and parts[-1] in ("s32", "u32"):
+        return ins.operands[1], parts[-1] == "s32"
+    if parts[0] == "cvt" and parts[1:] in (("s64", "s32"), ("u64", "u32")):
+        return ins.operands[1], parts[-1] == "s32"
+    return None
+
+
+class Overflow:
+    """The checks of a kernel's blocks."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.single = _once(program)
+        graph = program.graph
+        waits = any(is_block_barrier(i) for block in graph.blocks for i in block.code)
+        self.suspends = waits or bool(program.scattered or spin_heads(graph))
+        """May a warp stop on its way? Only registers that are live survive that."""
+        self.plan: dict[int, tuple[Node, bool]] = {}
+
+    def block(self, block: cfg.Block) -> None:
+        """Finds what is to be checked in a block."""
+        self.plan = {}
+        made: dict[str, int] = {}
+        for i, ins in enumerate(block.code):
+            found = _widened(ins)
+            if found is not None and isinstance(found[0], Reg) and self._accessed(block, i):
+                tree = self._tree(block, found[0].name, i, made, _DEEP)
+                if isinstance(tree, Node) and _multiplies(tree):
+                    self.plan[ins.index] = tree, found[1]
+            for name in self.program.defs(ins):
+                made[name] = i
+            if is_block_barrier(ins):
+                made = dict.fromkeys(made, i)  # no operand before it is there any more
+
+    def _accessed(self, block: cfg.Block, at: int) -> bool:
+        """Does the block go on to access memory with what is widened here?"""
+        carried = set(self.program.defs(block.code[at]))
+        for ins in block.code[at + 1 :]:
+            bases = [o.base.name for o in ins.operands
+                     if isinstance(o, Mem) and isinstance(o.base, Reg)]  # fmt: skip
+            if ins.guard is None and carried.intersection(bases):
+                return True
+            uses = carried.intersection(self.program.uses(ins))
+            if uses and ins.parts[0] in _SPREADS:
+                carried.update(self.program.defs(ins))
+        return False
+
+    def _tree(
+        self, block: cfg.Block, name: str, at: int, made: dict[str, int], depth: int
+    ) -> Node | Operand:
+        """How a register came about, as far as its sources still hold what they held then."""
+        where = made.get(name, -1)
+        ins = block.code[where] if where >= 0 else self.single.get(name)
+        op = self._operation(ins) if ins is not None and depth else None
+        if ins is None or op is None:
+            return Reg(name)
+        operands: list[Node | Operand] = []
+        for source in ins.operands[1:]:
+            if not isinstance(source, Reg):
+                operands.append(source)
+                continue
+            if where >= 0 and made.get(source.name, -1) > where:
+                return Reg(name)  # changed since
+            if where < 0 and not self._is_there(block, source.name):
+                return Reg(name)
+            before = {k: v for k, v in made.items() if v < where} if where >= 0 else {}
+            operands.append(self._tree(block, source.name, where, before, depth - 1))
+        return Node(op, tuple(operands))
+
+    def _is_there(self, block: cfg.Block, name: str) -> bool:
+        """Does a register still hold in a block what it was given before, once?"""
+        live = self.program.graph.live_in[block.index]
+        return name in self.single and (not self.suspends or name in live)
+
+    def _operation(self, ins: Instruction) -> str | None:
+        """What an instruction does; an `or` of bits that never meet is an addition."""
+        if ins.parts == ("or", "b32") and ins.guard is None:
+            forms = [self.program.form_of(o) for o in ins.operands[1:]]
+            known = [f for f in forms if f is not None]
+            return "add" if len(known) == 2 and adds_bits(known) else None
+        return _operation(ins)
+
+    def check(self, w: Sanitizing, ins: Instruction) -> None:
+        """Before a widening: does the value fit?"""
+        if ins.index not in self.plan:
+            return
+        tree, signed = self.plan[ins.index]
+        e, b = w.e, w.e.b
+        lanes = e.executing()
+        if not _affine(self.program, tree):
+            wraps = e.bits_of(self._wraps(w, tree, signed, None)) & lanes
+            with b.when(wraps.ne(0), rare=True):
+                nothing = b.integer("i64", 0)
+                report(b, w.p, Kind.OVERFLOW, w.me(wraps), nothing, nothing)
+            return
+        first = b.intrinsic("cttz", [lanes], extra="false") & 31
+        last = b.integer("i32", 31) - (b.intrinsic("ctlz", [lanes], extra="false") & 31)
+        for lane in (first, last):
+            with b.when(self._wraps(w, tree, signed, lane) & lanes.ne(0), rare=True):
+                nothing = b.integer("i64", 0)
+                report(b, w.p, Kind.OVERFLOW, w.me(b.integer("i32", 1) << lane), nothing, nothing)
+
+    def _wraps(self, w: Sanitizing, tree: Node, signed: bool, lane: Val | None) -> Val:
+        """Is the value another one in 32 bits? Of one lane, or of all.
+
+        An unsigned value may have been made from negative parts, so that both readings must fail.
+        """
+        exact = self._exact(w, tree, True, lane)
+        short = exact.trunc("i32")
+        if signed:
+            return exact.ne(short.sext("i64"))
+        other = self._exact(w, tree, False, lane)
+        return exact.ne(short.zext("i64")) & other.ne(short.zext("i64"))
+
+    def _exact(self, w: Sanitizing, tree: Node | Operand, signed: bool, lane: Val | None) -> Val:
+        """The value in 64 bits, of one lane or of all."""
+        e, b = w.e, w.e.b
+        if not isinstance(tree, Node):
+            if isinstance(tree, Imm):
+                return b.splat(b.integer("i64", tree.value), 0 if lane is not None else 32)
+            if lane is None:
+                value = e.read_lanes(tree, "b32")
+                return value.sext("i64") if signed else value.zext("i64")
+            value = e.base(tree, "b32")
+            form = e.program.form_of(tree)
+            if form is not None and form.kind == AFFINE:
+                table = lane_table(b, "i32", form.off)
+                value = value + b.load("i32", 0, b.at(table, lane.zext("i64") << 2), 4)
+            return value.sext("i64") if signed else value.zext("i64")
+        x = [self._exact(w, o, signed, lane) for o in tree.operands]
+        if tree.op == "shl":
+            return x[0] << (x[1] & 31)
+        if tree.op in ("mul", "mad"):
+            product = x[0] * x[1]
+            return product + x[2] if tree.op == "mad" else product
+        return x[0] + x[1] if tree.op == "add" else x[0] - x[1]
+
+
+def _once(program: Program) -> dict[str, Instruction]:
+    """Registers with one definition, which is executed once at most."""
+    looped = {m for members in program.graph.loops.values() for m in members}
+    count: dict[str, int] = {}
+    found: dict[str, Instruction] = {}
+    for block in program.graph.blocks:
+        for ins in block.code:
+            for name in program.defs(ins):
+                count[name] = count.get(name, 0) + 1
+                if block.index not in looped:
+                    found[name] = ins
+    return {name: ins for name, ins in found.items() if count[name] == 1}
+
+
+def _multiplies(tree: Node | Operand) -> bool:
+    return isinstance(tree, Node) and (
+        tree.op in ("mul", "mad", "shl") or any(_multiplies(o) for o in tree.operands)
+    )
+
+
+def _affine(program: Program, tree: Node | Operand) -> bool:
+    """Are all its sources known as a scalar and an offset of each lane?"""
+    if isinstance(tree, Node):
+        return all(_affine(program, o) for o in tree.operands)
+    if isinstance(tree, Imm):
+        return True
+    form = program.form_of(tree)
+    return isinstance(tree, Reg | Special) and form is not None and form.kind in (UNIFORM, AFFINE)

@@ -1,0 +1,54 @@
+"""Findings, as compiled code notes them: one entry for each kind and pair of instructions."""
+
+from __future__ import annotations
+
+from weft.device.sim.tools.sanitizer.clocks import put, word
+from weft.device.sim.tools.sanitizer.layout import Record, Slot, Worker
+from weft.ir import Builder, Val
+
+_P, _I64 = ("ptr", 0), ("i64", 0)
+
+
+def report(
+    b: Builder, p: Val, kind: int, mine: Val, other: Val, address: Val, apart: Val | None = None
+) -> None:
+    """Notes a finding; of those alike the first is kept, and how many there were.
+
+    apart  how far two threads are from each other, see `Apart`
+    """
+    key = (mine & Record.SITES) | ((other & Record.SITES) << 13) | (kind << 28)
+    if apart is not None:
+        key = key | (apart << 26)
+    fn = b.helper("sanitizer_report", [_P, _I64, _I64, _I64, _I64], None, _report, attrs="#2")
+    fn(p, key, mine, other, address)
+
+
+def first_of(b: Builder, lanes: Val, warp: Val) -> Val:
+    """The bits of a record that name the first of these lanes of a warp."""
+    lane = b.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
+    return (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
+
+
+def _report(b: Builder, args: list[Val]) -> None:
+    p, key, mine, other, address = args
+    worker = b.load("ptr", 0, b.at(p, Slot.WORKER))
+    mixed = key * 0x9E3779B97F4A7C15
+    home = (mixed >> 40).trunc("i32")
+    with b.loop(Worker.ENTRIES) as i:
+        at = ((home + i) & (Worker.ENTRIES - 1)).zext("i64") * Worker.ENTRY + Worker.FINDINGS
+        entry = b.at(worker, at)
+        with b.when(word(b, entry).eq(0)):
+            fields = {
+                Worker.KEY: key,
+                Worker.ADDRESS: address,
+                Worker.MINE: mine,
+                Worker.OTHER: other,
+                Worker.BLOCK: word(b, p, Slot.BLOCK),
+            }
+            for field, v in fields.items():
+                put(b, v, entry, field)
+        with b.when(word(b, entry).eq(key)):
+            put(b, word(b, entry, Worker.TIMES) + 1, entry, Worker.TIMES)
+            b.emit("ret void")
+            b.place(b.label("never"))
+    put(b, word(b, worker, Worker.LOST) + 1, worker, Worker.LOST)

@@ -1,0 +1,145 @@
+"""Launches under the sanitizer: one by one, or all of a stretch of a program.
+
+`settings.current` is what every launch on a simulated GPU looks at.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from weft.device.sim.run import settings
+from weft.device.sim.run.settings import Request
+from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding, summary
+from weft.device.sim.tools.sanitizer.observer import Counts, Sanitizer
+from weft.errors import DeviceError, SanitizerError
+
+SHOWN = 5
+"""Findings that an error's text has; all are in `findings`."""
+
+
+class Report:
+    """What the sanitizer found, and what it looked at."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.launches = 0
+        self.counts = Counts()
+        self._failed: DeviceError | None = None
+        self._lock = threading.Lock()
+        self._sanitizer = Sanitizer()
+
+    @property
+    def summary(self) -> str:
+        c = self.counts
+        return summary(self.launches, c.accesses, c.barriers, c.syncs, c.arrays)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "launches": self.launches,
+            "counts": asdict(self.counts),
+            "findings": [f.to_dict() for f in self.findings],
+        }
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """What another process has found, as its `to_dict` gave it."""
+        self.launches += facts["launches"]
+        self._count(facts["counts"])
+        for found in facts["findings"]:
+            accesses = tuple(Access.from_dict(a) for a in found["accesses"])
+            self.findings.append(Finding(**{**found, "accesses": accesses}))
+
+    def __str__(self) -> str:
+        found = f"{len(self.findings)} found" if self.findings else "nothing found"
+        return "\n".join([*map(str, self.findings), f"sanitizer: {found} in {self.summary}"])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        return str(cells.sanitized(self))
+
+    def raise_findings(self) -> None:
+        """SanitizerError when there are any."""
+        if not self.findings:
+            return
+        rest = len(self.findings) - SHOWN
+        more = [f"… and {rest} more, in `findings`"] if rest > 0 else []
+        shown = [str(f) for f in self.findings[:SHOWN]]
+        checked = [f"checked: {self.summary}"] if self.launches else []  # else it was the host
+        error = SanitizerError("\n".join([*shown, *more, *checked]))
+        error.findings, error.summary = tuple(self.findings), self.summary
+        raise error from self._failed
+
+    def note(self, found: Sequence[Finding]) -> None:
+        """What was found outside of launches."""
+        with self._lock:
+            self.findings += found
+
+    def fail(self, error: DeviceError) -> None:
+        """What ended a launch is among the findings already; it becomes their cause."""
+        self._failed = error
+
+    def run(self, asked: Request) -> None:
+        """One launch under the sanitizer; what it finds is added."""
+        error: DeviceError | None = None
+        try:
+            asked.run(self._sanitizer)
+        except DeviceError as failed:
+            error = failed
+        seen = self._sanitizer.seen
+        seen.error = error
+        plan = asked.plan
+        found = Decoder(plan.sim, plan.entry, plan.shape, seen).findings()
+        with self._lock:
+            self.launches += 1
+            self._count(asdict(seen.counts))
+            self.findings += found
+        if error is not None:
+            raise error
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        """Adds up; launches share their arrays, so that the most of one launch counts."""
+        for name, n in counts.items():
+            before = getattr(self.counts, name)
+            setattr(self.counts, name, max(before, n) if name == "arrays" else before + n)
+
+
+class Strict(Report):
+    """Every launch by itself: what it finds is raised at once."""
+
+    def run(self, asked: Request) -> None:
+        one = Report()
+        try:
+            one.run(asked)
+        except DeviceError as error:
+            one.fail(error)
+        one.raise_findings()
+
+    def note(self, found: Sequence[Finding]) -> None:
+        one = Report()
+        one.note(found)
+        one.raise_findings()
+
+
+@contextmanager
+def sanitize(*, raises: bool = True) -> Iterator[Report]:
+    """All launches on simulated GPUs run under the sanitizer, in this process, until the end.
+
+    raises  whether the end raises SanitizerError when there are findings; the report has them too
+    """
+    before, report = settings.current, Report()
+    settings.current = report
+    try:
+        yield report
+    except DeviceError as error:
+        if not raises:
+            raise
+        report.fail(error)
+    finally:
+        settings.current = before
+    if raises:
+        report.raise_findings()

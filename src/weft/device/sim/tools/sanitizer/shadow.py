@@ -1,0 +1,216 @@
+"""Shadow records of memory: where those of an address are, and what a warp's own look like.
+
+shadow_quick  lanes touch memory in a pattern that is known, or all one element: compared as
+              vectors, and left as they were wherever something is odd
+shadow_exact  anything else, lane by lane; also what the quick ones leave
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
+from weft.device.sim.tools.sanitizer.layout import Kind, Launch, Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.report import report
+from weft.ir import Builder, Val
+
+_P, _I64 = ("ptr", 0), ("i64", 0)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an instruction touches memory.
+
+    strong  it is atomic, volatile or ordered
+    needs   bytes, as bits, that must have been written before: nothing is read where it is 0
+    """
+
+    writes: bool
+    strong: bool
+    nbytes: int
+    needs: int
+
+    @property
+    def reads(self) -> bool:
+        """Does it read what is there? An atomic does both."""
+        return not self.writes or self.needs != 0
+
+    @property
+    def name(self) -> str:
+        """Names the code for it."""
+        strong = "s" if self.strong else ""
+        return f"{'w' if self.writes else 'r'}{strong}{self.nbytes}_{self.needs:x}"
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Where the records of an access begin, and its bytes that are written.
+
+    filled  for every four bytes one, of which four bits say which of them are written; 0 where all
+            are; None where the records of writers say so
+    """
+
+    writers: Val
+    readers: Val
+    filled: Val | None
+    room: Val
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """What the code for accesses of one kernel shares."""
+
+    clocks: Clocks
+    slot: Slot
+    partly: bool
+    """Are parts of words written in shared memory?"""
+
+    def planes(
+        self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str, none: str
+    ) -> Planes:
+        """The records of an address that somebody touches; jumps to `none` when there are none."""
+        granule = address & ~3
+        if space == "shared":
+            rel = granule - word(b, slot, Block.SHARED)
+            size = word(b, slot, Block.SHARED_BYTES)
+            here = b.label("here")
+            b.branch((address - word(b, slot, Block.SHARED)).ult(size), here, none)
+            b.place(here)
+            readers = b.load("ptr", 0, b.at(p, Slot.READERS))
+            at = rel << 1
+            filled = word(b, p, Slot.FILLED) + (rel >> 2) if self.partly else None
+            writers = b.at(b.at(p, self.slot.writers), at)
+            return Planes(writers, b.at(readers, at), filled, size - rel)
+        row = self._region(b, p, who, address, none)
+        rel = granule - word(b, row, Launch.LOW)
+        at = rel << 1
+        writers = b.load("ptr", 0, b.at(row, Launch.WRITERS))
+        readers = b.load("ptr", 0, b.at(row, Launch.READERS))
+        filled = word(b, row, Launch.FILLED)
+        filled = filled.ne(0).select(filled + (rel >> 2), 0)
+        room = word(b, row, Launch.BYTES) - rel
+        known = b.val("i64", 0, f"ptrtoint {writers.tref} to i64").ne(0)
+        there = known.select(b.at(writers, at), b.val("ptr", 0, "inttoptr i64 0 to ptr"))
+        return Planes(there, b.at(readers, at), filled, room)
+
+    def _region(self, b: Builder, p: Val, who: Val, address: Val, none: str) -> Val:
+        worker = b.load("ptr", 0, b.at(p, Slot.WORKER))
+        cache = b.at(worker, ((who & Record.SITES) << 3) + Worker.CACHE)
+        held = word(b, cache)
+        look, search, found = b.label("look"), b.label("search"), b.label("found")
+        b.branch(held.ne(0), look, search)
+        b.place(look)
+        row = b.val("ptr", 0, f"inttoptr {held.tref} to ptr")
+        inside = (address - word(b, row, Launch.LOW)).ult(word(b, row, Launch.BYTES))
+        looked = b.block
+        b.emit(f"br {inside.tref}, label %{found}, label %{search}, !prof !2")
+        b.place(search)
+        fn = b.helper("sanitizer_region", [_P, _P, _I64, _I64], _P, _search, attrs="#2")
+        other = fn(p, cache, who, address)
+        missing = b.val("i64", 0, f"ptrtoint {other.tref} to i64").eq(0)
+        searched = b.block
+        b.branch(missing, none, found)
+        b.place(found)
+        return b.phi("ptr", 0, [(row, looked), (other, searched)])
+
+    def tag(self, x: Builder, p: Val, warp: Val, site: Val, space: str) -> Val:
+        """The record of what a warp does now, but for its lane and bytes."""
+        at = Slot.SHARED_TAG if space == "shared" else Slot.TAG
+        return word(x, self.clocks.row(x, p, warp), at) | site
+
+    def limits(self, x: Builder, p: Val, warp: Val, space: str) -> tuple[Val, Val]:
+        """(base, limit): a record r with r - base < limit is ordered before the warp."""
+        row = self.clocks.row(x, p, warp)
+        if space == "shared":
+            return x.integer("i64", 0), word(x, row, Slot.SHARED_LIMIT)
+        return word(x, p, Slot.BASE), word(x, row, Slot.LIMIT)
+
+
+def _crew(space: str) -> int:
+    """The bits of a record that two lanes of one warp have in common."""
+    return Record.WARPS | (Record.BLOCKS << Record.BLOCK if space == "global" else 0)
+
+
+def is_known(r: Val, mine: Val, space: str) -> Val:
+    """Would `with_reader` keep an unordered record as it is? A quick answer."""
+    differs = r ^ mine
+    own = (differs & (Record.LANES | Record.STRONG)).eq(0) | (r & 1 << Record.MANY).ne(0)
+    return own | (differs & _crew(space)).ne(0)
+
+
+def with_reader(r: Val, mine: Val, earlier: Val, space: str) -> Val:
+    """The record of a word's readers after one more access: `earlier` ones need not be kept.
+
+    Lanes of one warp that read the same bytes share a record, so that it is nobody's own. A plain
+    read is kept rather than an atomic or volatile one, which races with less.
+    """
+    same = ((r ^ mine) & _crew(space)).eq(0)
+    alike = ((r ^ mine) & Record.STRONG).eq(0)
+    others = ((r ^ mine) & Record.LANES).ne(0) & (r & mine & Record.ALL_BYTES).ne(0)
+    shared = (alike & others).select(r | (1 << Record.MANY), r)
+    joined = (alike | (mine & Record.STRONG).ne(0)).select(shared, mine)
+    return earlier.select(mine, same.select(joined, r))
+
+
+def start_block(b: Builder, slot: Val) -> None:
+    """A block starts: nothing of its shared memory is written."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        p = x.load("ptr", 0, x.at(args[0], Block.OBSERVER))
+        first = x.load("ptr", 0, x.at(p, Slot.FILLED))
+        count = (word(x, args[0], Block.SHARED_BYTES) >> 5) + 1
+        with x.loop(count.trunc("i32")) as i:
+            put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
+
+    b.helper("sanitizer_nothing_written", [_P], None, body)(slot)
+
+
+def is_missing(x: Builder, way: Way, written: list[Val], mine: Val) -> Val:
+    """Are bytes not written that something needs, or is nothing of an access?"""
+    bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+    some, none = x.integer("i1", 0), x.integer("i1", 1)
+    for i, word_bits in enumerate(written):
+        needed = bits if way.nbytes < 4 else x.integer("i32", way.needs >> 4 * i & 15)
+        some = some | (needed & ~word_bits).ne(0)
+        none = none & (bits & word_bits).eq(0)
+    return some | none if way.needs else none
+
+
+def check_written(
+    x: Builder, p: Val, way: Way, written: list[Val], mine: Val, address: Val
+) -> None:
+    """Reports a read of what is not written."""
+    with x.when(is_missing(x, way, written, mine), rare=True):
+        report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
+
+
+def bytes_of(x: Builder, address: Val, nbytes: int) -> Val:
+    """Which of the four bytes an access covers."""
+    if nbytes >= 4:
+        return x.integer("i64", Record.ALL_BYTES)
+    return x.integer("i64", ((1 << nbytes) - 1) << Record.BYTES) << (address & 3)
+
+
+def _search(b: Builder, args: list[Val]) -> Val:
+    """(slot's, site's cache, who touches it, address) -> the region's row, or null.
+
+    A site that touches another array than its own is reported, and does not remember it.
+    """
+    p, cache, who, address = args
+    launch = b.load("ptr", 0, b.at(p, Slot.LAUNCH))
+    rows = b.load("ptr", 0, b.at(launch, Launch.REGIONS))
+    with b.loop(word(b, launch, Launch.COUNT).trunc("i32")) as i:
+        row = b.at(rows, i.zext("i64") * Launch.ROW)
+        hit = (address - word(b, row, Launch.LOW)).ult(word(b, row, Launch.BYTES))
+        with b.when(hit):
+            owns = b.load("ptr", 0, b.at(launch, Launch.OWN))
+            own = word(b, b.at(owns, (who & Record.SITES) << 3))
+            stays = (own - word(b, row, Launch.LOW)).ult(word(b, row, Launch.BYTES)) | own.eq(0)
+            with b.when(stays):
+                put(b, b.val("i64", 0, f"ptrtoint {row.tref} to i64"), cache)
+            with b.when(stays ^ 1):
+                report(b, p, Kind.OTHER_ARRAY, who, own << Record.LANE, address)
+            b.emit(f"ret {row.tref}")
+            b.place(b.label("never"))
+    return b.val("ptr", 0, "inttoptr i64 0 to ptr")

@@ -1,0 +1,212 @@
+"""Accesses lane by lane: what is irregular, and what the quick code saw something odd in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.tools.sanitizer.clocks import put, word
+from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record, Slot
+from weft.device.sim.tools.sanitizer.report import report
+from weft.device.sim.tools.sanitizer.shadow import (
+    Planes,
+    Shadow,
+    Way,
+    bytes_of,
+    check_written,
+    with_reader,
+)
+from weft.ir import Builder, Val
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+class Exact(Shadow):
+    """The code for any access of one kernel; it alone reports."""
+
+    def lanes(self, b: Builder, space: str, way: Way, element: int) -> Callable[..., Val]:
+        """(slot, warp, site, addresses, lanes, values or null, are values known?).
+
+        Values are [element][lane] as the access writes them; a write of what is there already is
+        no hazard.
+        """
+
+        nbytes = way.nbytes
+
+        def body(x: Builder, args: list[Val]) -> None:
+            slot, warp, site, table, lanes, values = args
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            tag = self.tag(x, p, warp, site, space)
+
+            def one(lane: Val) -> None:
+                address = word(x, x.at(table, lane.zext("i64") << 3))
+                skip = x.label("skip")
+                who = site | (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)
+                planes = self.planes(x, slot, p, who, address, space, skip)
+                fits = x.label("fits")
+                x.branch(planes.room.uge(nbytes), fits, skip)
+                x.place(fits)
+                mine = tag | (lane.zext("i64") << Record.LANE) | bytes_of(x, address, nbytes)
+
+                def same(other: Val, i: int) -> Val:
+                    return self._same(x, values, lane, mine, other, address, i, nbytes, element)
+
+                self._lane(x, p, warp, space, way, planes, address, mine, same)
+                x.jump(skip)
+                x.place(skip)
+
+            each_lane(x, lanes, one)
+
+        name = f"sanitizer_lanes_{space}_{way.name}_{element}"
+        return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
+
+    def _lane(
+        self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
+        mine: Val, same: Callable[[Val, int], Val],
+    ) -> None:  # fmt: skip
+        count = max(1, way.nbytes // 4)
+        if planes.filled is not None:
+            self._fill_lane(x, p, planes, way, mine, address)
+            known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
+            go, end = x.label("tracked"), x.label("untracked")
+            x.branch(known, go, end)
+            x.place(go)
+        elif way.reads:
+            start = word(x, p, Slot.START) << Record.CLOCK
+            written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
+            check_written(x, p, way, [w.sext("i32") for w in written], mine, address)
+        for i in range(count):
+            self._granule(x, p, warp, space, way, planes, address + 4 * i, mine, i, same)
+        if planes.filled is not None:
+            x.jump(end)
+            x.place(end)
+
+    def _granule(
+        self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
+        mine: Val, i: int, same: Callable[[Val, int], Val],
+    ) -> None:  # fmt: skip
+        writes = way.writes
+        w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
+        kept = x.alloca("i1")
+        x.store(x.integer("i1", 0), kept)
+
+        def compare(record: Val, kind: int) -> None:
+            with x.when(self._hazard(x, p, warp, space, record, mine), rare=True):
+                if writes:
+                    harmless = same(record, i)
+                    x.store(harmless | x.load("i1", 0, kept), kept)
+                    with x.when(harmless ^ 1):
+                        report(x, p, kind, mine, record, address, _apart(x, space, mine, record))
+                else:
+                    report(x, p, kind, mine, record, address, _apart(x, space, mine, record))
+
+        compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
+        if writes:
+            compare(r, Kind.WRITE_AFTER_READ)
+            with x.when(x.load("i1", 0, kept) ^ 1):
+                if way.strong:
+                    self._displace(x, p, warp, space, w, r, planes, mine, i)
+                put(x, self._merged(x, w, mine), planes.writers, 8 * i)
+            return
+        earlier = self._earlier(x, p, warp, space, r)
+        put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
+
+    def _earlier(self, x: Builder, p: Val, warp: Val, space: str, r: Val) -> Val:
+        base, limit = self.limits(x, p, warp, space)
+        return (r - base).ult(limit) | r.eq(0)
+
+    def _displace(
+        self, x: Builder, p: Val, warp: Val, space: str, w: Val, r: Val, planes: Planes,
+        mine: Val, i: int,
+    ) -> None:  # fmt: skip
+        """A plain write that an atomic one replaces goes to the readers, if these are earlier.
+
+        It still races with other threads' atomics, with which the new record does not.
+        """
+        own = ((r ^ mine) & (Record.LANES | Record.WARPS)).eq(0)
+        free = self._earlier(x, p, warp, space, r) | own
+        plain = w.ne(0) & (w & Record.STRONG).eq(0)
+        with x.when(plain & free):
+            put(x, w, planes.readers, 8 * i)
+
+    def _merged(self, x: Builder, w: Val, mine: Val) -> Val:
+        """The new record; lanes of one instruction that write parts of four bytes share it."""
+        together = _together(w, mine) & (w ^ mine).ne(0)
+        both = mine | (w & Record.ALL_BYTES) | (1 << Record.MANY)
+        return together.select(both, mine)
+
+    def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, mine: Val) -> Val:
+        """Is it somebody else's access to these bytes, not ordered, and not both are strong?
+
+        Which byte of a word each lane touched is not known where lanes share a record: a part of
+        a word counts as the lane's own then.
+        """
+        own = ((record ^ mine) & (Record.WARPS | Record.LANES)).eq(0)
+        partly = (mine & Record.ALL_BYTES).ne(Record.ALL_BYTES)
+        crew = ((record ^ mine) & Record.WARPS).eq(0) & (record & 1 << Record.MANY).ne(0)
+        own = own | (partly & crew)
+        touch = (record & mine & Record.ALL_BYTES).ne(0)
+        strong = (record & mine & Record.STRONG).ne(0)
+        if space == "global":
+            mine_too = own & ((record ^ mine) >> Record.BLOCK).eq(0)
+        else:
+            mine_too = own & (record >> Record.CLOCK).ne(Record.PENDING)
+        may = record.ne(0) & touch & (strong ^ 1) & (mine_too ^ 1)
+        return x.choose(
+            may,
+            lambda: self.clocks.ordered(x, p, warp, record, mine, space) ^ 1,
+            lambda: x.integer("i1", 0),
+        )
+
+    def _fill_lane(
+        self, x: Builder, p: Val, planes: Planes, way: Way, mine: Val, address: Val
+    ) -> None:
+        """Marks the bytes of a write as written; those of a read must be."""
+        assert planes.filled is not None
+        with x.when(planes.filled.ne(0)):
+            start = x.val("ptr", 0, f"inttoptr {planes.filled.tref} to ptr")
+            places = [x.at(start, i) for i in range(max(1, way.nbytes // 4))]
+            written = [x.load("i8", 0, at).zext("i32") for at in places]
+            if way.reads:
+                check_written(x, p, way, written, mine, address)
+            if way.writes:
+                bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+                for at, old in zip(places, written, strict=True):
+                    x.store((old | bits).trunc("i8"), at)
+
+    def _same(
+        self, x: Builder, values: Val, lane: Val, mine: Val, record: Val, address: Val, i: int,
+        nbytes: int, element: int,
+    ) -> Val:  # fmt: skip
+        """Does the access write what is there, or what the other lane of it writes?"""
+        together = _together(record, mine)
+        size = min(4, nbytes)
+        ty = f"i{8 * size}"
+        step = (4 * i) // element * 32 * element + (4 * i) % element
+
+        def of(lane: Val) -> Val:
+            return x.load(ty, 0, x.at(x.at(values, step), lane.zext("i64") * element), 1)
+
+        known = x.val("i64", 0, f"ptrtoint {values.tref} to i64").ne(0)
+
+        def compared() -> Val:
+            there = x.val("ptr", 0, f"inttoptr {(address + 4 * i).tref} to ptr")
+            other = of(((record >> Record.LANE) & 31).trunc("i32"))
+            return of(lane).eq(together.select(other, x.load(ty, 0, there, 1)))
+
+        return x.choose(known, compared, lambda: x.integer("i1", 0))
+
+
+def _apart(x: Builder, space: str, mine: Val, record: Val) -> Val:
+    warps = ((mine ^ record) & Record.WARPS).ne(0).zext("i64")
+    if space == "shared":
+        return warps
+    blocks = ((mine ^ record) >> Record.BLOCK).ne(0)
+    return blocks.select(x.integer("i64", Apart.BLOCKS), warps)
+
+
+def _together(a: Val, c: Val) -> Val:
+    """Are two records of one instruction, as one warp has executed it once?"""
+    lanes = ((1 << Record.WARP) - (1 << Record.LANE)) | Record.ALL_BYTES
+    return ((a ^ c) & ~lanes).eq(0)

@@ -1,0 +1,230 @@
+"""Accesses that are regular: a whole warp's records are checked and renewed at once.
+
+    row  lanes touch memory in a pattern that is known: records are compared as vectors
+    one  all lanes touch one element
+
+Both answer "done", or leave everything as it was for `Exact.lanes` to look at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.tools.sanitizer.clocks import put, word
+from weft.device.sim.tools.sanitizer.layout import Record, Slot
+from weft.device.sim.tools.sanitizer.shadow import (
+    Planes,
+    Shadow,
+    Way,
+    bytes_of,
+    is_known,
+    with_reader,
+)
+from weft.ir import Builder, Val
+
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+WIDE = 8
+"""Records that are compared at a time."""
+Pattern = tuple[int, ...]
+"""For each word from the lowest on, the bits of the lanes that touch it; -1 for none."""
+SPAN = 128
+"""Words, at most, that are compared at once."""
+
+
+def pattern_of(off: tuple[int, ...], nbytes: int, writes: bool) -> Pattern | None:
+    """The pattern of 32 lanes at these distances; None when it must go lane by lane."""
+    words: dict[int, int] = {}
+    partly = nbytes < 4
+    if any(x % min(nbytes, 4) for x in off) or max(off) + nbytes > 4 * SPAN:
+        return None
+    if partly and off != tuple(range(0, 32 * nbytes, nbytes)):
+        return None
+    for lane, x in enumerate(off):
+        for i in range(x // 4, max(x // 4 + 1, (x + nbytes) // 4)):
+            if i in words and writes and not partly:
+                return None
+            many = 1 << Record.MANY
+            words[i] = words[i] | many if i in words else lane << Record.LANE
+    count = -(-(max(words) + 1) // WIDE) * WIDE
+    return tuple(words.get(i, -1) for i in range(count))
+
+
+class Quick(Shadow):
+    """The code for regular accesses of one kernel."""
+
+    def row(self, b: Builder, space: str, writes: bool, pattern: Pattern) -> Callable[..., Val]:
+        """(slot, warp, site, lowest address) -> done?  All lanes run."""
+
+        def body(x: Builder, args: list[Val]) -> Val:
+            slot, warp, site, first = args
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
+            planes = self.planes(x, slot, p, who, first, space, "none")
+            fits = planes.room.uge(4 * len(pattern)) & (first & 3).eq(0)
+            x.branch(fits, "fits", "odd")
+            x.place("fits")
+            if planes.filled is not None:
+                self._row_filled(x, planes, writes, pattern)
+            mine = self.tag(x, p, warp, site, space)
+            self._row_records(x, p, warp, space, writes, pattern, planes, mine)
+            x.emit("ret i1 true")
+            x.place("none")
+            x.emit("ret i1 true")
+            x.place("odd")
+            return x.integer("i1", 0)
+
+        digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
+        name = f"sanitizer_row_{space}_{'w' if writes else 'r'}_{digest}"
+        return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)
+
+    def _row_filled(self, x: Builder, planes: Planes, writes: bool, pattern: Pattern) -> None:
+        assert planes.filled is not None
+        with x.when(planes.filled.ne(0)):
+            start = x.val("ptr", 0, f"inttoptr {planes.filled.tref} to ptr")
+            empty = x.zero("i8", WIDE)
+            for i in range(0, len(pattern), WIDE):
+                at = x.at(start, i)
+                there = x.load("i8", WIDE, at, 1)
+                touched = x.lanes("i8", [15 if r >= 0 else 0 for r in pattern[i : i + WIDE]])
+                if writes:
+                    x.store(there | touched, at, 1)
+                else:
+                    empty = empty | (~there & touched)
+            if not writes:
+                go = x.label("go")
+                x.branch(_or(x, empty).ne(0), "odd", go)
+                x.place(go)
+
+    def _row_records(
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, pattern: Pattern,
+        planes: Planes, tag: Val,
+    ) -> None:  # fmt: skip
+        """All records of the span are compared, also those between; only those touched change."""
+        if space == "global":
+            known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
+            x.branch(known, "tracked", "none")
+            x.place("tracked")
+        base, limit = self.limits(x, p, warp, space)
+        tag = tag | Record.ALL_BYTES
+        chunks = range(0, len(pattern), WIDE)
+        start = word(x, p, Slot.START) << Record.CLOCK
+
+        def mine(i: int) -> Val:
+            bits = [max(r, 0) for r in pattern[i : i + WIDE]]
+            return x.splat(tag, WIDE) | x.lanes("i64", bits)
+
+        def others(plane: Val, i: int) -> Val:
+            """Records that are not known to be earlier, nor these lanes' own."""
+            r = x.load("i64", WIDE, x.at(plane, 8 * i), 8)
+            odd = (r - base).uge(limit) & (r ^ mine(i)).uge(1 << Record.LANE)
+            if space == "global":
+                odd = odd & r.ne(0)
+            return odd.sext("i64")
+
+        def renew(plane: Val, i: int, rule: Callable[[Val, Val], Val]) -> None:
+            at = x.at(plane, 8 * i)
+            r = x.load("i64", WIDE, at, 8)
+            new = rule(r, mine(i))
+            touched = [n >= 0 for n in pattern[i : i + WIDE]]
+            x.store(new if all(touched) else x.lanes("i1", touched).select(new, r), at, 8)
+
+        def read(r: Val, by: Val) -> Val:
+            return with_reader(r, by, (r - base).ult(limit) | r.eq(0), space)
+
+        quick = x.zero("i64", WIDE)
+        for i in chunks:  # what is most likely, first
+            w = x.load("i64", WIDE, x.at(planes.writers, 8 * i), 8)
+            if space == "global":
+                quick = quick | w
+            elif writes:
+                quick = quick | w.uge(limit).sext("i64")
+            else:
+                quick = quick | (w - start).uge(limit - start).sext("i64")
+        x.branch(_or(x, quick).ne(0), "look", "settled")
+        x.place("look")
+        close = x.zero("i64", WIDE)
+        for i in chunks:
+            close = close | others(planes.writers, i)
+            if space == "shared" and not writes:
+                w = x.load("i64", WIDE, x.at(planes.writers, 8 * i), 8)
+                close = close | w.ult(start).sext("i64")
+        x.branch(_or(x, close).ne(0), "odd", "settled")
+        x.place("settled")
+        if writes:
+            close = x.zero("i64", WIDE)
+            for i in chunks:
+                close = close | others(planes.readers, i)
+            x.branch(_or(x, close).ne(0), "odd", "renew")
+            x.place("renew")
+            for i in chunks:
+                renew(planes.writers, i, lambda _, new: new)
+            return
+        touched = [i for i, r in enumerate(pattern) if r >= 0]
+        stay = []
+        for i in (touched[0], touched[-1]):  # known already, in this interval
+            r = word(x, planes.readers, 8 * i)
+            stay.append((r - base).uge(limit) & r.ne(0) & is_known(r, tag | pattern[i], space))
+        x.branch(stay[0] & stay[1], "none", "renew")
+        x.place("renew")
+        for i in chunks:
+            renew(planes.readers, i, read)
+
+    def one(self, b: Builder, space: str, way: Way) -> Callable[..., Val]:
+        """(slot, warp, site, address, lanes) -> done?  Some lane runs."""
+        writes, nbytes = way.writes, way.nbytes
+
+        def body(x: Builder, args: list[Val]) -> Val:
+            slot, warp, site, address, lanes = args
+            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            lane = x.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
+            who = site | (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
+            planes = self.planes(x, slot, p, who, address, space, "none")
+            x.branch(planes.room.uge(nbytes), "fits", "odd")
+            x.place("fits")
+            if planes.filled is not None:
+                x.branch(planes.filled.ne(0), "odd", "plain")
+                x.place("plain")
+                known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
+                x.branch(known, "tracked", "none")
+                x.place("tracked")
+            many = (lanes & (lanes - 1)).ne(0).zext("i64") << Record.MANY
+            mine = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
+            mine = mine | bytes_of(x, address, nbytes)
+            base, limit = self.limits(x, p, warp, space)
+            start = word(x, p, Slot.START) << Record.CLOCK
+            odd = x.integer("i1", 0)
+            readers = []
+            for i in range(max(1, nbytes // 4)):
+                w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
+                readers.append(r)
+                for record in (w, r) if writes else (w,):
+                    near = (record - base).uge(limit) & (record ^ mine).uge(1 << Record.LANE)
+                    odd = odd | (near & record.ne(0))
+                if writes and way.strong:  # a plain write is not forgotten for an atomic one
+                    odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
+                if space == "shared" and way.reads:
+                    odd = odd | w.ult(start)
+            x.branch(odd, "odd", "renew", rare=True)
+            x.place("renew")
+            for i, r in enumerate(readers):
+                if writes:
+                    put(x, mine, planes.writers, 8 * i)
+                else:
+                    earlier = (r - base).ult(limit) | r.eq(0)
+                    put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
+            x.jump("none")
+            x.place("none")
+            x.emit("ret i1 true")
+            x.place("odd")
+            return x.integer("i1", 0)
+
+        name = f"sanitizer_one_{space}_{way.name}"
+        return b.helper(name, [_P, _I32, _I64, _I64, _I32], ("i1", 0), body)
+
+
+def _or(x: Builder, v: Val) -> Val:
+    fn = f"@llvm.vector.reduce.or.v{v.n}{v.ty}"
+    x.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
+    return x.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")

@@ -1,0 +1,30 @@
+"""Loops that nothing can end: they wait for a value that they do not read again."""
+
+from __future__ import annotations
+
+from weft.device.sim.analyse.program import Program
+from weft.ptx.cfg import Block
+
+_EFFECTS = ("st", "atom", "red", "bar", "barrier", "call", "mbarrier", "cp", "ld", "trap", "exit")
+"""Instructions that may change what a loop waits for, or end it."""
+
+
+def cannot_end(program: Program, block: Block) -> bool:
+    """Does the block go back to a loop whose exits depend on nothing that the loop does?"""
+    for head, members in program.graph.loops.items():
+        if block.index in members and head in block.successors and head <= block.index:
+            return _stuck(program, set(members))
+    return False
+
+
+def _stuck(program: Program, members: set[int]) -> bool:
+    blocks = [program.graph.blocks[m] for m in members]
+    written: set[str] = set()
+    for block in blocks:
+        for ins in block.code:
+            if ins.parts[0] in _EFFECTS:
+                return False
+            written.update(program.defs(ins))
+    exits = [b for b in blocks if any(s not in members for s in b.successors)]
+    guards = {b.last.guard for b in exits if b.last is not None and b.last.guard}
+    return not guards & written

@@ -1,0 +1,308 @@
+"""The sanitizer's code in a kernel: what is checked at each event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.device.sim.analyse.waits import is_warp_sync
+from weft.device.sim.layout import Fault, Space
+from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Worker as HostThread
+from weft.device.sim.memory.address import Address, space_of
+from weft.device.sim.observe import BulkCopy, Touch, Watcher
+from weft.device.sim.tools.sanitizer import bounds, bulk, meetings, origins, spins, undefined
+from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
+from weft.device.sim.tools.sanitizer.copies import Copies
+from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.local import Local
+from weft.device.sim.tools.sanitizer.needs import Needs
+from weft.device.sim.tools.sanitizer.overflow import Overflow
+from weft.device.sim.tools.sanitizer.report import first_of, report
+from weft.device.sim.tools.sanitizer.shadow import Way, start_block
+from weft.device.sim.tools.sanitizer.shadow_exact import Exact
+from weft.device.sim.tools.sanitizer.shadow_quick import Pattern, Quick, pattern_of
+from weft.device.sim.tools.sanitizer.undefined import Undefined
+from weft.ir import Builder, Val
+from weft.ptx import cfg
+from weft.ptx.model import SIZES, Instruction, Operand, Reg
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.warp import WarpEmitter
+
+STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+"""Orders of an access that two threads may make at the same time."""
+_SPACES = {
+    Space.GLOBAL: ("global",), Space.SHARED: ("shared",), Space.GENERIC: ("shared", "global"),
+}  # fmt: skip
+_IN_A_BLOCK = (Space.SHARED, Space.GENERIC)
+_CHANGES = ("atomic", "reduction")
+"""Accesses that write what they have computed from what was there."""
+
+
+class Sanitizing(Watcher):
+    """Shadow records, clocks and the checks of synchronisation, beside one kernel."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        super().__init__(e)
+        program = e.program
+        code = [i for block in program.graph.blocks for i in block.code]
+        self.masks = any(is_warp_sync(i) and meetings.mask_of(program, i) is not None for i in code)
+        reach = undefined.plan(program)
+        self.undefined = Undefined(self, reach)
+        self.one_by_one = bool(reach.sources)
+        self.layout = Slot(program.warps, program.local_bytes, self.masks, reach.nbytes)
+        self.publishes = any(_releases(i) for i in code)
+        self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
+        self.partly = any(_writes_part(i) for i in code)
+        self.quick = Quick(self.clocks, self.layout, self.partly)
+        self.exact = Exact(self.clocks, self.layout, self.partly)
+        self.needs = Needs(program)
+        self.local = Local(self)
+        self.copies = Copies(self)
+        self.overflow = Overflow(program)
+        self.unseen = any("bulk" in i.parts for i in code)
+        """Are there copies to shared memory that are no accesses of a lane?"""
+        self.sites: dict[int, int] = {}
+        self.met: list[Operand | None] = []
+        """Masks with which lanes have met since the last access; None: all of them."""
+        self.variables = bounds.shared(program)
+        self.one_sided = meetings.one_sided(e)
+
+    # ---- names ------------------------------------------------------------------------------
+    @property
+    def p(self) -> Val:
+        """What is kept of the block."""
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.slot, Block.OBSERVER))
+
+    def site(self) -> Val:
+        """The present instruction as records name it."""
+        return self.e.b.integer("i64", self.number(self.e.ins))
+
+    def number(self, ins: Instruction) -> int:
+        """An instruction as records name it."""
+        number = self.sites.setdefault(ins.index, len(self.sites) + 1)
+        strong = Record.STRONG if _is_strong(ins) else 0
+        return min(number, Record.SITES) | strong
+
+    def me(self, lanes: Val) -> Val:
+        """A record of the first of these lanes, for findings that are not about memory."""
+        return first_of(self.e.b, lanes, self.e.warp) | self.site()
+
+    def count(self, field: int, by: Val) -> None:
+        b = self.e.b
+        at = b.at(b.load("ptr", 0, b.at(self.e.worker, HostThread.OBSERVER)), field)
+        put(b, word(b, at) + by, at)
+
+    # ---- events -----------------------------------------------------------------------------
+    def block(self, block: cfg.Block) -> None:
+        self.met = []
+        self.overflow.block(block)
+
+    def instruction(self, ins: Instruction) -> None:
+        if is_warp_sync(ins):
+            meetings.check_lanes(self, ins)
+            mask = meetings.mask_of(self.e.program, ins)
+            if mask not in self.met:
+                meetings.order_lanes(self, ins)
+                self.met.append(mask)
+        changed = self.e.program.defs(ins)
+        self.met = [m for m in self.met if not (isinstance(m, Reg) and m.name in changed)]
+        if _is_fence(ins) and self.publishes:
+            self.clocks.fence(self.e.b, self.p, self.e.warp, _is_far(ins))
+        self.copies.instruction(ins)
+        self.undefined.instruction(ins)
+        self.overflow.check(self, ins)
+        if ins.parts[0] == "call":  # the host may ask where it was called from
+            e, b = self.e, self.e.b
+            b.store(b.integer("i64", ins.index), b.at(e.worker, HostThread.ERROR_SITE))
+        if ins is self.e.block.last and spins.cannot_end(self.e.program, self.e.block):
+            self._spin()
+
+    def access(self, touch: Touch) -> None:
+        e, b = self.e, self.e.b
+        self.met = []
+        if touch.address.space in (Space.PARAM, Space.CONST):
+            return
+        lanes = e.executing() if touch.lanes is None else e.executing() & touch.lanes
+        self.count(Worker.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
+        if touch.address.space == Space.LOCAL:
+            self.local.access(
+                touch, self.way(touch.writes, touch.nbytes, self._needs(touch)), lanes
+            )
+            return
+        if touch.address.space == Space.GENERIC and self.local.escapes:
+            self.local.access(
+                touch, self.way(touch.writes, touch.nbytes, self._needs(touch)), lanes
+            )
+        strong = _is_strong(e.ins) or touch.kind == "mbarrier"
+        if strong and self.publishes:
+            self._synchronise(touch)
+        if touch.rows is not None:
+            self._rows(touch)
+        elif touch.target is not None:
+            self.copies.read(touch, lanes)
+            self.copies.issued(touch.target, touch.nbytes, lanes)
+        else:
+            bounds.check(self, touch.address, touch.nbytes, lanes)
+            way = self.way(touch.writes, touch.nbytes, self._needs(touch))
+            self.touch(touch.address, way, lanes, touch.values)
+        e.forget_mask()
+
+    def _spin(self) -> None:
+        """A loop goes round that nothing can end: said, and ended."""
+        e, b = self.e, self.e.b
+        lanes = e.executing()
+        with b.when(lanes.ne(0), rare=True):
+            report(b, self.p, Kind.SPIN, self.me(lanes), b.integer("i64", 0), b.integer("i64", 0))
+            e.fault(Fault.TRAP, b.intrinsic("cttz", [lanes], extra="false"))
+            b.place(b.label("never"))
+        e.forget_mask()
+
+    def _synchronise(self, touch: Touch) -> None:
+        b, e = self.e.b, self.e
+        if touch.kind == "mbarrier" or _is_release(e.ins):
+            self.clocks.fence(b, self.p, e.warp, _is_far(e.ins))
+        self.clocks.synchronise(b, self.p, e.warp, touch.writes)
+
+    def bulk(self, copy: BulkCopy) -> None:
+        bulk.mark(self, copy)
+
+    def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
+        meetings.arrive(self, number, count, lanes)
+
+    def leave(self, lanes: Val | None) -> None:
+        if lanes is not None:
+            meetings.leave(self, lanes)
+
+    def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
+        self.clocks.begin(b, context, worker, slot)
+        if self.partly:
+            start_block(b, slot)
+        self.copies.started(b, slot)
+        self.undefined.started(b, slot)
+
+    def released(self, b: Builder, slot: Val, number: Val) -> None:
+        self.clocks.meet(b, slot, number)
+        worker = b.load("ptr", 0, b.at(b.load("ptr", 0, b.at(slot, Block.OBSERVER)), Slot.WORKER))
+        put(b, word(b, worker, Worker.BARRIERS) + 1, worker, Worker.BARRIERS)
+
+    def notes(self) -> Mapping[str, Any]:
+        return {
+            "sites": list(self.sites),
+            "written": origins.written(self.e.program),
+            "publishes": self.publishes,
+            "masks": self.masks,
+            "own": self._own(),
+            "undefined": self.undefined.plan.nbytes,
+        }
+
+    def _own(self) -> list[tuple[int, list[int]]]:
+        """(site, offsets of the parameters that its address comes from)."""
+        offsets = bounds.arguments(self.e.program)
+        return [(n, offsets[i]) for i, n in self.sites.items() if i in offsets and n < Record.SITES]
+
+    # ---- accesses ---------------------------------------------------------------------------
+    def way(self, writes: bool, nbytes: int, needs: int) -> Way:
+        """How the present instruction touches so many bytes."""
+        return Way(writes, _is_strong(self.e.ins), nbytes, needs)
+
+    def _needs(self, touch: Touch) -> int:
+        """Bytes that must have been written before: of an exchange and a store, none."""
+        if touch.writes and (touch.kind not in _CHANGES or "exch" in self.e.ins.parts):
+            return 0
+        return self.needs.of(self.e.ins, touch.nbytes)
+
+    def touch(self, a: Address, way: Way, lanes: Val, values: list[Val] | None = None) -> None:
+        """One access of some lanes, in each space that it may be to."""
+        pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
+        differ = values is not None and any(v.n for v in values)
+        for space in _SPACES.get(a.space, ()):
+            if space == "shared" and self.unseen:
+                continue
+            if a.uniform and not (way.writes and differ):
+                self._one(a, space, way, lanes, values)
+            elif pattern is not None and not (way.writes and way.strong):
+                self._pattern(a, space, way, lanes, values, pattern)
+            else:
+                self._each_lane(a, space, way, lanes, values)
+
+    def _one(self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None) -> None:
+        e, b = self.e, self.e.b
+        assert a.first is not None
+        with b.when(lanes.ne(0)):
+            done = self.quick.one(b, space, way)(e.slot, e.warp, self.site(), a.first, lanes)
+            with b.when(done ^ 1, rare=True):
+                first = lanes & (b.integer("i32", 0) - lanes)
+                self._each_lane(a, space, way, first, values)
+
+    def _pattern(
+        self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None,
+        pattern: Pattern,
+    ) -> None:  # fmt: skip
+        e, b = self.e, self.e.b
+        assert a.first is not None and a.last is not None and a.off is not None
+        fn = self.quick.row(b, space, way.writes, pattern)
+        go, slow, end = b.label("whole"), b.label("apart"), b.label("checked")
+        steady = (a.last - a.first).eq(max(a.off))  # no index wraps in between
+        b.branch(lanes.eq(-1) & steady, go, slow)
+        b.place(go)
+        done = fn(e.slot, e.warp, self.site(), a.first)
+        b.emit(f"br {done.tref}, label %{end}, label %{slow}, !prof !2")
+        b.place(slow)
+        self._each_lane(a, space, way, lanes, values)
+        b.jump(end)
+        b.place(end)
+
+    def _each_lane(
+        self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None
+    ) -> None:
+        e, b = self.e, self.e.b
+        held = b.val("ptr", 0, "inttoptr i64 0 to ptr")
+        element = way.nbytes
+        if values is not None:
+            element = values[0].bits // 8
+            held = e.access.buffer(len(values))
+            for i, v in enumerate(values):
+                b.store(b.splat(v, 32), b.at(held, 32 * element * i), 8)
+        fn = self.exact.lanes(b, space, way, element)
+        fn(e.slot, e.warp, self.site(), e.access.addresses(a), lanes, held)
+
+    def _rows(self, touch: Touch) -> None:
+        """A fragment: the warp as a whole touches rows of memory."""
+        b, rows = self.e.b, touch.rows
+        assert rows is not None
+        piece = min(16, rows.nbytes)
+        everyone = b.integer("i32", -1)
+        with b.loop(rows.count) as i, b.loop(rows.nbytes // piece) as k:
+            at = rows.first + i.zext("i64") * rows.step + k.zext("i64") * piece
+            way = self.way(touch.writes, piece, 0 if touch.writes else (1 << piece) - 1)
+            self.touch(Address(touch.address.space, (0,) * 32, at, at), way, everyone)
+
+
+def _is_strong(ins: Instruction) -> bool:
+    return ins.parts[0] in ("atom", "red", "mbarrier") or not STRONG.isdisjoint(ins.parts)
+
+
+def _writes_part(ins: Instruction) -> bool:
+    """May it write less than four bytes of shared memory?"""
+    if ins.parts[0] not in ("st", "atom", "red") or space_of(ins.parts) not in _IN_A_BLOCK:
+        return False
+    return SIZES.get(ins.parts[-1], 4) < 4 and not any(p in ins.parts for p in ("v2", "v4", "v8"))
+
+
+def _is_release(ins: Instruction) -> bool:
+    return "release" in ins.parts or "acq_rel" in ins.parts
+
+
+def _is_fence(ins: Instruction) -> bool:
+    return ins.parts[0] == "membar" or (ins.parts[0] == "fence" and "proxy" not in ins.parts)
+
+
+def _is_far(ins: Instruction) -> bool:
+    """Is it for threads of other blocks, too?"""
+    return "cta" not in ins.parts
+
+
+def _releases(ins: Instruction) -> bool:
+    return _is_fence(ins) or ins.parts[0] == "mbarrier" or _is_release(ins)

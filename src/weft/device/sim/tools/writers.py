@@ -1,0 +1,114 @@
+"""Who wrote: an observer of one place in global memory, for a judge that found a wrong element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.device.sim.emit.warp import WarpEmitter
+from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.layout import Context, Slot, Space, Worker
+from weft.device.sim.observe import Observation, Touch, Watcher
+from weft.device.sim.run.faults import line_of
+from weft.ir import Builder, Val
+
+REMEMBERED = 64
+"""Writes of the place that are kept, for each host thread; later ones are only counted."""
+
+_ROW = 40
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of the place."""
+
+    line: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        return f"{self.line}, block {self.block}, thread {self.thread}"
+
+
+class Writers:
+    """Remembers the writes of the `nbytes` at an address."""
+
+    key = "writers"
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self._place = np.array([address, nbytes], np.int64)
+        self.writes: list[Write] = []
+        self.count = 0
+
+    def watcher(self, e: WarpEmitter) -> Watcher:
+        return _Watcher(e)
+
+    def begin(self, observation: Observation) -> None:
+        observation.for_launch(self._place.view(np.uint8))
+        self._memory = observation.for_workers(8 + REMEMBERED * _ROW)
+
+    def end(self, observation: Observation) -> None:
+        lines: Mapping[str, str] = observation.notes["lines"]
+        bx, by, _ = observation.shape.block
+        for memory in self._memory:
+            words = memory.view(np.int64)
+            count = int(words[0])
+            self.count += count
+            for row in words[1:].reshape(-1, _ROW // 8)[: min(count, REMEMBERED)].tolist():
+                number, x, y, z, n = row
+                thread = (n % bx, n // bx % by, n // (bx * by))
+                self.writes.append(Write(lines[str(number)], (x, y, z), thread))
+
+
+class _Watcher(Watcher):
+    """After each write, its address is compared with the place."""
+
+    def __init__(self, e: WarpEmitter) -> None:
+        super().__init__(e)
+        self._lines: dict[str, str] = {}
+
+    def notes(self) -> Mapping[str, Any]:
+        return {"lines": self._lines}
+
+    def access(self, touch: Touch) -> None:
+        e, b = self.e, self.e.b
+        if not touch.writes or touch.address.space not in (Space.GLOBAL, Space.GENERIC):
+            return
+        self._lines[str(e.ins.index)] = line_of(e.ins)
+        lanes = touch.lanes if touch.lanes is not None else e.executing()
+        number, first = b.integer("i64", e.ins.index), e.warp << 5
+        table = e.access.addresses(touch.address)
+        note = b.helper(
+            f"note_writes_{touch.nbytes}",
+            [_P, _P, _P, _P, _I32, _I64, _I32],
+            None,
+            lambda x, args: _note_writes(x, args, touch.nbytes),
+        )
+        note(e.context, e.worker, e.slot, table, lanes, number, first)
+
+
+def _note_writes(b: Builder, args: list[Val], nbytes: int) -> None:
+    context, worker, slot, table, lanes, number, first = args
+    place = b.load("ptr", 0, b.at(context, Context.OBSERVER))
+    start, size = b.load("i64", 0, place, 8), b.load("i64", 0, b.at(place, 8), 8)
+    memory = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
+
+    def look(lane: Val) -> None:
+        address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+        hit = (address + nbytes).ugt(start) & address.ult(start + size)
+        with b.when(hit, rare=True):
+            count = b.load("i64", 0, memory, 8)
+            b.store(count + 1, memory, 8)
+            with b.when(count.ult(REMEMBERED)):
+                row = b.at(memory, count * _ROW + 8)
+                b.store(number, row, 8)
+                for i, axis in enumerate((Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)):
+                    value = b.load("i32", 0, b.at(slot, axis)).zext("i64")
+                    b.store(value, b.at(row, 8 + 8 * i), 8)
+                b.store((first + lane).zext("i64"), b.at(row, 32), 8)
+
+    each_lane(b, lanes, look)

@@ -1,0 +1,1 @@
+"""How long does it take? Timing with events, in turns, with clocks and throttling watched."""

@@ -1,0 +1,299 @@
+"""`weft.bench`: honest times. Contenders take turns; what is shown is the median of many samples.
+
+    times = weft.bench({"mine": lambda: mine(x, y), "torch": lambda: torch.relu(x)}, bytes=8 * n)
+    print(times)
+
+Where there is no GPU nothing is timed: the answer says so and gives the floor that follows from
+work and bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.errors import ArgumentError, CheckFailed, expect
+
+BUDGET_S = 1.0
+"""How long each contender is sampled at most."""
+WARM_UP_S = 0.2
+ENOUGH = 0.005
+"""Sampling stops when the interval of the median is this narrow, as a part of it."""
+FEWEST, MOST = 10, 400
+LAUNCH_US = 4.0
+"""A kernel shorter than this takes less than its launch; only a graph can show its time."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What is timed.
+
+    run        called with the number of an input set, or without
+    precision  what it computes in, e.g. "f32", "tf32"; ratios across different ones are marked
+    graph      whether calls may be captured: in a graph PyTorch's copies are slower than plain ones
+    """
+
+    run: Callable[..., Any]
+    precision: str = ""
+    graph: bool = True
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the median of the samples, and an interval that holds it (95 %)."""
+
+    name: str
+    seconds: float
+    low: float
+    high: float
+    samples: int
+    dropped: int
+    how: str
+    precision: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Times side by side, and what bounds them.
+
+    timed     False where there is no GPU: then `timings` is empty
+    floor     seconds that no kernel can beat, by the GPU's ceilings, where work or bytes are known
+    bound     what sets the floor: "memory" or "compute"
+    """
+
+    gpu: str
+    timed: bool
+    timings: tuple[Timing, ...]
+    bytes: float = 0
+    flops: float = 0
+    floor: float = 0
+    bound: str = ""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Timing:
+        for timing in self.timings:
+            if timing.name == name:
+                return timing
+        raise KeyError(f"{name}; there are {', '.join(t.name for t in self.timings) or 'none'}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [] if self.timed else [f"No GPU here: nothing was timed. Floor on {self.gpu}:"]
+        if self.floor:
+            lines.append(f"  floor {_time(self.floor)} ({self.bound})")
+        best = min((t.seconds for t in self.timings), default=0.0)
+        first = self.timings[0] if self.timings else None
+        for t in self.timings:
+            words = [f"{t.name:<24} {_time(t.seconds):>10} ± {_spread(t):.1%}"]
+            if self.floor:
+                words.append(f"{self.floor / t.seconds:7.1%} of the ceiling")
+            words.append(f"{t.seconds / best:6.2f} x the fastest")
+            if first is not None and t.precision != first.precision:
+                words.append(f"computes in {t.precision or '?'}, not {first.precision or '?'}")
+            lines.append("  ".join([*words, *t.notes]))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        return str(cells.bench(self))
+
+
+def bench(
+    contenders: Mapping[str, Contender | Callable[..., Any]],
+    *,
+    bytes: float = 0,
+    flops: float = 0,
+    sets: int = 1,
+    check: Callable[[str], None] | None = None,
+    gpu: str = models.DEFAULT,
+    precision: str = "f32",
+    budget: float = BUDGET_S,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Bench:
+    """Times contenders on the GPU that is there, in turns.
+
+    bytes, flops  what one call must move and compute at least: they give the floor
+    sets          how many input sets contenders rotate through, so that none stays in the L2
+    check         called with a contender's name before it is timed and after
+    gpu           the ceilings to hold against: a model's name
+    """
+    expect("contenders", contenders, Mapping, allowed='{"name": callable, ...}')
+    if not contenders:
+        raise ArgumentError("nothing to time", allowed='{"name": callable, ...}')
+    known = {n: c if isinstance(c, Contender) else Contender(c) for n, c in contenders.items()}
+    model = models.get(gpu)
+    floor, bound = ceiling(model, bytes, flops, precision)
+    from weft.device.gpu import driver
+
+    if not driver.count():
+        return Bench(model.name, False, (), bytes, flops, floor, bound)
+    from weft.measure.bench.clocks import Watch
+
+    with Watch() as watch:
+        runs = _sampled(known, sets, check, budget, progress, watch)
+    timings = tuple(_timing(n, known[n], r) for n, r in runs.items())
+    for timing in timings:  # each by its own precision: tensor cores have other ceilings
+        _alarm(timing, *ceiling(model, bytes, flops, timing.precision or precision), model)
+    machine = {**_machine(), **watch.to_dict()}
+    return Bench(model.name, True, timings, bytes, flops, floor, bound, machine)
+
+
+def ceiling(model: GpuModel, bytes: float, flops: float, precision: str) -> tuple[float, str]:
+    """(seconds that the work needs at least, what they are spent on)."""
+    rates = {"f32": model.fp32_tflops, "f64": model.fp64_tflops, **model.tensor}
+    moving = bytes / (model.memory_gb_per_s * 1e9)
+    computing = flops / (rates.get(precision, model.fp32_tflops) * 1e12)
+    return max(moving, computing), "" if not bytes + flops else (
+        "memory" if moving >= computing else "compute"
+    )
+
+
+# ---- sampling --------------------------------------------------------------------------------
+@dataclass
+class _Run:
+    """A contender's samples, in seconds a call."""
+
+    how: str
+    calls: int
+    seconds: list[float] = field(default_factory=list)
+    dropped: int = 0
+    spent: float = 0.0
+
+    def done(self, budget: float) -> bool:
+        if len(self.seconds) < FEWEST and self.spent < 4 * budget:
+            return False
+        if len(self.seconds) >= MOST or self.spent >= budget:
+            return True
+        low, middle, high = interval(self.seconds)
+        return (high - low) / middle < ENOUGH
+
+
+def _sampled(
+    contenders: Mapping[str, Contender],
+    sets: int,
+    check: Callable[[str], None] | None,
+    budget: float,
+    progress: Callable[[str], None],
+    watch: Any,
+) -> dict[str, _Run]:
+    from weft.measure.bench import timing
+
+    stream = timing.Stream()
+    ready, runs = {}, {}
+    for name, contender in contenders.items():
+        progress(f"preparing {name}")
+        if check is not None:
+            check(name)
+        ready[name] = timing.prepare(
+            stream, _with_number(contender.run), sets, graph=contender.graph
+        )
+        runs[name] = _Run(ready[name].how, ready[name].calls)
+        until = time.monotonic() + WARM_UP_S
+        while time.monotonic() < until:
+            stream.milliseconds(ready[name].go)
+    progress("timing")
+    while waiting := [n for n in runs if not runs[n].done(budget)]:
+        for name in waiting:
+            start = time.monotonic()
+            ms = stream.milliseconds(ready[name].go)
+            end = time.monotonic()
+            run = runs[name]
+            run.spent += end - start
+            if watch.slowed(start, end):
+                run.dropped += 1
+            else:
+                run.seconds.append(ms / 1e3 / run.calls)
+    for name in contenders:
+        if check is not None:
+            check(name)
+    return runs
+
+
+def _with_number(run: Callable[..., Any]) -> Callable[[int], Any]:
+    try:
+        takes = bool(inspect.signature(run).parameters)
+    except (TypeError, ValueError):
+        takes = False
+    return run if takes else lambda i: run()
+
+
+def interval(samples: Sequence[float]) -> tuple[float, float, float]:
+    """(low, median, high): order statistics that hold the true median with 95 %."""
+    ordered = sorted(samples)
+    n = len(ordered)
+    half = 0.98 * math.sqrt(n)
+    low, high = int(max(0, n / 2 - half)), int(min(n - 1, n / 2 + half))
+    middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+    return ordered[low], middle, ordered[high]
+
+
+def _timing(name: str, contender: Contender, run: _Run) -> Timing:
+    if not run.seconds:
+        raise CheckFailed(
+            f"{name}: the GPU was throttled during every sample",
+            got=f"{run.dropped} samples dropped",
+            next="let it cool down, then time again; `nvidia-smi -q -d PERFORMANCE` says why",
+        )
+    low, middle, high = interval(run.seconds)
+    notes = []
+    if middle * 1e6 < LAUNCH_US:
+        notes.append("shorter than its launch")
+    if run.dropped:
+        notes.append(f"{run.dropped} throttled samples dropped")
+    how = (len(run.seconds), run.dropped, run.how, contender.precision, tuple(notes))
+    return Timing(name, middle, low, high, *how)
+
+
+def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
+    if floor and timing.high < floor:
+        raise CheckFailed(
+            f"{timing.name} is faster than the hardware can be",
+            got=f"{_time(timing.seconds)}, {floor / timing.seconds:.0%} of {model.name}'s {bound}"
+            " ceiling",
+            next="is all work done, do inputs stay in the L2 (sets=), are bytes and flops right?",
+        )
+
+
+def _machine() -> dict[str, Any]:
+    from weft.device.gpu import driver, facts
+    from weft.measure.bench.clocks import driver_version
+
+    found = facts.facts(0)
+    loaded = [name for name in ("weft", "torch", "triton") if name in sys.modules]
+    versions: dict[str, Any] = {name: sys.modules[name].__version__ for name in loaded}
+    return {
+        "gpu": found.name,
+        "driver": driver_version(),
+        "driver_cuda": driver.version(),
+        "sms": found.sms,
+        "python": platform.python_version(),
+        "host": f"{platform.system()} {platform.machine()}",
+        "command": shlex.join(Path(word).name if "/" in word else word for word in sys.argv),
+        **versions,
+    }
+
+
+def _spread(t: Timing) -> float:
+    return (t.high - t.low) / 2 / t.seconds
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"

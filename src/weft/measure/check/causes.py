@@ -1,0 +1,237 @@
+"""A wrong output's likely cause, with the evidence for it.
+
+Each rule looks at the same facts and answers with evidence or with nothing; the first that
+answers is named. Rules stand in the order of how sure they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.measure import dtypes
+from weft.measure.check.compare import Difference
+from weft.measure.dtypes import Array, DType
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a rule may look at.
+
+    unwritten   flags of elements that hold their poison after both runs
+    varies      flags of elements that differ between two runs on the same inputs
+    block       threads a block has, where it is known
+    grid        threads the whole grid has, where it is known
+    coarser     (type, would it pass?) with the accumulator of a lower precision
+    exact       is it right on inputs that lose nothing in any precision?
+    races       what the sanitizer says of the same launch, where it was asked
+    writers     how many threads wrote the worst element, and the last of them, where known
+    """
+
+    difference: Difference
+    got: Array
+    expected: Array
+    limit: Array
+    dtype: DType
+    unwritten: Array
+    varies: Array
+    block: int | None
+    grid: int | None
+    coarser: Callable[[DType], bool]
+    exact: Callable[[], bool]
+    races: str = ""
+    writers: int = 0
+    writer: str = ""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A named likely cause."""
+
+    name: str
+    evidence: str
+
+
+def likely(facts: Facts) -> Cause | None:
+    """The first rule that has evidence."""
+    for name, rule in _RULES:
+        evidence = rule(facts)
+        if evidence:
+            return Cause(name, evidence)
+    return None
+
+
+def _same(f: Facts, change: Callable[[Array], Array]) -> Array:
+    """Where what came out is the right answer after a change, as far as rounding goes."""
+    other, limit = change(f.expected), np.abs(change(f.limit))
+    if not f.dtype.floating:
+        return np.asarray(f.got == other)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.abs(f.got - other) <= 4 * limit) | (f.got == other))
+
+
+def _close(f: Facts, change: Callable[[Array], Array]) -> bool:
+    usable = np.isfinite(f.expected) & (f.expected != 0)
+    return bool(np.any(usable)) and bool(np.all(_same(f, change)))
+
+
+def _tail(f: Facts) -> str:
+    """Everything past the last whole block is wrong, and nothing else."""
+    flat, block = f.difference.wrong.reshape(-1), f.block or 0
+    n = flat.size
+    if not block or n <= block or not n % block:
+        return ""
+    start = n - n % block
+    if np.any(flat[:start]) or not np.all(flat[start:]):
+        return ""
+    reached = f.grid is not None and f.grid >= n
+    if reached and n - start == 1:
+        return ""  # the very last element, and a thread for it: a bound, not a block, is short
+    verb = "are unwritten" if np.all(f.unwritten.reshape(-1)[start:]) else "are wrong"
+    return (
+        f"only elements {start} to {n - 1} {verb}: they are past the last whole block of"
+        f" {block} ({n} = {n // block}·{block} + {n % block}); "
+    ) + (
+        f"the grid of {f.grid} threads reaches them, so a bound in the kernel leaves them out"
+        if reached
+        else "round the grid up with weft.cdiv and compare the index with the length"
+    )
+
+
+def _last_element(f: Facts) -> str:
+    """The very last is left out, and it is not all of a last block."""
+    flat = f.difference.wrong.reshape(-1)
+    n = flat.size
+    if n < 2 or not flat[-1] or np.any(flat[:-1]) or not f.unwritten.reshape(-1)[-1]:
+        return ""
+    return f"only the last of {n} elements is unwritten; is the index compared with n - 1?"
+
+
+def _unwritten(f: Facts) -> str:
+    count = int(np.count_nonzero(f.unwritten & f.difference.wrong))
+    if not count:
+        return ""
+    first = tuple(int(i) for i in np.argwhere(f.unwritten & f.difference.wrong)[0])
+    return f"{count} of {f.got.size} elements still hold what was there before, first at {first}"
+
+
+def _races(f: Facts) -> str:
+    if f.races:
+        return f.races
+    count = int(np.count_nonzero(f.varies & f.difference.wrong))
+    if not count:
+        return ""
+    return f"{count} elements differ between two runs on the same inputs"
+
+
+def _overlap(f: Facts) -> str:
+    if f.writers < 2:
+        return ""
+    return f"{f.writers} threads wrote element {f.difference.index}"
+
+
+def _transposed(f: Facts) -> str:
+    if f.expected.ndim < 2:
+        return ""
+    rows, columns = f.expected.shape[-2:]
+    if not _close(f, lambda v: np.swapaxes(v, -1, -2).reshape(v.shape)):
+        return ""
+    if rows == columns:
+        return "the output is the transpose of the right one"
+    return f"rows and columns are exchanged: it is laid out as {columns} x {rows}"
+
+
+def _scaled(f: Facts) -> str:
+    usable = np.isfinite(f.got) & np.isfinite(f.expected) & (f.expected != 0)
+    if not f.dtype.floating or len(np.unique(f.expected[usable])) < 2:
+        return ""  # of one value every wrong answer is a multiple
+    factor = float(np.median(f.got[usable] / f.expected[usable]))
+    if factor in (0.0, 1.0) or not _close(f, lambda v: v * factor):
+        return ""
+    return f"every element is {factor:.6g} times the right one"
+
+
+def _shifted(f: Facts) -> str:
+    for step in (1, -1):
+        same = _same(f, functools.partial(_rolled, step))
+        inner = same.reshape(-1)[1:] if step == 1 else same.reshape(-1)[:-1]
+        if f.got.size > 2 and bool(np.all(inner)):
+            return f"element i holds what belongs to element i {'-' if step == 1 else '+'} 1"
+    return ""
+
+
+def _rolled(step: int, values: Array) -> Array:
+    return np.roll(values.reshape(-1), step).reshape(values.shape)
+
+
+def _constant(f: Facts) -> str:
+    if f.got.size < 2 or not np.all(f.got == f.got.reshape(-1)[0]):
+        return ""
+    if np.all(f.expected == f.expected.reshape(-1)[0]):
+        return ""
+    return f"every element is {f.got.reshape(-1)[0]:g}"
+
+
+def _coarse(f: Facts) -> str:
+    """Small errors have many causes: rounding is named only with a sign of rounding."""
+    if not f.dtype.floating:
+        return ""
+    low = next((words for name, words in _LOW if f.coarser(_TYPES[name])), "")
+    if not low:
+        return ""
+    for name, words in _LOW[:0:-1]:  # the coarsest first; NumPy has no TF32 to round to
+        usable = f.got[np.isfinite(f.got) & (f.got != 0)]
+        kept = _TYPES[name].decode(_TYPES[name].encode(usable))
+        if _TYPES[name].roundoff > f.dtype.roundoff and usable.size > 8 and np.all(kept == usable):
+            return f"every result is a number of {words}"
+    if f.exact():
+        return (
+            f"the errors are those of sums or factors rounded to {low}:"
+            " on inputs of 1 and -1, which lose nothing, it is right"
+        )
+    return ""
+
+
+def _one_block(f: Facts) -> str:
+    block = f.block or 0
+    flat = np.flatnonzero(f.difference.wrong.reshape(-1))
+    if block and f.got.size > block and flat[0] // block == flat[-1] // block:
+        number = int(flat[0]) // block
+        return f"all wrong elements belong to block {number}: {flat[0]} to {flat[-1]}"
+    return ""
+
+
+def _not_a_number(f: Facts) -> str:
+    bad = ~np.isfinite(f.got) & np.isfinite(f.expected) & ~f.unwritten
+    if not np.any(bad):
+        return ""
+    return (
+        f"{int(np.count_nonzero(bad))} elements are inf or nan where the reference is finite:"
+        " an intermediate result overflows, or 0/0 or inf - inf is computed"
+    )
+
+
+_LOW = (("tf32", "TF32"), ("f16", "half"), ("bf16", "bfloat16"))
+_TYPES = {
+    "tf32": DType("tf32", "float32", "float32", 2.0**-11, 3.4e38, 2.0**-126),
+    "f16": dtypes.find("f16"),
+    "bf16": dtypes.find("bf16"),
+}
+
+_RULES: tuple[tuple[str, Callable[[Facts], str]], ...] = (
+    ("tail block", _tail),
+    ("bound off by one", _last_element),
+    ("unwritten elements", _unwritten),
+    ("constant output", _constant),
+    ("transposed index", _transposed),
+    ("missing synchronisation", _races),
+    ("overlapping writes", _overlap),
+    ("overflow on the way", _not_a_number),
+    ("missing factor", _scaled),
+    ("index off by one", _shifted),
+    ("one block", _one_block),
+    ("accumulation in low precision", _coarse),
+)

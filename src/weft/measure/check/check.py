@@ -1,0 +1,156 @@
+"""`weft.check`: right or wrong, where, by how much, and why; see docs/check.md.
+
+weft.check(softmax[rows, 256], x, y, n, out=y, reference=lambda x: ...)   # a launch
+weft.check(my_function, x, reference=lambda x: ...)                       # a callable
+weft.check(op, solution)                                                  # all cases of an Op
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, CheckFailed, expect
+from weft.kernels import Configured
+from weft.measure.check import input_data, subjects
+from weft.measure.check.judge import Verdict, judge, repeat
+from weft.measure.check.subjects import Fillings, Ranges, Trials
+from weft.measure.op import Op
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found right. `worst` is in units of what is allowed: below 1."""
+
+    name: str
+    device: str
+    seed: int
+    trials: tuple[Verdict, ...]
+
+    @property
+    def worst(self) -> float:
+        return max((t.worst for t in self.trials), default=0.0)
+
+    @property
+    def deterministic(self) -> bool:
+        return all(t.deterministic for t in self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "worst": self.worst, "deterministic": self.deterministic}
+
+    def __str__(self) -> str:
+        runs = "the same bits in both runs" if self.deterministic else "NOT deterministic"
+        return (
+            f"{self.name}: right on {len(self.trials)} trials, {self.device}; worst error"
+            f" {self.worst:.2g} of what is allowed; {runs}; seed {self.seed}"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        return str(cells.check(self))
+
+
+def check(
+    subject: Op | Configured | Callable[..., Any],
+    *args: Any,
+    out: Any = None,
+    reference: Callable[..., Any] | None = None,
+    reduce: int | None = None,
+    accumulate: str | None = None,
+    specials: Sequence[str] | None = None,
+    ranges: Ranges | None = None,
+    result: str | None = None,
+    seed: int | None = None,
+    device: str = "sim",
+    arrays: str = "",
+    progress: Callable[[str], None] = lambda trial: None,
+    **options: Any,
+) -> Report:
+    """Judges a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
+
+    out         the arguments that are filled (the arrays themselves, or their names)
+    reference   gives the right answer from float64 inputs
+    reduce      how many terms a result sums; by default as many inputs as move it
+    specials    which special fillings to try; by default all of `input_data.SPECIALS`
+    ranges      integer arrays of a launch or callable to draw anew: name -> (least, most), or None
+                for all values of the type; others keep their data, as they may be indices
+    result      the type that a returned result is rounded to, where it is coarser than all inputs
+    arrays      numpy or torch: what solutions of an Op are given; by default what fits the device
+    seed        repeats an earlier run; also WEFT_SEED
+    options     go to the subject with the arguments: constants of a Triton kernel, num_warps
+    """
+    expect("device", device, str, allowed='"sim" or "gpu"')
+    used = chosen_seed(seed)
+    solution = args[0] if isinstance(subject, Op) and args else None
+    rng = generator(used, getattr(solution, "__name__", ""))
+    fillings = _fillings(specials)
+    if isinstance(subject, Op):
+        name, trials = subjects.of_op(subject, args, options, device, arrays, fillings, rng)
+    else:
+        how = subjects.How(out, reference, reduce, accumulate, result, ranges or {})
+        name, trials = subjects.of_call(subject, args, options, how, fillings, rng)
+    return judged(name, trials, used, rng, progress)
+
+
+def judged(
+    name: str,
+    trials: Trials,
+    seed: int,
+    rng: np.random.Generator,
+    progress: Callable[[str], None],
+) -> Report:
+    """A report on all trials; CheckFailed at the first that is wrong."""
+    verdicts = []
+    for stand, draw, label, last in trials:
+        progress(label)
+        try:
+            verdicts.append(judge(stand, draw(), label, rng))
+            if last:
+                repeat(stand, draw, label, rng)
+        except CheckFailed as error:
+            error.seed = seed
+            error.add_note(f"repeat it with seed={seed}, or WEFT_SEED={seed}")
+            raise
+    sighted = [v for v in verdicts if "random" in v.trial and not v.blind]
+    if any("random" in v.trial for v in verdicts) and not sighted:
+        raise CheckFailed(
+            f"{name}: an output of zeros would pass every trial",
+            got="results smaller than the error that is allowed",
+            next="check it on inputs whose results are not all zero",
+        )
+    return Report(name, stand.runner.name, seed, tuple(verdicts))
+
+
+def chosen_seed(given: int | None) -> int:
+    """The seed that is given, that of WEFT_SEED, or a new one."""
+    expect("a seed", given, int, type(None), allowed="a whole number, 0 and above, or None")
+    if given is not None:
+        if given < 0:
+            raise ArgumentError("a seed is not negative", got=str(given), allowed="0 and above")
+        return given
+    text = os.environ.get("WEFT_SEED", "")
+    return int(text) if text.isdecimal() else secrets.randbits(31)
+
+
+def generator(seed: int, solution: str) -> np.random.Generator:
+    """The random numbers of one check: solutions of one operation get different data, so that
+    none can use what another has computed."""
+    return np.random.default_rng([seed, *solution.encode()])
+
+
+def _fillings(wanted: Sequence[str] | None) -> Fillings:
+    if wanted is None:
+        return input_data.SPECIALS
+    for name in wanted:
+        if name not in input_data.SPECIALS:
+            raise ArgumentError(
+                "no such special filling", got=repr(name), allowed=", ".join(input_data.SPECIALS)
+            )
+    return {name: input_data.SPECIALS[name] for name in wanted}

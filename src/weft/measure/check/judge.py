@@ -1,0 +1,102 @@
+"""One subject on one set of inputs: run, held against the reference, run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.errors import CheckFailed
+from weft.measure.check import compare, explain, reference
+from weft.measure.check.compare import Agreement, Difference
+from weft.measure.check.guarded import Stand, Subject, limit
+from weft.measure.check.runner import Stored
+from weft.measure.dtypes import Array
+
+REPEATS = 10
+"""Runs between the first judgement and the last, as a timing would make them."""
+
+Draw = Callable[[], Mapping[str, Array]]
+"""Gives new inputs each time it is called."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A subject that was right on some inputs."""
+
+    trial: str
+    worst: float
+    blind: bool
+    deterministic: bool
+
+
+def judge(
+    stand: Stand, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
+) -> Verdict:
+    """Right on these inputs, twice the same, or CheckFailed with all that is known."""
+    first, second = stand.starts(inputs, rng)
+    runs = [stand.run(inputs, start, trial) for start in (first, second)]
+    verdict = _compared(stand, inputs, runs, trial, rng)
+    stand.settled(trial)
+    return verdict
+
+
+def repeat(stand: Stand, draw: Draw, trial: str, rng: np.random.Generator) -> None:
+    """Many runs in a row, as a timing makes them: new inputs each time, the outputs left alone.
+
+    The last run is judged, and another that nothing but the generator knows.
+    """
+    watched = int(rng.integers(REPEATS))
+    for number in range(REPEATS + 1):
+        inputs = draw()
+        result = stand.run(inputs, {}, f"{trial}, run {number} in a row")
+        if number in (watched, REPEATS):
+            _compared(stand, inputs, [result], f"{trial}, after {number} more runs", rng)
+    stand.settled(trial)
+
+
+def _compared(
+    stand: Stand,
+    inputs: Mapping[str, Array],
+    runs: Sequence[Mapping[str, Stored]],
+    trial: str,
+    rng: np.random.Generator,
+) -> Verdict:
+    subject = stand.subject
+    numbers = {p.name: p.dtype.decode(inputs[p.name]) for p in subject.inputs}
+    expected, moved = reference.right(stand, numbers, rng, trial)
+    _same_number(subject, runs[0], expected, trial)
+    worst, blind, same = 0.0, True, True
+    for name, e, s in zip(runs[0], expected, moved, strict=True):
+        for number, run in enumerate(runs):
+            _same_shape(subject, name, run[name].bits, e, trial)
+            dtype = stand.type_of(name, run[name])
+            most = limit(stand, e, s, dtype)
+            found = compare.compare(name, run[name], e, most, dtype)
+            if isinstance(found, Difference):
+                facts = explain.gather(stand, inputs, found, run[name], runs[-1][name], e, s, rng)
+                raise explain.failure(subject, trial, found, facts, dtype, rerun=number == 1)
+        assert isinstance(found, Agreement)
+        worst, blind = max(worst, found.ratio), blind and found.blind
+        same = same and len({run[name].bits.tobytes() for run in runs}) == 1
+    return Verdict(trial, worst, blind, same)
+
+
+def _same_number(s: Subject, got: Mapping[str, Stored], expected: Sequence[Array], at: str) -> None:
+    if len(got) != len(expected):
+        raise CheckFailed(
+            f"{s.name} and its reference give a different number of results",
+            where=at,
+            got=f"{len(got)} from {s.name}, {len(expected)} from the reference",
+        )
+
+
+def _same_shape(s: Subject, name: str, stored: Array, e: Array, trial: str) -> None:
+    if stored.shape != e.shape:
+        raise CheckFailed(
+            f"{s.name}: '{name}' has another shape than the reference",
+            where=trial,
+            got=str(stored.shape),
+            allowed=str(e.shape),
+        )

@@ -1,0 +1,100 @@
+"""The right answers: a reference called, and what it gives held against what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ArgumentError, Error
+from weft.measure.check import tolerance
+from weft.measure.check.guarded import Stand
+from weft.measure.dtypes import Array, DType
+
+
+def answers(stand: Stand, many: Sequence[Mapping[str, Array]], trial: str) -> list[list[Array]]:
+    """What the reference gives for each set of inputs; ArgumentError when it is of no use."""
+    subject = stand.subject
+    try:
+        with np.errstate(all="ignore"):
+            given = [[np.asarray(r) for r in results] for results in subject.reference(many)]
+    except Error:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's own code may raise
+        raise ArgumentError(
+            f"the reference of {subject.name} raises an error",
+            where=trial,
+            got=f"{type(error).__name__}: {error}",
+            next="call it yourself with float64 arrays, and integers as they are",
+        ) from error
+    return [_useful(stand, results, trial) for results in given]
+
+
+def _useful(stand: Stand, given: list[Array], trial: str) -> list[Array]:
+    for number, answer in enumerate(given):
+        if answer.dtype.kind not in "biuf":
+            what = f"dtype {answer.dtype}"
+            raise _useless(stand, number, trial, what, "numbers: float, int, bool")
+    return _as_declared(stand, given, trial) if stand.subject.outputs else given
+
+
+def right(
+    stand: Stand, numbers: Mapping[str, Array], rng: np.random.Generator, trial: str
+) -> tuple[list[Array], list[Array]]:
+    """The expected results, and how much each of them moves with the inputs: `s`."""
+    movable = [p.name for p in stand.subject.inputs if p.movable]
+    probed = tolerance.probes(numbers, rng, movable) if _is_inexact(stand) else []
+    expected, *near = answers(stand, [numbers, *(p.inputs for p in probed)], trial)
+    if stand.terms is None:
+        stand.terms = tolerance.terms(
+            lambda many: answers(stand, many, trial), numbers, expected, rng, movable
+        )
+    return expected, tolerance.sensitivity(expected, probed, near)
+
+
+def _is_inexact(stand: Stand) -> bool:
+    """May a result be a floating one? What a callable returns is not known before."""
+    outputs = stand.subject.outputs
+    return not outputs or any(p.dtype.floating for p in outputs)
+
+
+def _as_declared(stand: Stand, given: list[Array], trial: str) -> list[Array]:
+    places = stand.subject.outputs
+    if len(given) != len(places):
+        raise ArgumentError(
+            f"the reference of {stand.subject.name} gives {len(given)} results",
+            where=trial,
+            got=str(len(given)),
+            allowed=f"{len(places)}: {', '.join(p.name for p in places)}",
+            next="return a tuple with one array for each output",
+        )
+    for number, (answer, place) in enumerate(zip(given, places, strict=True)):
+        if answer.shape != place.shape:
+            raise _useless(stand, number, trial, f"shape {answer.shape}", f"shape {place.shape}")
+        if not place.dtype.floating and not _whole(answer, place.dtype):
+            what = f"dtype {answer.dtype} with values that {place.dtype.name} does not have"
+            raise _useless(stand, number, trial, what, "integers; larger ones wrap around")
+    return [
+        a.astype(np.float64) if p.dtype.floating else a for a, p in zip(given, places, strict=True)
+    ]
+
+
+def _whole(answer: Array, dtype: DType) -> bool:
+    """Integers of any size wrap around; floats must be integers of the type themselves."""
+    if answer.dtype.kind != "f":
+        return True
+    low, high = dtype.range if dtype.integer else (0, 1)
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((answer == np.floor(answer)) & (answer >= low) & (answer <= high)))
+
+
+def _useless(stand: Stand, number: int, trial: str, got: Any, allowed: str) -> ArgumentError:
+    outputs = stand.subject.outputs
+    name = outputs[number].name if number < len(outputs) else f"result {number}"
+    return ArgumentError(
+        f"the reference of {stand.subject.name} gives no right '{name}'",
+        where=trial,
+        got=str(got),
+        allowed=allowed,
+    )

@@ -1,0 +1,317 @@
+"""What a check is asked to judge, as subjects with their trials: a solution of an operation, or a
+launch or a callable with its arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from weft.device import arrays as device_arrays
+from weft.errors import ArgumentError
+from weft.kernels import Configured
+from weft.measure import dtypes
+from weft.measure import op as ops
+from weft.measure.check import buffers, input_data, tracing
+from weft.measure.check.buffers import Library
+from weft.measure.check.guarded import Reference, Stand, Subject
+from weft.measure.check.judge import Draw
+from weft.measure.check.runner import Local, Place, Runner
+from weft.measure.dtypes import Array, DType
+from weft.measure.op import Case, Op, Slot
+
+FRESH = 2
+"""Trials with new random numbers for each case."""
+
+Trials = Iterator[tuple[Stand, Draw, str, bool]]
+"""Where, with which inputs, what it is called, and whether to repeat it as a timing would."""
+
+Fillings = Mapping[str, input_data.Filling]
+Ranges = Mapping[str, tuple[int, int] | None]
+
+
+@dataclass(frozen=True)
+class How:
+    """What a caller says about a launch or a callable; see `weft.check`."""
+
+    out: Any
+    reference: Callable[..., Any] | None
+    reduce: int | None
+    accumulate: str | None
+    result: str | None
+    ranges: Ranges
+
+
+# ---- a solution of an operation --------------------------------------------------------------
+def of_op(
+    op: Op,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    device: str,
+    arrays: str,
+    fillings: Fillings,
+    rng: np.random.Generator,
+) -> tuple[str, Trials]:
+    if len(args) != 1 or not callable(args[0]) or options:
+        given = [*map(repr, args), *(f"{name}=" for name in options)]
+        raise ArgumentError(
+            "check(op, solution) takes one callable", got=", ".join(given) or "nothing"
+        )
+    solution = args[0]
+    name = f"{op.name}/{getattr(solution, '__name__', 'solution')}"
+    here = _Here(op, solution, library_for(device, arrays), rng)
+    return name, op_trials(op, name, here, fillings)
+
+
+class Provider(Protocol):
+    """What the user's code has to give for an operation's case, wherever it is called."""
+
+    def data(self, slot: Slot, case: int, filling: input_data.Filling) -> Array:
+        """New data for an input."""
+
+    def reference(self, case: int) -> Reference:
+        """The right answers."""
+
+    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> Runner:
+        """The solution."""
+
+
+@dataclass(frozen=True)
+class _Here:
+    """All of it in this process."""
+
+    op: Op
+    solution: Callable[..., Any]
+    library: Library
+    rng: np.random.Generator
+
+    def data(self, slot: Slot, case: int, filling: input_data.Filling) -> Array:
+        return self.op.data(slot, self.op.cases[case], self.rng, filling)
+
+    def reference(self, case: int) -> Reference:
+        return answering(self.op, self.op.cases[case])
+
+    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> Runner:
+        call = calling(self.op, self.solution, self.op.cases[case])
+        return Local(call, inputs, outputs, self.library)
+
+
+def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Trials:
+    """All trials of one solution."""
+    for number, case in enumerate(op.cases):
+        free = [s.name for s in op.inputs if s.name not in op.fill and s.within is None]
+        inputs = [Place(s.name, s.dtype, s.shape(case), s.name in free) for s in op.inputs]
+        outputs = [Place(s.name, s.dtype, s.shape(case)) for s in op.outputs]
+        subject = Subject(
+            name, inputs, outputs, provider.reference(number),
+            terms=op.terms(case),
+            accumulate=dtypes.find(op.accumulate) if op.accumulate else None,
+        )  # fmt: skip
+        stand = Stand(subject, provider.runner(number, inputs, outputs))
+        kinds: dict[str, input_data.Filling] = {
+            f"random {i}": input_data.random for i in range(FRESH)
+        }
+        if number == 0:
+            kinds |= dict(fillings)
+        for i, (label, filling) in enumerate(kinds.items()):
+            draw = functools.partial(_drawn, op, number, filling, provider)
+            yield stand, draw, f"{case}, {label}", i == FRESH - 1
+
+
+def _drawn(op: Op, case: int, filling: input_data.Filling, provider: Provider) -> dict[str, Array]:
+    return {slot.name: provider.data(slot, case, filling) for slot in op.inputs}
+
+
+def library_for(device: str, arrays: str = "") -> Library:
+    """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU.
+
+    `arrays` asks for those of one library: numpy or torch.
+    """
+    if device.startswith("sim") or arrays == "numpy":
+        return buffers.torch("cpu") if arrays == "torch" else buffers.NUMPY
+    if "torch" not in sys.modules and "cupy" in sys.modules:
+        return buffers.cupy()
+    return buffers.torch(device.replace("gpu", "cuda"))
+
+
+def calling(op: Op, solution: Callable[..., Any], case: Case) -> Callable[[Mapping[str, Any]], Any]:
+    """A solution as a function of its arrays by name."""
+    order = [s.name for s in (*op.inputs, *op.outputs)] + list(case.sizes)
+    return lambda given: ops.call(solution, {**given, **case.sizes}, order)
+
+
+def answering(op: Op, case: Case) -> Reference:
+    """An operation's reference as a function of its inputs by name."""
+    order = [s.name for s in op.inputs]
+    return lambda many: [
+        _tuple(ops.call(op.reference, {**inputs, **case.sizes}, order)) for inputs in many
+    ]
+
+
+def _tuple(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, tuple | list) else (result,)
+
+
+# ---- a launch or a callable with its arguments -----------------------------------------------
+def of_call(
+    subject: Configured | Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    how: How,
+    fillings: Fillings,
+    rng: np.random.Generator,
+) -> tuple[str, Trials]:
+    reference = how.reference
+    if reference is None:
+        raise ArgumentError("a check needs a reference", next="reference=lambda x: ...")
+    positional = _names(subject, args, options)
+    given = {**dict(zip(positional, args, strict=True)), **options}
+    names = list(given)
+    held = {n: a for n, a in given.items() if device_arrays.is_array(a)}
+    filled = _outputs(how.out, held)
+    launch = subject if isinstance(subject, Configured) else None
+    if launch is not None and not filled:
+        raise ArgumentError(
+            "a kernel returns nothing: say which argument it fills",
+            allowed=", ".join(held),
+            next=f"out={list(held)[-1]}" if held else "give it an array to fill",
+        )
+    library = buffers.library_of(next(iter(held.values()))) if held else buffers.NUMPY
+    wanted = [n for n in names if n not in filled]
+    started = {n: buffers.bits(a) for n, a in held.items()}
+    asked = _asked(reference, names)
+    data_of = [n for n in held if n not in filled or n in asked]
+    _known(how.ranges, held)
+    places = {
+        n: Place(n, dtype, started[n].shape, dtype.floating or how.ranges.get(n, 0) is None)
+        for n, a in held.items()
+        if (dtype := buffers.dtype_of(a))
+    }
+
+    def call(arrays: Mapping[str, Any]) -> Any:
+        return subject(
+            *[arrays.get(n, given[n]) for n in positional],
+            **{n: arrays.get(n, given[n]) for n in options},
+        )
+
+    def right(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
+        return [right_for(inputs) for inputs in many]
+
+    def right_for(inputs: Mapping[str, Array]) -> Sequence[Array]:
+        known = {**given, **{n: _native(a, library) for n, a in inputs.items()}}
+        order = [n for n in names if n in asked] or wanted
+        return [_plain(r) for r in _tuple(ops.call(reference, known, order))]
+
+    name = launch.name if launch is not None else _called(subject)
+    whole = Subject(
+        name,
+        [places[n] for n in data_of],
+        [places[n] for n in filled],
+        right,
+        _precision(how.result, [places[n].dtype for n in data_of]),
+        how.reduce,
+        dtypes.find(how.accumulate) if how.accumulate else None,
+        launch.threads if launch is not None else None,
+        tracing.threads(launch, positional, given) if launch is not None else None,
+        tracing.writer(launch, positional, given) if launch is not None else None,
+        tracing.races(launch, positional, given, [n for n in filled if n not in data_of])
+        if launch is not None
+        else None,
+    )
+
+    def drawn(filling: input_data.Filling) -> dict[str, Array]:
+        return {
+            n: filling(rng, places[n].shape, places[n].dtype, how.ranges.get(n))
+            if places[n].dtype.floating or n in how.ranges
+            else started[n]
+            for n in data_of
+        }
+
+    def trials() -> Trials:
+        runner = Local(call, whole.inputs, whole.outputs, library)
+        stand = Stand(whole, runner)
+        yield stand, lambda: {n: started[n] for n in data_of}, "the inputs given", False
+        kinds = {f"random {i}": input_data.random for i in range(FRESH)} | dict(fillings)
+        for i, (label, filling) in enumerate(kinds.items()):
+            yield stand, functools.partial(drawn, filling), label, i == FRESH - 1
+
+    return name, trials()
+
+
+def _known(ranges: Ranges, held: Mapping[str, Any]) -> None:
+    for name in ranges:
+        if name not in held:
+            raise ArgumentError(
+                "ranges= names no array among the arguments",
+                got=repr(name),
+                allowed=", ".join(held),
+            )
+
+
+def _precision(said: str | None, inputs: Sequence[DType]) -> DType | None:
+    """What a returned result must be as precise as: what is said, or the coarsest input."""
+    if said is not None:
+        return dtypes.find(said)
+    return max((t for t in inputs if t.floating), key=lambda t: t.roundoff, default=None)
+
+
+def _names(
+    subject: Configured | Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> list[str]:
+    """What the arguments are called: as the kernel's or the function's parameters are."""
+    if isinstance(subject, Configured):
+        return subject.names(args, options)
+    try:
+        bound = inspect.signature(subject).bind_partial(*args)
+    except (TypeError, ValueError):
+        return [f"argument {i}" for i in range(len(args))]
+    names = list(bound.arguments)
+    flat = [n for n in names if not isinstance(bound.arguments[n], tuple)]
+    return names if len(flat) == len(args) else [f"argument {i}" for i in range(len(args))]
+
+
+def _called(subject: Callable[..., Any]) -> str:
+    name = getattr(subject, "__name__", type(subject).__name__)
+    return "the callable" if name == "<lambda>" else name
+
+
+def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
+    """The names of the arrays that are filled."""
+    items = [] if out is None else out if isinstance(out, list | tuple) else [out]
+    found = []
+    for item in items:
+        name = item if isinstance(item, str) else next((n for n in held if held[n] is item), None)
+        if name is None or name not in held:
+            raise ArgumentError(
+                "out= names no array among the arguments",
+                got=repr(item) if isinstance(item, str) else type(item).__name__,
+                allowed=", ".join(held),
+            )
+        found.append(name)
+    return found
+
+
+def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
+    """The arguments that a reference asks for by name; none where it takes them in order."""
+    try:
+        wanted = list(inspect.signature(reference).parameters)
+    except (TypeError, ValueError):
+        return []
+    return [n for n in names if n in wanted] if set(wanted) <= set(names) else []
+
+
+def _native(values: Array, library: Library) -> Any:
+    """float64 inputs as the caller's library has them, on the CPU."""
+    if not library.name.startswith("PyTorch"):
+        return values
+    return sys.modules["torch"].from_numpy(np.array(values))
+
+
+def _plain(result: Any) -> Array:
+    """A reference's answer in NumPy."""
+    return np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)

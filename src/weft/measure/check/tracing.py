@@ -1,0 +1,104 @@
+"""What the simulator can tell of a launch that gave a wrong element: who wrote it, what races.
+
+Arrays of a real GPU are copied to the host: the same launch runs there on the simulated one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.device import arrays as device_arrays
+from weft.errors import DeviceError
+from weft.kernels import Configured
+from weft.kernels.configured import Plain
+from weft.measure.check import buffers
+from weft.measure.check.guarded import Writer
+
+if TYPE_CHECKING:
+    from weft.device.sim.tools.sanitizer.findings import Finding
+
+Find = Callable[[Mapping[str, Any], str, int], Writer]
+Races = Callable[[Mapping[str, Any]], str]
+_POISON = 0xA5
+"""A write of what is there already is no hazard, so outputs must not hold the answer."""
+
+
+def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, Any]) -> Find:
+    """A function (arrays, output, flat index) -> Writer that runs the launch once more.
+
+    given  all arguments by name; those that are not positional are given by keyword
+    """
+
+    def find(arrays: Mapping[str, Any], output: str, index: int) -> Writer:
+        from weft.device.sim.tools.writers import Writers
+
+        here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
+        memory = device_arrays.view(here[output])
+        watched = Writers(memory.address + index * memory.itemsize, memory.itemsize)
+        plain, values = _plain(launch, positional, here)
+        plain.observe(watched, *values)
+        if not watched.writes:
+            return Writer("no thread", 0)
+        threads = {(w.block, w.thread) for w in watched.writes}
+        return Writer(str(watched.writes[-1]), len(threads))
+
+    return find
+
+
+def threads(
+    launch: Configured, positional: Sequence[str], given: Mapping[str, Any]
+) -> Callable[[Mapping[str, Any]], int | None]:
+    """A function (arrays) -> the threads of the whole grid."""
+
+    def count(arrays: Mapping[str, Any]) -> int | None:
+        here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
+        plain, _ = _plain(launch, positional, here)
+        return math.prod(plain.shape.grid) * math.prod(plain.shape.block)
+
+    return count
+
+
+def races(
+    launch: Configured, positional: Sequence[str], given: Mapping[str, Any], fresh: Sequence[str]
+) -> Races:
+    """A function (arrays) -> the first race that the sanitizer finds, with both lines.
+
+    fresh  the arrays that the launch fills and does not read
+    """
+
+    def find(arrays: Mapping[str, Any]) -> str:
+        from weft.device.sim.tools.sanitizer.session import sanitize  # only when something is wrong
+
+        copies = {n: copy.deepcopy(buffers.on_host(a)) for n, a in arrays.items()}
+        for name in fresh:
+            memory = device_arrays.view(copies[name])
+            ctypes.memset(memory.address, _POISON, memory.nbytes)
+        plain, values = _plain(launch, positional, {**given, **copies})
+        with sanitize(raises=False) as report, contextlib.suppress(DeviceError):
+            plain(*values)
+        found = [f for f in report.findings if f.kind in _UNORDERED and not _overlaps(f)]
+        if not found:
+            return ""
+        rest = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{' and '.join(map(str, found[0].accesses))}{rest}; {found[0].next}"
+
+    return find
+
+
+_UNORDERED = ("data race", "missing wait")
+
+
+def _overlaps(found: Finding) -> bool:
+    """Two writes to one place of an array are no matter of order: they should not both be."""
+    shared = found.place.startswith("shared")
+    return not shared and all(access.verb == "write" for access in found.accesses)
+
+
+def _plain(launch: Configured, positional: Sequence[str], here: Mapping[str, Any]) -> Plain:
+    options = {n: here[n] for n in here if n not in positional}
+    return launch.plain(*[here[n] for n in positional], **options)

@@ -1,0 +1,112 @@
+"""Every solution of a file, judged by this process and called in others."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import ArgumentError, Error, MissingDependency
+from weft.measure.check import input_data, subjects, user_file
+from weft.measure.check.check import Report, chosen_seed, generator, judged
+from weft.measure.check.workers.process import Nursery, Worker
+from weft.measure.check.workers.remote import RemoteFile, RemoteSolution
+
+LIMIT = 120.0
+_PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one solution.
+
+    report  when it is right
+    error   CheckFailed when it is wrong, another Error when it could not be judged
+    said    what the solution printed, line by line
+    """
+
+    name: str
+    seconds: float
+    report: Report | None
+    error: Error | None
+    said: Sequence[str]
+
+
+def check_file(
+    path: Path,
+    *,
+    trusted: Path | None = None,
+    only: str = "",
+    seed: int | None = None,
+    device: str = "sim",
+    limit: float = LIMIT,
+    progress: Callable[[str], None] = lambda words: None,
+) -> Iterator[Outcome]:
+    """Judges the solutions of a file, one after the other.
+
+    trusted   the file that says what is right: references, cases and data come from there, and
+              what the solutions' file says of them does not count
+    limit     seconds of processor time that an answer may take, and that one may be waited for
+              while the worker does nothing
+    progress  is told what is being done
+    """
+    for file_path in (path, trusted or path):
+        user_file.must_exist(file_path)
+    if not limit > 0:
+        raise ArgumentError("a time limit is above 0", got=f"{limit:g}", allowed="seconds")
+    if not hasattr(os, "memfd_create"):
+        raise MissingDependency(
+            "files are judged on Linux only", next="weft.check(op, solution) judges in this process"
+        )
+    used = chosen_seed(seed)
+    with (
+        _unreadable(),
+        contextlib.closing(Nursery()) as nursery,
+        contextlib.closing(Worker(nursery, limit)) as reference,
+    ):
+        progress(f"import {path.name}")
+        file = RemoteFile(path, reference, trusted)
+        with contextlib.closing(Worker(nursery, limit)) as names:
+            solutions = user_file.chosen(path, file.names(names), only)
+        for number, solution in solutions:
+            with contextlib.closing(Worker(nursery, limit)) as worker:
+                yield _judged(file, worker, number, solution, used, device, progress)
+
+
+def _judged(
+    file: RemoteFile,
+    worker: Worker,
+    number: int,
+    solution: str,
+    seed: int,
+    device: str,
+    progress: Callable[[str], None],
+) -> Outcome:
+    op, started = file.ops[number][0], time.monotonic()
+    name = f"{op.name}/{solution}"
+    rng = generator(seed, solution)
+    report, error = None, None
+    subject = RemoteSolution(file, worker, number, solution, name, device, rng)
+    trials = subjects.op_trials(op, name, subject, input_data.SPECIALS)
+    try:
+        subject.load()
+        report = judged(name, trials, seed, rng, lambda trial: progress(f"{name}: {trial}"))
+    except Error as failure:
+        error = failure
+    return Outcome(name, time.monotonic() - started, report, error, worker.close())
+
+
+@contextlib.contextmanager
+def _unreadable() -> Iterator[None]:
+    """Meanwhile other processes of the same user can neither trace this one nor read its memory."""
+    prctl = ctypes.CDLL(None).prctl
+    before = prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+    prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_DUMPABLE, before, 0, 0, 0)

@@ -1,0 +1,238 @@
+"""A file's operations and solutions in workers: each answer is checked before it is used.
+
+Where the reference does not answer, the operation cannot be judged (ArgumentError); where a
+solution does not, it is wrong (CheckFailed).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from weft.errors import ArgumentError, CheckFailed
+from weft.measure.check import buffers, input_data
+from weft.measure.check.guarded import Reference
+from weft.measure.check.runner import Place, Ran, Stored
+from weft.measure.check.workers.process import NoAnswer, Raised, Worker, plain
+from weft.measure.dtypes import Array
+from weft.measure.op import Case, Op, Slot
+
+
+class RemoteFile:
+    """A file's operations as its reference worker describes them.
+
+    trusted  the file that the operations are taken from, where that is another: the reference
+             worker imports nothing else
+    """
+
+    def __init__(self, path: Path, worker: Worker, trusted: Path | None = None) -> None:
+        self.path, self._worker, self._trusted = trusted or path, worker, trusted
+        self.asked: dict[str, Any] = {"path": str(path.absolute())}
+        if trusted is not None:
+            self.asked["trusted"] = str(trusted.absolute())
+        answer, _ = self.ask("load", path=str(self.path.absolute()))
+        with self._readable():
+            self.ops = [_operation(row) for row in answer["ops"]]
+
+    def names(self, worker: Worker) -> list[tuple[str, Sequence[str]]]:
+        """(operation, its solutions); `worker` imports the file that has those of a trusted one."""
+        own: list[tuple[str, Sequence[str]]] = [(op.name, solutions) for op, solutions in self.ops]
+        if self._trusted is None:
+            return own
+        try:
+            answer, _ = worker.ask("load", **self.asked)
+        except NoAnswer as error:
+            where = str(self.asked["path"])
+            raise ArgumentError("the file gives no answer", where=where, got=str(error)) from None
+        except Raised as error:
+            raise ArgumentError(**(error.parts or {"what": error.text})) from None
+        with self._readable():
+            rows = {str(row["name"]): tuple(map(plain, row["solutions"])) for row in answer["ops"]}
+        return [(name, rows.get(name, ())) for name, _ in own]
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self._useless(NoAnswer(f"its operations cannot be read: {error!r}")) from None
+
+    def reference(self, number: int, case: int) -> Reference:
+        def answers(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
+            where = f"{self.ops[number][0].name}, {self.ops[number][0].cases[case]}"
+            inputs = {f"{i}/{n}": a for i, one in enumerate(many) for n, a in one.items()}
+            answer, arrays = self.ask(
+                "reference", inputs, where, op=number, case=case, sets=len(many)
+            )
+            try:
+                counts = answer["counts"]
+                results = [[arrays[f"{i}/{j}"] for j in range(counts[i])] for i in range(len(many))]
+            except (KeyError, IndexError, TypeError) as error:
+                raise self._useless(NoAnswer(f"its answer cannot be read: {error!r}")) from None
+            return results
+
+        return answers
+
+    def fill(self, number: int, case: int, slot: int, seed: int) -> Array:
+        op = self.ops[number][0]
+        where = f"{op.name}, fill of '{op.inputs[slot].name}'"
+        _, arrays = self.ask("fill", {}, where, op=number, case=case, slot=slot, seed=seed)
+        return op.checked(op.inputs[slot], op.cases[case], arrays["data"])
+
+    def ask(
+        self, do: str, arrays: Mapping[str, Array] | None = None, what: str = "", **more: Any
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        try:
+            return self._worker.ask(do, arrays, **more)
+        except NoAnswer as error:
+            raise self._useless(error, what) from None
+        except Raised as error:
+            if error.parts is not None:
+                raise ArgumentError(**error.parts) from None
+            raise ArgumentError(
+                f"the reference raises {error.kind}: {what}",
+                where=error.where,
+                got=error.text,
+                next="the reference gets float64 arrays, and integers as they are",
+            ) from None
+
+    def _useless(self, error: NoAnswer, what: str = "") -> ArgumentError:
+        return ArgumentError(
+            f"the reference gives no answer{f': {what}' if what else ''}",
+            where=str(self.path),
+            got=str(error),
+        )
+
+
+def _operation(row: Any) -> tuple[Op, tuple[str, ...]]:
+    """An operation whose reference and fillings are in a worker."""
+    cases = []
+    for case in row["cases"]:
+        cases.append(Case.of({str(n): int(size) for n, size in case["sizes"].items()}))
+        cases[-1].why = plain(str(case["why"]))
+    op = Op(
+        plain(str(row["name"])),
+        str(row["signature"]),
+        _elsewhere,
+        cases,
+        reduce=str(row["reduce"]),
+        accumulate=str(row["accumulate"]),
+        fill=dict.fromkeys(map(str, row["fill"]), _elsewhere),
+    )
+    return op, tuple(map(plain, row["solutions"]))
+
+
+def _elsewhere(*args: Any) -> NoReturn:
+    raise AssertionError("the user's functions are called in a worker")
+
+
+class RemoteSolution:
+    """One solution in a worker of its own; what `subjects.op_trials` asks for."""
+
+    def __init__(
+        self,
+        file: RemoteFile,
+        worker: Worker,
+        number: int,
+        solution: str,
+        name: str,
+        device: str,
+        rng: np.random.Generator,
+    ) -> None:
+        self.file, self.worker, self.number, self.solution = file, worker, number, solution
+        self.title, self.device, self.rng = name, device, rng
+
+    def load(self) -> None:
+        self.ask("load", "import", **self.file.asked)
+
+    def ask(
+        self, do: str, trial: str, arrays: Mapping[str, Array] | None = None, **more: Any
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        try:
+            return self.worker.ask(do, arrays, **more)
+        except NoAnswer as error:
+            raise CheckFailed(
+                f"{self.title} gives no answer", where=trial, got=str(error)
+            ) from None
+        except Raised as error:
+            if do == "prepare" and error.parts is not None:  # no code of the solution yet
+                raise ArgumentError(**error.parts) from None
+            if error.kind == "SystemExit":
+                what, got = f"{self.title} ends the program", f"SystemExit({error.text})"
+            else:
+                what, got = f"{self.title} raises {error.kind}", error.text
+            raise CheckFailed(what, where=trial, got=got, next=f"see {error.where}") from None
+
+    def data(self, slot: Slot, case: int, filling: input_data.Filling) -> Array:
+        op = self.file.ops[self.number][0]
+        if slot.name not in op.fill:
+            return op.data(slot, op.cases[case], self.rng, filling)
+        seed = int(self.rng.integers(2**62))
+        return self.file.fill(self.number, case, op.inputs.index(slot), seed)
+
+    def reference(self, case: int) -> Reference:
+        return self.file.reference(self.number, case)
+
+    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> RemoteArrays:
+        return RemoteArrays(self, case, inputs, outputs)
+
+
+class RemoteArrays:
+    """A `Runner` whose arrays are in the solution's process; answers are checked here."""
+
+    def __init__(
+        self, solution: RemoteSolution, case: int, inputs: Sequence[Place], outputs: Sequence[Place]
+    ) -> None:
+        self._solution, self._outputs = solution, {p.name: p for p in outputs}
+        self._inputs = {p.name: p for p in inputs if p.name not in self._outputs}
+        self.guards = {n: buffers.new_guards() for n in (*self._inputs, *self._outputs)}
+        self.given: Mapping[str, Any] = {}
+        op = solution.file.ops[solution.number][0]
+        answer, _ = solution.ask(
+            "prepare", repr(op.cases[case]), self.guards,
+            op=solution.number, case=case, solution=solution.solution, device=solution.device,
+        )  # fmt: skip
+        self.name = plain(str(answer.get("library")))
+
+    def run(self, contents: Mapping[str, Array], trial: str) -> Ran:
+        _, arrays = self._solution.ask("call", trial, contents)
+        guards = {f"guard/{n}": (g.dtype, g.shape) for n, g in self.guards.items()}
+        wanted = {
+            **{
+                f"{when}/{n}": (p.dtype.numpy, p.shape)
+                for when in ("before", "early", "late")
+                for n, p in self._outputs.items()
+            },
+            **{f"input/{n}": (p.dtype.numpy, p.shape) for n, p in self._inputs.items()},
+            **guards,
+        }
+        self._whole(arrays, wanted, trial)
+        early, late = (
+            {n: Stored(arrays[f"{when}/{n}"], p.dtype) for n, p in self._outputs.items()}
+            for when in ("early", "late")
+        )
+        return Ran(
+            {n: arrays[f"before/{n}"] for n in self._outputs},
+            early,
+            late,
+            {n: arrays[f"input/{n}"] for n in self._inputs},
+            {n: arrays[f"guard/{n}"] for n in self.guards},
+        )
+
+    def outputs(self) -> Mapping[str, Array]:
+        _, arrays = self._solution.ask("outputs", "")
+        self._whole(arrays, {n: (p.dtype.numpy, p.shape) for n, p in self._outputs.items()}, "")
+        return arrays
+
+    def _whole(self, arrays: Mapping[str, Array], wanted: Mapping[str, Any], trial: str) -> None:
+        """Does an answer hold exactly the arrays that it must?"""
+        if {n: (a.dtype, a.shape) for n, a in arrays.items()} != dict(wanted):
+            raise CheckFailed(
+                f"{self._solution.title} gives no answer",
+                where=trial,
+                got="its answer cannot be read: other arrays than were asked for",
+            )

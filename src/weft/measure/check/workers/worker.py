@@ -1,0 +1,156 @@
+"""What a worker does: imports a user's file and answers what the judge asks.
+
+It learns only with each question what it is to compute, and never what the judge expects.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import Error
+from weft.measure.check import subjects, user_file
+from weft.measure.check.runner import Local, Place
+from weft.measure.check.workers import wire
+from weft.measure.dtypes import Array
+from weft.measure.op import Op
+
+Answer = tuple[dict[str, Any], dict[str, Array]]
+
+
+class Served:
+    """A file's operations, and the one solution that is being judged."""
+
+    def __init__(self) -> None:
+        self.path = Path()
+        self._ops: list[Op] = []
+        self._local: Local | None = None
+
+    def load(self, given: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
+        """The operations of `trusted`, where that is given, with the solutions of `path`."""
+        self.path = Path(path)
+        self._ops = (
+            user_file.solved(Path(trusted), self.path)
+            if trusted
+            else user_file.operations(self.path)
+        )
+        return {"ops": [_described(op) for op in self._ops]}, {}
+
+    def fill(self, given: Mapping[str, Array], op: int, case: int, slot: int, seed: int) -> Answer:
+        known = self._ops[op]
+        rng = np.random.default_rng(seed)
+        return {}, {"data": known.own_data(known.inputs[slot], known.cases[case], rng)}
+
+    def reference(self, given: Mapping[str, Array], op: int, case: int, sets: int) -> Answer:
+        """`given` has the inputs of all sets: "3/x" is the x of the fourth."""
+        known = self._ops[op]
+        many: list[dict[str, Array]] = [{} for _ in range(sets)]
+        for name, array in given.items():
+            number, _, plain = name.partition("/")
+            many[int(number)][plain] = array
+        with np.errstate(all="ignore"):
+            answers = subjects.answering(known, known.cases[case])(many)
+        counts = [len(results) for results in answers]
+        named = {
+            f"{i}/{j}": _plain(result)
+            for i, results in enumerate(answers)
+            for j, result in enumerate(results)
+        }
+        return {"counts": counts}, named
+
+    def prepare(
+        self, given: Mapping[str, Array], op: int, case: int, solution: str, device: str
+    ) -> Answer:
+        """`given` are the guards of all arrays."""
+        known = self._ops[op]
+        at = known.cases[case]
+        inputs, outputs = (
+            [Place(s.name, s.dtype, s.shape(at)) for s in side]
+            for side in (known.inputs, known.outputs)
+        )
+        call = subjects.calling(known, known.solutions[solution], at)
+        library = subjects.library_for(device)
+        self._local = Local(call, inputs, outputs, library, given)
+        return {"library": library.name}, {}
+
+    def call(self, given: Mapping[str, Array]) -> Answer:
+        assert self._local is not None
+        ran = self._local.run(given, "")
+        return {}, {
+            **{f"before/{n}": bits for n, bits in ran.before.items()},
+            **{f"early/{n}": stored.bits for n, stored in ran.early.items()},
+            **{f"late/{n}": stored.bits for n, stored in ran.late.items()},
+            **{f"input/{n}": bits for n, bits in ran.inputs.items()},
+            **{f"guard/{n}": bits for n, bits in ran.guards.items()},
+        }
+
+    def outputs(self, given: Mapping[str, Array]) -> Answer:
+        assert self._local is not None
+        return {}, dict(self._local.outputs())
+
+
+def _described(op: Op) -> dict[str, Any]:
+    return {
+        "name": op.name,
+        "signature": op.signature,
+        "cases": [{"why": c.why, "sizes": c.sizes} for c in op.cases],
+        "reduce": op.reduce,
+        "accumulate": op.accumulate,
+        "fill": list(op.fill),
+        "solutions": list(op.solutions),
+    }
+
+
+def _plain(result: Any) -> Array:
+    """A reference's answer in NumPy; a wider float than the judge's becomes float64."""
+    array = np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"the result has dtype {array.dtype}; allowed: float, int, bool")
+    return array
+
+
+def _error(path: Path, error: BaseException) -> dict[str, Any]:
+    parts = {}
+    if isinstance(error, Error):
+        names = ("what", "where", "got", "allowed", "next")
+        parts = {name: getattr(error, name) for name in names}
+    text = repr(error.code) if isinstance(error, SystemExit) else str(error)
+    return {
+        "kind": type(error).__name__,
+        "text": text[:20_000],
+        "where": user_file.place(path, error),
+        "parts": parts,
+    }
+
+
+def serve(connection: socket.socket) -> None:
+    """Answers until the judge closes the connection."""
+    served = Served()
+    do: dict[str, Callable[..., Answer]] = {
+        "load": served.load,
+        "fill": served.fill,
+        "reference": served.reference,
+        "prepare": served.prepare,
+        "call": served.call,
+        "outputs": served.outputs,
+    }
+    while (asked := wire.receive(connection, files=1)) is not None:
+        message, (file,) = asked
+        answer: dict[str, Any] = {"id": message.pop("id")}
+        arrays: dict[str, Array] = {}
+        try:
+            given = wire.get(file, message.pop("arrays"))
+            more, arrays = do[message.pop("do")](given, **message)
+            answer |= more
+        except BaseException as error:  # whatever the user's own code may raise
+            answer["error"] = _error(served.path, error)
+        answer["arrays"] = wire.put(file, arrays)
+        os.close(file)
+        wire.send(connection, answer)

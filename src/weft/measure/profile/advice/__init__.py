@@ -1,0 +1,1 @@
+"""Advice: the checklist of performance as rules over counters."""

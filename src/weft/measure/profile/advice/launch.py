@@ -1,0 +1,92 @@
+"""Advice on the shape of a launch: occupancy, the tail of a grid, work for each thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from weft.measure.profile import floor
+from weft.measure.profile.advice.rule import Advice, Facts, Rule
+from weft.measure.profile.cliffs import cliffs, fit
+from weft.measure.profile.sections import waves
+
+_FEW = 0.5
+"""Of the warps that an SM can hold, below which latencies may show."""
+_TAIL = 0.8
+_OVERHEAD = 0.6
+_SHARED = 0.75
+"""Of a thread's start that is saved when it does four elements and not one."""
+_SHORT = 64
+"""Instructions of a thread below which its start is worth sharing."""
+
+
+def occupancy(f: Facts) -> Iterator[Advice]:
+    """Too few warps to hide the latency of memory, and a resource that holds them back."""
+    o = fit(f.p.launch, f.gpu)
+    steps = cliffs(f.p.launch, f.gpu)
+    if o.fraction >= _FEW or not steps or f.p.launch.blocks <= o.blocks * f.gpu.sms:
+        return
+    loads = sum(a.requests for a in floor.accesses(f.p, "global") if a.kind in ("load", "atomic"))
+    clocks = loads * floor.L2_CLOCKS / f.gpu.sms / o.warps
+    waiting = clocks / (f.gpu.boost_mhz * 1e6) / max(floor.seconds(f.units), 1e-12)
+    best = max(steps, key=lambda c: c.warps)
+    yield Advice(
+        "occupancy",
+        f"an SM holds {o.blocks} blocks, {o.warps} of {o.max_warps} warps, limited by "
+        f"{' and '.join(o.limiter)}; {loads:,} loads wait for memory",
+        f"{best}: {best.warps} warps",
+        min(best.warps / o.warps, waiting),
+    )
+
+
+def tail(f: Facts) -> Iterator[Advice]:
+    """SMs without work: in the only wave, or in the last."""
+    count, blocks = waves(f.p, f.gpu), f.p.launch.blocks
+    if blocks < f.gpu.sms:
+        yield Advice(
+            "tail effect",
+            f"{blocks} blocks for {f.gpu.sms} SMs: {f.gpu.sms - blocks} have nothing to do",
+            "use more and smaller blocks, or split the work of a block (split-K, partial sums)",
+            f.gpu.sms / blocks,
+        )
+    elif count > 1 and count / math.ceil(count) < _TAIL:
+        yield Advice(
+            "tail effect",
+            f"{count:.2f} waves: in the last one {100 * (count % 1):.0f} % of the GPU works",
+            "choose a block size or a tile that fills whole waves, or a grid of as many blocks as "
+            "the GPU holds that take their work in a loop",
+            math.ceil(count) / count,
+        )
+
+
+def coarsening(f: Facts) -> Iterator[Advice]:
+    """Many short threads that compute an index and do little with it."""
+    executed = f.p.totals["sim:ptx__inst_executed.sum"]
+    warps = f.p.launches * f.p.launch.blocks * -(-f.p.launch.threads // 32)
+    if not executed or executed / warps > _SHORT or waves(f.p, f.gpu) < 4:
+        return
+    useful = sum(
+        i.executions
+        for i in f.p.instructions
+        if i.work[0] in ("fp16", "fp32", "fp64", "special", "memory")
+        and not i.opcode.startswith("ld.param")
+    )
+    if useful > (1 - _OVERHEAD) * executed:
+        return
+    yield Advice(
+        "thread coarsening",
+        f"a thread executes {executed / warps:.0f} instructions, of which "
+        f"{100 * (1 - useful / executed):.0f} % compute indices and control flow",
+        "let each thread do several elements in a loop (grid-stride), so that its start is shared",
+        f.gain(
+            instructions=_SHARED * (executed - useful),
+            integer=_SHARED * f.unit("integer").work,
+        ),
+    )
+
+
+RULES: Mapping[str, Rule] = {
+    "occupancy": occupancy,
+    "tail effect": tail,
+    "thread coarsening": coarsening,
+}

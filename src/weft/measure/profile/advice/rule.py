@@ -1,0 +1,81 @@
+"""A rule of advice: what it may look at, and what it answers.
+
+Each rule looks at the same facts and answers with advice or with nothing. The gain is what the
+model of `floor` computes for the change alone: the most it can bring, not a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from weft.device.models import GpuModel
+from weft.measure.profile import floor
+from weft.measure.profile.cliffs import fit
+from weft.measure.profile.values import Access, Line, Profile
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was seen (with the line and its numbers), what to change, and the most it can gain."""
+
+    rule: str
+    evidence: str
+    change: str
+    gain: float
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}  " if self.line else ""
+        return f"{self.rule} (at most {self.gain:.3g}x)\n  {where}{self.evidence}\n  {self.change}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a rule may look at."""
+
+    p: Profile
+    gpu: GpuModel
+
+    @cached_property
+    def units(self) -> tuple[floor.Unit, ...]:
+        return floor.units(self.p, self.gpu)
+
+    @cached_property
+    def fits(self) -> int:
+        """Blocks of an SM."""
+        return fit(self.p.launch, self.gpu).blocks
+
+    @property
+    def bound(self) -> str:
+        return floor.bound(self.units).name
+
+    def unit(self, name: str) -> floor.Unit:
+        nothing = floor.Unit(name, 0.0, 0.0, 1.0, "")
+        return next((u for u in self.units if u.name == name), nothing)
+
+    def gain(self, **removed: float) -> float:
+        """With so much less work: l1 steps, l2 bytes, dram bytes, instructions, atomics."""
+        names = {"l1": "L1 and shared memory", "l2": "L2", "dram": "DRAM"}
+        less = {}
+        for key, work in removed.items():
+            unit = self.unit(names.get(key, key))
+            less[unit.name] = max(0.0, 1 - work / unit.work) if unit.work else 1.0
+        return floor.gain(self.units, less)
+
+    def accesses(self, space: str, *kinds: str) -> Iterator[tuple[Line, Access]]:
+        """Of each line of the user's."""
+        for line in self.p.lines:
+            for a in line.accesses:
+                if a.space == space and (not kinds or a.kind in kinds):
+                    yield line, a
+
+
+Rule = Callable[[Facts], Iterator[Advice]]
+
+
+def at(line: Line | None) -> tuple[str, int]:
+    """Where advice belongs: its last two fields."""
+    return (line.file, line.number) if line else ("", 0)

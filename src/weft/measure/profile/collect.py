@@ -1,0 +1,222 @@
+"""From raw counters to instructions, lines and arrays."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.layout import Space
+from weft.device.sim.tools.counters.counting import Counts
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, Row
+from weft.device.sim.tools.counters.lines import LOAD
+from weft.device.sim.tools.counters.text import source_lines
+from weft.measure.profile.values import Access, Array, Instruction, Line
+from weft.measure.profile.work import work
+
+SPACES = {
+    Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared", Space.LOCAL: "local"
+}  # fmt: skip
+_Numbers = Sequence[int]
+
+
+def instructions(counts: Counts) -> tuple[Instruction, ...]:
+    """Every instruction that the kernel has, executed or not, in the order of its code."""
+    notes = counts.notes
+    words = counts.words.tolist()
+    blocks: dict[int, tuple[int, int]] = {}
+    guards: dict[int, int] = {}
+    diverged: Counter[int] = Counter()
+    accesses: dict[int, list[tuple[Mapping[str, Any], _Numbers]]] = defaultdict(list)
+    for what in notes["rows"]:
+        start = what["at"] // 8
+        row = words[start : start + Row.SIZE // 8 + what["places"]]
+        if "block" in what:
+            times = row[Row.REQUESTS // 8]
+            blocks[what["block"]] = times, 32 * times if what["full"] else row[Row.THREADS // 8]
+        elif "guard" in what:
+            guards[what["guard"]] = row[Row.THREADS // 8]
+        elif "diverged" in what:
+            diverged[what["diverged"]] += row[Row.REQUESTS // 8]
+        else:
+            accesses[what["access"]].append((what, row))
+    lines = source_lines(notes["lines"])
+    out = []
+    for index, block, guard, opcode, text, ptx_line, line in notes["instructions"]:
+        times, threads = blocks[block]
+        out.append(
+            Instruction(
+                index=index,
+                guard=guard,
+                opcode=opcode,
+                text=text,
+                ptx_line=ptx_line,
+                line=lines[line] if line >= 0 else None,
+                executions=times,
+                threads=threads,
+                threads_on=guards.get(index, threads),
+                diverged=diverged[index],
+                work=work(opcode.split(".")),
+                accesses=_merged(_access(what, row, times) for what, row in accesses[index]),
+            )
+        )
+    return tuple(sorted(out, key=lambda x: x.index))
+
+
+def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
+    at = {name: row[getattr(Row, name) // 8] for name in _COUNTERS}
+    width, space = what.get("piece", what["width"]), SPACES[what["space"]]
+    if what.get("bulk"):
+        return _bulk(what, at, row[Row.BYTES // 8])
+    if space == "shared":
+        return _shared(what, at, row, times)
+    if what["places"]:
+        at = _with_ranges(what, at, row[Row.PLACES // 8 :])
+    elif what.get("one"):
+        at |= dict.fromkeys(("SECTORS", "TAGS", "WAVEFRONTS", "IDEAL"), at["REQUESTS"])
+    if space == "global" and what["way"] != LOAD:
+        at["MISSES"] = at["SECTORS"]
+    repeats = max(1, width // 4) if space == "local" else 1  # a word at a time
+    return Access(
+        space=space,
+        kind=what["kind"],
+        requests=at["REQUESTS"] * repeats,
+        threads=at["THREADS"],
+        bytes=at["THREADS"] * width,
+        sectors=at["SECTORS"] * repeats,
+        sectors_ideal=at["IDEAL"] if space == "global" else at["SECTORS"] * repeats,
+        sectors_missed=at["MISSES"],
+        tags=at["TAGS"] * repeats,
+        tag_wavefronts=at["WAVEFRONTS"] if space == "global" else 0,
+    )
+
+
+def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access:
+    """One side of a bulk copy: it passes L1 by, and its lanes move different numbers of bytes."""
+    near = SPACES[what["space"]] == "shared"
+    return Access(
+        space=SPACES[what["space"]],
+        kind=what["kind"],
+        requests=at["REQUESTS"],
+        threads=at["THREADS"],
+        bytes=nbytes,
+        sectors=at["SECTORS"],
+        sectors_ideal=0 if near else at["IDEAL"],
+        sectors_missed=at["SECTORS"],
+        wavefronts=at["WAVEFRONTS"],
+        wavefronts_ideal=at["IDEAL"] if near else 0,
+    )
+
+
+def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) -> dict[str, int]:
+    """Adds executions by all lanes without gaps, which were counted by their first byte's place."""
+    span, width, out = what["span"], what["width"], dict(at)
+    for i, times in enumerate(places):
+        last = i * min(width, SECTOR_BYTES) + span - 1
+        sectors = (last >> SECTOR) - (i * min(width, SECTOR_BYTES) >> SECTOR) + 1
+        one = {
+            "REQUESTS": 1, "THREADS": 32, "SECTORS": sectors, "TAGS": (last >> LINE) + 1,
+            "WAVEFRONTS": 1, "IDEAL": min(sectors, width),
+        }  # fmt: skip
+        for name, n in one.items():
+            out[name] += n * times
+    return out
+
+
+_COUNTERS = ("REQUESTS", "THREADS", "SECTORS", "TAGS", "WAVEFRONTS", "IDEAL", "MISSES", "PARTS")
+
+
+def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times: int) -> Access:
+    """Executions by all lanes cost what was known beforehand; the others were counted."""
+    costs = what.get("costs", [(0, 0, 0)] * 4)
+    full = [times, 0, 0, 0] if what.get("always") else list(row[Row.FULL // 8 : Row.FULL // 8 + 4])
+    threads = at["THREADS"] + sum(full) * what.get("lanes", 32)
+    waves, parts, ideal = (
+        at[name] + sum(n * cost[i] for n, cost in zip(full, costs, strict=True))
+        for i, name in enumerate(("WAVEFRONTS", "PARTS", "IDEAL"))
+    )
+    return Access(
+        space="shared",
+        kind=what["kind"],
+        requests=at["REQUESTS"] + sum(full),
+        threads=threads,
+        bytes=threads * what.get("piece", what["width"]),
+        wavefronts=waves,
+        wavefronts_ideal=ideal,
+        conflicts=waves - parts,
+    )
+
+
+def _merged(accesses: Iterable[Access]) -> tuple[Access, ...]:
+    """One for each space and kind; those that never happened are left out."""
+    out: dict[tuple[str, str], Access] = {}
+    for a in accesses:
+        if a.requests:
+            key = a.space, a.kind
+            out[key] = out[key] + a if key in out else a
+    return tuple(out.values())
+
+
+def lines(found: Sequence[Instruction]) -> tuple[Line, ...]:
+    """The user's own lines, each with everything that was inlined into it."""
+    groups: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
+    quotes: dict[tuple[str, int], str] = {}
+    for ins in found:
+        if ins.line is not None:
+            own = ins.line.own
+            groups[own.file, own.line].append(ins)
+            quotes[own.file, own.line] = own.quote
+    return tuple(_line(place, quotes[place], members) for place, members in sorted(groups.items()))
+
+
+def _line(place: tuple[str, int], quote: str, members: Sequence[Instruction]) -> Line:
+    done: Counter[str] = Counter()
+    for ins in members:
+        unit, operations = ins.work
+        done[unit] += operations * ins.threads_on
+    branches = [i for i in members if is_branch(i)]
+    return Line(
+        file=place[0],
+        number=place[1],
+        quote=quote,
+        instructions=tuple(i.index for i in members),
+        executions=sum(i.executions for i in members),
+        threads=sum(i.threads for i in members),
+        threads_on=sum(i.threads_on for i in members),
+        branches=sum(i.executions for i in branches),
+        diverged=sum(i.diverged for i in branches),
+        work={unit: n for unit, n in done.items() if n},
+        accesses=_merged(a for i in members for a in i.accesses),
+    )
+
+
+def is_branch(ins: Instruction) -> bool:
+    """A jump that has a choice, or a table of them."""
+    name = ins.opcode.split(".")[0]
+    return name == "brx" or (name == "bra" and bool(ins.guard))
+
+
+def arrays(counts: Counts) -> tuple[Array, ...]:
+    """The allocations of the launch that were touched, in the order of its arguments."""
+    out = []
+    for region in counts.regions:
+        part = counts.lines[region.first : region.first + region.lines]
+        read, written, touched = (
+            min(32 * n, region.nbytes)
+            for n in (sectors(part, 15), sectors(part, 15 << WRITTEN_AT), _either(part))
+        )
+        if touched:
+            out.append(Array(region.name, region.nbytes, read, written, touched))
+    return tuple(out)
+
+
+def sectors(lines: NDArray[np.uint64], bits: int) -> int:
+    """Sectors of lines that have one of these bits."""
+    return int(np.bitwise_count(lines & np.uint64(bits)).sum())
+
+
+def _either(lines: NDArray[np.uint64]) -> int:
+    return sectors(lines | (lines >> np.uint64(WRITTEN_AT)), 15)

@@ -1,0 +1,123 @@
+"""Two profiles side by side: what changed, counter by counter and line by line.
+
+Lines are matched by their text, in order, as `diff` does; a line without a partner is new or gone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.device import models
+from weft.measure.profile.sections import sections
+from weft.measure.profile.values import Line, Profile
+
+
+@dataclass(frozen=True)
+class Change:
+    """One number before and after; None where there is none."""
+
+    what: str
+    before: float | None
+    after: float | None
+    unit: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        return self.after / self.before if self.before and self.after is not None else None
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """One source line before and after: instructions, sectors, shared wavefronts."""
+
+    file: str
+    quote: str
+    before: int | None
+    after: int | None
+    counters: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs between two profiles."""
+
+    names: tuple[str, str]
+    sections: tuple[tuple[str, tuple[Change, ...]], ...]
+    lines: tuple[LineChange, ...]
+
+
+LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
+    "instructions": lambda line: line.executions,
+    "global sectors": lambda line: sum(a.sectors for a in line.accesses if a.space == "global"),
+    "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
+    "divergent branches": lambda line: line.diverged,
+}
+"""What is compared of a line, and what a page may colour it by."""
+
+
+def changed(a: Profile, b: Profile) -> Changes:
+    """From a to b."""
+    return Changes(
+        names=(_name(a), _name(b)), sections=tuple(_sections(a, b)), lines=tuple(_lines(a, b))
+    )
+
+
+def _name(p: Profile) -> str:
+    grid, block = (" x ".join(str(n) for n in d) for d in (p.launch.grid, p.launch.block))
+    return f"{p.launch.kernel}, grid {grid}, block {block}, {p.gpu}"
+
+
+def _sections(a: Profile, b: Profile) -> list[tuple[str, tuple[Change, ...]]]:
+    first, second = (
+        {s.name: {m.label: m for m in s.metrics} for s in sections(p, models.get(p.gpu))}
+        for p in (a, b)
+    )
+    out = []
+    for name, old in first.items():
+        new, rows = second[name], []
+        for label in dict.fromkeys([*old, *new]):
+            was, now = (m[label].value if label in m else 0 for m in (old, new))
+            unit = (old.get(label) or new[label]).unit
+            if was != now and not isinstance(was, str) and not isinstance(now, str):
+                rows.append(Change(label, was, now, unit))
+        if rows:
+            out.append((name, tuple(rows)))
+    return out
+
+
+def _lines(a: Profile, b: Profile) -> list[LineChange]:
+    one, two = a.lines, b.lines
+    texts = [[line.quote.strip() for line in lines] for lines in (one, two)]
+    out = []
+    matcher = difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False)
+    for _, i, j, k, m in matcher.get_opcodes():
+        if texts[0][i:j] == texts[1][k:m]:
+            pairs = list(zip(one[i:j], two[k:m], strict=True))
+            out += [x for p, q in pairs if (x := _pair(p, q)).counters]
+        else:
+            out += [_pair(line, None) for line in one[i:j]]
+            out += [_pair(None, line) for line in two[k:m]]
+    return out
+
+
+def _pair(a: Line | None, b: Line | None) -> LineChange:
+    line = a or b
+    assert line is not None
+    return LineChange(
+        file=line.file,
+        quote=line.quote.strip(),
+        before=a.number if a else None,
+        after=b.number if b else None,
+        counters=tuple(_counters(a, b)),
+    )
+
+
+def _counters(a: Line | None, b: Line | None) -> Sequence[Change]:
+    out = []
+    for what, of in LINE_COUNTERS.items():
+        was, now = (None if line is None else of(line) for line in (a, b))
+        if was != now and (was or now):
+            out.append(Change(what, was, now))
+    return out

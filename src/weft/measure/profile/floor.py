@@ -1,0 +1,175 @@
+"""A model of time: how long each unit of a GPU must work for what a launch has counted.
+
+The launch takes at least as long as its busiest unit: the `bound`. Latencies, dependencies and
+launch overhead come on top, so that a real time is longer. Rates are the GPU model's own (see
+`models.toml`); those that no data sheet has were measured on an H200 and scale with SMs and clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.device.models import GpuModel
+from weft.measure.profile.values import BULK, Access, Profile
+
+L2_BYTES = 32
+"""Bytes that L2 gives to an SM in a clock: 8.3 TB/s on an H200."""
+SHARED_BYTES = 128
+"""Bytes of a wavefront, of which an SM does one in a clock."""
+ATOMICS = 1.65
+"""Atomic operations of lanes that an SM's share of L2 does in a clock, at different addresses."""
+SAME_ADDRESS = 1.37e9
+"""Atomic operations in a second at one address."""
+DRAM_CLOCKS, L2_CLOCKS = 660, 283
+
+EXPANDS = {
+    "div.rn.f32": 10, "div.full.f32": 4, "rcp.rn.f32": 6, "sqrt.rn.f32": 9, "div.rn.f64": 22,
+    "rcp.rn.f64": 14, "sqrt.rn.f64": 20, "div.s32": 18, "div.u32": 15, "rem.s32": 20,
+    "rem.u32": 17, "div.s64": 80, "div.u64": 70, "rem.s64": 80, "rem.u64": 70,
+}  # fmt: skip
+"""Instructions that the assembler makes of one of PTX, about."""
+
+_TENSOR_NAMES = {"e4m3": "f8", "e5m2": "f8", "u8": "s8", "u4": "s4", "f32": "tf32", "b1": "s4"}
+_READS = ("load", "copy", "fragment load", "bulk load")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of the GPU: seconds that the launch keeps it busy, `work` in its own measure."""
+
+    name: str
+    seconds: float
+    work: float
+    per_second: float
+    measure: str
+
+
+def units(p: Profile, gpu: GpuModel) -> tuple[Unit, ...]:
+    """Every unit that has something to do, the busiest first."""
+    clocks = gpu.sms * gpu.boost_mhz * 1e6
+    found = [*_memory(p, gpu, clocks), *_compute(p, gpu, clocks)]
+    return tuple(sorted((u for u in found if u.work), key=lambda u: -u.seconds))
+
+
+def bound(found: tuple[Unit, ...]) -> Unit:
+    """The busiest unit; a launch that does nothing counts as bound by its instructions."""
+    return found[0] if found else Unit("instructions", 0.0, 0, 1, "instructions")
+
+
+def seconds(found: tuple[Unit, ...], less: Mapping[str, float] | None = None) -> float:
+    """The least time; `less` says which part of a unit's work would be left (1: all of it)."""
+    left = less or {}
+    return max((u.seconds * left.get(u.name, 1.0) for u in found), default=0.0)
+
+
+def gain(found: tuple[Unit, ...], less: Mapping[str, float]) -> float:
+    """By which factor the least time would shrink."""
+    after = seconds(found, less)
+    return seconds(found) / after if after else 1.0
+
+
+# ---- memory ------------------------------------------------------------------------------------
+def accesses(p: Profile, space: str) -> list[Access]:
+    """What all instructions did in one memory."""
+    return [a for i in p.instructions for a in i.accesses if a.space == space]
+
+
+def dram_bytes(p: Profile) -> float:
+    of = p.totals
+    return of["sim:dram__bytes_read.sum"] + of["sim:dram__bytes_write.sum"]
+
+
+def l2_bytes(p: Profile) -> float:
+    """Between L1 and L2, both ways."""
+    return 32.0 * sum(l2_sectors(a) for a in accesses(p, "global") + accesses(p, "local"))
+
+
+def l2_sectors(a: Access) -> int:
+    """Reads that L1 has not, and all that writes."""
+    return a.sectors_missed if a.kind in _READS else a.sectors
+
+
+def lsu_steps(a: Access) -> float:
+    """Clocks that the SM's load/store unit takes for an access."""
+    if a.space == "shared":
+        return a.wavefronts
+    if a.kind in BULK:
+        return 0.0  # the copy engine's; its accesses to shared memory have steps of their own
+    return max(a.tag_wavefronts, a.requests, a.bytes / SHARED_BYTES)
+
+
+def compulsory_bytes(p: Profile) -> int:
+    """What must be moved whatever the caches do: each byte read once and written once."""
+    return sum(a.read + a.written for a in p.arrays)
+
+
+def _memory(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
+    far, near = accesses(p, "global"), accesses(p, "shared")
+    steps = sum(lsu_steps(a) for a in [*far, *near, *accesses(p, "local")])
+    rates = [
+        ("DRAM", dram_bytes(p), gpu.memory_gb_per_s * 1e9, "bytes"),
+        ("L2", l2_bytes(p), L2_BYTES * clocks, "bytes"),
+        ("L1 and shared memory", steps, clocks, "wavefronts"),
+    ]
+    atomic = sum(a.threads for a in far if a.kind in ("atomic", "reduction"))
+    if atomic:
+        rates.append(("atomics", atomic, atomic / _atomic_seconds(p, atomic, clocks), "operations"))
+    return [Unit(name, n / rate, n, rate, measure) for name, n, rate, measure in rates]
+
+
+def _atomic_seconds(p: Profile, atomic: int, clocks: float) -> float:
+    """Spread over the words that are both read and written, none is faster than one address."""
+    words = max(1, sum(min(a.read, a.written) // 4 for a in p.arrays))
+    return max(atomic / (ATOMICS * clocks), atomic / words / SAME_ADDRESS)
+
+
+# ---- arithmetic --------------------------------------------------------------------------------
+def ceilings(gpu: GpuModel) -> dict[str, float]:
+    """Unit of `weft.measure.profile.work` -> operations a second, a multiply-add being two."""
+    clocks = gpu.sms * gpu.boost_mhz * 1e6
+    plain = {
+        "fp32": 2 * gpu.cores_per_sm * clocks,
+        "fp16": 2 * gpu.fp16_per_sm * clocks,
+        "fp64": 2 * gpu.fp64_per_sm * clocks,
+        "integer": 2 * gpu.integer_per_sm * clocks,
+        "special": gpu.special_per_sm * clocks,
+    }
+    return plain | {f"tensor.{kind}": 1e12 * rate for kind, rate in gpu.tensor.items()}
+
+
+def work(p: Profile) -> dict[str, float]:
+    """Operations by unit; tensor types by the name that the GPU model gives their rate."""
+    out: dict[str, float] = {}
+    for name, value in p.totals.items():
+        if name.startswith("sim:ptx__ops_") and value:
+            unit = name.removeprefix("sim:ptx__ops_").removesuffix(".sum")
+            kind, _, inputs = unit.partition(".")
+            unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+            out[unit] = out.get(unit, 0) + value
+    return out
+
+
+def issued(p: Profile) -> float:
+    """Warp instructions, with those counted several times that the assembler expands."""
+    return sum(i.executions * EXPANDS.get(i.opcode, 1) for i in p.instructions)
+
+
+def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
+    """A pipe is busy by instructions of warps: an addition keeps it as long as a multiply-add
+    does, and lanes that sit out as long as those that work.
+    """
+    peak, busy = ceilings(gpu), dict[str, float]()
+    for ins in p.instructions:
+        unit, operations = ins.work
+        fused = 2 if ins.opcode.startswith(("fma", "mad")) or unit.startswith("tensor") else 1
+        times = EXPANDS.get(ins.opcode, 1) if unit != "special" else 1
+        slots = operations * (1 if unit == "special" else 2 / fused) * times
+        kind, _, inputs = unit.partition(".")
+        unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
+        if unit in peak:
+            busy[unit] = busy.get(unit, 0.0) + slots * 32 * ins.executions
+    out = [Unit(unit, n / peak[unit], n, peak[unit], "operations") for unit, n in busy.items()]
+    rate = gpu.schedulers_per_sm * clocks
+    count = issued(p)
+    return [*out, Unit("instructions", count / rate, count, rate, "instructions")]

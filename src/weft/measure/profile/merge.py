@@ -1,0 +1,57 @@
+"""Launches of one kernel with one shape, as one profile: counters are summed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.measure.profile import collect
+from weft.measure.profile.values import Access, Array, Instruction, Profile
+
+
+def key(p: Profile) -> tuple[object, ...]:
+    """Launches that have it alike are counted together."""
+    s = p.launch
+    return s.kernel, s.grid, s.block, s.static_shared, s.dynamic_shared, p.gpu, p.ptx
+
+
+def add(a: Profile, b: Profile) -> Profile:
+    """Both launches; addresses and sources stay those of the first."""
+    assert key(a) == key(b)
+    pairs = zip(a.instructions, b.instructions, strict=True)
+    found = tuple(_instruction(x, y) for x, y in pairs)
+    names = [*a.totals, *(name for name in b.totals if name not in a.totals)]
+    return replace(
+        a,
+        instructions=found,
+        lines=collect.lines(found),
+        arrays=_arrays(a.arrays, b.arrays),
+        totals={name: a.totals.get(name, 0) + b.totals.get(name, 0) for name in names},
+        launches=a.launches + b.launches,
+    )
+
+
+def _instruction(a: Instruction, b: Instruction) -> Instruction:
+    merged: dict[tuple[str, str], Access] = {(x.space, x.kind): x for x in a.accesses}
+    for x in b.accesses:
+        place = x.space, x.kind
+        merged[place] = merged[place] + x if place in merged else x
+    return replace(
+        a,
+        executions=a.executions + b.executions,
+        threads=a.threads + b.threads,
+        threads_on=a.threads_on + b.threads_on,
+        diverged=a.diverged + b.diverged,
+        accesses=tuple(merged.values()),
+    )
+
+
+def _arrays(a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Each launch must move its bytes again."""
+    out = {x.name: x for x in a}
+    for x in b:
+        seen = out.get(x.name)
+        out[x.name] = x if seen is None else replace(
+            seen, read=seen.read + x.read, written=seen.written + x.written,
+            touched=max(seen.touched, x.touched), nbytes=max(seen.nbytes, x.nbytes),
+        )  # fmt: skip
+    return tuple(out.values())

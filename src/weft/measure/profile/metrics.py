@@ -1,0 +1,123 @@
+"""Counters of a whole launch, by ncu's names where the quantity is the same.
+
+`ptx__` is what ncu counts of SASS, counted of PTX: the assembler merges, moves and predicates
+instructions, so the two differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from weft.measure.profile.collect import is_branch
+from weft.measure.profile.traffic import Traffic
+from weft.measure.profile.values import BULK, Access, Instruction
+
+_GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
+               "atom": ("atomic",), "red": ("reduction",)}  # fmt: skip
+_SHARED_OPS = {"ld": ("load", "matrix load", "fragment load"),
+               "st": ("store", "matrix store", "fragment store"),
+               "atom": ("atomic", "reduction")}  # fmt: skip
+_L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
+           "red": ("reduction", "bulk reduction")}  # fmt: skip
+_BULK = {"ld": ("bulk load", "xbar2l1tex_read"), "st": ("bulk store", "l1tex2xbar_write"),
+         "red": ("bulk reduction", "l1tex2xbar_write")}  # fmt: skip
+"""ncu's name of a copy engine's operation -> the kind, and between which units it counts."""
+_STAGES: Mapping[str, Callable[[Access], int]] = {
+    "requests": lambda a: a.requests,
+    "sectors": lambda a: a.sectors,
+    "set_accesses": lambda a: a.tags,
+    "output_wavefronts": lambda a: a.tag_wavefronts,
+}
+MODELLED = frozenset(
+    f"sim:{name}"
+    for name in (
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum",
+        "l1tex__m_xbar2l1tex_read_sectors.sum",
+        "lts__t_sectors_srcunit_tex_op_write.sum",
+        "dram__bytes_read.sum",
+        "dram__bytes_write.sum",
+    )
+)
+
+
+def totals(found: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
+    """Name -> number; names are sorted by what they are about."""
+    out: dict[str, float] = {}
+    branches = [i for i in found if is_branch(i)]
+    out["ptx__inst_executed.sum"] = sum(i.executions for i in found)
+    out["ptx__thread_inst_executed.sum"] = sum(i.threads for i in found)
+    out["ptx__thread_inst_executed_pred_on.sum"] = sum(i.threads_on for i in found)
+    out["ptx__branch_targets.sum"] = sum(i.executions for i in branches)
+    out["ptx__branch_targets_threads_divergent.sum"] = sum(i.diverged for i in branches)
+    for unit, n in sorted(_work(found).items()):
+        out[f"ptx__ops_{unit}.sum"] = n
+    accesses = [a for i in found for a in i.accesses]
+    _global(out, accesses)
+    _bulk(out, accesses)
+    _shared(out, accesses)
+    out["dram__bytes_read.sum"] = traffic.first + traffic.again
+    out["dram__bytes_write.sum"] = traffic.written
+    return {f"sim:{name}": value for name, value in out.items()}
+
+
+def _work(found: Sequence[Instruction]) -> Counter[str]:
+    done: Counter[str] = Counter()
+    for ins in found:
+        done[ins.work[0]] += ins.work[1] * ins.threads_on
+    return done
+
+
+def _of(accesses: Sequence[Access], space: str, kinds: Sequence[str]) -> list[Access]:
+    return [a for a in accesses if a.space == space and a.kind in kinds]
+
+
+def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
+    for op, kinds in _GLOBAL_OPS.items():
+        mine = _of(accesses, "global", kinds)
+        for stage, count in _STAGES.items():
+            name = f"l1tex__t_{stage}_pipe_lsu_mem_global_op_{op}.sum"
+            out[name] = sum(count(a) for a in mine)
+    loads = _of(accesses, "global", _GLOBAL_OPS["ld"])
+    sectors, missed = sum(a.sectors for a in loads), sum(a.sectors_missed for a in loads)
+    name = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup"
+    out[f"{name}_hit.sum"], out[f"{name}_miss.sum"] = sectors - missed, missed
+    for op, kind in (("ld", "load"), ("st", "store")):
+        mine = _of(accesses, "local", [kind])
+        for stage in ("requests", "sectors", "set_accesses"):
+            name = f"l1tex__t_{stage}_pipe_lsu_mem_local_op_{op}.sum"
+            out[name] = sum(_STAGES[stage](a) for a in mine)
+    every = [a for a in accesses if a.space == "global"]
+    out["smsp__sass_data_bytes_mem_global.sum"] = sum(a.bytes for a in every)
+    by_engine = sum(a.sectors for a in _of(accesses, "global", ["bulk load"]))
+    out["l1tex__m_xbar2l1tex_read_sectors.sum"] = missed + by_engine
+    for op, kinds in _L2_OPS.items():
+        mine = _of(accesses, "global", kinds)
+        out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in mine)
+    own = sum(a.sectors for a in _of(accesses, "local", ["store"]))
+    out["lts__t_sectors_srcunit_tex_op_write.sum"] += own  # L1 writes local memory through, too
+
+
+def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
+    """Counters of the copy engine, where a kernel uses it."""
+    if not any(a.kind in BULK for a in accesses):
+        return
+    for op, (kind, way) in _BULK.items():
+        mine = _of(accesses, "global", [kind])
+        out[f"smsp__sass_inst_executed_op_tma_{op}.sum"] = sum(a.requests for a in mine)
+        for what in ("sectors", "bytes"):
+            name = f"l1tex__m_{way}_{what}_mem_global_op_tma_{op}.sum"
+            out[name] = sum(getattr(a, what) for a in mine)
+
+
+def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:
+    for op, kinds in _SHARED_OPS.items():
+        mine = _of(accesses, "shared", kinds)
+        pipe = f"mem_shared_op_{op}.sum"
+        out[f"l1tex__data_pipe_lsu_wavefronts_{pipe}"] = sum(a.wavefronts for a in mine)
+        out[f"l1tex__data_bank_conflicts_pipe_lsu_{pipe}"] = sum(a.conflicts for a in mine)
+    every = [a for a in accesses if a.space == "shared"]
+    out["memory_l1_wavefronts_shared"] = sum(a.wavefronts for a in every)
+    out["memory_l1_wavefronts_shared_ideal"] = sum(a.wavefronts_ideal for a in every)
+    out["smsp__sass_data_bytes_mem_shared.sum"] = sum(a.bytes for a in every)

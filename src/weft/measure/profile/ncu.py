@@ -1,0 +1,219 @@
+"""ncu's counters of a program on a real GPU, in the sections that profiles have.
+
+ncu runs the program as it is and prints a table; where the driver does not let it count, the error
+says who can change that. `beside` finds the simulator's figure of the same thing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.device.gpu import driver, system
+from weft.errors import Error, NoCounters
+from weft.measure.profile.sections import Metric, Section
+from weft.measure.profile.session import plain
+
+_GLOBAL = "pipe_lsu_mem_global_op"
+SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "GPU Speed Of Light Throughput": {
+        "gpu__time_duration.sum": "Duration, measured by ncu",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "Memory Throughput",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": "Compute (SM) Throughput",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM Throughput",
+    },
+    "Compute Workload Analysis": {
+        "smsp__inst_executed.sum": "Executed SASS instructions (warps)",
+        "sm__inst_executed.avg.per_cycle_active": "Executed Ipc Active",
+    },
+    "Memory Workload Analysis": {
+        f"l1tex__t_requests_{_GLOBAL}_ld.sum": "Global loads: requests",
+        f"l1tex__t_sectors_{_GLOBAL}_ld.sum": "Global loads: sectors",
+        f"l1tex__t_requests_{_GLOBAL}_st.sum": "Global stores: requests",
+        f"l1tex__t_sectors_{_GLOBAL}_st.sum": "Global stores: sectors",
+        "l1tex__t_sector_hit_rate.pct": "L1 hit rate, stores too",
+        "lts__t_sector_hit_rate.pct": "L2 hit rate",
+        "dram__bytes_read.sum": "DRAM bytes read",
+        "dram__bytes_write.sum": "DRAM bytes written",
+        "memory_l1_wavefronts_shared": "Shared memory: wavefronts",
+        "memory_l1_wavefronts_shared_ideal": "Shared memory: ideal",
+    },
+    "Launch Statistics": {
+        "launch__registers_per_thread": "Registers Per Thread",
+        "launch__waves_per_multiprocessor": "Waves Per SM",
+    },
+    "Occupancy": {
+        "sm__maximum_warps_per_active_cycle_pct": "Theoretical Occupancy",
+        "sm__warps_active.avg.pct_of_peak_sustained_active": "Achieved Occupancy",
+    },
+    "Source Counters": {
+        "smsp__sass_branch_targets.sum": "Branch Instructions",
+        "smsp__sass_branch_targets_threads_divergent.sum": "Divergent Branches",
+        "smsp__thread_inst_executed_per_inst_executed.ratio": "Active Threads Per Warp",
+    },
+}
+_UNITS = {"nsecond": ("s", 1e-9), "ns": ("s", 1e-9), "second": ("s", 1.0), "byte": ("byte", 1.0),
+          "%": ("%", 1.0)}  # fmt: skip
+
+
+_REFUSAL = "ERR_NVGPUCTRPERM"
+_SUMS = (".sum", "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
+"""How the ids of counters end that add up over launches; all others are averaged."""
+
+Dims = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Launches of one kernel with one shape, as ncu saw them."""
+
+    kernel: str
+    grid: Dims
+    block: Dims
+    sections: tuple[Section, ...]
+    launches: int = 1
+
+
+def counters(program: Sequence[str], kernel: str | None, launch: int | None) -> list[Counted]:
+    """Runs a program under ncu; raises NoCounters where ncu or the permission is missing."""
+    command = [tool(), *_options(kernel, launch), *program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if _REFUSAL in done.stdout + done.stderr:
+        raise _refused(f"the driver answered {_REFUSAL}", system.counters().mend)
+    if done.returncode:
+        raise Error(
+            "the program failed under ncu", got=(done.stdout[-1000:] + done.stderr[-1000:]).strip()
+        )
+    return together(read(done.stdout))
+
+
+def tool() -> str:
+    """ncu, where there is a GPU whose counters it may read."""
+    found = shutil.which("ncu")
+    if found is None:
+        raise NoCounters(
+            "ncu is not on PATH",
+            got="" if driver.count() else "nor is there a GPU",
+            next="NVIDIA Nsight Compute has it",
+        )
+    if not driver.count():
+        raise NoCounters("there is no GPU to count on", got=driver.absence())
+    allowed, why, mend = system.counters()
+    if mend and not allowed:  # where the driver does not say, ncu finds out
+        raise _refused(why.removeprefix("no: "), mend)
+    return found
+
+
+def _refused(why: str, mend: str) -> NoCounters:
+    return NoCounters(
+        "the GPU's counters may not be read", got=why, next=mend or "ask the administrator"
+    )
+
+
+def _options(kernel: str | None, launch: int | None) -> list[str]:
+    ids = [name for section in SECTIONS.values() for name in section]
+    return [
+        "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
+        "--metrics", ",".join(ids),
+        *(["--kernel-name", kernel] if kernel else []),
+        *(["--launch-skip", str(launch), "--launch-count", "1"] if launch is not None else []),
+    ]  # fmt: skip
+
+
+def read(text: str) -> list[Counted]:
+    """The launches of ncu's table, which follows whatever the program has printed."""
+    start = text.find('"ID"')
+    if start < 0:
+        return []
+    rows = list(csv.DictReader(io.StringIO(text[start:])))
+    units = rows.pop(0) if rows else {}
+    return [
+        Counted(
+            _name(row["Kernel Name"]), _dims(row["Grid Size"]), _dims(row["Block Size"]),
+            tuple(_sections(row, units)),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def together(found: Sequence[Counted]) -> list[Counted]:
+    """Launches of one kernel and shape as one, in the order of their first."""
+    groups: dict[tuple[str, Dims, Dims], list[Counted]] = {}
+    for one in found:
+        groups.setdefault((one.kernel, one.grid, one.block), []).append(one)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: Sequence[Counted]) -> Counted:
+    """Counters are summed, rates and durations averaged."""
+    sections = tuple(
+        replace(same[0], metrics=tuple(map(_all, zip(*(s.metrics for s in same), strict=True))))
+        for same in zip(*(one.sections for one in group), strict=True)
+    )
+    return replace(group[0], sections=sections, launches=len(group))
+
+
+def _all(same: Sequence[Metric]) -> Metric:
+    values = [m.value for m in same if not isinstance(m.value, str)]
+    if len(values) < len(same):
+        return same[0]
+    adds = same[0].id.endswith(_SUMS) and same[0].unit != "s"
+    return replace(same[0], value=sum(values) / (1 if adds else len(values)))
+
+
+def _name(text: str) -> str:
+    """`void saxpy<float>(const float *)` as `saxpy<float>`."""
+    plain = text.replace("(anonymous namespace)::", "")
+    return plain.split("(")[0].removeprefix("void ").strip()
+
+
+def _dims(text: str) -> Dims:
+    x, y, z = (int(n) for n in re.findall(r"\d+", text))
+    return x, y, z
+
+
+def _sections(row: Mapping[str, str], units: Mapping[str, str]) -> list[Section]:
+    out = []
+    for name, wanted in SECTIONS.items():
+        metrics = tuple(
+            _metric(id, label, row[id], units.get(id, ""))
+            for id, label in wanted.items()
+            if row.get(id)
+        )
+        if metrics:
+            out.append(Section(name, metrics))
+    return out
+
+
+def _metric(id: str, label: str, text: str, unit: str) -> Metric:
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:  # "n/a" where a GPU has no such counter
+        return Metric(id, label, text)
+    shown, scale = _UNITS.get(unit, ("", 1.0))
+    return Metric(id, label, number * scale, shown)
+
+
+# ---- the simulator's facts of the same launches --------------------------------------------------
+_OF_PTX = {
+    "smsp__inst_executed.sum": "sim:ptx__inst_executed.sum",
+    "smsp__sass_branch_targets.sum": "sim:ptx__branch_targets.sum",
+    "smsp__sass_branch_targets_threads_divergent.sum":
+        "sim:ptx__branch_targets_threads_divergent.sum",
+}  # fmt: skip
+"""What ncu counts of SASS and the simulator of PTX."""
+
+
+def beside(metric: Metric, simulated: Mapping[str, Metric]) -> Metric | None:
+    """The simulator's metric for one of ncu's, from those of a profile by their ids."""
+    return simulated.get(f"sim:{metric.id}") or simulated.get(_OF_PTX.get(metric.id, ""))
+
+
+def same_launch(c: Counted, kernel: str, grid: Dims, block: Dims) -> bool:
+    """Is it the kernel that the simulator calls so? Templates are spelled in many ways."""
+    return (plain(c.kernel), c.grid, c.block) == (plain(kernel), grid, block)

@@ -1,0 +1,141 @@
+"""`profile`: one launch on the simulated GPU, counted."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.device.occupancy import Occupancy
+from weft.device.sim.observe import Observer
+from weft.device.sim.run.launch import Grid, SimModule
+from weft.device.time_limit import limited, within
+from weft.errors import Error, LaunchError, expect
+from weft.kernels import Configured
+from weft.measure.profile.cliffs import fit
+from weft.measure.profile.on_gpu import on_gpu
+from weft.measure.profile.values import LaunchShape, Profile
+
+LEAST_L1 = 16 * 1024
+"""Bytes of the SM's memory that stay an L1, whatever its blocks take for themselves."""
+
+
+def profile(
+    subject: Configured,
+    *args: Any,
+    gpu: str | None = None,
+    time_limit: float | None = None,
+    block: int | None = None,
+    **options: Any,
+) -> Profile:
+    """Runs `k[grid, block]` with these arguments once, and says what it did.
+
+    gpu    the model whose caches and limits are meant; the kernel's own by default
+    block  the number of the block whose addresses are kept; by default the first and the last
+
+    What else is given by name goes to the kernel: constants of Triton's, num_warps.
+
+    Arrays are changed as by any launch. Where they are on a real GPU, it is timed by events, and
+    the same launch is counted on copies on the host.
+    Counters are exact, but for those in `Profile.modelled`.
+    """
+    if not isinstance(subject, Configured):
+        raise LaunchError(
+            "profile takes a kernel with its grid, then the kernel's arguments",
+            got=type(subject).__name__,
+            next="weft.profile(kernel[grid, block], x, y, n)",
+        )
+    limit = limited(time_limit)
+    subject.names(args, options)  # refuses what does not fit
+    real = on_gpu(subject, args, options)
+    if real is not None:
+        args, options = real.args, real.options
+    launch, values = within(limit, subject.name, lambda: subject.plain(*args, **options))
+    if 0 in launch.shape.grid:
+        raise LaunchError("there is nothing to profile", got=f"a grid of {launch.shape.grid}")
+    kernel = launch.kernel
+    wanted = gpu if gpu is not None else (real.gpu if real else None)
+    model = kernel.model if wanted is None else models.get(wanted)
+    kernel.check(launch.shape, model)
+    last = math.prod(launch.shape.grid) - 1
+    expect("block", block, int, type(None), allowed="the number of a block, or None")
+    if block is not None and not 0 <= block <= last:
+        raise LaunchError("no such block in the grid", got=str(block), allowed=f"0 to {last}")
+
+    def run(observer: Observer) -> None:
+        launch.observe(observer, *values, time_limit=limit)
+
+    found = counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
+    return found if real is None else replace(found, measured=real.seconds, note=real.note)
+
+
+def counted(
+    sim: SimModule,
+    entry: str,
+    grid: Grid,
+    model: GpuModel,
+    run: Callable[[Observer], None],
+    block: int | None = None,
+) -> Profile:
+    """What `run`, a launch of this shape under the observer that it is given, has done."""
+    # plain launches do without all this
+    from weft.device.sim.tools.counters.sampling import Sampling
+    from weft.measure.profile import collect, listing, metrics, traffic
+
+    shape = _shape(sim, entry, grid)
+    fits = fit(shape, model)
+    lines, resident = _l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms
+    counting = Sampling(lines, resident, block=block)
+    run(counting)
+    counts = counting.counts
+    assert counts is not None, "a launch that ends has been observed"
+    found = collect.instructions(counts)
+    by_line = collect.lines(found)
+    own = {line.file for line in by_line}
+    return Profile(
+        launch=shape,
+        gpu=model.key,
+        instructions=found,
+        lines=by_line,
+        arrays=collect.arrays(counts),
+        totals=metrics.totals(found, traffic.estimate(counts, model)),
+        modelled=metrics.MODELLED,
+        samples=counting.samples,
+        sources={name: sim.ptx.sources[name] for name in sorted(own) if name in sim.ptx.sources},
+        ptx=listing.listing(sim.ptx.text, [i.ptx_line for i in found]),
+    )
+
+
+def _shape(sim: SimModule, entry: str, grid: Grid) -> LaunchShape:
+    about = sim.about.get(entry)
+    shape = LaunchShape(
+        kernel=about.name if about else entry,
+        grid=grid.grid,
+        block=grid.block,
+        static_shared=sim.entry(entry).static_shared,
+        dynamic_shared=grid.shared_bytes,
+        registers=None,
+    )
+    if about is not None:
+        with contextlib.suppress(Error):  # PTX alone cannot be assembled
+            r = about.resources()
+            shape = replace(
+                shape,
+                registers=r.registers,
+                local_bytes=r.local_bytes,
+                spill_stores=r.spill_stores,
+                spill_loads=r.spill_loads,
+            )
+    return shape
+
+
+def _l1_lines(shape: LaunchShape, model: GpuModel, fits: Occupancy) -> int:
+    """Lines of L1 for each of the blocks that share an SM."""
+    together = min(max(1, fits.blocks), -(-shape.blocks // model.sms))
+    shared = together * (shape.static_shared + shape.dynamic_shared + model.reserved_shared)
+    left = max(LEAST_L1, model.l1_per_sm - shared)
+    return max(1, left // 128 // together)

@@ -1,0 +1,99 @@
+"""The roofline of a launch: how much it computes for each byte, and what that allows on a GPU.
+
+Bytes are taken at three levels: DRAM (modelled), L2 (modelled where L1 is asked first) and shared
+memory (exact). A level bounds the rate of computing to intensity x bandwidth; arithmetic bounds it
+to the peak of the units that the launch uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.models import GpuModel
+from weft.measure.profile import floor
+from weft.measure.profile.values import Profile
+
+FLOATS = ("fp16", "fp32", "fp64", "special")
+
+
+@dataclass(frozen=True)
+class Level:
+    """One memory: the bytes that the launch moves there, and what it allows."""
+
+    name: str
+    bytes: float
+    bandwidth: float
+    intensity: float
+    allows: float
+    modelled: bool
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Rates are in operations a second, `kind` says which operations.
+
+    peak        of the units in the mix that the launch uses
+    uses        these units
+    ceilings    peaks of these, and of others for orientation
+    bound       the unit that is busy longest; `bound_seconds` how long
+    compulsory  bytes that must be moved whatever the caches do
+    floor       seconds: the larger of computing at peak and moving the compulsory bytes, without
+                those that are written and that L2 still holds at the end
+    """
+
+    kind: str
+    operations: float
+    peak: float
+    uses: tuple[str, ...]
+    levels: tuple[Level, ...]
+    ceilings: tuple[tuple[str, float], ...]
+    bound: str
+    bound_seconds: float
+    compulsory: int
+    floor: float
+
+
+def roofline(p: Profile, gpu: GpuModel) -> Roofline:
+    """Of a profile on a GPU model, which need not be the one it was profiled for."""
+    work, peaks, found = floor.work(p), floor.ceilings(gpu), floor.units(p, gpu)
+    floats = {u: n for u, n in work.items() if u in FLOATS or u.startswith("tensor")}
+    mix = floats or {"integer": work.get("integer", 0.0)}
+    operations = sum(mix.values())
+    busy = max((u.seconds for u in found if u.name in mix), default=0.0)
+    peak = operations / busy if busy else peaks["fp32"]
+    compulsory = floor.compulsory_bytes(p)
+    busiest = floor.bound(found)
+    return Roofline(
+        kind="floating-point" if floats else "integer",
+        operations=operations,
+        peak=peak,
+        uses=tuple(mix),
+        levels=tuple(_levels(p, gpu, operations, peak)),
+        ceilings=tuple(
+            (u, peaks[u]) for u in dict.fromkeys([*mix, *_reference(gpu)]) if u in peaks
+        ),
+        bound=busiest.name,
+        bound_seconds=busiest.seconds,
+        compulsory=compulsory,
+        floor=max(busy, min(compulsory, floor.dram_bytes(p)) / (gpu.memory_gb_per_s * 1e9)),
+    )
+
+
+def _levels(p: Profile, gpu: GpuModel, operations: float, peak: float) -> list[Level]:
+    clocks = gpu.sms * gpu.boost_mhz * 1e6
+    rows = [
+        ("DRAM", floor.dram_bytes(p), gpu.memory_gb_per_s * 1e9, True),
+        ("L2", floor.l2_bytes(p), floor.L2_BYTES * clocks, True),
+        ("shared", p.totals["sim:smsp__sass_data_bytes_mem_shared.sum"],
+         floor.SHARED_BYTES * clocks, False),
+    ]  # fmt: skip
+    return [
+        Level(name, moved, rate, operations / moved, min(peak, operations / moved * rate), modelled)
+        for name, moved, rate, modelled in rows
+        if moved
+    ]
+
+
+def _reference(gpu: GpuModel) -> tuple[str, ...]:
+    """Roofs that are drawn for orientation whatever the kernel uses."""
+    return ("fp32", *(f"tensor.{kind}" for kind in ("f16",) if kind in gpu.tensor))

@@ -1,0 +1,109 @@
+"""All launches of a stretch of a program, profiled: `recording()` is what `weft profile` uses."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from weft.device import models
+from weft.device.models import GpuModel
+from weft.device.sim.run import settings
+from weft.device.sim.run.settings import Request
+from weft.errors import DeviceError
+from weft.measure.profile import merge, record
+from weft.measure.profile.profile import counted
+from weft.measure.profile.values import Profile
+
+
+class Recording:
+    """Profiles of launches, those of one kernel and shape together.
+
+    gpu      the model whose caches and limits are meant; each kernel's own by default
+    kernel   profile only kernels of this name
+    launch   profile only this launch of those, counted from 0
+    thread   profile only launches of this thread; all by default
+    seen     kernel -> how often it was launched, profiled or not
+    fault    what ended a kernel, if one was: then there is no report
+    """
+
+    def __init__(
+        self,
+        gpu: str | None = None,
+        kernel: str | None = None,
+        launch: int | None = None,
+        thread: int | None = None,
+    ) -> None:
+        self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
+        self._kernel, self._launch, self._thread = kernel, launch, thread
+        self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
+        self._found: dict[tuple[object, ...], Profile] = {}
+        self._lock = threading.Lock()
+        self.seen: dict[str, int] = {}
+        self.fault = ""
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """In the order of their first launches."""
+        return list(self._found.values())
+
+    def run(self, asked: Request) -> None:
+        """One launch, counted if it is wanted."""
+        if self._thread not in (None, threading.get_ident()):
+            asked.run()
+            return
+        plan = asked.plan
+        about = plan.sim.about.get(plan.entry)
+        if not self._wanted(about.name if about else plan.entry):
+            asked.run()
+            return
+        model = self._gpu or plan.sim.model
+        with self._lock:  # observers of one plan share its code
+            try:
+                found = counted(plan.sim, plan.entry, plan.shape, model, asked.run)
+            except DeviceError as error:
+                self.fault = self.fault or str(error)
+                raise
+            place = merge.key(found)
+            before = self._found.get(place)
+            self._found[place] = found if before is None else merge.add(before, found)
+
+    def told(self) -> dict[str, Any]:
+        """All of it as JSON, for `take`."""
+        return {**record.dump(self.profiles), "seen": self.seen, "fault": self.fault}
+
+    def take(self, path: str) -> None:
+        """Adds what a recording in another process has written, if it came that far."""
+        text = Path(path).read_text()
+        if text:
+            told = json.loads(text)
+            self.seen, self.fault = told["seen"], told["fault"]
+            for found in record.load(path):
+                self._found[merge.key(found)] = found
+
+    def _wanted(self, kernel: str) -> bool:
+        with self._lock:
+            self.seen[kernel] = self.seen.get(kernel, 0) + 1
+            number = sum(n for k, n in self.seen.items() if self._named(k)) - 1
+        return self._named(kernel) and self._launch in (None, number)
+
+    def _named(self, kernel: str) -> bool:
+        return self._kernel is None or self._kernel in (kernel, plain(kernel))
+
+
+def plain(kernel: str) -> str:
+    """A kernel's name without namespaces and arguments of templates."""
+    return kernel.partition("<")[0].rpartition("::")[2]
+
+
+@contextmanager
+def recording(recorder: Recording) -> Iterator[Recording]:
+    """All launches on simulated GPUs are counted, in this process, until the end."""
+    before, settings.current = settings.current, recorder
+    try:
+        yield recorder
+    finally:
+        settings.current = before
