@@ -11,7 +11,7 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 if str(TESTS) not in sys.path:
-    sys.path.insert(0, str(TESTS))
+    sys.path[:0] = [str(TESTS), str(TESTS / "support")]
 
 from conformance import causes, golden  # noqa: E402
 

@@ -3,7 +3,7 @@
     python scripts/record_probes.py [FOLDER [WARPS]]
 
 Needs an NVIDIA GPU and CuPy. `probe_samples.npz` has, under the name of each probe, the results of
-its first WARPS (16); `probe_sums.npz` has checksums of the results of many more (tests/probes.py).
+its first WARPS (16); `probe_sums.npz` has checksums of many more (tests/support/probes.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import cupy
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
 import scalar_forms  # noqa: E402
 import sparse_forms  # noqa: E402

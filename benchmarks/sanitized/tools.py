@@ -69,7 +69,7 @@ def _how(code: int) -> str:
 
 
 def _run(command: list[Any], more: dict[str, str] | None = None) -> tuple[int, str]:
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
+    path = os.pathsep.join([str(TESTS / "support"), str(TESTS.parent / "src")])
     environment = {**os.environ, "PYTHONPATH": path, **(more or {})}
     process = subprocess.Popen(
         [str(c) for c in command], env=environment, stdout=subprocess.PIPE,

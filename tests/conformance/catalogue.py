@@ -12,7 +12,7 @@ from weft.ptx.isa import Row, rows
 NO_RESULT = "leaves no result to compare"
 PROGRAMS = "judged by the random programs and the kernels, which are made of it"
 TILES = "judged on tiles, below"
-SPARSE = "judged on 131,072 recorded tiles each (tests/sparse_forms.py)"
+SPARSE = "judged on 131,072 recorded tiles each (tests/support/sparse_forms.py)"
 NONE = "no recipe yet"
 REASONS = {
     "bra": PROGRAMS, "brx": PROGRAMS, "ret": PROGRAMS, "exit": PROGRAMS, "call": PROGRAMS,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
+sys.path[:0] = [str(TESTS), str(TESTS / "support"), str(TESTS.parent / "src")]
 
 from conformance import catalogue, functions, golden, mixes, tasks, tiles, whole  # noqa: E402
 from conformance.pool import spread  # noqa: E402

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
+sys.path[:0] = [str(TESTS), str(TESTS / "support"), str(TESTS.parent / "src")]
 
 import weft  # noqa: E402
 from conformance import catalogue, golden, mistakes, mixes, tasks  # noqa: E402

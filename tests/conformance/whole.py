@@ -22,7 +22,7 @@ BENCHMARKS = TESTS.parent / "benchmarks"
 
 def pieces() -> list[str]:
     """What `run` takes: files of tests, and what else there is."""
-    files = sorted(path.name for path in TESTS.glob("test_kernels_*.py"))
+    files = sorted(path.name for path in (TESTS / "whole_kernels").glob("test_*.py"))
     return [*files, "benchmarks", "examples", "library", "library --use_fast_math"]
 
 
@@ -36,7 +36,7 @@ def run(piece: str) -> list[Finding]:
 
 def _tests(name: str) -> None:
     options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow", "--no-header"]
-    pytest.main([str(TESTS / name), *options])
+    pytest.main([str(TESTS / "whole_kernels" / name), *options])
 
 
 def _examples(piece: str) -> None:

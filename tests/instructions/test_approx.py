@@ -1,0 +1,52 @@
+"""The approximate functions against what an H200 answered."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from folders import TESTS
+from lanewise import run
+
+GOLDEN = TESTS / "golden" / "hardware"
+OPS = json.loads((GOLDEN / "ops.json").read_text())
+SCALAR = np.load(GOLDEN / "scalar_samples.npz")
+SLICES = np.load(GOLDEN / "mufu_samples.npz")
+HALVES = np.load(GOLDEN / "half_full.npz")
+
+RECORDED = [name for name in OPS if re.search(r"\.(approx|full)\b", name)]
+EVERY_HALF = [name for name in HALVES if ".approx" in name]
+RAW = {"rsq": "rsqrt.approx.ftz.f32", "tanh": "tanh.approx.f32", "ex2n": "ex2.approx.ftz.f32"}
+
+
+def check(opcode: str, inputs: list[np.ndarray], want: np.ndarray, lanes: int = 32) -> None:
+    (got,) = run(opcode, inputs, lanes)
+    bad = np.flatnonzero(got != want)
+    assert bad.size == 0, (
+        f"{opcode}: {bad.size} of {want.size} differ, first "
+        + f"{[hex(int(x[bad[0]])) for x in inputs]} -> {int(got[bad[0]]):#x}, "
+        + f"not {int(want[bad[0]]):#x}"
+    )
+
+
+@pytest.mark.parametrize("lanes", [32, 0], ids=["warp", "uniform"])
+@pytest.mark.parametrize("name", RECORDED)
+def test_matches_the_hardware(name: str, lanes: int) -> None:
+    types, _ = OPS[name]
+    inputs = [SCALAR[f"in:{'+'.join(types)}:{i}"] for i in range(len(types))]
+    check(name, inputs, SCALAR[f"out:{name}"], lanes)
+
+
+@pytest.mark.parametrize("key", [k[2:] for k in SLICES if k.startswith("x:")])
+def test_matches_slices_of_the_special_function_unit(key: str) -> None:
+    name = key.split(":")[0]
+    opcode = RAW.get(name, f"{name}.approx.ftz.f32")
+    check(opcode, [SLICES[f"x:{key}"]], SLICES[f"y:{key}"])
+
+
+@pytest.mark.parametrize("name", EVERY_HALF)
+def test_matches_on_every_16_bit_input(name: str) -> None:
+    check(name, [np.arange(65536, dtype=np.uint16)], HALVES[name])
