@@ -91,20 +91,29 @@ def names() -> list[str]:
     return list(_models())
 
 
+def find(name: str) -> GpuModel | None:
+    """The model called `name`: `h200`, `sim:h200`, `RTX 3070` all do; None where there is none."""
+    return _models().get(_key(name))
+
+
 def get(name: str) -> GpuModel:
-    """The model called `name`: `h200`, `sim:h200`, `RTX 3070` all do."""
+    """The model called `name`, as `find` reads it; raises LaunchError where there is none."""
     expect("a GPU model", name, str, allowed='a string: "h200", "sim:rtx3070"')
-    key = re.sub(r"[\s_-]", "", name.lower()).removeprefix("sim:")
-    key = re.sub(r"^(nvidia|geforce|tesla)+", "", key)
-    if key not in _models():
-        near = difflib.get_close_matches(key, _models(), n=1, cutoff=0.5)
+    found = find(name)
+    if found is None:
+        near = difflib.get_close_matches(_key(name), _models(), n=1, cutoff=0.5)
         raise LaunchError(
             "no such GPU model",
             got=repr(name),
             allowed=", ".join(names()),
             next=f"Did you mean {near[0]!r}?" if near else "`weft devices` shows them all",
         )
-    return _models()[key]
+    return found
+
+
+def _key(name: str) -> str:
+    key = re.sub(r"[\s_-]", "", name.lower()).removeprefix("sim:")
+    return re.sub(r"^(nvidia|geforce|tesla)+", "", key)
 
 
 @functools.cache

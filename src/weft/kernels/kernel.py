@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.device.arguments import Packer
 from weft.device.models import GpuModel
+from weft.device.selection import number
 from weft.device.sim.run.launch import About, Grid, Plan, SimModule
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.indexed import Dim, Indexed
@@ -109,10 +110,10 @@ class Kernel(Indexed[Launch]):
         return self._resources
 
     def variable(
-        self, name: str, dtype: Any = np.uint8, device: int | None = None
+        self, name: str, dtype: Any = np.uint8, device: int | str | None = None
     ) -> np.ndarray[Any, Any] | GpuVariable:
         """A `__device__` or `__constant__` variable of its module; `device` as Module.variable."""
-        where = self.home if device is None else device
+        where = self.home if device is None else number(device)
         if where is None:
             return self._sim.variable(name, dtype)
         return gpu_variable(self._program(), self._sim, name, dtype, where)

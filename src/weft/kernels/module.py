@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.device import models
 from weft.device.models import GpuModel
+from weft.device.selection import number, select
 from weft.device.sim.run.launch import SimModule
 from weft.errors import CompileError, Error, LaunchError, expect
 from weft.kernels.kernel import Kernel, gpu_variable
@@ -41,14 +40,35 @@ def cuda(
     fast_math: bool = False,
     options: Sequence[str] = (),
     name: str = "kernel.cu",
-    device: str = models.DEFAULT,
+    device: str = "sim",
     math: str = "exact",
 ) -> CudaModule:
-    """CUDA C++ from a string or a file; kernels are its attributes.
+    """Compiles CUDA C++ from a string or a file. The kernels are attributes of the module.
 
-    device  the GPU to simulate for arrays of the host, e.g. "sim:rtx3070"; "gpu" or "gpu:1"
-            compiles for that real GPU and takes its arrays only
-    math    "exact": every bit as the hardware; "fast": tensor cores by plain FMA
+    arch        the architecture to compile for, e.g. "sm_80"; by default that of `device`
+    std         the C++ standard
+    defines     macros: name -> value, or None for a macro without a value
+    include     folders that are searched for headers
+    fast_math   NVRTC's `--use_fast_math`
+    options     further options for NVRTC
+    name        the file name that messages show for a source given as a string
+    device      "sim" or "sim:rtx3070" simulates a GPU for arrays in host memory; "gpu" or
+                "gpu:1" compiles for that real GPU and takes its arrays only
+    math        "exact" matches the hardware bit for bit; "fast" computes tensor-core products
+                with plain FMA
+
+    >>> import numpy as np
+    >>> import weft
+    >>> module = weft.cuda('''
+    ... __global__ void scale(float* x, float a, int n) {
+    ...     int i = blockIdx.x * blockDim.x + threadIdx.x;
+    ...     if (i < n) x[i] *= a;
+    ... }
+    ... ''')
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> module.scale[1, 32](x, 10.0, 4)
+    >>> print(x)
+    [ 0. 10. 20. 30.]
     """
     model, home = _placed(device)
     how: dict[str, Any] = {"std": std, "defines": defines, "include": include}
@@ -66,31 +86,43 @@ def cuda(
     return CudaModule(build([]), model, is_fast(math), build, assemble, home)
 
 
-def load_ptx(
-    text_or_path: str | Path, *, device: str = models.DEFAULT, math: str = "exact"
-) -> Module:
-    """PTX from a string or a file."""
+def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exact") -> Module:
+    """Loads PTX from a string or a file. The kernels are attributes of the module.
+
+    `device` and `math` mean what they mean in `weft.cuda`.
+
+    >>> module = weft.load_ptx('''
+    ... .version 8.0
+    ... .target sm_80
+    ... .address_size 64
+    ... .entry nothing() { ret; }
+    ... ''')
+    >>> module.nothing[1, 32]()
+    """
     model, home = _placed(device)
     return Module(read_ptx(text_or_path), model, is_fast(math), home)
 
 
-def synchronize(device: int | None = None) -> None:
-    """Waits for all work on a real GPU (on all of them); raises what went wrong there.
+def synchronize(device: int | str | None = None) -> None:
+    """Waits for all work on a real GPU, by default on all of them. Raises its pending errors.
 
-    Launches on the simulated GPU are done when they return.
+    device  "gpu:1", or the number of the GPU. A launch on the simulated GPU has ended when it
+            returns, so "sim" returns at once.
+
+    >>> weft.synchronize()
     """
+    where = number(device)
+    if device is not None and where is None:
+        return
     from weft.device.gpu import pending  # only a real GPU has something to wait for
 
-    pending.synchronize(device)
+    pending.synchronize(where)
 
 
 def _placed(device: str) -> tuple[GpuModel, int | None]:
-    """The GPU to simulate, and the real one if that was asked for: `gpu`, `gpu:1`."""
-    expect("device", device, str, allowed='a string: "sim:h200", "gpu", "gpu:1"')
-    real = re.fullmatch(r"(?:gpu|cuda)(?::(\d+))?", device)
-    if real is None:
-        return models.get(device), None
-    return models.get(models.DEFAULT), int(real[1] or 0)
+    """The GPU to simulate, and the number of the real one where that was asked for."""
+    chosen = select(device)
+    return chosen.simulated, chosen.number
 
 
 def _machine(device: int) -> str:
@@ -167,14 +199,14 @@ class Module:
         )
 
     def variable(
-        self, name: str, dtype: Any = np.uint8, device: int | None = None
+        self, name: str, dtype: Any = np.uint8, device: int | str | None = None
     ) -> np.ndarray[Any, Any] | GpuVariable:
         """A `__device__` or `__constant__` variable.
 
-        On the simulated GPU it is an array that shares its memory; on a real one, whose number is
-        `device`, it is read and written by copies.
+        On the simulated GPU it is an array that shares its memory. On a real one, which `device`
+        names ("gpu:1", or the number), it is read and written by copies.
         """
-        where = self._home if device is None else device
+        where = self._home if device is None else number(device)
         if where is None:
             return self._sim.variable(name, dtype)
         return gpu_variable(self._program(), self._sim, name, dtype, where)
@@ -237,12 +269,12 @@ class CudaModule(Module):
             raise self._unknown(name) from error
 
     def variable(
-        self, name: str, dtype: Any = np.uint8, device: int | None = None
+        self, name: str, dtype: Any = np.uint8, device: int | str | None = None
     ) -> np.ndarray[Any, Any] | GpuVariable:
         """A `__device__` or `__constant__` variable; `ns::x` and `x<float>` are taken too.
 
         On the simulated GPU all instances of templates share it and it is an array. On a real one,
-        whose number is `device`, each has its own; what is written here is written to them all.
+        which `device` names, each has its own; what is written here is written to them all.
         """
         expect("a variable's name", name, str, allowed="a string")
         if len(self._sim.find(name)) != 1:
