@@ -135,7 +135,7 @@ def compiled(row: Row) -> str:
     else:
         taken = given
         launch, values = weft.kernel(_kernel(row))[row.grid, row.block].plain(*given)
-    kernel, shape = launch.kernel, launch.shape
+    kernel, shape = launch.kernel, launch.config
     entry = kernel.code.entry(kernel.entry)
     block = kernel.packer.pack(values)[0]
     places = {a.ctypes.data: f"@{i}" for i, a in enumerate(given) if isinstance(a, np.ndarray)}

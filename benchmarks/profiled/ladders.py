@@ -43,8 +43,8 @@ def _of(found: Ladder, sizes: Sizes) -> list[Case]:
     title = f"{found.op.name} {rung.title}"
     return [
         Case(
-            launch.kernel.name, launch.shape.grid, launch.shape.block,
-            _taking(partial(_launches, found, sizes), i), rung.path, launch.shape.shared_bytes,
+            launch.kernel.name, launch.config.grid, launch.config.block,
+            _taking(partial(_launches, found, sizes), i), rung.path, launch.config.shared_bytes,
             title,
         )
         for i, (launch, _) in enumerate(_launches(found, sizes))

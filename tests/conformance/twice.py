@@ -70,7 +70,7 @@ def _again(launch: Launch, args: Sequence[Any], before: Sequence[Any], kept: Kep
     """The same PTX with the same parameters on the GPU; variables are as they were before, too."""
     from weft.device.gpu import driver
 
-    kernel, shape = launch.kernel, launch.shape
+    kernel, shape = launch.kernel, launch.config
     finding: Finding = {
         "name": kernel.name, "grid": list(shape.grid), "block": list(shape.block),
     }  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.device import arrays, ctypes_table
+from weft.device.base import Allocation, Place
 from weft.device.ctypes_table import CType
-from weft.device.sim.run.launch import Allocation
-from weft.device.sim.run.summary import Argument
+from weft.device.summary import Argument
 from weft.errors import ArgumentError
 from weft.values import Parameter
 
@@ -27,14 +27,6 @@ _KINDS: dict[str, type] = {**dict.fromkeys("bBhHiIqQ", int), "f": float, "d": fl
 _BUILTIN = frozenset(np.dtype(c).name for c in "?bBhHiIlLqQefdFD")
 """Dtypes whose arrays give their address away quickly."""
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
-
-class Place(NamedTuple):
-    """The GPU that the arrays of a launch are on, and what tells the stream to use."""
-
-    device: int
-    library: str
-    stream: int | None
 
 
 Packed = tuple[bytes, list[Allocation], object, Place | None]

@@ -11,7 +11,7 @@ import functools
 import weakref
 from typing import Any
 
-from weft.device.sim.run.launch import Allocation
+from weft.device.base import Allocation
 
 _allowed: dict[int, weakref.ref[Any]] = {}
 

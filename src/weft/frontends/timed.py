@@ -69,7 +69,7 @@ class Clock:
 
         @functools.wraps(plain)
         def timed(launch: Launch, *args: Any, **how: Any) -> None:
-            name = key(launch.name, launch.shape.grid, launch.shape.block)
+            name = key(launch.name, launch.config.grid, launch.config.block)
             if name not in self.found and on_gpu.is_there(args, {}):
                 self.found[name] = []  # the launches on copies come by here, too
                 self.found[name].append(on_gpu.seconds(launch, args, {}))

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.device.arguments import Packer
+from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.selection import number
-from weft.device.sim.run.launch import About, Grid, Plan, SimModule
+from weft.device.sim.run.launch import KernelInfo, Plan, SimModule
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
@@ -58,7 +59,7 @@ class Kernel(Indexed[Launch]):
         self._resources: Resources | None = None
         self._packer: Packer | None = None
         self._launches: dict[Hashable, Launch] = {}
-        sim.about[entry] = About(name, lambda: self.resources)
+        sim.kernels[entry] = KernelInfo(name, lambda: self.resources)
 
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
@@ -97,7 +98,7 @@ class Kernel(Indexed[Launch]):
         The first call compiles to machine code; launches are then held to the registers too.
         """
         if self._resources is None:
-            variables = self._sim.outline.variables
+            variables = self._sim.summary.variables
             constant = sum(v.size for v in variables if v.space == "const")
             found = self._measure().get(self.entry)
             if found is None:
@@ -144,36 +145,38 @@ class Kernel(Indexed[Launch]):
 
     def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> Launch:
         """What `k[grid, block, shared_mem, stream]` is when it is new."""
-        shape = Grid(_dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem))
+        config = LaunchConfig(
+            _dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem)
+        )
         if stream is not None:
             from weft.device.gpu import streams  # launches without one do without its code
 
             streams.handle(stream)  # refuses what is none
-        return Launch(self, shape, stream)
+        return Launch(self, config, stream)
 
     def as_op(self, name: str, schema: str = "", **options: Any) -> Any:
         """This kernel as an op of PyTorch, e.g. "mine::square": `weft.as_op` has the options."""
         ops = importlib.import_module("weft.ops")  # by its name: it stands above kernels
         return ops.as_op(self, name, schema, **options)
 
-    def check(self, shape: Grid, model: GpuModel | None = None) -> None:
-        """Raises LaunchError where the simulated GPU, or another model, cannot take the shape."""
-        check(self.name, self._sim.entry(self.entry), shape, model or self.model, self._resources)
+    def check(self, config: LaunchConfig, model: GpuModel | None = None) -> None:
+        """Raises LaunchError where the simulated GPU, or another model, cannot run the launch."""
+        check(self.name, self._sim.entry(self.entry), config, model or self.model, self._resources)
 
-    def plan(self, shape: Grid, observer: Observer | None = None) -> Plan:
-        """What all launches of a shape on the simulated GPU have in common."""
-        return Plan(self._sim, self.entry, shape, observer)
+    def plan(self, config: LaunchConfig, observer: Observer | None = None) -> Plan:
+        """What all launches with a configuration on the simulated GPU have in common."""
+        return Plan(self._sim, self.entry, config, observer)
 
-    def gpu_plan(self, shape: Grid, stream: object, device: int) -> GpuPlan:
-        """What all launches of a shape on a real GPU have in common."""
+    def gpu_plan(self, config: LaunchConfig, stream: object, device: int) -> GpuPlan:
+        """What all launches with a configuration on a real GPU have in common."""
         from weft.device.gpu.call import Layout
         from weft.device.gpu.facts import facts
         from weft.device.gpu.plan import GpuPlan
 
         code, entry = self._program().on(device), self._sim.entry(self.entry)
-        check(self.name, entry, shape, facts(device), code.resources(self.entry))
+        check(self.name, entry, config, facts(device), code.resources(self.entry))
         layout = Layout(entry.param_bytes, tuple(param.offset for param in entry.params))
-        call = code.call(self.entry, layout, *shape, name=self.name)
+        call = code.call(self.entry, layout, *config, name=self.name)
         return GpuPlan(self.packer, call, stream)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from weft.device.arguments import Place
-from weft.device.sim.run.launch import Allocation, Grid, Plan
+from weft.device.base import Allocation, LaunchConfig, Place
+from weft.device.sim.run.launch import Plan
 from weft.device.sim.run.settings import Request
 from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError
@@ -29,7 +29,7 @@ class Launch:
     """A kernel with its grid; call it with the arguments."""
 
     kernel: Kernel
-    shape: Grid
+    config: LaunchConfig
     stream: object = None
     _plan: Plan | None = field(default=None, repr=False)
     _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
@@ -65,7 +65,7 @@ class Launch:
     @property
     def threads(self) -> int:
         """Of a block."""
-        return math.prod(self.shape.block)
+        return math.prod(self.config.block)
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
         """What the arguments are called; they are given in order."""
@@ -81,7 +81,7 @@ class Launch:
         params, memory, keep, place = self.kernel.packer.pack(args)
         if self._is_simulated(memory, place):
             return functools.partial(self._simulate, params, memory, keep, None)
-        if 0 in self.shape.grid:
+        if 0 in self.config.grid:
             return lambda: None
         return self._gpu_plan(place).bind(params, place, args)
 
@@ -94,7 +94,7 @@ class Launch:
             self._simulate(params, memory, keep, time_limit)
             return
         plan = self._gpu_plan(place)
-        if 0 not in self.shape.grid:
+        if 0 not in self.config.grid:
             plan.run(params, place, time_limit)
             if place is not None:
                 self._learn(plan, args, place.library)
@@ -109,10 +109,10 @@ class Launch:
         self, params: bytes, memory: list[Allocation], keep: object, time_limit: float | None
     ) -> None:
         if self._plan is None:
-            self.kernel.check(self.shape)
-            if 0 in self.shape.grid:
+            self.kernel.check(self.config)
+            if 0 in self.config.grid:
                 return
-            self._plan = within(time_limit, self.name, lambda: self.kernel.plan(self.shape))
+            self._plan = within(time_limit, self.name, lambda: self.kernel.plan(self.config))
         self._plan.run(params, memory, keep, time_limit)
 
     def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
@@ -125,9 +125,9 @@ class Launch:
                 got=f"arrays on gpu:{place.device}",
                 next="pass copies on the CPU: x.cpu()",
             )
-        self.kernel.check(self.shape)
-        if 0 not in self.shape.grid:
-            plan = within(limit, self.name, lambda: self.kernel.plan(self.shape, observer))
+        self.kernel.check(self.config)
+        if 0 not in self.config.grid:
+            plan = within(limit, self.name, lambda: self.kernel.plan(self.config, observer))
             plan.run(params, memory, keep, limit)
 
     def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
@@ -140,9 +140,11 @@ class Launch:
                 got="arrays on a real GPU",
                 next="pass copies on the CPU: x.cpu()",
             )
-        self.kernel.check(self.shape)
-        if 0 not in self.shape.grid:
-            plan = self._plan or within(time_limit, self.name, lambda: self.kernel.plan(self.shape))
+        self.kernel.check(self.config)
+        if 0 not in self.config.grid:
+            plan = self._plan or within(
+                time_limit, self.name, lambda: self.kernel.plan(self.config)
+            )
             Strict().run(Request(plan, params, memory, keep, time_limit))
 
     def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
@@ -159,5 +161,5 @@ class Launch:
         device = place.device if place is not None else self.kernel.home or 0
         plan = self._gpus.get(device)
         if plan is None:
-            plan = self._gpus[device] = self.kernel.gpu_plan(self.shape, self.stream, device)
+            plan = self._gpus[device] = self.kernel.gpu_plan(self.config, self.stream, device)
         return plan

@@ -1,12 +1,12 @@
-"""Limits of a launch: a shape is held to what its device allows before anything runs."""
+"""Limits of a launch: a launch is checked against what its device allows before it runs."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Protocol
 
-from weft.device.sim.run.launch import Grid
-from weft.device.sim.run.summary import Entry
+from weft.device.base import LaunchConfig
+from weft.device.summary import Entry
 from weft.errors import LaunchError
 from weft.source.resources import Resources
 
@@ -30,11 +30,13 @@ class Limits(Protocol):
     def registers_per_block(self) -> int: ...
 
 
-def check(name: str, entry: Entry, shape: Grid, m: Limits, known: Resources | None) -> None:
+def check(
+    name: str, entry: Entry, config: LaunchConfig, m: Limits, known: Resources | None
+) -> None:
     """Raises LaunchError for what the device would refuse; registers only where they are known."""
     for what, given, most in (
-        ("grid", shape.grid, m.max_grid),
-        ("block", shape.block, m.max_block),
+        ("grid", config.grid, m.max_grid),
+        ("block", config.block, m.max_block),
     ):
         for axis, n, limit in zip("xyz", given, most, strict=True):
             if n > limit:
@@ -43,12 +45,12 @@ def check(name: str, entry: Entry, shape: Grid, m: Limits, known: Resources | No
                     got=str(n),
                     allowed=f"up to {limit}",
                 )
-    if 0 in shape.block:
-        raise LaunchError(f"{name}: a block needs threads", got=str(shape.block))
-    _check_threads(name, entry, shape.block, m)
-    _check_shared(name, entry, shape, m)
+    if 0 in config.block:
+        raise LaunchError(f"{name}: a block needs threads", got=str(config.block))
+    _check_threads(name, entry, config.block, m)
+    _check_shared(name, entry, config, m)
     if known is not None:
-        _check_registers(name, prod(shape.block), m, known)
+        _check_registers(name, prod(config.block), m, known)
 
 
 def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limits) -> None:
@@ -73,12 +75,12 @@ def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limi
         )
 
 
-def _check_shared(name: str, entry: Entry, shape: Grid, m: Limits) -> None:
+def _check_shared(name: str, entry: Entry, config: LaunchConfig, m: Limits) -> None:
     static = entry.static_shared
-    if static > m.static_shared_per_block or static + shape.shared_bytes > m.shared_per_block:
+    if static > m.static_shared_per_block or static + config.shared_bytes > m.shared_per_block:
         raise LaunchError(
             f"{name} needs more shared memory than a block may have on {m.name}",
-            got=f"{static} bytes static + {shape.shared_bytes} dynamic",
+            got=f"{static} bytes static + {config.shared_bytes} dynamic",
             allowed=f"{m.static_shared_per_block} static, {m.shared_per_block} in all",
             next="use smaller tiles, or move the array to dynamic shared memory",
         )

@@ -158,7 +158,7 @@ class Module:
     @property
     def names(self) -> list[str]:
         """The kernels, as C++ spells them."""
-        return list(self.ptx.entries) or list(self._sim.outline.entries)
+        return list(self.ptx.entries) or list(self._sim.summary.entries)
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name."""
@@ -178,14 +178,14 @@ class Module:
         """What the assembler says of the kernels, and of these instances of templates."""
         if self._home is not None:
             code = self._program().on(self._home)
-            return {entry: code.resources(entry) for entry in self._sim.outline.entries}
+            return {entry: code.resources(entry) for entry in self._sim.summary.entries}
         return assemble(self.ptx.text, self.model.machine)
 
     def _entry(self, name: str) -> str:
         entries = self.ptx.entries
         if name in entries:
             return entries[name]
-        if name in entries.values() or name in self._sim.outline.entries:
+        if name in entries.values() or name in self._sim.summary.entries:
             return name
         raise self._unknown(name)
 
@@ -242,7 +242,7 @@ class CudaModule(Module):
 
         if instance is None:
             return Program(ptx, assemble)
-        plain = [v.name for v in instance.outline.variables if not v.relocations]
+        plain = [v.name for v in instance.summary.variables if not v.relocations]
         return Program(ptx, assemble, self._program(), lambda: plain)
 
     def kernel(self, name: str) -> Kernel:

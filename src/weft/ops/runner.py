@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from weft.device.base import LaunchConfig
 from weft.device.gpu.addressed import Launch, addressed
-from weft.device.sim.run.launch import Grid
 from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, result
 
 Run = Callable[..., Any]
@@ -90,12 +90,12 @@ def _on_gpu(plan: Plan, count: int, device: torch.device) -> Run:
 
 
 def _launch(step: Step, device: int) -> Launch:
-    shape = Grid(_three(step.grid), _three(step.block), step.shared)
+    config = LaunchConfig(_three(step.grid), _three(step.block), step.shared)
     kernel, packer = step.kernel, step.kernel.packer
     params = packer.pack([None if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)
     offsets = [field.offset for argument, field in fields if _is_address(argument)]
-    call = kernel.gpu_plan(shape, None, device).call
+    call = kernel.gpu_plan(config, None, device).call
     return addressed(call, params, offsets, torch.Tensor)
 
 

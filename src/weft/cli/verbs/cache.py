@@ -13,7 +13,7 @@ from weft.errors import CacheError
 
 _KINDS = {
     "ptx": "PTX of CUDA C++ sources",
-    "outline": "kernels and variables of PTX",
+    "summary": "kernels and variables of PTX",
     "sim": "machine code of kernels",
     "report": "what the GPU's assembler says of kernels",
 }

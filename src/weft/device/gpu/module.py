@@ -14,13 +14,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from weft.device.base import Dim3
 from weft.device.gpu import driver, pending
 from weft.device.gpu.call import Call, Layout
 from weft.device.gpu.facts import facts
 from weft.errors import LaunchError, PtxError
 from weft.source.resources import Resources
-
-Shape = tuple[int, int, int]
 
 _DEFAULT_SHARED = 48 * 1024
 _MAX_DYNAMIC_SHARED = 8
@@ -135,8 +134,8 @@ class GpuModule:
         self,
         entry: str,
         layout: Layout,
-        grid: Shape,
-        block: Shape,
+        grid: Dim3,
+        block: Dim3,
         shared_bytes: int = 0,
         *,
         name: str = "",
@@ -158,8 +157,8 @@ class GpuModule:
         self,
         entry: str,
         params: bytes,
-        grid: Shape,
-        block: Shape,
+        grid: Dim3,
+        block: Dim3,
         shared_bytes: int = 0,
         stream: int = 0,
     ) -> None:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.device.arguments import Packer, Place
+from weft.device.arguments import Packer
+from weft.device.base import Place
 from weft.device.gpu import driver, pending, streams
 from weft.device.gpu.call import Call
 from weft.device.gpu.native import Native, native

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from weft.device.sim.layout import Context, Slot, Worker
 
 if TYPE_CHECKING:
+    from weft.device.base import Allocation, LaunchConfig
     from weft.device.sim.emit.warp import WarpEmitter
     from weft.device.sim.memory.address import Address
     from weft.device.sim.run.arena import Arena
     from weft.device.sim.run.compile import Facts
     from weft.device.sim.run.heap import Heap
-    from weft.device.sim.run.launch import Allocation, Grid
     from weft.ir import Builder, Val
     from weft.ptx.cfg import Block
     from weft.ptx.model import Instruction
@@ -149,9 +149,9 @@ class Observation:
     """One launch under observation; `heap` is there when kernels of the module allocate."""
 
     def __init__(
-        self, facts: Facts, shape: Grid, memory: Sequence[Allocation], arena: Arena
+        self, facts: Facts, config: LaunchConfig, memory: Sequence[Allocation], arena: Arena
     ) -> None:
-        self.facts, self.shape, self.memory = facts, shape, memory
+        self.facts, self.config, self.memory = facts, config, memory
         self.workers, self.slots = len(arena.workers), arena.slots
         self.error: BaseException | None = None
         self.heap: Heap | None = None

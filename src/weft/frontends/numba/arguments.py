@@ -22,8 +22,8 @@ from numba.cuda import types
 from numba.cuda.args import ArgHint, In
 
 from weft.device.arguments import Packed
-from weft.device.sim.run.launch import Allocation
-from weft.device.sim.run.summary import Argument
+from weft.device.base import Allocation
+from weft.device.summary import Argument
 from weft.errors import ArgumentError, PtxError
 
 Value = Any

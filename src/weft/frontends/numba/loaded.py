@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
-from weft.device.sim.run.launch import Grid, SimModule
+from weft.device.sim.run.launch import SimModule
 from weft.frontends.numba.arguments import Packer
 from weft.kernels import Kernel
 from weft.source.assemble import assemble
@@ -55,7 +56,7 @@ class Loaded(Kernel):
     def blocks_per_sm(self, threads: int, shared: int) -> int:
         """How many blocks of a shape an SM holds at once."""
         sim = self._sim
-        grid = Grid((1, 1, 1), (threads, 1, 1), shared)
+        grid = LaunchConfig((1, 1, 1), (threads, 1, 1), shared)
         compiled = sim.compiled(self.entry, grid.block)
         return sim.resident_blocks(compiled, grid, sim.registers(self.entry)) // sim.model.sms
 

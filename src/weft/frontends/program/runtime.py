@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.device.base import Allocation, LaunchConfig
 from weft.device.occupancy import occupancy
 from weft.device.sim.run import initialised, settings
-from weft.device.sim.run.launch import Allocation, Grid, Plan
+from weft.device.sim.run.launch import Plan
 from weft.errors import (
     AssertFailed,
     Deadlock,
@@ -76,7 +77,7 @@ class Runtime:
         self._functions: dict[int, tuple[int, str]] = {}
         self._variables: dict[int, tuple[int, str]] = {}
         self._found: dict[int, tuple[Unit, str]] = {}
-        self._plans: dict[tuple[int, Grid, int], Plan] = {}
+        self._plans: dict[tuple[int, LaunchConfig, int], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._watch: Watch | None = None
         self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
@@ -135,7 +136,7 @@ class Runtime:
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
         """Checks a launch and compiles its kernel, before the call that asks for it returns."""
         unit, name = self._found[host]
-        grid = Grid(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
         if (host, grid, cooperative) in self._plans:
             return 0
         if refused := self._refused(unit, name, grid, cooperative):
@@ -147,7 +148,7 @@ class Runtime:
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
         """Runs a grid and returns when it has ended; a stream's thread calls it."""
-        grid = Grid(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
 
         def run() -> None:
             plan = self._plan(host, grid, cooperative)
@@ -179,7 +180,7 @@ class Runtime:
             return NOT_SUPPORTED
         return 0
 
-    def _plan(self, host: int, grid: Grid, cooperative: int) -> Plan:
+    def _plan(self, host: int, grid: LaunchConfig, cooperative: int) -> Plan:
         """Compiles the kernel; events do not count the time."""
         key = host, grid, cooperative
         if key not in self._plans:
@@ -192,7 +193,7 @@ class Runtime:
             return self._plans.setdefault(key, plan)
         return self._plans[key]
 
-    def _refused(self, unit: Unit, name: str, grid: Grid, cooperative: int) -> int:
+    def _refused(self, unit: Unit, name: str, grid: LaunchConfig, cooperative: int) -> int:
         """The error of a launch that the GPU would not take, or 0."""
         entry, model = unit.entry(name), unit.model
         assert entry is not None

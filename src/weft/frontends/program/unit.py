@@ -13,10 +13,11 @@ from functools import cached_property
 from pathlib import Path
 
 from weft import cache
+from weft.device.base import Allocation
 from weft.device.models import GpuModel
 from weft.device.sim.run.heap import Heap
-from weft.device.sim.run.launch import About, Allocation, SimModule
-from weft.device.sim.run.summary import Entry
+from weft.device.sim.run.launch import KernelInfo, SimModule
+from weft.device.summary import Entry
 from weft.frontends.program.toolkit import Toolkit
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
@@ -58,8 +59,8 @@ class Unit:
         ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
         sim = SimModule(ptx, self.model)
         sim.place()
-        for name in sim.outline.entries:
-            sim.about[name] = About(_plain(name), functools.partial(self.resources, name))
+        for name in sim.summary.entries:
+            sim.kernels[name] = KernelInfo(_plain(name), functools.partial(self.resources, name))
         if self._heap_bytes is not None and sim.root.allocates:
             sim.services.heap = Heap(self._heap_bytes)
         return sim
@@ -75,7 +76,7 @@ class Unit:
         return "sim" in vars(self)
 
     def entry(self, name: str) -> Entry | None:
-        return self.sim.outline.entries.get(name)
+        return self.sim.summary.entries.get(name)
 
     def spelled(self, name: str) -> str:
         """A kernel as C++ spells it."""
@@ -97,7 +98,7 @@ class Unit:
 
     @property
     def constant_bytes(self) -> int:
-        return sum(v.size for v in self.sim.outline.variables if v.space == "const")
+        return sum(v.size for v in self.sim.summary.variables if v.space == "const")
 
     @property
     def version(self) -> int:

@@ -66,8 +66,11 @@ class Variant(Kernel):
         if self._packer is None:
             ptx = pipeline.at_home(self._sim.ptx, file)
             if ptx is not self._sim.ptx:
-                about, self._sim = self._sim.about, SimModule(ptx, self.model, fast=self._sim.fast)
-                self._sim.about |= about
+                kernels, self._sim = (
+                    self._sim.kernels,
+                    SimModule(ptx, self.model, fast=self._sim.fast),
+                )
+                self._sim.kernels |= kernels
             self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
 
 
@@ -139,7 +142,7 @@ class Launcher:
         function.takes(self.signature, self.file)
         launch = function[grid, m.num_warps * 32, m.shared]
         if getattr(m, "launch_cooperative_grid", False):
-            function.code.check_cooperative(function.entry, launch.shape)
+            function.code.check_cooperative(function.entry, launch.config)
         blocks = grid[0] * grid[1] * grid[2]
         scratch = (
             _scratch(blocks * m.global_scratch_size, m.global_scratch_align, "_allocator"),

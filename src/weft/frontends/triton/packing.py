@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.device.arguments import Packed, Packer
+from weft.device.base import Allocation
 from weft.device.ctypes_table import to_bfloat16
-from weft.device.sim.run.launch import Allocation
-from weft.device.sim.run.summary import Entry
+from weft.device.summary import Entry
 from weft.errors import ArgumentError, LaunchError
 from weft.frontends import addresses
 

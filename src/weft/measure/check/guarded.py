@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.base import Allocation
 from weft.device.sim.run import elements
-from weft.device.sim.run.launch import Allocation
 from weft.errors import CheckFailed
 from weft.measure import dtypes
 from weft.measure.check import input_data, tolerance

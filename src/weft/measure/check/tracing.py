@@ -58,7 +58,7 @@ def threads(
     def count(arrays: Mapping[str, Any]) -> int | None:
         here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
         plain, _ = _plain(launch, positional, here)
-        return math.prod(plain.shape.grid) * math.prod(plain.shape.block)
+        return math.prod(plain.config.grid) * math.prod(plain.config.block)
 
     return count
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from weft.device import models
+from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
 from weft.device.sim.observe import Observer
-from weft.device.sim.run.launch import Grid, SimModule
+from weft.device.sim.run.launch import SimModule
 from weft.device.time_limit import limited, within
 from weft.errors import Error, LaunchError, expect
 from weft.kernels import Configured
@@ -55,13 +56,13 @@ def profile(
     if real is not None:
         args, options = real.args, real.options
     launch, values = within(limit, subject.name, lambda: subject.plain(*args, **options))
-    if 0 in launch.shape.grid:
-        raise LaunchError("there is nothing to profile", got=f"a grid of {launch.shape.grid}")
+    if 0 in launch.config.grid:
+        raise LaunchError("there is nothing to profile", got=f"a grid of {launch.config.grid}")
     kernel = launch.kernel
     wanted = gpu if gpu is not None else (real.gpu if real else None)
     model = kernel.model if wanted is None else models.get(wanted)
-    kernel.check(launch.shape, model)
-    last = math.prod(launch.shape.grid) - 1
+    kernel.check(launch.config, model)
+    last = math.prod(launch.config.grid) - 1
     expect("block", block, int, type(None), allowed="the number of a block, or None")
     if block is not None and not 0 <= block <= last:
         raise LaunchError("no such block in the grid", got=str(block), allowed=f"0 to {last}")
@@ -69,14 +70,14 @@ def profile(
     def run(observer: Observer) -> None:
         launch.observe(observer, *values, time_limit=limit)
 
-    found = counted(kernel.code, kernel.entry, launch.shape, model, run, block=block)
+    found = counted(kernel.code, kernel.entry, launch.config, model, run, block=block)
     return found if real is None else replace(found, measured=real.seconds, note=real.note)
 
 
 def counted(
     sim: SimModule,
     entry: str,
-    grid: Grid,
+    grid: LaunchConfig,
     model: GpuModel,
     run: Callable[[Observer], None],
     block: int | None = None,
@@ -110,8 +111,8 @@ def counted(
     )
 
 
-def _shape(sim: SimModule, entry: str, grid: Grid) -> LaunchShape:
-    about = sim.about.get(entry)
+def _shape(sim: SimModule, entry: str, grid: LaunchConfig) -> LaunchShape:
+    about = sim.kernels.get(entry)
     shape = LaunchShape(
         kernel=about.name if about else entry,
         grid=grid.grid,

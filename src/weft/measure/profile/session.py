@@ -56,14 +56,14 @@ class Recording:
             asked.run()
             return
         plan = asked.plan
-        about = plan.sim.about.get(plan.entry)
+        about = plan.sim.kernels.get(plan.entry)
         if not self._wanted(about.name if about else plan.entry):
             asked.run()
             return
         model = self._gpu or plan.sim.model
         with self._lock:  # observers of one plan share its code
             try:
-                found = counted(plan.sim, plan.entry, plan.shape, model, asked.run)
+                found = counted(plan.sim, plan.entry, plan.config, model, asked.run)
             except DeviceError as error:
                 self.fault = self.fault or str(error)
                 raise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from weft.device.base import Dim3
 from weft.device.sim.analyse import deferred_nan, divergence, validate
 from weft.device.sim.analyse.program import Program
-from weft.device.sim.analyse.special import Shape
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
 from weft.ptx import isa
 from weft.ptx.contract import contract
@@ -13,7 +13,7 @@ from weft.ptx.model import Function, Label, Module
 from weft.ptx.normalise import normalise
 
 
-def prepare(module: Module, function: Function, shape: Shape) -> Program:
+def prepare(module: Module, function: Function, shape: Dim3) -> Program:
     """Link, decode, build the graph, and run the analyses to their fixed point."""
     validate.check(module, function)
     function = contract(normalise(link(module, function), is_block_barrier))

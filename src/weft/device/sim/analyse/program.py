@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.device.base import Dim3
 from weft.device.sim.analyse import lattice
 from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, affine, constant, truncated, vector
 from weft.device.sim.analyse.result_form import (
@@ -16,7 +17,7 @@ from weft.device.sim.analyse.result_form import (
     convert,
     widening_product,
 )
-from weft.device.sim.analyse.special import Shape, special_form
+from weft.device.sim.analyse.special import special_form
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import Graph
 from weft.ptx.model import (
@@ -45,7 +46,7 @@ class Program:
 
     module: Module
     function: Function
-    shape: Shape
+    shape: Dim3
     decoded: dict[int, isa.Decoded] = field(default_factory=dict)
     graph: Graph = field(default_factory=lambda: Graph([], [], [], {}))
     forms: dict[str, Form] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.device.base import Dim3
 from weft.device.sim.analyse.form import (
     LANES,
     UNKNOWN,
@@ -11,8 +12,6 @@ from weft.device.sim.analyse.form import (
     trailing_zeros,
     vector,
 )
-
-Shape = tuple[int, int, int]
 
 MASKS = {
     "lanemask_eq": lambda i: 1 << i,
@@ -25,7 +24,7 @@ MASKS = {
 MAX_GRID = {"x": 2**31 - 1, "y": 65535, "z": 65535}
 
 
-def thread_form(axis: str, shape: Shape) -> Form:
+def thread_form(axis: str, shape: Dim3) -> Form:
     """%tid.axis: threads are numbered x fastest, 32 consecutive ones are a warp."""
     x, y, z = shape
     size = {"x": x, "y": y, "z": z}[axis]
@@ -47,7 +46,7 @@ def thread_form(axis: str, shape: Shape) -> Form:
     return vector(size - 1)
 
 
-def special_form(name: str, shape: Shape) -> Form:
+def special_form(name: str, shape: Dim3) -> Form:
     """The form of any special register."""
     kind, _, axis = name.partition(".")
     if kind == "tid":

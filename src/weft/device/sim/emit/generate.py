@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from weft.device.base import Dim3
 from weft.device.sim.analyse import validate
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import Program
-from weft.device.sim.analyse.special import Shape
 from weft.device.sim.emit.block_loop import emit_run
 from weft.device.sim.emit.stall import FrameLayout
 from weft.device.sim.emit.warp import WarpEmitter
@@ -19,7 +19,7 @@ from weft.ptx.model import Instruction, Module, Special
 def generate(
     module: Module,
     entry: str,
-    shape: Shape,
+    shape: Dim3,
     *,
     fast: bool = False,
     observer: Observer | None = None,

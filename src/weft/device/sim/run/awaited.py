@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weft.device.base import Allocation
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.run import elements
-from weft.device.sim.run.launch import Allocation
 from weft.ptx.model import SIZES, Imm, Instruction, Mem, Operand, Reg, Special, Sym
 
 _DEEP = 24

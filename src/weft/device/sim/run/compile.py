@@ -12,7 +12,7 @@ from weft.device import jit
 from weft.device.version import generator
 
 if TYPE_CHECKING:
-    from weft.device.sim.analyse.special import Shape
+    from weft.device.base import Dim3
     from weft.device.sim.observe import Observer
     from weft.ptx.model import Module
 
@@ -49,7 +49,7 @@ def compile_kernel(
     parsed: Callable[[], Module],
     text: str,
     entry: str,
-    shape: Shape,
+    shape: Dim3,
     *,
     fast: bool = False,
     observer: Observer | None = None,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.device.sim.run.launch import Allocation
+    from weft.device.base import Allocation
 
 NEAR = 2**20
 """Bytes beyond an array in which an address is still taken for an element of it."""

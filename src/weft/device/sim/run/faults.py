@@ -36,7 +36,8 @@ from weft.errors import (
 from weft.ptx.model import SIZES, Instruction, Label
 
 if TYPE_CHECKING:
-    from weft.device.sim.run.launch import Allocation, Grid, SimModule
+    from weft.device.base import Allocation, LaunchConfig
+    from weft.device.sim.run.launch import SimModule
 
 _SPACES = {
     Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
@@ -51,14 +52,14 @@ _NULL = 4096
 def explain(
     module: SimModule,
     entry: str,
-    shape: Grid,
+    config: LaunchConfig,
     arena: Arena,
     results: Sequence[int],
     memory: Sequence[Allocation],
     time_limit: float | None,
 ) -> Error | BaseException:
     """The exception for a launch that did not finish."""
-    story = _Story(module, entry, shape, arena, memory)
+    story = _Story(module, entry, config, arena, memory)
     failed = module.services.failed
     for i, result in enumerate(results):
         if result == Run.FAULT:
@@ -95,11 +96,11 @@ class _Story:
         self,
         module: SimModule,
         entry: str,
-        shape: Grid,
+        config: LaunchConfig,
         arena: Arena,
         memory: Sequence[Allocation],
     ) -> None:
-        self.module, self.entry, self.shape = module, entry, shape
+        self.module, self.entry, self.config = module, entry, config
         self.arena, self.memory = arena, memory
         names = {v: k for k, v in module.ptx.entries.items()}
         self.name = names.get(entry, entry)
@@ -110,7 +111,7 @@ class _Story:
     def program(self) -> Program:
         if self._program is None:
             m = self.module
-            self._program = prepare(m.module, m.function(self.entry), self.shape.block)
+            self._program = prepare(m.module, m.function(self.entry), self.config.block)
         return self._program
 
     def instruction(self, site: int) -> Instruction | None:
@@ -126,7 +127,7 @@ class _Story:
 
     def thread(self, warp: int, lane: int) -> tuple[int, int, int]:
         n = 32 * warp + lane
-        x, y, _ = self.shape.block
+        x, y, _ = self.config.block
         return n % x, n // x % y, n // (x * y)
 
     def _frame(self, worker: int, slot: int, warp: int) -> dict[str, int]:
@@ -230,7 +231,7 @@ class _Story:
     def _advice(self, space: int, address: int) -> str:
         if space == Space.SHARED and self._uses_dynamic():
             return (
-                f"the kernel's `extern __shared__` memory has {self.shape.shared_bytes} bytes: "
+                f"the kernel's `extern __shared__` memory has {self.config.shared_bytes} bytes: "
                 f"give it as many as it uses, {self.name}[grid, block, shared_mem]"
             )
         if space not in _OF_A_BLOCK and address < _NULL:
@@ -321,7 +322,7 @@ class _Story:
         lane = max(0, (lanes & -lanes).bit_length() - 1)
         sides = {
             "ctaid": block, "tid": self.thread(warp, lane),
-            "nctaid": self.shape.grid, "ntid": self.shape.block,
+            "nctaid": self.config.grid, "ntid": self.config.block,
         }  # fmt: skip
         special = {
             f"{name}.{axis}": n

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.run.summary import Outline, Stored
+from weft.device.summary import ModuleSummary, Variable
 from weft.errors import LaunchError, PtxError
 
 ALIGN = 256
@@ -28,7 +28,7 @@ CONST_BYTES = 1 << 20
 class Placed:
     """A variable, where it is, and the numbers of the functions it points to at first."""
 
-    variable: Stored
+    variable: Variable
     address: int
     functions: tuple[int, ...]
 
@@ -41,7 +41,7 @@ class _Chunk:
         self.base = -(-self.array.ctypes.data // ALIGN) * ALIGN
         self.room, self.used = nbytes, 0
 
-    def take(self, v: Stored) -> int | None:
+    def take(self, v: Variable) -> int | None:
         start = -(-self.used // v.align) * v.align
         if start + v.size > self.room:
             return None
@@ -67,9 +67,9 @@ class Image:
         """Start and size of the window of constant variables."""
         return self._const.base, self._const.used
 
-    def place(self, outline: Outline) -> NDArray[np.int64]:
+    def place(self, summary: ModuleSummary) -> NDArray[np.int64]:
         """The address of each of a module's variables, in its order; new ones are made."""
-        mine, ids = outline.variables, outline.functions
+        mine, ids = summary.variables, summary.functions
         known = self._known(mine, ids)
         fresh = [v for v in mine if v.name not in known]
         addresses = {**known, **self._make(fresh)}
@@ -98,7 +98,7 @@ class Image:
             )
         return self._bytes(self.placed[name].address, v.size).view(dtype)
 
-    def _known(self, mine: Sequence[Stored], ids: Mapping[str, int]) -> dict[str, int]:
+    def _known(self, mine: Sequence[Variable], ids: Mapping[str, int]) -> dict[str, int]:
         """Those that an earlier module has: of the same name, and the same to begin with."""
         same = {
             v.name: self.placed[v.name].address
@@ -112,7 +112,7 @@ class Image:
                 del same[name]
         return same
 
-    def _make(self, fresh: list[Stored]) -> dict[str, int]:
+    def _make(self, fresh: list[Variable]) -> dict[str, int]:
         found = {}
         for space in ("global", "const"):
             variables = [v for v in fresh if v.space == space]
@@ -137,7 +137,7 @@ class Image:
         at = address - chunk.array.ctypes.data
         return chunk.array[at : at + size]
 
-    def _fill(self, v: Stored, addresses: dict[str, int], ids: Mapping[str, int]) -> None:
+    def _fill(self, v: Variable, addresses: dict[str, int], ids: Mapping[str, int]) -> None:
         memory = self._bytes(addresses[v.name], v.size)
         memory[: len(v.init)] = np.frombuffer(v.init, np.uint8)
         for where, symbol, addend in v.relocations:
@@ -153,10 +153,10 @@ class Image:
             memory[where : where + 8] = packed
 
 
-def _functions(v: Stored, ids: Mapping[str, int]) -> tuple[int, ...]:
+def _functions(v: Variable, ids: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(ids[symbol] for _, symbol, _ in v.relocations if symbol in ids)
 
 
-def _points_away(v: Stored, same: dict[str, int], ids: Mapping[str, int]) -> bool:
+def _points_away(v: Variable, same: dict[str, int], ids: Mapping[str, int]) -> bool:
     """Does it point to a variable of its own module only?"""
     return any(symbol not in same and symbol not in ids for _, symbol, _ in v.relocations)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from weft.device.base import Allocation, Dim3, LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.occupancy import occupancy
 from weft.device.sim.layout import Context, Run
@@ -23,13 +24,12 @@ from weft.device.sim.run.compile import Compiled, compile_kernel
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.host_threads import Crew
 from weft.device.sim.run.image import Image
-from weft.device.sim.run.summary import Entry, Outline, outline
+from weft.device.summary import Entry, ModuleSummary, summarize
 from weft.device.time_limit import limited
 from weft.errors import Error, LaunchError, memory_for
 from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
-    from weft.device.sim.analyse.special import Shape
     from weft.device.sim.observe import Observation, Observer
     from weft.device.sim.run.services import Services
     from weft.ptx.model import Function, Module
@@ -53,38 +53,15 @@ def thread_count() -> int:
         return os.cpu_count() or 1
 
 
-class Allocation(NamedTuple):
-    """Memory a launch may touch.
-
-    dtype  what its elements are, as its library says it; None where only the bytes are known
-    shape  of an array without gaps, for messages; () where there is none
-    """
-
-    address: int
-    nbytes: int
-    writable: bool
-    name: str
-    dtype: Any = None
-    shape: tuple[int, ...] = ()
-
-
-class Grid(NamedTuple):
-    """A launch's shape."""
-
-    grid: Shape
-    block: Shape
-    shared_bytes: int = 0
-
-
-class About(NamedTuple):
-    """What others know of a kernel: its name in the source, and the assembler's report."""
+class KernelInfo(NamedTuple):
+    """A kernel's name in the source, and how to get the assembler's resource report."""
 
     name: str
     resources: Callable[[], Resources]
 
 
 class SimModule:
-    """PTX loaded on a simulated GPU; `about` has what is known of its kernels, by entry."""
+    """PTX loaded on a simulated GPU; `kernels` describes its kernels, by entry."""
 
     def __init__(
         self, ptx: Ptx, model: GpuModel, *, fast: bool = False, within: SimModule | None = None
@@ -92,16 +69,16 @@ class SimModule:
         """`within` another one it shares that one's variables and heap."""
         self.ptx, self.model, self.fast = ptx, model, fast
         self._module: Module | None = None
-        self._outline: Outline | None = None
+        self._summary: ModuleSummary | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
-        self._compiled: dict[tuple[str, Shape, str, bool], Compiled] = {}
+        self._compiled: dict[tuple[str, Dim3, str, bool], Compiled] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
         self._lock = threading.RLock()
         self.root: SimModule = within.root if within else self
         self.image: Image = within.image if within else Image()
         self.allocates = False
-        self.about: dict[str, About] = {}
+        self.kernels: dict[str, KernelInfo] = {}
 
     @property
     def module(self) -> Module:
@@ -113,12 +90,12 @@ class SimModule:
         return self._module
 
     @property
-    def outline(self) -> Outline:
+    def summary(self) -> ModuleSummary:
         """The module without its code."""
-        if self._outline is None:
-            self._outline = outline(self.ptx.text, lambda: self.module)
-            self.root.allocates |= self._outline.allocates
-        return self._outline
+        if self._summary is None:
+            self._summary = summarize(self.ptx.text, lambda: self.module)
+            self.root.allocates |= self._summary.allocates
+        return self._summary
 
     @property
     def services(self) -> Services:
@@ -132,7 +109,7 @@ class SimModule:
         return root._services
 
     def entry(self, name: str) -> Entry:
-        return self.outline.entries[name]
+        return self.summary.entries[name]
 
     def function(self, entry: str) -> Function:
         return self.module.functions[entry]
@@ -141,7 +118,7 @@ class SimModule:
         """Where the module's variables are, in its order."""
         if self._symbols is None:
             with self.image.lock, memory_for("the variables of the module"):
-                self._symbols = self.image.place(self.outline)
+                self._symbols = self.image.place(self.summary)
         return self._symbols
 
     def find(self, name: str) -> list[str]:
@@ -173,14 +150,14 @@ class SimModule:
             for name, x in self.image.placed.items()
         ]
 
-    def compiled(self, entry: str, shape: Shape, observer: Observer | None = None) -> Compiled:
-        """Machine code of a kernel for a block shape, with an observer's beside it."""
-        place = entry, shape, "" if observer is None else observer.key, draft.wanted()
+    def compiled(self, entry: str, block: Dim3, observer: Observer | None = None) -> Compiled:
+        """Machine code of a kernel for one block size, with an observer's beside it."""
+        place = entry, block, "" if observer is None else observer.key, draft.wanted()
         with self._lock:
             found = self._compiled.get(place)
             if found is None:
                 how: dict[str, Any] = {"fast": self.fast, "observer": observer, "draft": place[3]}
-                found = compile_kernel(lambda: self.module, self.ptx.text, entry, shape, **how)
+                found = compile_kernel(lambda: self.module, self.ptx.text, entry, block, **how)
                 self._compiled[place] = found
         return found
 
@@ -188,32 +165,34 @@ class SimModule:
         """Arenas that wait for a launch of their kind; taking and giving back are atomic."""
         return self._idle.setdefault(place, [])
 
-    def resident_blocks(self, compiled: Compiled, shape: Grid, registers: int | None = None) -> int:
+    def resident_blocks(
+        self, compiled: Compiled, config: LaunchConfig, registers: int | None = None
+    ) -> int:
         """Blocks the simulated GPU holds at once; registers that are not given limit nothing."""
         fits = occupancy(
             self.model,
             threads=compiled.facts.threads,
             registers=registers,
-            shared_bytes=compiled.facts.shared_bytes + shape.shared_bytes,
+            shared_bytes=compiled.facts.shared_bytes + config.shared_bytes,
         )
         return max(1, fits.blocks) * self.model.sms
 
     def registers(self, entry: str) -> int | None:
         """Of a thread, where the assembler can say."""
         with contextlib.suppress(Error):  # PTX alone cannot always be assembled
-            return self.about[entry].resources().registers if entry in self.about else None
+            return self.kernels[entry].resources().registers if entry in self.kernels else None
         return None
 
-    def check_cooperative(self, entry: str, shape: Grid) -> None:
+    def check_cooperative(self, entry: str, config: LaunchConfig) -> None:
         """Refuses a grid whose blocks wait for each other and do not all run at once."""
-        compiled = self.compiled(entry, shape.block)
-        registers, total = self.registers(entry), math.prod(shape.grid)
-        most = self.resident_blocks(compiled, shape, registers)
+        compiled = self.compiled(entry, config.block)
+        registers, total = self.registers(entry), math.prod(config.grid)
+        most = self.resident_blocks(compiled, config, registers)
         if total > most:
+            name = self.kernels[entry].name if entry in self.kernels else entry
             raise LaunchError(
-                f"{self.about[entry].name if entry in self.about else entry}: too many blocks for "
-                "a cooperative launch",
-                got=f"{total} blocks of {math.prod(shape.block)} threads",
+                f"{name}: too many blocks for a cooperative launch",
+                got=f"{total} blocks of {math.prod(config.block)} threads",
                 allowed=f"{most}, which {self.model.name} holds at once",
                 next="launch fewer blocks and let each do more, in a loop over the grid",
             )
@@ -226,23 +205,23 @@ class Plan:
         self,
         sim: SimModule,
         entry: str,
-        shape: Grid,
+        config: LaunchConfig,
         observer: Observer | None = None,
         *,
         cooperative: bool = True,
     ) -> None:
         """In a launch that is not `cooperative`, a barrier of the grid traps, as on a GPU."""
-        self.sim, self.entry, self.shape, self.observer = sim, entry, shape, observer
+        self.sim, self.entry, self.config, self.observer = sim, entry, config, observer
         self.cooperative = cooperative
-        self.total = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        self.compiled = compiled = sim.compiled(entry, shape.block, observer)
+        self.total = config.grid[0] * config.grid[1] * config.grid[2]
+        self.compiled = compiled = sim.compiled(entry, config.block, observer)
         facts = compiled.facts
         if facts.grid_barrier and cooperative:
-            sim.check_cooperative(entry, shape)
+            sim.check_cooperative(entry, config)
         self._small = not facts.loops and self.total * facts.warps <= QUICK_WARPS
         self._slots = 1
         if facts.waits:  # in steps, so that grids of about a size share their memory
-            resident = sim.resident_blocks(compiled, shape)
+            resident = sim.resident_blocks(compiled, config)
             self._slots = min(1 << (self.total - 1).bit_length(), resident)
         self._symbols = int(sim.place().ctypes.data)
         self._idle_one = self._idle(1)
@@ -253,7 +232,7 @@ class Plan:
         with self.sim._lock:
             if observer.key not in self._under:
                 self._under[observer.key] = Plan(
-                    self.sim, self.entry, self.shape, observer, cooperative=self.cooperative
+                    self.sim, self.entry, self.config, observer, cooperative=self.cooperative
                 )
         found = self._under[observer.key]
         found.observer = observer
@@ -282,8 +261,8 @@ class Plan:
         arena = self._take(idle, len(rows) // 4 + 1, quick)
         rows += arena.workspace
         arena.begin(
-            self.shape.grid,
-            self.shape.shared_bytes,
+            self.config.grid,
+            self.config.shared_bytes,
             params,
             rows,
             self._symbols,
@@ -292,7 +271,7 @@ class Plan:
             self.cooperative,
         )
         if served:
-            sim.services.begin(arena, self.shape.block, len(rows) // 4)
+            sim.services.begin(arena, self.config.block, len(rows) // 4)
         seen = self._observe(arena, memory) if self.observer is not None else None
         try:
             if quick:
@@ -305,7 +284,7 @@ class Plan:
                 from weft.device.sim.run import faults
 
                 error = faults.explain(
-                    sim, self.entry, self.shape, arena, results, memory, time_limit
+                    sim, self.entry, self.config, arena, results, memory, time_limit
                 )
                 if seen is not None:
                     seen.error = error
@@ -322,7 +301,7 @@ class Plan:
 
         assert self.observer is not None
         every = [*memory, *self.sim.owned()]
-        seen = Observation(self.compiled.facts, self.shape, every, arena)
+        seen = Observation(self.compiled.facts, self.config, every, arena)
         if self.sim.root.allocates:
             seen.heap = self.sim.services.heap
         with memory_for(f"what is observed of {self.entry}"):
@@ -330,7 +309,7 @@ class Plan:
         return seen
 
     def _idle(self, workers: int) -> list[Arena]:
-        block, shared = self.shape.block, self.shape.shared_bytes
+        block, shared = self.config.block, self.config.shared_bytes
         key = "" if self.observer is None else self.observer.key
         return self.sim.idle(self.entry, block, shared, workers, self._slots, key)
 
@@ -346,7 +325,7 @@ class Plan:
                 facts,
                 workers=1 if quick else min(thread_count(), self.total),
                 slots=self._slots,
-                shared_bytes=facts.shared_bytes + self.shape.shared_bytes,
+                shared_bytes=facts.shared_bytes + self.config.shared_bytes,
                 param_bytes=sim.entry(self.entry).param_bytes,
                 rows=need + SPARE_ROWS,
             )

@@ -23,7 +23,7 @@ from weft.errors import AssertFailed, DeviceError, IllegalAddress
 from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
 
 if TYPE_CHECKING:
-    from weft.device.sim.analyse.special import Shape
+    from weft.device.base import Dim3
     from weft.device.sim.run.arena import Arena
 
 HEAP_BYTES = 8 << 20
@@ -47,7 +47,7 @@ class Running:
     """A launch that is under way."""
 
     arena: Arena
-    block: Shape
+    block: Dim3
     table: NDArray[np.int64]
     count: int
     rows: dict[int, int] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Services:
         }  # fmt: skip
 
     # ---- for the launcher -------------------------------------------------------------------
-    def begin(self, arena: Arena, block: Shape, rows: int) -> None:
+    def begin(self, arena: Arena, block: Dim3, rows: int) -> None:
         """A launch starts, with so many rows in its table; what earlier ones allocated is there."""
         launch = Running(arena, block, arena.table, rows)
         with self._lock:

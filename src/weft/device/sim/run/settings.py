@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from weft.device.time_limit import limited, within
 
 if TYPE_CHECKING:
+    from weft.device.base import Allocation
     from weft.device.sim.observe import Observer
-    from weft.device.sim.run.launch import Allocation, Plan
+    from weft.device.sim.run.launch import Plan
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Writers:
 
     def end(self, observation: Observation) -> None:
         lines: Mapping[str, str] = observation.notes["lines"]
-        bx, by, _ = observation.shape.block
+        bx, by, _ = observation.config.block
         for memory in self._memory:
             words = memory.view(np.int64)
             count = int(words[0])

@@ -13,8 +13,8 @@ from weft.device.sim.observe import Observation, Watcher
 from weft.device.sim.tools.counters.layout import EPOCHS, WAYS, Launch, PerWorker, Place
 
 if TYPE_CHECKING:
+    from weft.device.base import Allocation
     from weft.device.sim.emit.warp import WarpEmitter
-    from weft.device.sim.run.launch import Allocation
 
 SMALL, SMALL_ALIGN, LARGE_ALIGN = 1 << 20, 512, 2 << 20
 """`cudaMalloc` gives out 512-byte pieces of pages of 2 MiB, and whole pages from about 1 MiB."""
@@ -66,7 +66,7 @@ class Counting:
         return CountWatcher(e)
 
     def begin(self, observation: Observation) -> None:
-        x, y, z = observation.shape.grid
+        x, y, z = observation.config.grid
         blocks = x * y * z
         regions, places = _place(observation.memory)
         lines = max((r.first + r.lines for r in regions), default=0)

@@ -18,8 +18,8 @@ from weft.device.sim.tools.counters.counting import Counting
 from weft.device.sim.tools.counters.layout import Launch
 
 if TYPE_CHECKING:
+    from weft.device.base import Allocation
     from weft.device.sim.emit.warp import WarpEmitter
-    from weft.device.sim.run.launch import Allocation
 
 WARPS = 4
 """Warps of a block that are watched."""
@@ -65,7 +65,7 @@ class Sampling(Counting):
 
     def begin(self, observation: Observation) -> None:
         super().begin(observation)
-        x, y, z = observation.shape.grid
+        x, y, z = observation.config.grid
         last = x * y * z - 1
         chosen = [0, last] if self.block is None else [self.block, -1]
         sites = len(observation.notes["sites"])
@@ -89,7 +89,7 @@ class Sampling(Counting):
         self._records = np.empty(0, np.int64)
 
     def _shared_bytes(self, observation: Observation) -> int:
-        return int(observation.facts.shared_bytes + observation.shape.shared_bytes)
+        return int(observation.facts.shared_bytes + observation.config.shared_bytes)
 
 
 def _sample(

@@ -19,8 +19,9 @@ from weft.errors import DeviceError
 from weft.ptx.model import Instruction, Label
 
 if TYPE_CHECKING:
+    from weft.device.base import LaunchConfig
     from weft.device.sim.analyse.program import Program
-    from weft.device.sim.run.launch import Grid, SimModule
+    from weft.device.sim.run.launch import SimModule
 
 Dims = tuple[int, int, int]
 _OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)
@@ -137,8 +138,8 @@ _COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it i
 class Decoder:
     """Findings of one launch."""
 
-    def __init__(self, module: SimModule, entry: str, shape: Grid, seen: Seen) -> None:
-        self.module, self.entry, self.shape, self.seen = module, entry, shape, seen
+    def __init__(self, module: SimModule, entry: str, config: LaunchConfig, seen: Seen) -> None:
+        self.module, self.entry, self.config, self.seen = module, entry, config, seen
         names = {v: k for k, v in module.ptx.entries.items()}
         self.name = names.get(entry, entry)
         self._code: dict[int, Instruction] | None = None
@@ -170,7 +171,7 @@ class Decoder:
     def program(self) -> Program:
         if self._program is None:
             m = self.module
-            self._program = prepare(m.module, m.function(self.entry), self.shape.block)
+            self._program = prepare(m.module, m.function(self.entry), self.config.block)
         return self._program
 
     def instruction(self, index: int) -> Instruction:
@@ -181,11 +182,11 @@ class Decoder:
 
     def _thread(self, record: int) -> Dims:
         n = 32 * (record >> Record.WARP & 31) + (record >> Record.LANE & 31)
-        x, y, _ = self.shape.block
+        x, y, _ = self.config.block
         return n % x, n // x % y, n // (x * y)
 
     def _block(self, number: int) -> Dims:
-        x, y, _ = self.shape.grid
+        x, y, _ = self.config.grid
         return number % x, number // x % y, number // (x * y)
 
     def _other_block(self, r: Raw, shared: bool) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.device.base import Allocation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block, Heap
-from weft.device.sim.run.launch import Allocation
 
 HEAP = "the device's heap"
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.device.base import Allocation
 from weft.device.sim.observe import Observation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block
-from weft.device.sim.run.launch import Allocation
 from weft.device.sim.tools.sanitizer import extents, leaks
 from weft.device.sim.tools.sanitizer.layout import Launch, Record, Slot, Worker
 from weft.device.sim.tools.sanitizer.watcher import Sanitizing
@@ -90,7 +90,7 @@ class Sanitizer:
                 keep += planes
                 row[2:4] = [-(-p.ctypes.data // 64) * 64 for p in planes]
             row[4] = initialised.bytes_at(low, high)
-        total = int(np.prod(observation.shape.grid))
+        total = int(np.prod(observation.config.grid))
         width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
         published = np.zeros(width * facts.warps * Launch.PUBLICATION + 8, np.uint8)
         launch = np.zeros(Launch.SIZE // 8, np.int64)
@@ -99,7 +99,7 @@ class Sanitizer:
         self._mine.keep = (keep, rows, published, own)
         observation.for_launch(launch.view(np.uint8))
         self._mine.workers = observation.for_workers(Worker.CACHE + 8 * (len(notes["sites"]) + 2))
-        shared = facts.shared_bytes + observation.shape.shared_bytes
+        shared = facts.shared_bytes + observation.config.shared_bytes
         observation.for_slots(
             Slot(facts.warps, facts.local_bytes, notes["masks"], notes["undefined"]).size(shared)
         )

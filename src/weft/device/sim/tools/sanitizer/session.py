@@ -93,7 +93,7 @@ class Report:
         seen = self._sanitizer.seen
         seen.error = error
         plan = asked.plan
-        found = Decoder(plan.sim, plan.entry, plan.shape, seen).findings()
+        found = Decoder(plan.sim, plan.entry, plan.config, seen).findings()
         with self._lock:
             self.launches += 1
             self._count(asdict(seen.counts))

@@ -1,4 +1,4 @@
-"""What a launch must know of a PTX module, kept on disk so that a later process need not parse it.
+"""What a launch needs from a PTX module, cached on disk so that a later process need not parse it.
 
 Parameters, launch bounds and shared memory of each kernel, and the module's variables: everything
 but the code.
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     static_shared: int
 
 
-class Stored(NamedTuple):
+class Variable(NamedTuple):
     """A `.global` or `.const` variable; relocations are (byte, symbol, addend)."""
 
     name: str
@@ -48,22 +48,22 @@ class Stored(NamedTuple):
     relocations: tuple[tuple[int, str, int], ...]
 
 
-class Outline(NamedTuple):
+class ModuleSummary(NamedTuple):
     """A module without its code; `functions` numbers those whose address is taken."""
 
     entries: Mapping[str, Entry]
-    variables: tuple[Stored, ...]
+    variables: tuple[Variable, ...]
     functions: Mapping[str, int]
     allocates: bool
 
 
-def outline(text: str, parsed: Callable[[], Module]) -> Outline:
-    """The outline of a PTX text; `parsed` is asked only when the cache does not know it."""
-    key = cache.key("outline", generator(), text)
-    data = cache.get("outline", key)
+def summarize(text: str, parsed: Callable[[], Module]) -> ModuleSummary:
+    """The summary of a PTX text; `parsed` is called only on a cache miss."""
+    key = cache.key("summary", generator(), text)
+    data = cache.get("summary", key)
     if data is None:
         data = json.dumps(_describe(parsed())).encode()
-        cache.put("outline", key, data)
+        cache.put("summary", key, data)
     return _restore(json.loads(data))
 
 
@@ -111,8 +111,8 @@ def _reached(module: Module, kernel: Function) -> list[Function]:
     return [module.functions[name] for name in names]
 
 
-def _restore(data: Mapping[str, Any]) -> Outline:
-    return Outline(
+def _restore(data: Mapping[str, Any]) -> ModuleSummary:
+    return ModuleSummary(
         {
             name: Entry(
                 tuple(Argument(*p) for p in params),
@@ -123,7 +123,7 @@ def _restore(data: Mapping[str, Any]) -> Outline:
             for name, (params, param_bytes, directives, static_shared) in data["entries"].items()
         },
         tuple(
-            Stored(name, space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations)))
+            Variable(name, space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations)))
             for name, space, align, size, init, relocations in data["variables"]
         ),
         data["functions"],
