@@ -46,3 +46,15 @@ def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
     """A constant per lane, in memory."""
     name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
     return b.table(name, ty, values)
+
+
+def reduction(op: str, signed: bool) -> str:
+    """The name of a reduction in the IR."""
+    return ("s" if signed else "u") + op if op in ("min", "max") else op
+
+
+def reduce_lanes(b: Builder, op: str, v: Val) -> Val:
+    """All lanes of an integer vector by one operation: `add`, `or`, `smin`, ...."""
+    fn = f"@llvm.vector.reduce.{op}.v{v.n}{v.ty}"
+    b.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
+    return b.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")

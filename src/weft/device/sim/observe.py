@@ -31,8 +31,8 @@ from weft.device.sim.layout import Context, Slot, Worker
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation, LaunchConfig
+    from weft.device.sim.address import Address
     from weft.device.sim.emit.warp import WarpEmitter
-    from weft.device.sim.memory.address import Address
     from weft.device.sim.run.arena import Arena
     from weft.device.sim.run.compile import Facts
     from weft.device.sim.run.heap import Heap

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 
+from weft.device.sim.address import Wide
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, VECTOR, Form
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.special import special_form
@@ -14,7 +15,6 @@ from weft.device.sim.emit.registers import Part, Registers
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.lane_sets import lane_bits, lane_table, lanes_of
 from weft.device.sim.layout import Context
-from weft.device.sim.memory.wide import Wide
 from weft.ir import BITS, Builder, Function, IrModule, Val
 from weft.ptx.isa import llvm_type
 from weft.ptx.model import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.device.sim.address import SPACES
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE
 from weft.device.sim.layout import Context, Fault, Slot
-from weft.device.sim.memory.address import SPACES
 from weft.errors import PtxError
 from weft.ir import Val
 from weft.ptx.isa import llvm_type

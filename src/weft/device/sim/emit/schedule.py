@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
@@ -40,6 +41,8 @@ class Schedule:
         self.waits_at = self.pending.end
         self.header = self.waits_at + 16 * len(self.barriers)
         self.header = (self.header + 63) // 64 * 64
+        self._starts: list[Callable[[], None]] = []
+        self._finishes: list[Callable[[], None]] = []
         self.suspension = Suspension(e, self)
         self.block_barriers = BlockBarriers(e, self)
 
@@ -62,8 +65,8 @@ class Schedule:
         self.pending.start()
         for i in range(len(self.barriers)):
             b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
-        e.copies.start()
-        e.bulk.start()
+        for start in self._starts:
+            start()
         b.jump("B0")
 
     def epilogue(self) -> None:
@@ -84,9 +87,14 @@ class Schedule:
         )
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
 
-    def reserve(self, nbytes: int) -> int:
-        """Bytes of the frame for somebody's own use, 64-byte aligned; their offset."""
+    def reserve(
+        self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
+    ) -> int:
+        """Bytes of the frame for a part's own use, 64-byte aligned; their offset."""
         at = self.header
+        self._starts.append(start)
+        if finish is not None:
+            self._finishes.append(finish)
         self.header += -(-nbytes // 64) * 64
         return at
 
@@ -313,6 +321,7 @@ class Schedule:
 
     def _finish(self) -> None:
         b = self.e.b
-        self.e.bulk.finish()
+        for finish in self._finishes:
+            finish()
         self.header_store(Frame.STATE, b.integer("i32", FINISHED))
         b.emit(f"ret i32 {Status.DONE}")

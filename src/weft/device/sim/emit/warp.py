@@ -20,6 +20,7 @@ from weft.device.sim.emit.operands import NOTHING, Operands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
+from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.memory.access import Access
 from weft.device.sim.memory.async_copies import AsyncCopies
@@ -29,7 +30,6 @@ from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.groups import Group
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
-from weft.device.sim.memory.wide import WideRules
 from weft.device.sim.memory.windows import Windows
 from weft.device.sim.observe import Observer, Watcher
 from weft.ir import IrModule, Val
@@ -56,15 +56,15 @@ class WarpEmitter(Operands):
         self.specials = Specials(self)
         self.quick = Predicates(self)
         self.windows = Windows(self)
-        self.access = Access(self)
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
-        self.changes = Changes(self)
+        self.changes = Changes(self, self.schedule.spin_heads)
+        self.access = Access(self, self.changes)
         self.across = AcrossLanes(self)
-        self.atomics = Atomics(self)
-        self.copies = AsyncCopies(self)
-        self.bulk = BulkCopies(self)
-        self.mbarriers = MemoryBarriers(self)
+        self.atomics = Atomics(self, self.changes)
+        self.copies = AsyncCopies(self, self.schedule)
+        self.bulk = BulkCopies(self, self.schedule)
+        self.mbarriers = MemoryBarriers(self, self.bulk)
         self.matrices = Matrices(self)
         self.observed = observer is not None
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)

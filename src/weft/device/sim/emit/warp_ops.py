@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.device.sim.lane_sets import each_lane, lane_bits, lanes_of
+from weft.device.sim.lane_sets import each_lane, lane_bits, lanes_of, reduce_lanes, reduction
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Operand, Pair, Sink
 
@@ -99,18 +99,6 @@ IDENTITY = {
     "umin": -1, "umax": 0, "smin": 0x7FFFFFFF, "smax": -0x80000000,
 }  # fmt: skip
 """What a lane that does not count adds to each 32-bit reduction."""
-
-
-def reduction(op: str, signed: bool) -> str:
-    """The name of a reduction in the IR."""
-    return ("s" if signed else "u") + op if op in ("min", "max") else op
-
-
-def reduce_lanes(b: Builder, op: str, v: Val) -> Val:
-    """All lanes of an integer vector by one of `IDENTITY`'s operations."""
-    fn = f"@llvm.vector.reduce.{op}.v{v.n}{v.ty}"
-    b.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
-    return b.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")
 
 
 def _reduce_groups(op: str) -> Callable[[Builder, list[Val]], Val]:

@@ -9,31 +9,34 @@ that is wrong. Both paths touch memory only after the check.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from weft.device.sim.address import Address
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks, groups, lane_loops, sparse
-from weft.device.sim.memory.address import Address, resolve
+from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.lane_moves import LaneMoves
+from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.observe import Touch
 from weft.ir import BITS, Val
 from weft.ptx.model import Mem
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-
 
 SCRATCH = 8192
 """Bytes that a warp's lanes may span and still be copied aside for one vector load."""
 
 
+class Grouped(Accessing, groups.Grouping, Protocol):
+    """What loads and stores need of the warp."""
+
+
 class Access:
     """Memory instructions of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
-        self.e = e
+    def __init__(self, e: Grouped, changes: Changes) -> None:
+        self.e, self.changes = e, changes
         self._arrays: dict[str, Val] = {}
-        self.moves = LaneMoves(e)
+        self.moves = LaneMoves(e, self)
 
     # ---- public -----------------------------------------------------------------------------
     def load(
@@ -156,8 +159,8 @@ class Access:
         ty, count = values[0].ty, len(values)
         e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count, values=values))
         lanes = e.executing()
-        if e.changes.looks_at(e.ins):
-            e.changes.store(a, values, lanes)
+        if self.changes.looks_at(e.ins):
+            self.changes.store(a, values, lanes)
             return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         if not a.scalar or not self.moves.can_store(a, ty, count):

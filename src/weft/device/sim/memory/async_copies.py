@@ -9,19 +9,18 @@ full lets its oldest copy land. Where the lanes copy neighbours to neighbours, i
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import Address, resolve
+from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.observe import Touch
+from weft.device.sim.protocols import FrameSpace
 from weft.errors import PtxError
 from weft.ir import Builder, Val
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
 SIZES = (16, 8, 4)
@@ -42,7 +41,7 @@ class Ring:
 class AsyncCopies:
     """Asynchronous copies of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Accessing, frame: FrameSpace) -> None:
         self.e = e
         blocks = e.program.graph.blocks
         issued = sum(_is_copy(ins) for block in blocks for ins in block.code)
@@ -50,9 +49,10 @@ class AsyncCopies:
         self.count = Ring.SMALLEST
         while self.count < min(2 * issued, Ring.LARGEST):
             self.count *= 2
-        self.at = e.schedule.reserve(Ring.HEADER + self.count * Ring.ENTRY if self.used else 0)
+        nbytes = Ring.HEADER + self.count * Ring.ENTRY if self.used else 0
+        self.at = frame.reserve(nbytes, self._start)
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """A fresh warp has nothing pending."""
         if self.used:
             self.e.b.store(self.e.b.zero("i32", 4), self._ring(), 16)

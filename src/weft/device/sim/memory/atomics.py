@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from weft.device.sim.emit.warp_ops import reduce_lanes, reduction
-from weft.device.sim.lane_sets import each_lane
+from weft.device.sim.address import SPACES, Address
+from weft.device.sim.lane_sets import each_lane, reduce_lanes, reduction
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import SPACES, Address, resolve
+from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.changes import Changes
+from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.observe import Touch
+from weft.device.sim.protocols import LaneArrays
 from weft.ir import Builder, Val
 from weft.ptx import isa
 from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Vec
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 REDUCES = {"add", "and", "or", "xor", "min", "max"}
@@ -149,11 +149,25 @@ def _exchange(b: Builder, p: Val, old: Val, new: Val) -> tuple[Val, Val]:
     return b.val(old.ty, 0, f"extractvalue {kind}, 0"), b.val("i1", 0, f"extractvalue {kind}, 1")
 
 
+class Places(LaneArrays, Protocol):
+    """Stack arrays, and the one place of a uniform access."""
+
+    def place(self, a: Address, ty: str, lanes: Val) -> Val:
+        """The place, checked for a write; some lane must run."""
+
+
+class Placing(Accessing, Protocol):
+    """What atomics need of the warp."""
+
+    @property
+    def access(self) -> Places: ...
+
+
 class Atomics:
     """Atomic instructions of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
-        self.e = e
+    def __init__(self, e: Placing, changes: Changes) -> None:
+        self.e, self.changes = e, changes
 
     @cached_property
     def _read(self) -> set[str]:
@@ -184,13 +198,22 @@ class Atomics:
             self._lane_by_lane(a, what, operands, lanes)
         e.forget_mask()
         data, step = e.access.buffer(8), 32 * what.size
-        if e.changes.looks_at_atomic(ins):
+        if self.changes.looks_at_atomic(ins):
             kept = count == 1 and (bool(wanted) or op in ("exch", "cas") or not a.uniform)
             old = b.load(what.ty, 32, data, 16) if kept else None
-            e.changes.atomic(what, old, [x[0] for x in operands], lanes)
+            self._note_changes(what, old, [x[0] for x in operands], lanes)
         if wanted:
             for i, item in enumerate(_items(dest)):
                 e.write(item, b.load(what.ty, 32, b.at(data, step * i), 16))
+
+    def _note_changes(self, what: Operation, old: Val | None, x: list[Val], lanes: Val) -> None:
+        """Notes the lanes that have changed memory; without `old` values, all of them."""
+        e, b = self.e, self.e.b
+        if old is None or what.is_float:
+            self.changes.note(lanes)
+            return
+        new = b.splat(what.change(b, old, [b.splat(v, 32) for v in x], None), 32)
+        self.changes.note(lanes & e.bits_of(new.ne(old)))
 
     def _bits(self, operand: Operand, ptx_type: str) -> Val:
         return self.e.b.bits(self.e.read(operand, ptx_type))

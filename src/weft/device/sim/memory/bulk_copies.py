@@ -8,18 +8,16 @@ sends off what it has overwritten since. A full list lets everything land.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from weft.device.sim.address import SPACES, Address
 from weft.device.sim.layout import Slot, Space
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import SPACES, Address, resolve
+from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import UNIT, Pending, Reduction, add, land
+from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.observe import BulkCopy
+from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P = ("ptr", 0)
 
@@ -27,15 +25,15 @@ _P = ("ptr", 0)
 class BulkCopies:
     """Bulk copies of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Accessing, frame: FrameSpace) -> None:
         self.e = e
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         issued = [ins for ins in code if ins.parts[0] == "cp" and "bulk" in ins.parts]
         self.used = bool(issued)
         self.kinds = sorted({r for ins in issued if (r := _reduction(ins))})
-        self.at = e.schedule.reserve(Pending.SIZE if self.used else 0)
+        self.at = frame.reserve(Pending.SIZE if self.used else 0, self._start, self._finish)
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """A fresh warp has nothing pending."""
         if self.used:
             self.e.b.store(self.e.b.zero("i32", 4), self._own(), 16)
@@ -79,8 +77,9 @@ class BulkCopies:
     def _range(self, a: Address, lanes: Val, sizes: Val, into: Val, which: int) -> None:
         """A target (0) or source (1) of sizes[lane] bytes; where it begins goes to `into`."""
         e, b = self.e, self.e.b
-        e.abort_unless(checks.check_ranges(e, a, lanes, sizes, UNIT, which == 0))
-        b.store(b.load("i64", 32, e.access.table(), 64), into, 64)
+        table = e.access.addresses(a)
+        e.abort_unless(checks.check_ranges(e, a.space, table, lanes, sizes, UNIT, which == 0))
+        b.store(b.load("i64", 32, table, 64), into, 64)
 
     def _note(self, a: Address, lanes: Val, into: Val) -> None:
         """Checks the addresses of mbarriers and leaves them in `into`."""
@@ -105,7 +104,7 @@ class BulkCopies:
         if self.used:
             self._land_groups(-pending)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """The warp ends: what is on its way arrives."""
         if self.used:
             self._land_groups(1)

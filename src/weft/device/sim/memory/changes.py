@@ -8,18 +8,15 @@ Every other store counts as a change, whatever it stores. `stall.py` reads the f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
+from weft.device.sim.address import Address
 from weft.device.sim.analyse.waits import may_change
 from weft.device.sim.layout import Worker
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import Address
+from weft.device.sim.memory.accessing import Accessing
 from weft.ir import Builder, Val
 from weft.ptx.model import Imm, Instruction
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-    from weft.device.sim.memory.atomics import Operation
 
 _OWN = ("shared", "shared::cta", "local")
 
@@ -27,17 +24,17 @@ _OWN = ("shared", "shared::cta", "local")
 class Changes:
     """What a warp under emission tells of its writes."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Accessing, spin_heads: Collection[int]) -> None:
         self.e = e
-        self.used = bool(e.schedule.spin_heads)
+        self.used = bool(spin_heads)
         self._noted = -1
-        self._exact = self._loops_of_stores() if self.used else set()
+        self._exact = self._loops_of_stores(spin_heads) if self.used else set()
 
-    def _loops_of_stores(self) -> set[int]:
+    def _loops_of_stores(self, spin_heads: Collection[int]) -> set[int]:
         """Blocks of waiting loops whose only plain stores are to the block's own memory."""
-        e, graph = self.e, self.e.program.graph
+        graph = self.e.program.graph
         out: set[int] = set()
-        for head in e.schedule.spin_heads:
+        for head in spin_heads:
             members = graph.loops[head]
             code = [ins for m in members for ins in graph.blocks[m].code if self._changes(ins)]
             if all(_atomic(ins) or _own_store(ins) for ins in code):
@@ -71,15 +68,6 @@ class Changes:
     def looks_at_atomic(self, ins: Instruction) -> bool:
         """Is this an atomic of which it matters what it has found?"""
         return self.used and _atomic(ins)
-
-    def atomic(self, what: Operation, old: Val | None, x: list[Val], lanes: Val) -> None:
-        """After an atomic: `old` are the values that its lanes have found, where they are kept."""
-        e, b = self.e, self.e.b
-        if old is None or what.is_float:
-            self.note(lanes)
-            return
-        new = b.splat(what.change(b, old, [b.splat(v, 32) for v in x], None), 32)
-        self.note(lanes & e.bits_of(new.ne(old)))
 
     def store(self, a: Address, values: list[Val], lanes: Val) -> None:
         """Stores lane by lane, and notes whether that has changed anything."""

@@ -7,16 +7,13 @@ caller leaves the warp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from weft.device.sim.address import Address
 from weft.device.sim.analyse.form import SPAN
 from weft.device.sim.lane_sets import each_lane, lane_table
 from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
-from weft.device.sim.memory.address import Address
+from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
@@ -195,7 +192,7 @@ def lane_helper(
 
 
 def checked_lanes(
-    e: WarpEmitter,
+    e: Located,
     name: str,
     a: Address,
     nbytes: int,
@@ -215,21 +212,22 @@ def checked_lanes(
 
 
 def check_ranges(
-    e: WarpEmitter, a: Address, lanes: Val, sizes: Val, unit: int, writes: bool
+    e: Located, space: int, table: Val, lanes: Val, sizes: Val, unit: int, writes: bool
 ) -> Val:
-    """Ranges of sizes[lane] bytes, each inside one allocation or window; a size may be anything.
+    """Ranges of sizes[lane] bytes at table[lane], each inside one allocation or window.
 
+    A size may be anything.
     The range is looked up as a whole: two ends that are inside need not be so together.
     """
 
     def body(b: Builder, args: list[Val]) -> Val:
-        context, worker, slot, local, table, counts, bits, number = args
-        check = _check(b, a.space, e.program.local_bytes, unit)
+        context, worker, slot, local, starts, counts, bits, number = args
+        check = _check(b, space, e.program.local_bytes, unit)
         window = b.array("i64", 2)  # of this range alone: one kept for others has another size
 
         def one(lane: Val) -> None:
             b.store(b.zero("i64", 2), window, 8)
-            address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+            address = b.load("i64", 0, b.at(starts, lane.zext("i64") << 3), 8)
             size = b.load("i32", 0, b.at(counts, lane.zext("i64") << 2), 4).zext("i64")
             flags = b.integer("i64", int(writes))
             ok = check(context, worker, slot, local, window, address, size, flags, lane)
@@ -242,13 +240,12 @@ def check_ranges(
         return b.integer("i1", 1)
 
     kinds = [_P, _P, _P, _P, _P, _P, _I32, _I64]
-    fn = e.b.helper(f"check_ranges_{a.space}_{unit}_{int(writes)}", kinds, ("i1", 0), body)
+    fn = e.b.helper(f"check_ranges_{space}_{unit}_{int(writes)}", kinds, ("i1", 0), body)
     number = e.b.integer("i64", e.ins.index)
-    table = e.access.addresses(a)
     return fn(e.context, e.worker, e.slot, e.local, table, sizes, lanes, number)
 
 
-def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
+def check_one(e: Located, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
     """The one address of a uniform access, blamed on the first lane that runs."""
     b = e.b
     assert a.first is not None
@@ -261,7 +258,7 @@ def check_one(e: WarpEmitter, a: Address, lanes: Val, nbytes: int, writes: bool,
 
 
 def check_members(
-    e: WarpEmitter, space: int, first: Val, lanes: Val, rows: list[tuple[int, int, int, int]]
+    e: Located, space: int, first: Val, lanes: Val, rows: list[tuple[int, int, int, int]]
 ) -> Val:
     """Uniform accesses first + offset, each by itself: rows of (offset, bytes, site, index)."""
     b = e.b

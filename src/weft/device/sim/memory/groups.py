@@ -8,14 +8,12 @@ ends: an access far from its base stands alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from weft.device.sim.memory.address import Address, resolve, space_of
+from weft.device.sim.address import Address, space_of
+from weft.device.sim.memory.resolve import Resolving, resolve
 from weft.ir import Val
 from weft.ptx.model import SIZES, Instruction, Mem, Reg
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 FAR = 1 << 28
 """Offsets from here on are not grouped: with the lanes' own span (`form.SPAN`), two ends that are
@@ -37,6 +35,16 @@ class Group:
     settled: bool = False
 
 
+class Grouping(Resolving, Protocol):
+    """Where in its block an access is, and what its base register holds."""
+
+    predicate_taken: bool
+    position: int
+    versions: dict[str, int]
+    """How often each register has been written in the block."""
+    groups: dict[tuple[str, int, int, bool], Group]
+
+
 def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     """(address, bytes a lane, writes) of a plain unguarded load or store."""
     if ins.guard is not None or ins.parts[0] not in ("ld", "st"):
@@ -48,7 +56,7 @@ def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     return mem, count * SIZES[ins.parts[-1]], ins.parts[0] == "st"
 
 
-def find(e: WarpEmitter, mem: Mem, a: Address, nbytes: int) -> Group | None:
+def find(e: Grouping, mem: Mem, a: Address, nbytes: int) -> Group | None:
     """The group an access belongs to; None when it stands alone."""
     mine = _access(e.ins)
     if mine is None or e.predicate_taken or not isinstance(mem.base, Reg):
@@ -64,7 +72,7 @@ def find(e: WarpEmitter, mem: Mem, a: Address, nbytes: int) -> Group | None:
     return found if inside and fits and not alone else None
 
 
-def _gather(e: WarpEmitter, name: str, space: int, writes: bool, nbytes: int) -> Group:
+def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> Group:
     """The range that this and later accesses by the same base cover."""
     found = Group(space, 1 << 62, -(1 << 62), [], [], [])
     for ins in e.block.code[e.position :]:
@@ -82,7 +90,7 @@ def _gather(e: WarpEmitter, name: str, space: int, writes: bool, nbytes: int) ->
     return found
 
 
-def ends(e: WarpEmitter, mem: Mem, space: int, group: Group, nbytes: int) -> Address:
+def ends(e: Resolving, mem: Mem, space: int, group: Group, nbytes: int) -> Address:
     """An address that spans the group: its first lane's start to its last lane's end."""
     low = resolve(e, Mem(mem.base, group.low), space)
     high = resolve(e, Mem(mem.base, group.high - nbytes), space)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from weft.device.sim.address import Address, Wide
 from weft.device.sim.lane_sets import lane_table
-from weft.device.sim.memory.address import Address
 from weft.device.sim.memory.checks import checked_lanes
-from weft.device.sim.memory.wide import Wide
+from weft.device.sim.protocols import Emission, Located
 from weft.ir import Builder, Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
-def spread(e: WarpEmitter, a: Address, out: Val) -> None:
+def spread(e: Emission, a: Address, out: Val) -> None:
     """All addresses of a scalar form into `out`, each exactly: even where an index wraps."""
     b = e.b
     assert a.off is not None and a.first is not None
@@ -46,7 +41,7 @@ def spread(e: WarpEmitter, a: Address, out: Val) -> None:
     fn(w.base, b.integer("i64", w.scale), w.index, lane_table(b, "i32", w.off), out)
 
 
-def spread_index(e: WarpEmitter, w: Wide, index: Val, out: Val) -> None:
+def spread_index(e: Emission, w: Wide, index: Val, out: Val) -> None:
     """base + scale * ext(index[i]) for 32 lanes."""
     b = e.b
 
@@ -60,7 +55,7 @@ def spread_index(e: WarpEmitter, w: Wide, index: Val, out: Val) -> None:
     b.helper(name, [_I64, _P, _P], None, body)(w.base, index, out)
 
 
-def _apart(e: WarpEmitter, verb: str, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
+def _apart(e: Emission, verb: str, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
     """Lanes at constant distances, checked before: a loop over a table of them."""
     b, ty = e.b, f"i{8 * size}"
 
@@ -76,18 +71,18 @@ def _apart(e: WarpEmitter, verb: str, p: Val, off: tuple[int, ...], size: int, d
     b.helper(f"{verb}_{size}", [_P, _P, _P], None, body)(p, lane_table(b, "i32", off), data)
 
 
-def gather(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
+def gather(e: Emission, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
     """data[lane] from p + off[lane]."""
     _apart(e, "gather", p, off, size, data)
 
 
-def scatter(e: WarpEmitter, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
+def scatter(e: Emission, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
     """data[lane] to p + off[lane], in lane order."""
     _apart(e, "scatter", p, off, size, data)
 
 
 def load_lanes(
-    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    e: Located, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
 ) -> Val:  # fmt: skip
     """Each running lane's elements into data[element][lane]."""
@@ -102,7 +97,7 @@ def load_lanes(
 
 
 def copy_lanes(
-    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, nbytes: int, target: Val, site: int
+    e: Located, a: Address, addresses: Val, lanes: Val, nbytes: int, target: Val, site: int
 ) -> Val:
     """What each running lane may read, to target + its lane offset."""
     assert a.off is not None
@@ -117,7 +112,7 @@ def copy_lanes(
 
 
 def store_lanes(
-    e: WarpEmitter, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    e: Located, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
 ) -> Val:  # fmt: skip
     """data[element][lane] into each running lane's place, in lane order."""

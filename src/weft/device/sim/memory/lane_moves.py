@@ -5,17 +5,13 @@ Nothing is checked here: `access` has made sure that every lane may be touched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from weft.device.sim.address import Address
 from weft.device.sim.analyse.form import AFFINE, INDEXED
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import lane_loops
-from weft.device.sim.memory.address import Address
+from weft.device.sim.protocols import LaneArrays, Masks
 from weft.ir import BITS, Val
 from weft.ptx.model import SIZES, Instruction
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 MANY_APART = 40
 """Loads whose lanes are no neighbours: beyond so many, a shared loop instead of code for each."""
@@ -24,8 +20,8 @@ MANY_APART = 40
 class LaneMoves:
     """Checked loads and stores of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
-        self.e = e
+    def __init__(self, e: Masks, arrays: LaneArrays) -> None:
+        self.e, self.arrays = e, arrays
         self._apart = -1
 
     def pointer(self, a: Address) -> Val:
@@ -68,7 +64,7 @@ class LaneMoves:
                     parts.append(made[at])
                 return b.concat(parts)
         if self._apart_loads() > MANY_APART:
-            data = self.e.access.buffer(1)
+            data = self.arrays.buffer(1)
             lane_loops.gather(self.e, p, off, size, data)
             return b.load(ty, 32, data, 8)
         out = b.poison(ty, 32)
@@ -126,7 +122,7 @@ class LaneMoves:
                     part = v if width == 32 else b.shuffle(v, range(i, i + width))
                     b.store(part, b.at(p, off[i]), size)
                 return
-        data = self.e.access.buffer(1)
+        data = self.arrays.buffer(1)
         b.store(v, data, 8)
         lane_loops.scatter(self.e, p, off, size, data)
 

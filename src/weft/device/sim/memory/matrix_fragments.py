@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from weft.device.sim.address import SPACES, Address
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import SPACES, Address, resolve
+from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.observe import Rows, Touch
 from weft.ir import Builder, Val
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, shape_of
 from weft.ptx.model import Instruction, Mem, Operand
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 ROW = 16
@@ -92,7 +90,7 @@ def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
 class Matrices:
     """Matrix loads and stores of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Accessing) -> None:
         self.e = e
 
     # ---- 8 x 8 matrices ---------------------------------------------------------------------

@@ -8,16 +8,15 @@ parity of the current phase. A phase ends when nothing is pending and no bytes a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import SPACES, resolve
+from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.observe import Touch
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 COUNT = (1 << 20) - 1
 EXPECTED_AT, BYTES_AT, PHASE_AT = 20, 40, 63
@@ -109,11 +108,23 @@ STEPS: dict[str, Step] = {
 }
 
 
+class BulkArrivals(Protocol):
+    """Bulk copies that report to a barrier: they land before it is tested."""
+
+    used: bool
+
+    def pending(self) -> Val:
+        """The list of a block's copies."""
+
+    def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
+        """What reports to this barrier lands."""
+
+
 class MemoryBarriers:
     """Barrier objects of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
-        self.e = e
+    def __init__(self, e: Accessing, bulk: BulkArrivals) -> None:
+        self.e, self.bulk = e, bulk
 
     def step(
         self, ins: Instruction, step: str, mem: Operand, given: Operand | int, space: str,
@@ -131,12 +142,12 @@ class MemoryBarriers:
         data = e.access.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
 
-        lands = e.bulk.used and step.startswith("test_wait")
-        more = [e.bulk.pending()] if lands else []
+        lands = self.bulk.used and step.startswith("test_wait")
+        more = [self.bulk.pending()] if lands else []
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             if lands:
-                e.bulk.arrive(x, extra[1], p)
+                self.bulk.arrive(x, extra[1], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word = x.load("i64", 0, p, 8)
             new, result = STEPS[step](x, word, x.load("i64", 0, at, 8))

@@ -9,16 +9,13 @@ it goes lane by lane. Either way each address is checked first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from weft.device.sim.address import Address, Wide
 from weft.device.sim.layout import Worker
 from weft.device.sim.memory import checks
-from weft.device.sim.memory.address import Address
-from weft.device.sim.memory.wide import Wide
+from weft.device.sim.protocols import Emission, Errors, Located
 from weft.ir import BITS, Builder, Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _HEAD = [_P, _P, _P, _P, _P, _I64, _I64, _I32, _I64]
@@ -29,7 +26,11 @@ LOADED = ((16, 1), (16, 0), (4, 1))
 """The same for loads, where lanes may also share an element; (lanes, elements between two)."""
 
 
-def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
+class Checked(Located, Errors, Protocol):
+    """Checks addresses and leaves the warp when one is wrong."""
+
+
+def load(e: Checked, a: Address, ty: str, lanes: Val, site: int) -> Val:
     """One element a lane."""
     w = _wide(e, a)
     size = BITS[ty] // 8
@@ -57,7 +58,7 @@ def load(e: WarpEmitter, a: Address, ty: str, lanes: Val, site: int) -> Val:
     return out
 
 
-def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None:
+def store(e: Checked, a: Address, value: Val, lanes: Val, site: int) -> None:
     """One element a lane, in lane order."""
     w = _wide(e, a)
     size = value.bits // 8
@@ -86,7 +87,7 @@ def store(e: WarpEmitter, a: Address, value: Val, lanes: Val, site: int) -> None
     _abort_on_error(e)
 
 
-def _wide(e: WarpEmitter, a: Address) -> Wide:
+def _wide(e: Emission, a: Address) -> Wide:
     if a.wide is not None:
         return a.wide
     assert a.exact is not None
@@ -97,7 +98,7 @@ def _kind(w: Wide) -> str:
     return f"{w.index.ty}{'s' if w.signed else 'u'}{w.scale}"
 
 
-def _head(e: WarpEmitter, w: Wide, lanes: Val, site: int) -> list[Val]:
+def _head(e: Located, w: Wide, lanes: Val, site: int) -> list[Val]:
     b = e.b
     window = b.at(e.sites, 16 * site)
     return [
@@ -106,7 +107,7 @@ def _head(e: WarpEmitter, w: Wide, lanes: Val, site: int) -> list[Val]:
     ]  # fmt: skip
 
 
-def _abort_on_error(e: WarpEmitter) -> None:
+def _abort_on_error(e: Checked) -> None:
     error = e.b.load("i64", 0, e.b.at(e.worker, Worker.ERROR), 8)
     e.abort_unless(error.eq(0))
 
@@ -120,7 +121,7 @@ def _widen(v: Val, w: Wide) -> Val:
 def _either(
     b: Builder,
     a: Address,
-    e: WarpEmitter,
+    e: Emission,
     w: Wide,
     args: list[Val],
     size: int,
@@ -170,7 +171,7 @@ def _either(
 
 
 def _lane_by_lane(
-    b: Builder, e: WarpEmitter, a: Address, w: Wide, args: list[Val], size: int, data: Val,
+    b: Builder, e: Emission, a: Address, w: Wide, args: list[Val], size: int, data: Val,
     *, store: bool,
 ) -> None:  # fmt: skip
     base, scale, lanes, number = args[5:9]

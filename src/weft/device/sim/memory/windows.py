@@ -7,20 +7,17 @@ for another when an address is not in there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from weft.device.sim.address import Address
 from weft.device.sim.layout import Space
-from weft.device.sim.memory.address import Address
+from weft.device.sim.protocols import Located
 from weft.ir import Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 
 class Windows:
     """The windows of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Located) -> None:
         self.e = e
         self.sites: dict[int, int] = {}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.emit.warp_ops import reduce_lanes
-from weft.device.sim.lane_sets import each_lane, lanes_of
+from weft.device.sim.lane_sets import each_lane, lanes_of, reduce_lanes
 from weft.device.sim.tools.counters.layout import Row
 from weft.device.sim.tools.counters.lines import I32, P, bump
 from weft.ir import Builder, Val

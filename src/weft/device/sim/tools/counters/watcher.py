@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.device.sim.address import Address
 from weft.device.sim.layout import Context, Slot, Space, Worker
-from weft.device.sim.memory.address import Address
 from weft.device.sim.observe import BulkCopy, Touch, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
 from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Space
-from weft.device.sim.memory.address import Address, space_of
 from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import Kind, Record
 from weft.device.sim.tools.sanitizer.report import report

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
-from weft.device.sim.memory.address import Address
 from weft.device.sim.memory.async_copies import SIZES, Ring
 from weft.device.sim.observe import Touch
 from weft.device.sim.tools.sanitizer.clocks import put, word

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.layout import Fault, Space
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Worker as HostThread
-from weft.device.sim.memory.address import Address, space_of
 from weft.device.sim.observe import BulkCopy, Touch, Watcher
 from weft.device.sim.tools.sanitizer import bounds, bulk, meetings, origins, spins, undefined
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word

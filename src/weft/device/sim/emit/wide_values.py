@@ -1,55 +1,18 @@
-"""64-bit values made from 32-bit ones, kept as base + scale * ext(index): see `form`."""
+"""How instructions compute 64-bit values that are kept as base + scale * ext(index): see `form`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from weft.device.sim.analyse.form import INDEXED, SPARSE, ZERO, Form
+from weft.device.sim.address import Wide
+from weft.device.sim.analyse.form import INDEXED, SPARSE, Form
+from weft.device.sim.protocols import Operands
 from weft.ir import Val
 from weft.ptx.model import Instruction, Operand, Reg
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-
-
-@dataclass(slots=True)
-class Wide:
-    """base + scale * ext(index + off[lane]); the index is a scalar, or a vector and off zero."""
-
-    base: Val
-    index: Val
-    off: tuple[int, ...]
-    scale: int
-    signed: bool
-
-    def lanes(self) -> Val:
-        """The 32-bit index of every lane."""
-        b = self.index.b
-        if self.index.n:
-            return self.index
-        if self.off == ZERO:
-            return b.splat(self.index, 32)
-        return self.index + b.lanes("i32", self.off)
-
-    def extend(self, index: Val) -> Val:
-        """scale * ext(index), in 64 bits."""
-        wide = index.sext("i64") if self.signed else index.zext("i64")
-        return wide * self.scale if self.scale != 1 else wide
-
-    def vector(self) -> Val:
-        """All lanes, exactly."""
-        return self.extend(self.lanes()) + self.base
-
-    def at(self, off: int) -> Val:
-        """The exact value of a lane with this index offset (a scalar index only)."""
-        return self.extend(self.index + off if off else self.index) + self.base
 
 
 class WideRules:
     """How each instruction that gives a wide form builds it."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Operands) -> None:
         self.e = e
 
     def build(self, ins: Instruction, own: Form) -> Wide:

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from weft.device.sim.address import Address, Wide
 from weft.device.sim.analyse.form import AFFINE, INDEXED, LANES, SPARSE, ZERO
 from weft.device.sim.layout import Space
-from weft.device.sim.memory.wide import Wide
+from weft.device.sim.protocols import Emission, Operands, Pointers
 from weft.errors import PtxError
 from weft.ir import Val
 from weft.ptx.model import Mem, Reg, Special, Sym
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
-SPACES = {
-    "global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
-    "shared::cluster": Space.SHARED,  # a cluster here has one block
-    "local": Space.LOCAL, "param": Space.PARAM, "const": Space.CONST, "": Space.GENERIC,
-}  # fmt: skip
+class Resolving(Operands, Pointers, Protocol):
+    """What an address is computed from."""
 
 
-@dataclass(slots=True)
-class Address:
-    """Host addresses of an access.
-
-    off    bytes of each lane relative to `first` (None: only `lanes()` knows)
-    first  scalar host address of the lane whose offset is 0 (the lowest)
-    last   scalar host address of the highest lane, computed exactly
-    exact  all lanes as `<32 x i64>`, when there is no scalar form
-    wide   the sparse form, where there is one
-    inside (lowest, highest) offset inside a small window, for spaces that are one
-    """
-
-    space: int
-    off: tuple[int, ...] | None
-    first: Val | None = None
-    last: Val | None = None
-    exact: Val | None = None
-    wide: Wide | None = None
-    inside: tuple[Val, Val] | None = None
-
-    @property
-    def uniform(self) -> bool:
-        return self.off == ZERO
-
-    @property
-    def scalar(self) -> bool:
-        return self.off is not None
-
-
-def space_of(parts: tuple[str, ...]) -> int:
-    """The state space an opcode names; none is generic."""
-    for word, space in SPACES.items():
-        if word and word in parts:
-            return space
-    return Space.GENERIC
-
-
-def resolve(e: WarpEmitter, mem: Mem, space: int) -> Address:
+def resolve(e: Resolving, mem: Mem, space: int) -> Address:
     """The addresses of `[base + offset]` in a space."""
     if space == Space.SHARED:
         return _shared(e, mem)
@@ -70,7 +28,7 @@ def resolve(e: WarpEmitter, mem: Mem, space: int) -> Address:
     return _flat(e, mem, space)
 
 
-def _flat(e: WarpEmitter, mem: Mem, space: int) -> Address:
+def _flat(e: Operands, mem: Mem, space: int) -> Address:
     b, base = e.b, mem.base
     form = e.program.form_of(base)
     assert form is not None
@@ -103,7 +61,7 @@ def _plus(p: Val, n: int) -> Val:
     return p + n if n else p
 
 
-def _offset32(e: WarpEmitter, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
+def _offset32(e: Operands, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
     """(scalar, lane offsets) or (lanes, None) of an address inside a small window."""
     base = mem.base
     if isinstance(base, Sym):
@@ -119,7 +77,7 @@ def _offset32(e: WarpEmitter, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
     return (v + mem.offset if mem.offset else v), None
 
 
-def _window(e: WarpEmitter, space: int, start: Val, v: Val, off: tuple[int, ...] | None) -> Address:
+def _window(e: Emission, space: int, start: Val, v: Val, off: tuple[int, ...] | None) -> Address:
     """Offsets (32 bits) inside a window that starts at host address `start`.
 
     They are widened with their sign: the first lane may lie before the window while it does not
@@ -142,21 +100,21 @@ def _window(e: WarpEmitter, space: int, start: Val, v: Val, off: tuple[int, ...]
     return Address(space, tuple(x - low for x in off), first, last, wide=wide, inside=(rel, end))
 
 
-def _pointer_bits(e: WarpEmitter, p: Val) -> Val:
+def _pointer_bits(e: Emission, p: Val) -> Val:
     return e.b.val("i64", 0, f"ptrtoint {p.tref} to i64")
 
 
-def _shared(e: WarpEmitter, mem: Mem) -> Address:
+def _shared(e: Resolving, mem: Mem) -> Address:
     v, off = _offset32(e, mem)
     return _window(e, Space.SHARED, _pointer_bits(e, e.shared), v, off)
 
 
-def _param(e: WarpEmitter, mem: Mem) -> Address:
+def _param(e: Resolving, mem: Mem) -> Address:
     v, off = _offset32(e, mem)
     return _window(e, Space.PARAM, _pointer_bits(e, e.params), v, off)
 
 
-def _local(e: WarpEmitter, mem: Mem) -> Address:
+def _local(e: Resolving, mem: Mem) -> Address:
     v, off = _offset32(e, mem)
     start, step = _pointer_bits(e, e.local), e.program.local_bytes
     if off is None:

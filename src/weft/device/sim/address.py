@@ -1,0 +1,85 @@
+"""Addresses and other 64-bit values of a warp, in as few scalars as their lanes allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.sim.analyse.form import ZERO
+from weft.device.sim.layout import Space
+from weft.ir import Val
+
+SPACES = {
+    "global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
+    "shared::cluster": Space.SHARED,  # a cluster here has one block
+    "local": Space.LOCAL, "param": Space.PARAM, "const": Space.CONST, "": Space.GENERIC,
+}  # fmt: skip
+
+
+def space_of(parts: tuple[str, ...]) -> int:
+    """The state space an opcode names; none is generic."""
+    for word, space in SPACES.items():
+        if word and word in parts:
+            return space
+    return Space.GENERIC
+
+
+@dataclass(slots=True)
+class Wide:
+    """base + scale * ext(index + off[lane]); the index is a scalar, or a vector and off zero."""
+
+    base: Val
+    index: Val
+    off: tuple[int, ...]
+    scale: int
+    signed: bool
+
+    def lanes(self) -> Val:
+        """The 32-bit index of every lane."""
+        b = self.index.b
+        if self.index.n:
+            return self.index
+        if self.off == ZERO:
+            return b.splat(self.index, 32)
+        return self.index + b.lanes("i32", self.off)
+
+    def extend(self, index: Val) -> Val:
+        """scale * ext(index), in 64 bits."""
+        wide = index.sext("i64") if self.signed else index.zext("i64")
+        return wide * self.scale if self.scale != 1 else wide
+
+    def vector(self) -> Val:
+        """All lanes, exactly."""
+        return self.extend(self.lanes()) + self.base
+
+    def at(self, off: int) -> Val:
+        """The exact value of a lane with this index offset (a scalar index only)."""
+        return self.extend(self.index + off if off else self.index) + self.base
+
+
+@dataclass(slots=True)
+class Address:
+    """Host addresses of an access.
+
+    off    bytes of each lane relative to `first` (None: only `lanes()` knows)
+    first  scalar host address of the lane whose offset is 0 (the lowest)
+    last   scalar host address of the highest lane, computed exactly
+    exact  all lanes as `<32 x i64>`, when there is no scalar form
+    wide   the sparse form, where there is one
+    inside (lowest, highest) offset inside a small window, for spaces that are one
+    """
+
+    space: int
+    off: tuple[int, ...] | None
+    first: Val | None = None
+    last: Val | None = None
+    exact: Val | None = None
+    wide: Wide | None = None
+    inside: tuple[Val, Val] | None = None
+
+    @property
+    def uniform(self) -> bool:
+        return self.off == ZERO
+
+    @property
+    def scalar(self) -> bool:
+        return self.off is not None

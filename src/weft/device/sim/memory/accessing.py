@@ -1,0 +1,19 @@
+"""What the instructions that touch memory need of the warp under emission."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from weft.device.sim.memory.windows import Windows
+from weft.device.sim.observe import Watcher
+from weft.device.sim.protocols import Errors, LaneArrays, Located, Masks, Operands
+
+
+class Accessing(Operands, Masks, Located, Errors, Protocol):
+    """Addresses from operands, checked for the lanes that execute, and shown to the observer."""
+
+    windows: Windows
+    watch: Watcher
+
+    @property
+    def access(self) -> LaneArrays: ...

@@ -1,0 +1,151 @@
+"""What the parts of the code generator may ask of the warp under emission.
+
+`emit.warp.WarpEmitter` implements all of it. A part names the smallest protocol that it needs, or
+combines several, so that its reader knows what it depends on, and no part imports the emitter.
+
+    Emission   the code under construction, and the instruction that it is for
+    Operands   registers and constants, as an instruction reads and writes them
+    Masks      the lanes that run a block and execute an instruction
+    Pointers   where the state and the memory of the warp are
+    Errors     ways to leave the warp
+    LaneArrays stack arrays with one element per lane
+    FrameSpace bytes in the warp's frame
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from weft.device.sim.address import Address, Wide
+from weft.device.sim.analyse.program import Program
+from weft.ir import Builder, Val
+from weft.ptx.cfg import Block
+from weft.ptx.model import Instruction, Operand, Sym
+
+
+class Emission(Protocol):
+    """The code under construction, and the place in the program that it is for."""
+
+    b: Builder
+    program: Program
+    block: Block
+    ins: Instruction
+
+
+class Operands(Emission, Protocol):
+    """Sources and destinations of the instruction at hand."""
+
+    def read(self, operand: Operand, ptx_type: str) -> Val:
+        """A source: a scalar where all lanes agree, else 32 lanes."""
+
+    def base(self, operand: Operand, ptx_type: str) -> Val:
+        """The scalar part of an affine source."""
+
+    def read_lanes(self, operand: Operand, ptx_type: str) -> Val:
+        """A source as 32 lanes."""
+
+    def read_vector(self, operand: Operand, ptx_type: str) -> list[Val]:
+        """The elements of a `{...}` source (or one register), each as 32 lanes."""
+
+    def read_wide(self, name: str) -> Wide:
+        """A register of one of the symbolic wide forms."""
+
+    def symbol(self, sym: Sym) -> Val:
+        """The address of a variable, as an instruction of its space sees it."""
+
+    def write(self, operand: Operand, value: Val, *, signed: bool = False) -> None:
+        """A destination; a sink is allowed."""
+
+    def write_vector(self, operand: Operand, values: Sequence[Val]) -> None:
+        """The elements of a `{...}` destination (or one register)."""
+
+
+class Masks(Emission, Protocol):
+    """Sets of lanes. As bits they are an `i32`, as lanes a `<32 x i1>`."""
+
+    predicate_taken: bool
+    """Has a branch already tested the guard, so that the code runs only where it holds?"""
+
+    @property
+    def always_full(self) -> bool:
+        """All 32 lanes run this block, whatever the launch."""
+
+    @property
+    def executes_fully(self) -> bool:
+        """All 32 lanes execute this instruction, whatever the launch."""
+
+    def mask(self) -> Val:
+        """The lanes that run this block, as bits."""
+
+    def executing(self) -> Val:
+        """The lanes that execute this instruction, as bits: the mask and the guard."""
+
+    def lanes_of(self, bits: Val) -> Val:
+        """Bits as lanes."""
+
+    def bits_of(self, lanes: Val) -> Val:
+        """Lanes as bits."""
+
+    def forget_mask(self) -> None:
+        """Must be called after code that not all paths pass: masks computed there end there."""
+
+
+class Pointers(Protocol):
+    """The memory that a warp works with; `layout` has the offsets in the first four."""
+
+    context: Val
+    worker: Val
+    slot: Val
+    frame: Val
+    warp: Val
+    """The number of the warp in its block."""
+    shared: Val
+    shared_bytes: Val
+    local: Val
+    """Local memory of lane 0; the other lanes follow."""
+    params: Val
+    sites: Val
+    """The cached windows of memory instructions: see `memory.windows`."""
+
+
+class Located(Emission, Pointers, Protocol):
+    """Enough to check an address and to note an error."""
+
+
+class Errors(Protocol):
+    """Ways to leave the warp when something is wrong."""
+
+    def fault(self, code: int, lane: Val | None = None, address: Val | None = None) -> None:
+        """Notes an error and leaves the warp; what follows is unreachable."""
+
+    def abort_unless(self, ok: Val) -> None:
+        """Leaves the warp when a helper has noted an error."""
+
+
+class LaneArrays(Protocol):
+    """Stack arrays with an element per lane; each has one purpose and is used again and again."""
+
+    def addresses(self, a: Address) -> Val:
+        """The host addresses of 32 lanes, in `table()`."""
+
+    def table(self) -> Val:
+        """The array that `addresses` fills."""
+
+    def offsets(self) -> Val:
+        """32 offsets inside a window."""
+
+    def buffer(self, count: int) -> Val:
+        """`count` elements per lane, of 8 bytes each at most."""
+
+
+class FrameSpace(Protocol):
+    """Bytes of the warp's frame."""
+
+    def reserve(
+        self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
+    ) -> int:
+        """The offset of `nbytes` for a part's own use, 64-byte aligned.
+
+        `start` emits the code with which a new warp prepares them, `finish` what runs at its end.
+        """
