@@ -42,6 +42,16 @@ def test_the_index_has_every_document() -> None:
     assert [name for name in sorted(others) if f"]({name})" not in index] == []
 
 
+def test_every_environment_variable_is_documented() -> None:
+    sources = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
+    page = (ROOT / "docs" / "cli.md").read_text()
+    read = re.findall(r"environ(?:\.get\(|\[)[\"'](\w+)", sources)
+    assert {"WEFT_CACHE_DIR", "WEFT_THREADS"} <= set(read)
+    assert [name for name in sorted(set(read)) if f"`{name}`" not in page] == []
+    listed = re.findall(r"^\| `(WEFT_\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(set(re.findall(r"\bWEFT_[A-Z_]+\b", sources)))
+
+
 def test_the_workflow_can_be_read() -> None:
     yaml = pytest.importorskip("yaml")
     text = (tables.ROOT / "docs" / "ci.md").read_text()

@@ -78,9 +78,3 @@ def test_the_command_prints_the_version() -> None:
 def test_the_extra_that_names_the_distribution_itself() -> None:
     (own,) = [r for r in EXTRAS["dev"] if r.startswith(DISTRIBUTION)]
     assert set(re.findall(r"\w+", own.removeprefix(DISTRIBUTION))) <= EXTRAS.keys()
-
-
-def test_the_readme_has_every_environment_variable() -> None:
-    sources = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
-    listed = re.findall(r"^\| `(WEFT_\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(set(re.findall(r"\bWEFT_[A-Z_]+\b", sources)))
