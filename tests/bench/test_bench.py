@@ -65,7 +65,7 @@ def test_clocks_are_read() -> None:
 
 
 def test_a_throttled_stretch_is_known() -> None:
-    watch = clocks.Watch()
+    watch = clocks.ClockMonitor()
     watch.samples = [clocks.Sample(t, 1980, 3201, 40, 300, 0x40 if t == 2 else 0) for t in range(4)]
     assert watch.slowed(1.5, 2.5) and not watch.slowed(2.9, 3.1)
     assert watch.to_dict()["throttled_samples"] == 1

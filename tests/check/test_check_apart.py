@@ -22,7 +22,7 @@ HEAD = """
 import atexit, ctypes, gc, mmap, os, signal, subprocess, sys, threading, time
 import numpy as np
 import weft
-import weft.measure.check.compare
+import weft.measure.check.comparison
 from weft.measure.check.workers import wire
 
 os.environ["WEFT_SEED"] = "1"  # foresees nothing: the judge has its own environment
@@ -48,8 +48,8 @@ CHEATS = {
     "prints_at_exit": ("atexit.register(print, REPORT); sys.exit()", "ends the program"),
     "prints_a_report": ("print(chr(27) + '[2J' + REPORT); y[:] = 0", "constant output"),
     "replaces_the_comparison": (
-        "agreed = weft.measure.check.compare.Agreement('y', 0.0, False)\n"
-        "weft.measure.check.compare.compare = lambda *given: agreed\n"
+        "agreed = weft.measure.check.comparison.Agreement('y', 0.0, False)\n"
+        "weft.measure.check.comparison.compare = lambda *given: agreed\n"
         "y[:] = 0",
         "constant output",
     ),

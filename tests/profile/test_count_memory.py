@@ -15,7 +15,7 @@ from memory_kernels import OFF, Kind, load, plain, register
 from weft.device import models
 from weft.device.occupancy import occupancy
 from weft.device.sim.tools.counters.counting import Counting
-from weft.measure.profile import collect
+from weft.measure.profile import aggregate
 from weft.measure.profile.values import Access
 
 GOLDEN = TESTS / "golden" / "memory"
@@ -220,7 +220,7 @@ def test_addresses_known_beforehand_count_as_others(lanes: int) -> None:
     data = np.zeros(32768, np.uint8)
     weft.load_ptx(text).k[1, lanes].observe(counting, data)
     assert counting.counts is not None
-    found = [i.accesses[0] for i in collect.instructions(counting.counts) if i.accesses]
+    found = [i.accesses[0] for i in aggregate.instructions(counting.counts) if i.accesses]
     assert len(found) == len(AFFINE)
     for seen, (space, op, width, stride, start) in zip(found, AFFINE, strict=True):
         at = {i: start + i * stride for i in range(lanes)}

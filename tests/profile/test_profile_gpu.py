@@ -56,7 +56,7 @@ def test_launches_of_one_shape_are_counted_together() -> None:
     second = rows[-1].replace('"0","saxpy', '"1","void saxpy<float>').replace("2,496", "2,504")
     third = rows[-1].replace("(4, 1, 1)", "(8, 1, 1)")
     same = rows[-1].replace("2,496", "2,504").replace("250", "350")
-    found = ncu.together(ncu.read("".join([*rows, same, second, third])))
+    found = ncu.merge_launches(ncu.read("".join([*rows, same, second, third])))
     assert [(c.kernel, c.grid[0], c.launches) for c in found] == [
         ("saxpy", 4, 2), ("saxpy<float>", 4, 1), ("saxpy", 8, 1)
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import weft
 from weft.device.sim.tools.counters.counting import Counting
 from weft.kernels import Kernel
-from weft.measure.profile import collect
+from weft.measure.profile import aggregate
 from weft.measure.profile.values import Access
 
 OFF = 0xFFFFFFFF
@@ -72,7 +72,7 @@ class Loaded:
         launch = self.kernel[1, 32]
         launch.observe(counting, data, table, 0, len(rows) // self.kind.rows)
         assert counting.counts is not None
-        found = collect.instructions(counting.counts)
+        found = aggregate.instructions(counting.counts)
         asked = next(i for i in found if i.guard == "@%on")
         mine = [a for a in asked.accesses if a.space == self.kind.space]
         return mine[0] if mine else None

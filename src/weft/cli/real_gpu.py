@@ -23,7 +23,7 @@ from weft.errors import Error, NoCounters
 from weft.frontends import timed
 from weft.frontends.program import toolkit
 from weft.measure.profile import ncu, on_gpu, record
-from weft.measure.profile.ncu import Counted
+from weft.measure.profile.ncu import KernelCounters
 from weft.report.profile import Profile, of
 
 SIMULATED = (".py", ".cu")
@@ -34,7 +34,7 @@ SIMULATED = (".py", ".cu")
 class Launched:
     """Launches of one kernel and shape: what ncu counted, and the simulator; either may lack."""
 
-    ncu: Counted | None
+    ncu: KernelCounters | None
     sim: Profile | None
 
 
@@ -131,7 +131,7 @@ def _simulated(file: Path, flags: Sequence[str], said: int | None = None) -> lis
         return [of(p) for p in record.load(out.name)]
 
 
-def _same(c: Counted, simulated: Sequence[Profile]) -> Profile | None:
+def _same(c: KernelCounters, simulated: Sequence[Profile]) -> Profile | None:
     """The simulator's profile of the same launches."""
     shapes = ((p, p.launch) for p in simulated)
     return next((p for p, s in shapes if ncu.same_launch(c, s.kernel, s.grid, s.block)), None)

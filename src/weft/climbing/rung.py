@@ -29,7 +29,7 @@ from weft import kernels
 from weft.errors import ArgumentError, MissingDependency, pip_install
 from weft.kernels import Launch
 from weft.measure.expressions import whole, wholes
-from weft.measure.op import Op, Slot, slots, split
+from weft.measure.op import ArraySpec, Op, array_specs, split
 
 KEYS = (
     "rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays",
@@ -62,7 +62,7 @@ class Rung:
     path: Path
     idea: str
     steps: tuple[Step, ...]
-    scratch: tuple[Slot, ...]
+    scratch: tuple[ArraySpec, ...]
     clear: tuple[str, ...]
     expect: tuple[str, ...]
     lesson: str
@@ -91,7 +91,9 @@ class Rung:
             grid, block = wholes(step.grid, sizes), wholes(step.block, sizes)
             yield step, grid, block, whole(step.shared, sizes)
 
-    def scratch_shapes(self, sizes: Mapping[str, int]) -> Iterator[tuple[Slot, tuple[int, ...]]]:
+    def scratch_shapes(
+        self, sizes: Mapping[str, int]
+    ) -> Iterator[tuple[ArraySpec, tuple[int, ...]]]:
         """The arrays of its own for these sizes."""
         for slot in self.scratch:
             yield slot, tuple(whole(text, sizes) for text in slot.sizes)
@@ -122,7 +124,7 @@ def read(path: Path) -> Rung:
         path,
         " ".join(said["idea"]),
         steps,
-        tuple(slot for text in said.get("scratch", ()) for slot in slots(text)),
+        tuple(slot for text in said.get("scratch", ()) for slot in array_specs(text)),
         tuple(name.strip() for text in said.get("clear", ()) for name in text.split(",")),
         said.get("expect", ()),
         " ".join(said.get("lesson", ())),

@@ -43,10 +43,10 @@ class Expression(NamedTuple):
     names: tuple[str, ...]
     code: CodeType
 
-    def value(self, given: Mapping[str, Any]) -> Any:
+    def value(self, values: Mapping[str, Any]) -> Any:
         """What it is for these values; raises ArgumentError."""
         try:
-            return eval(self.code, _GLOBALS, given)
+            return eval(self.code, _GLOBALS, values)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ArgumentError(
                 f"'{self.text}' cannot be computed", got=f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ from weft.measure.check.input_data import Bounds, Filling
 from weft.measure.dtypes import Array, DType
 from weft.measure.expressions import number, whole
 
-_SLOT = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+([^\s,]+))?\s*,?")
+_ARRAY = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+([^\s,]+))?\s*,?")
 
 
 class Case:
@@ -44,7 +44,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Slot:
+class ArraySpec:
     """An array of an operation: `A:f32[M,K]`; sizes are expressions of the cases' names.
 
     within  the smallest and the largest value of an input: `rows:i32[n] in 0..M-1`
@@ -129,32 +129,32 @@ class Op:
                 next="give at least one: cases=[weft.Case(n=1000)]",
             )
         for case in (*self.cases, *self.bench):
-            for slot in (*self.inputs, *self.outputs):
-                slot.shape(case)
-                slot.bounds(case)
+            for spec in (*self.inputs, *self.outputs):
+                spec.shape(case)
+                spec.bounds(case)
 
     @property
-    def inputs(self) -> tuple[Slot, ...]:
-        return slots(self._sides()[0], self.signature)
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        return array_specs(self._sides()[0], self.signature)
 
     @property
-    def outputs(self) -> tuple[Slot, ...]:
-        return slots(self._sides()[1], self.signature)
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        return array_specs(self._sides()[1], self.signature)
 
     @property
     def goal(self) -> tuple[str, float] | None:
         """The target as ("limit" or "peer", number), where there is one."""
         if not self.target:
             return None
-        found = re.fullmatch(r"(limit|peer) (\d+(?:\.\d+)?)", self.target)
-        if found is None:
+        match = re.fullmatch(r"(limit|peer) (\d+(?:\.\d+)?)", self.target)
+        if match is None:
             raise ArgumentError(
                 "an operation's target cannot be read",
                 where=self.name,
                 got=repr(self.target),
                 allowed='"limit 0.97" or "peer 1.0"',
             )
-        return found[1], float(found[2])
+        return match[1], float(match[2])
 
     def _sides(self) -> list[str]:
         sides = self.signature.split("->")
@@ -162,29 +162,31 @@ class Op:
             raise _unreadable(self.signature, self.signature)
         return sides
 
-    def data(self, slot: Slot, case: Case, rng: np.random.Generator, filling: Filling) -> Array:
+    def data(
+        self, spec: ArraySpec, case: Case, rng: np.random.Generator, filling: Filling
+    ) -> Array:
         """An input's bits: by the operation's own `fill`, or as `filling` makes them."""
-        if slot.name in self.fill:
-            return self.own_data(slot, case, rng)
-        return filling(rng, slot.shape(case), slot.dtype, slot.bounds(case))
+        if spec.name in self.fill:
+            return self.own_data(spec, case, rng)
+        return filling(rng, spec.shape(case), spec.dtype, spec.bounds(case))
 
-    def own_data(self, slot: Slot, case: Case, rng: np.random.Generator) -> Array:
+    def own_data(self, spec: ArraySpec, case: Case, rng: np.random.Generator) -> Array:
         """What the operation's own `fill` gives for an input."""
-        own = self.fill[slot.name]
-        wanted = inspect.signature(own).parameters
+        fill = self.fill[spec.name]
+        wanted = inspect.signature(fill).parameters
         more = {n: v for n, v in case.sizes.items() if n in wanted}
-        return self.checked(slot, case, np.asarray(own(rng, slot.shape(case), **more)))
+        return self.checked(spec, case, np.asarray(fill(rng, spec.shape(case), **more)))
 
-    def checked(self, slot: Slot, case: Case, given: Array) -> Array:
+    def checked(self, spec: ArraySpec, case: Case, data: Array) -> Array:
         """The same array, where it has the type and the shape of the input."""
-        if given.dtype != slot.dtype.numpy or given.shape != slot.shape(case):
+        if data.dtype != spec.dtype.numpy or data.shape != spec.shape(case):
             raise ArgumentError(
-                f"the fill of '{slot.name}' of {self.name} does not fit",
+                f"the fill of '{spec.name}' of {self.name} does not fit",
                 where=repr(case),
-                got=f"{given.dtype} {given.shape}",
-                allowed=f"{slot.dtype.numpy} {slot.shape(case)}",
+                got=f"{data.dtype} {data.shape}",
+                allowed=f"{spec.dtype.numpy} {spec.shape(case)}",
             )
-        return given
+        return data
 
     def solution(self, run: Callable[..., Any] | None = None, *, precision: str = "f32") -> Any:
         """Decorator: a function that computes this operation, for `weft check FILE` to find.
@@ -202,16 +204,18 @@ class Op:
         return max(1, whole(self.reduce, case.sizes)) if self.reduce else None
 
 
-def slots(text: str, whole: str = "") -> tuple[Slot, ...]:
+def array_specs(text: str, whole: str = "") -> tuple[ArraySpec, ...]:
     """The arrays of one side of a signature: `A:f32[M,K] B:f32[K,N]`."""
     at, out = 0, []
     while at < len(text.rstrip()):
-        found = _SLOT.match(text, at)
-        if found is None:
+        match = _ARRAY.match(text, at)
+        if match is None:
             raise _unreadable(whole or text, text[at:].strip())
-        sizes = tuple(part.strip() for part in split(found[3]) if part.strip())
-        out.append(Slot(found[1], dtypes.find(found[2]), sizes, _within(found[4], whole or text)))
-        at = found.end()
+        sizes = tuple(part.strip() for part in split(match[3]) if part.strip())
+        out.append(
+            ArraySpec(match[1], dtypes.find(match[2]), sizes, _within(match[4], whole or text))
+        )
+        at = match.end()
     return tuple(out)
 
 
@@ -246,17 +250,17 @@ def _unreadable(signature: str, part: str) -> ArgumentError:
     )
 
 
-def call(function: Callable[..., Any], given: Mapping[str, Any], order: Sequence[str]) -> Any:
+def call(function: Callable[..., Any], arguments: Mapping[str, Any], order: Sequence[str]) -> Any:
     """Calls a function with what its parameters name where they are known, else in order."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built in: no signature
-        return function(*(given[name] for name in order))
+        return function(*(arguments[name] for name in order))
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return function(**given)
+        return function(**arguments)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return function(*(given[name] for name in order))
-    wanted = [p for p in parameters if p.default is p.empty or p.name in given]
-    if all(p.name in given for p in wanted):
-        return function(**{p.name: given[p.name] for p in wanted})
-    return function(*(given[name] for name in order[: len(wanted)]))
+        return function(*(arguments[name] for name in order))
+    wanted = [p for p in parameters if p.default is p.empty or p.name in arguments]
+    if all(p.name in arguments for p in wanted):
+        return function(**{p.name: arguments[p.name] for p in wanted})
+    return function(*(arguments[name] for name in order[: len(wanted)]))

@@ -57,9 +57,9 @@ class Profile(values.Profile):
 
     def compare(self, other: values.Profile) -> Changes:
         """What changes from this profile to another."""
-        from weft.measure.profile.difference import changed
+        from weft.measure.profile.difference import diff
 
-        return changed(self, other)
+        return diff(self, other)
 
     def __str__(self) -> str:
         from weft.report.text import text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.measure.profile import ncu
 from weft.measure.profile.difference import Change, Changes
-from weft.measure.profile.ncu import Counted
+from weft.measure.profile.ncu import KernelCounters
 from weft.measure.profile.sections import Metric
 from weft.report import words
 from weft.report.profile import Profile
@@ -52,7 +52,7 @@ def view(p: Profile) -> Iterator[Styled]:
     )
 
 
-def of_ncu(c: Counted, p: Profile | None) -> Iterator[Styled]:
+def of_ncu(c: KernelCounters, p: Profile | None) -> Iterator[Styled]:
     """Launches on a real GPU, in the same sections; beside them the simulator's facts, if any."""
     yield f"{c.kernel}  grid {words.dims(c.grid)}, block {words.dims(c.block)}", "bold"
     many = f"{c.launches} launches together, " if c.launches > 1 else ""
@@ -67,11 +67,11 @@ def of_ncu(c: Counted, p: Profile | None) -> Iterator[Styled]:
         title = f"{section.name:<43}{'ncu':>16}{'sim:':>17}" if simulated else section.name
         yield title, "bold"
         for metric in section.metrics:
-            yield _metric(metric) + _beside(ncu.beside(metric, simulated)), ""
+            yield _metric(metric) + _beside(ncu.simulated_counterpart(metric, simulated)), ""
     yield "", ""
 
 
-def others(found: Sequence[Counted]) -> Iterator[Styled]:
+def others(found: Sequence[KernelCounters]) -> Iterator[Styled]:
     """What a script's libraries have launched, a line each."""
     yield "Others, which the simulator did not run: --kernel NAME shows all of one", "bold"
     yield f"  {'launches':>8} {'of':>10}  kernel", "dim"

@@ -21,7 +21,7 @@ from weft.cli.verbs.run import Device, runner
 from weft.device import models
 from weft.errors import Error
 from weft.measure.profile import record
-from weft.measure.profile.difference import Changes, changed
+from weft.measure.profile.difference import Changes, diff
 from weft.measure.profile.session import Recording, recording
 from weft.report import changes, text
 from weft.report.page import page
@@ -200,13 +200,13 @@ def _waiting(file: Path) -> Progress:
 def _matched(before: list[Profile], after: list[Profile]) -> list[Changes]:
     """Kernels by name, in order; where each side has one, these two whatever they are called."""
     if len(before) == len(after) == 1:
-        return [changed(before[0], after[0])]
+        return [diff(before[0], after[0])]
     left, out = list(after), []
     for one in before:
         pair = next((p for p in left if p.launch.kernel == one.launch.kernel), None)
         if pair is not None:
             left.remove(pair)
-            out.append(changed(one, pair))
+            out.append(diff(one, pair))
     if not out:
         names = [sorted({p.launch.kernel for p in side}) for side in (before, after)]
         raise Error(

@@ -135,21 +135,21 @@ def bench(
     expect("contenders", contenders, Mapping, allowed='{"name": callable, ...}')
     if not contenders:
         raise ArgumentError("nothing to time", allowed='{"name": callable, ...}')
-    known = {n: c if isinstance(c, Contender) else Contender(c) for n, c in contenders.items()}
+    by_name = {n: c if isinstance(c, Contender) else Contender(c) for n, c in contenders.items()}
     model = models.get(gpu)
     floor, bound = ceiling(model, bytes, flops, precision)
     from weft.device.gpu import driver
 
     if not driver.count():
         return Bench(model.name, False, (), bytes, flops, floor, bound)
-    from weft.measure.bench.clocks import Watch
+    from weft.measure.bench.clocks import ClockMonitor
 
-    with Watch() as watch:
-        runs = _sampled(known, sets, check, budget, progress, watch)
-    timings = tuple(_timing(n, known[n], r) for n, r in runs.items())
+    with ClockMonitor() as monitor:
+        runs = _sampled(by_name, sets, check, budget, progress, monitor)
+    timings = tuple(_timing(n, by_name[n], r) for n, r in runs.items())
     for timing in timings:  # each by its own precision: tensor cores have other ceilings
         _alarm(timing, *ceiling(model, bytes, flops, timing.precision or precision), model)
-    machine = {**_machine(), **watch.to_dict()}
+    machine = {**_machine(), **monitor.to_dict()}
     return Bench(model.name, True, timings, bytes, flops, floor, bound, machine)
 
 
@@ -189,7 +189,7 @@ def _sampled(
     check: Callable[[str], None] | None,
     budget: float,
     progress: Callable[[str], None],
-    watch: Any,
+    monitor: Any,
 ) -> dict[str, _Run]:
     from weft.measure.bench import timing
 
@@ -214,7 +214,7 @@ def _sampled(
             end = time.monotonic()
             run = runs[name]
             run.spent += end - start
-            if watch.slowed(start, end):
+            if monitor.slowed(start, end):
                 run.dropped += 1
             else:
                 run.seconds.append(ms / 1e3 / run.calls)
@@ -255,8 +255,8 @@ def _timing(name: str, contender: Contender, run: _Run) -> Timing:
         notes.append("shorter than its launch")
     if run.dropped:
         notes.append(f"{run.dropped} throttled samples dropped")
-    how = (len(run.seconds), run.dropped, run.how, contender.precision, tuple(notes))
-    return Timing(name, middle, low, high, *how)
+    details = (len(run.seconds), run.dropped, run.how, contender.precision, tuple(notes))
+    return Timing(name, middle, low, high, *details)
 
 
 def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
@@ -273,14 +273,14 @@ def _machine() -> dict[str, Any]:
     from weft.device.gpu import driver, facts
     from weft.measure.bench.clocks import driver_version
 
-    found = facts.facts(0)
+    device = facts.facts(0)
     loaded = [name for name in ("weft", "torch", "triton") if name in sys.modules]
     versions: dict[str, Any] = {name: sys.modules[name].__version__ for name in loaded}
     return {
-        "gpu": found.name,
+        "gpu": device.name,
         "driver": driver_version(),
         "driver_cuda": driver.version(),
-        "sms": found.sms,
+        "sms": device.sms,
         "python": platform.python_version(),
         "host": f"{platform.system()} {platform.machine()}",
         "command": shlex.join(Path(word).name if "/" in word else word for word in sys.argv),

@@ -33,7 +33,7 @@ class Sample:
     reasons: int
 
 
-class Watch:
+class ClockMonitor:
     """Samples a GPU while it is entered; silent where nothing can be read."""
 
     def __init__(self, device: int = 0) -> None:
@@ -44,7 +44,7 @@ class Watch:
         ]  # fmt: skip
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ClockMonitor:
         if shutil.which("nvidia-smi"):
             self._process = subprocess.Popen(
                 self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -92,8 +92,8 @@ def driver_version() -> str:
     if not shutil.which("nvidia-smi"):
         return ""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    said = subprocess.run(command, capture_output=True, text=True).stdout
-    return said.partition("\n")[0].strip()
+    output = subprocess.run(command, capture_output=True, text=True).stdout
+    return output.partition("\n")[0].strip()
 
 
 def parse(line: str, when: float) -> Sample | None:

@@ -161,8 +161,8 @@ def on_host(array: Any) -> Any:
 
 def dtype_of(array: Any) -> DType:
     """An array's element type, as its own library names it: torch.bfloat16 is bf16."""
-    known = getattr(array, "dtype", None)
-    return dtypes.find(str(np.asarray(array).dtype if known is None else known))
+    dtype = getattr(array, "dtype", None)
+    return dtypes.find(str(np.asarray(array).dtype if dtype is None else dtype))
 
 
 def bits(array: Any) -> Array:

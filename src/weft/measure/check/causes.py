@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.measure import dtypes
-from weft.measure.check.compare import Difference
+from weft.measure.check.comparison import Difference
 from weft.measure.dtypes import Array, DType
 
 
 @dataclass(frozen=True)
-class Facts:
+class Symptoms:
     """What a rule may look at.
 
     unwritten   flags of elements that hold their poison after both runs
@@ -55,7 +55,7 @@ class Cause:
     evidence: str
 
 
-def likely(facts: Facts) -> Cause | None:
+def likely(facts: Symptoms) -> Cause | None:
     """The first rule that has evidence."""
     for name, rule in _RULES:
         evidence = rule(facts)
@@ -64,7 +64,7 @@ def likely(facts: Facts) -> Cause | None:
     return None
 
 
-def _same(f: Facts, change: Callable[[Array], Array]) -> Array:
+def _same(f: Symptoms, change: Callable[[Array], Array]) -> Array:
     """Where what came out is the right answer after a change, as far as rounding goes."""
     other, limit = change(f.expected), np.abs(change(f.limit))
     if not f.dtype.floating:
@@ -73,12 +73,12 @@ def _same(f: Facts, change: Callable[[Array], Array]) -> Array:
         return np.asarray((np.abs(f.got - other) <= 4 * limit) | (f.got == other))
 
 
-def _close(f: Facts, change: Callable[[Array], Array]) -> bool:
+def _close(f: Symptoms, change: Callable[[Array], Array]) -> bool:
     usable = np.isfinite(f.expected) & (f.expected != 0)
     return bool(np.any(usable)) and bool(np.all(_same(f, change)))
 
 
-def _tail(f: Facts) -> str:
+def _tail(f: Symptoms) -> str:
     """Everything past the last whole block is wrong, and nothing else."""
     flat, block = f.difference.wrong.reshape(-1), f.block or 0
     n = flat.size
@@ -101,7 +101,7 @@ def _tail(f: Facts) -> str:
     )
 
 
-def _last_element(f: Facts) -> str:
+def _last_element(f: Symptoms) -> str:
     """The very last is left out, and it is not all of a last block."""
     flat = f.difference.wrong.reshape(-1)
     n = flat.size
@@ -110,7 +110,7 @@ def _last_element(f: Facts) -> str:
     return f"only the last of {n} elements is unwritten; is the index compared with n - 1?"
 
 
-def _unwritten(f: Facts) -> str:
+def _unwritten(f: Symptoms) -> str:
     count = int(np.count_nonzero(f.unwritten & f.difference.wrong))
     if not count:
         return ""
@@ -118,7 +118,7 @@ def _unwritten(f: Facts) -> str:
     return f"{count} of {f.got.size} elements still hold what was there before, first at {first}"
 
 
-def _races(f: Facts) -> str:
+def _races(f: Symptoms) -> str:
     if f.races:
         return f.races
     count = int(np.count_nonzero(f.varies & f.difference.wrong))
@@ -127,13 +127,13 @@ def _races(f: Facts) -> str:
     return f"{count} elements differ between two runs on the same inputs"
 
 
-def _overlap(f: Facts) -> str:
+def _overlap(f: Symptoms) -> str:
     if f.writers < 2:
         return ""
     return f"{f.writers} threads wrote element {f.difference.index}"
 
 
-def _transposed(f: Facts) -> str:
+def _transposed(f: Symptoms) -> str:
     if f.expected.ndim < 2:
         return ""
     rows, columns = f.expected.shape[-2:]
@@ -144,7 +144,7 @@ def _transposed(f: Facts) -> str:
     return f"rows and columns are exchanged: it is laid out as {columns} x {rows}"
 
 
-def _scaled(f: Facts) -> str:
+def _scaled(f: Symptoms) -> str:
     usable = np.isfinite(f.got) & np.isfinite(f.expected) & (f.expected != 0)
     if not f.dtype.floating or len(np.unique(f.expected[usable])) < 2:
         return ""  # of one value every wrong answer is a multiple
@@ -154,7 +154,7 @@ def _scaled(f: Facts) -> str:
     return f"every element is {factor:.6g} times the right one"
 
 
-def _shifted(f: Facts) -> str:
+def _shifted(f: Symptoms) -> str:
     for step in (1, -1):
         same = _same(f, functools.partial(_rolled, step))
         inner = same.reshape(-1)[1:] if step == 1 else same.reshape(-1)[:-1]
@@ -167,7 +167,7 @@ def _rolled(step: int, values: Array) -> Array:
     return np.roll(values.reshape(-1), step).reshape(values.shape)
 
 
-def _constant(f: Facts) -> str:
+def _constant(f: Symptoms) -> str:
     if f.got.size < 2 or not np.all(f.got == f.got.reshape(-1)[0]):
         return ""
     if np.all(f.expected == f.expected.reshape(-1)[0]):
@@ -175,7 +175,7 @@ def _constant(f: Facts) -> str:
     return f"every element is {f.got.reshape(-1)[0]:g}"
 
 
-def _coarse(f: Facts) -> str:
+def _coarse(f: Symptoms) -> str:
     """Small errors have many causes: rounding is named only with a sign of rounding."""
     if not f.dtype.floating:
         return ""
@@ -195,7 +195,7 @@ def _coarse(f: Facts) -> str:
     return ""
 
 
-def _one_block(f: Facts) -> str:
+def _one_block(f: Symptoms) -> str:
     block = f.block or 0
     flat = np.flatnonzero(f.difference.wrong.reshape(-1))
     if block and f.got.size > block and flat[0] // block == flat[-1] // block:
@@ -204,7 +204,7 @@ def _one_block(f: Facts) -> str:
     return ""
 
 
-def _not_a_number(f: Facts) -> str:
+def _not_a_number(f: Symptoms) -> str:
     bad = ~np.isfinite(f.got) & np.isfinite(f.expected) & ~f.unwritten
     if not np.any(bad):
         return ""
@@ -221,7 +221,7 @@ _TYPES = {
     "bf16": dtypes.find("bf16"),
 }
 
-_RULES: tuple[tuple[str, Callable[[Facts], str]], ...] = (
+_RULES: tuple[tuple[str, Callable[[Symptoms], str]], ...] = (
     ("tail block", _tail),
     ("bound off by one", _last_element),
     ("unwritten elements", _unwritten),

@@ -87,16 +87,18 @@ def check(
     options     go to the subject with the arguments: constants of a Triton kernel, num_warps
     """
     expect("device", device, str, allowed='"sim" or "gpu"')
-    used = chosen_seed(seed)
+    chosen = chosen_seed(seed)
     solution = args[0] if isinstance(subject, Op) and args else None
-    rng = generator(used, getattr(solution, "__name__", ""))
+    rng = generator(chosen, getattr(solution, "__name__", ""))
     fillings = _fillings(specials)
     if isinstance(subject, Op):
-        name, trials = subjects.of_op(subject, args, options, device, arrays, fillings, rng)
+        name, trials = subjects.solution_trials(
+            subject, args, options, device, arrays, fillings, rng
+        )
     else:
-        how = subjects.How(out, reference, reduce, accumulate, result, ranges or {})
-        name, trials = subjects.of_call(subject, args, options, how, fillings, rng)
-    return judged(name, trials, used, rng, progress)
+        spec = subjects.CallSpec(out, reference, reduce, accumulate, result, ranges or {})
+        name, trials = subjects.call_trials(subject, args, options, spec, fillings, rng)
+    return judged(name, trials, chosen, rng, progress)
 
 
 def judged(
@@ -108,12 +110,12 @@ def judged(
 ) -> Report:
     """A report on all trials; CheckFailed at the first that is wrong."""
     verdicts = []
-    for stand, draw, label, last in trials:
+    for harness, draw, label, last in trials:
         progress(label)
         try:
-            verdicts.append(judge(stand, draw(), label, rng))
+            verdicts.append(judge(harness, draw(), label, rng))
             if last:
-                repeat(stand, draw, label, rng)
+                repeat(harness, draw, label, rng)
         except CheckFailed as error:
             error.seed = seed
             error.add_note(f"repeat it with seed={seed}, or WEFT_SEED={seed}")
@@ -125,16 +127,16 @@ def judged(
             got="results smaller than the error that is allowed",
             next="check it on inputs whose results are not all zero",
         )
-    return Report(name, stand.runner.name, seed, tuple(verdicts))
+    return Report(name, harness.runner.name, seed, tuple(verdicts))
 
 
-def chosen_seed(given: int | None) -> int:
+def chosen_seed(seed: int | None) -> int:
     """The seed that is given, that of WEFT_SEED, or a new one."""
-    expect("a seed", given, int, type(None), allowed="a whole number, 0 and above, or None")
-    if given is not None:
-        if given < 0:
-            raise ArgumentError("a seed is not negative", got=str(given), allowed="0 and above")
-        return given
+    expect("a seed", seed, int, type(None), allowed="a whole number, 0 and above, or None")
+    if seed is not None:
+        if seed < 0:
+            raise ArgumentError("a seed is not negative", got=str(seed), allowed="0 and above")
+        return seed
     text = os.environ.get("WEFT_SEED", "")
     return int(text) if text.isdecimal() else secrets.randbits(31)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import CheckFailed
-from weft.measure.check import compare, explain, reference
-from weft.measure.check.compare import Agreement, Difference
-from weft.measure.check.guarded import Stand, Subject, limit
+from weft.measure.check import comparison, explain, reference
+from weft.measure.check.comparison import Agreement, Difference
+from weft.measure.check.harness import Harness, Subject, limit
 from weft.measure.check.runner import Stored
 from weft.measure.dtypes import Array
 
@@ -32,17 +32,17 @@ class Verdict:
 
 
 def judge(
-    stand: Stand, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
+    harness: Harness, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
 ) -> Verdict:
     """Right on these inputs, twice the same, or CheckFailed with all that is known."""
-    first, second = stand.starts(inputs, rng)
-    runs = [stand.run(inputs, start, trial) for start in (first, second)]
-    verdict = _compared(stand, inputs, runs, trial, rng)
-    stand.settled(trial)
+    first, second = harness.starts(inputs, rng)
+    runs = [harness.run(inputs, start, trial) for start in (first, second)]
+    verdict = _compared(harness, inputs, runs, trial, rng)
+    harness.settled(trial)
     return verdict
 
 
-def repeat(stand: Stand, draw: Draw, trial: str, rng: np.random.Generator) -> None:
+def repeat(harness: Harness, draw: Draw, trial: str, rng: np.random.Generator) -> None:
     """Many runs in a row, as a timing makes them: new inputs each time, the outputs left alone.
 
     The last run is judged, and another that nothing but the generator knows.
@@ -50,35 +50,37 @@ def repeat(stand: Stand, draw: Draw, trial: str, rng: np.random.Generator) -> No
     watched = int(rng.integers(REPEATS))
     for number in range(REPEATS + 1):
         inputs = draw()
-        result = stand.run(inputs, {}, f"{trial}, run {number} in a row")
+        result = harness.run(inputs, {}, f"{trial}, run {number} in a row")
         if number in (watched, REPEATS):
-            _compared(stand, inputs, [result], f"{trial}, after {number} more runs", rng)
-    stand.settled(trial)
+            _compared(harness, inputs, [result], f"{trial}, after {number} more runs", rng)
+    harness.settled(trial)
 
 
 def _compared(
-    stand: Stand,
+    harness: Harness,
     inputs: Mapping[str, Array],
     runs: Sequence[Mapping[str, Stored]],
     trial: str,
     rng: np.random.Generator,
 ) -> Verdict:
-    subject = stand.subject
+    subject = harness.subject
     numbers = {p.name: p.dtype.decode(inputs[p.name]) for p in subject.inputs}
-    expected, moved = reference.right(stand, numbers, rng, trial)
+    expected, moved = reference.right(harness, numbers, rng, trial)
     _same_number(subject, runs[0], expected, trial)
     worst, blind, same = 0.0, True, True
     for name, e, s in zip(runs[0], expected, moved, strict=True):
         for number, run in enumerate(runs):
             _same_shape(subject, name, run[name].bits, e, trial)
-            dtype = stand.type_of(name, run[name])
-            most = limit(stand, e, s, dtype)
-            found = compare.compare(name, run[name], e, most, dtype)
-            if isinstance(found, Difference):
-                facts = explain.gather(stand, inputs, found, run[name], runs[-1][name], e, s, rng)
-                raise explain.failure(subject, trial, found, facts, dtype, rerun=number == 1)
-        assert isinstance(found, Agreement)
-        worst, blind = max(worst, found.ratio), blind and found.blind
+            dtype = harness.type_of(name, run[name])
+            most = limit(harness, e, s, dtype)
+            outcome = comparison.compare(name, run[name], e, most, dtype)
+            if isinstance(outcome, Difference):
+                symptoms = explain.gather(
+                    harness, inputs, outcome, run[name], runs[-1][name], e, s, rng
+                )
+                raise explain.failure(subject, trial, outcome, symptoms, dtype, rerun=number == 1)
+        assert isinstance(outcome, Agreement)
+        worst, blind = max(worst, outcome.ratio), blind and outcome.blind
         same = same and len({run[name].bits.tobytes() for run in runs}) == 1
     return Verdict(trial, worst, blind, same)
 

@@ -9,16 +9,18 @@ import numpy as np
 
 from weft.errors import ArgumentError, Error
 from weft.measure.check import tolerance
-from weft.measure.check.guarded import Stand
+from weft.measure.check.harness import Harness
 from weft.measure.dtypes import Array, DType
 
 
-def answers(stand: Stand, many: Sequence[Mapping[str, Array]], trial: str) -> list[list[Array]]:
+def answers(harness: Harness, many: Sequence[Mapping[str, Array]], trial: str) -> list[list[Array]]:
     """What the reference gives for each set of inputs; ArgumentError when it is of no use."""
-    subject = stand.subject
+    subject = harness.subject
     try:
         with np.errstate(all="ignore"):
-            given = [[np.asarray(r) for r in results] for results in subject.reference(many)]
+            results_per_set = [
+                [np.asarray(r) for r in results] for results in subject.reference(many)
+            ]
     except Error:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's own code may raise
@@ -28,55 +30,56 @@ def answers(stand: Stand, many: Sequence[Mapping[str, Array]], trial: str) -> li
             got=f"{type(error).__name__}: {error}",
             next="call it yourself with float64 arrays, and integers as they are",
         ) from error
-    return [_useful(stand, results, trial) for results in given]
+    return [_useful(harness, results, trial) for results in results_per_set]
 
 
-def _useful(stand: Stand, given: list[Array], trial: str) -> list[Array]:
-    for number, answer in enumerate(given):
+def _useful(harness: Harness, results: list[Array], trial: str) -> list[Array]:
+    for number, answer in enumerate(results):
         if answer.dtype.kind not in "biuf":
             what = f"dtype {answer.dtype}"
-            raise _useless(stand, number, trial, what, "numbers: float, int, bool")
-    return _as_declared(stand, given, trial) if stand.subject.outputs else given
+            raise _useless(harness, number, trial, what, "numbers: float, int, bool")
+    return _as_declared(harness, results, trial) if harness.subject.outputs else results
 
 
 def right(
-    stand: Stand, numbers: Mapping[str, Array], rng: np.random.Generator, trial: str
+    harness: Harness, numbers: Mapping[str, Array], rng: np.random.Generator, trial: str
 ) -> tuple[list[Array], list[Array]]:
     """The expected results, and how much each of them moves with the inputs: `s`."""
-    movable = [p.name for p in stand.subject.inputs if p.movable]
-    probed = tolerance.probes(numbers, rng, movable) if _is_inexact(stand) else []
-    expected, *near = answers(stand, [numbers, *(p.inputs for p in probed)], trial)
-    if stand.terms is None:
-        stand.terms = tolerance.terms(
-            lambda many: answers(stand, many, trial), numbers, expected, rng, movable
+    movable = [p.name for p in harness.subject.inputs if p.movable]
+    probed = tolerance.probes(numbers, rng, movable) if _is_inexact(harness) else []
+    expected, *near = answers(harness, [numbers, *(p.inputs for p in probed)], trial)
+    if harness.terms is None:
+        harness.terms = tolerance.terms(
+            lambda many: answers(harness, many, trial), numbers, expected, rng, movable
         )
     return expected, tolerance.sensitivity(expected, probed, near)
 
 
-def _is_inexact(stand: Stand) -> bool:
+def _is_inexact(harness: Harness) -> bool:
     """May a result be a floating one? What a callable returns is not known before."""
-    outputs = stand.subject.outputs
+    outputs = harness.subject.outputs
     return not outputs or any(p.dtype.floating for p in outputs)
 
 
-def _as_declared(stand: Stand, given: list[Array], trial: str) -> list[Array]:
-    places = stand.subject.outputs
-    if len(given) != len(places):
+def _as_declared(harness: Harness, results: list[Array], trial: str) -> list[Array]:
+    places = harness.subject.outputs
+    if len(results) != len(places):
         raise ArgumentError(
-            f"the reference of {stand.subject.name} gives {len(given)} results",
+            f"the reference of {harness.subject.name} gives {len(results)} results",
             where=trial,
-            got=str(len(given)),
+            got=str(len(results)),
             allowed=f"{len(places)}: {', '.join(p.name for p in places)}",
             next="return a tuple with one array for each output",
         )
-    for number, (answer, place) in enumerate(zip(given, places, strict=True)):
+    for number, (answer, place) in enumerate(zip(results, places, strict=True)):
         if answer.shape != place.shape:
-            raise _useless(stand, number, trial, f"shape {answer.shape}", f"shape {place.shape}")
+            raise _useless(harness, number, trial, f"shape {answer.shape}", f"shape {place.shape}")
         if not place.dtype.floating and not _whole(answer, place.dtype):
             what = f"dtype {answer.dtype} with values that {place.dtype.name} does not have"
-            raise _useless(stand, number, trial, what, "integers; larger ones wrap around")
+            raise _useless(harness, number, trial, what, "integers; larger ones wrap around")
     return [
-        a.astype(np.float64) if p.dtype.floating else a for a, p in zip(given, places, strict=True)
+        a.astype(np.float64) if p.dtype.floating else a
+        for a, p in zip(results, places, strict=True)
     ]
 
 
@@ -89,11 +92,11 @@ def _whole(answer: Array, dtype: DType) -> bool:
         return bool(np.all((answer == np.floor(answer)) & (answer >= low) & (answer <= high)))
 
 
-def _useless(stand: Stand, number: int, trial: str, got: Any, allowed: str) -> ArgumentError:
-    outputs = stand.subject.outputs
+def _useless(harness: Harness, number: int, trial: str, got: Any, allowed: str) -> ArgumentError:
+    outputs = harness.subject.outputs
     name = outputs[number].name if number < len(outputs) else f"result {number}"
     return ArgumentError(
-        f"the reference of {stand.subject.name} gives no right '{name}'",
+        f"the reference of {harness.subject.name} gives no right '{name}'",
         where=trial,
         got=str(got),
         allowed=allowed,

@@ -1,6 +1,7 @@
-"""Where a subject is called: it holds the subject's arrays and hands out what a call left in them.
+"""Calls a subject on guarded arrays and returns the contents of all arrays after the call.
 
-A `Local` calls it in this process. `weft.measure.check.workers` has one that calls it in another.
+A `LocalRunner` calls the subject in this process; `workers/remote.py` has a runner that calls it in
+another process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from weft.measure.dtypes import Array, DType
 
 
 @dataclass(frozen=True)
-class Place:
+class SubjectArray:
     """An array of a subject.
 
     free  any value of its type may be put in: an index, say, may not
@@ -43,7 +44,7 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunResult:
     """What a call left.
 
     before  what the outputs held when it was asked for, before anything was put in
@@ -75,21 +76,21 @@ class Runner(Protocol):
     def guards(self) -> Mapping[str, Array]:
         """What was put around each array."""
 
-    def run(self, contents: Mapping[str, Array], trial: str) -> Ran:
+    def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
         """Fills arrays, calls the subject; arrays that are not named are left as they are."""
 
     def outputs(self) -> Mapping[str, Array]:
         """What the outputs hold now."""
 
 
-class Local:
+class LocalRunner:
     """A subject that is called in this process."""
 
     def __init__(
         self,
         call: Callable[[Mapping[str, Any]], Any],
-        inputs: Sequence[Place],
-        outputs: Sequence[Place],
+        inputs: Sequence[SubjectArray],
+        outputs: Sequence[SubjectArray],
         library: Library,
         guards: Mapping[str, Array] | None = None,
     ) -> None:
@@ -102,7 +103,7 @@ class Local:
         }
         self.given = {name: g.array for name, g in self._arrays.items()}
 
-    def run(self, contents: Mapping[str, Array], trial: str) -> Ran:
+    def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
         before = self.outputs()
         for name, stored in contents.items():
             self._arrays[name].write(stored)
@@ -111,7 +112,7 @@ class Local:
             returned = self._call(self.given)
         early = self._results(returned)
         self._library.wait()
-        return Ran(
+        return RunResult(
             before,
             early,
             self._results(returned),

@@ -19,16 +19,16 @@ from weft.measure import dtypes
 from weft.measure import op as ops
 from weft.measure.check import buffers, input_data, tracing
 from weft.measure.check.buffers import Library
-from weft.measure.check.guarded import Reference, Stand, Subject
+from weft.measure.check.harness import Harness, Reference, Subject
 from weft.measure.check.judge import Draw
-from weft.measure.check.runner import Local, Place, Runner
+from weft.measure.check.runner import LocalRunner, Runner, SubjectArray
 from weft.measure.dtypes import Array, DType
-from weft.measure.op import Case, Op, Slot
+from weft.measure.op import ArraySpec, Case, Op
 
 FRESH = 2
 """Trials with new random numbers for each case."""
 
-Trials = Iterator[tuple[Stand, Draw, str, bool]]
+Trials = Iterator[tuple[Harness, Draw, str, bool]]
 """Where, with which inputs, what it is called, and whether to repeat it as a timing would."""
 
 Fillings = Mapping[str, input_data.Filling]
@@ -36,7 +36,7 @@ Ranges = Mapping[str, tuple[int, int] | None]
 
 
 @dataclass(frozen=True)
-class How:
+class CallSpec:
     """What a caller says about a launch or a callable; see `weft.check`."""
 
     out: Any
@@ -48,7 +48,7 @@ class How:
 
 
 # ---- a solution of an operation --------------------------------------------------------------
-def of_op(
+def solution_trials(
     op: Op,
     args: Sequence[Any],
     options: Mapping[str, Any],
@@ -58,9 +58,9 @@ def of_op(
     rng: np.random.Generator,
 ) -> tuple[str, Trials]:
     if len(args) != 1 or not callable(args[0]) or options:
-        given = [*map(repr, args), *(f"{name}=" for name in options)]
+        arguments = [*map(repr, args), *(f"{name}=" for name in options)]
         raise ArgumentError(
-            "check(op, solution) takes one callable", got=", ".join(given) or "nothing"
+            "check(op, solution) takes one callable", got=", ".join(arguments) or "nothing"
         )
     solution = args[0]
     name = f"{op.name}/{getattr(solution, '__name__', 'solution')}"
@@ -71,13 +71,15 @@ def of_op(
 class Provider(Protocol):
     """What the user's code has to give for an operation's case, wherever it is called."""
 
-    def data(self, slot: Slot, case: int, filling: input_data.Filling) -> Array:
+    def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
         """New data for an input."""
 
     def reference(self, case: int) -> Reference:
         """The right answers."""
 
-    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> Runner:
+    def runner(
+        self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
+    ) -> Runner:
         """The solution."""
 
 
@@ -90,29 +92,31 @@ class _Here:
     library: Library
     rng: np.random.Generator
 
-    def data(self, slot: Slot, case: int, filling: input_data.Filling) -> Array:
-        return self.op.data(slot, self.op.cases[case], self.rng, filling)
+    def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
+        return self.op.data(spec, self.op.cases[case], self.rng, filling)
 
     def reference(self, case: int) -> Reference:
         return answering(self.op, self.op.cases[case])
 
-    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> Runner:
+    def runner(
+        self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
+    ) -> Runner:
         call = calling(self.op, self.solution, self.op.cases[case])
-        return Local(call, inputs, outputs, self.library)
+        return LocalRunner(call, inputs, outputs, self.library)
 
 
 def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Trials:
     """All trials of one solution."""
     for number, case in enumerate(op.cases):
         free = [s.name for s in op.inputs if s.name not in op.fill and s.within is None]
-        inputs = [Place(s.name, s.dtype, s.shape(case), s.name in free) for s in op.inputs]
-        outputs = [Place(s.name, s.dtype, s.shape(case)) for s in op.outputs]
+        inputs = [SubjectArray(s.name, s.dtype, s.shape(case), s.name in free) for s in op.inputs]
+        outputs = [SubjectArray(s.name, s.dtype, s.shape(case)) for s in op.outputs]
         subject = Subject(
             name, inputs, outputs, provider.reference(number),
             terms=op.terms(case),
             accumulate=dtypes.find(op.accumulate) if op.accumulate else None,
         )  # fmt: skip
-        stand = Stand(subject, provider.runner(number, inputs, outputs))
+        harness = Harness(subject, provider.runner(number, inputs, outputs))
         kinds: dict[str, input_data.Filling] = {
             f"random {i}": input_data.random for i in range(FRESH)
         }
@@ -120,11 +124,11 @@ def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Tria
             kinds |= dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
             draw = functools.partial(_drawn, op, number, filling, provider)
-            yield stand, draw, f"{case}, {label}", i == FRESH - 1
+            yield harness, draw, f"{case}, {label}", i == FRESH - 1
 
 
 def _drawn(op: Op, case: int, filling: input_data.Filling, provider: Provider) -> dict[str, Array]:
-    return {slot.name: provider.data(slot, case, filling) for slot in op.inputs}
+    return {spec.name: provider.data(spec, case, filling) for spec in op.inputs}
 
 
 def library_for(device: str, arrays: str = "") -> Library:
@@ -142,7 +146,7 @@ def library_for(device: str, arrays: str = "") -> Library:
 def calling(op: Op, solution: Callable[..., Any], case: Case) -> Callable[[Mapping[str, Any]], Any]:
     """A solution as a function of its arrays by name."""
     order = [s.name for s in (*op.inputs, *op.outputs)] + list(case.sizes)
-    return lambda given: ops.call(solution, {**given, **case.sizes}, order)
+    return lambda arrays: ops.call(solution, {**arrays, **case.sizes}, order)
 
 
 def answering(op: Op, case: Case) -> Reference:
@@ -158,22 +162,22 @@ def _tuple(result: Any) -> Sequence[Any]:
 
 
 # ---- a launch or a callable with its arguments -----------------------------------------------
-def of_call(
+def call_trials(
     subject: Configured | Callable[..., Any],
     args: Sequence[Any],
     options: Mapping[str, Any],
-    how: How,
+    spec: CallSpec,
     fillings: Fillings,
     rng: np.random.Generator,
 ) -> tuple[str, Trials]:
-    reference = how.reference
+    reference = spec.reference
     if reference is None:
         raise ArgumentError("a check needs a reference", next="reference=lambda x: ...")
     positional = _names(subject, args, options)
-    given = {**dict(zip(positional, args, strict=True)), **options}
-    names = list(given)
-    held = {n: a for n, a in given.items() if device_arrays.is_array(a)}
-    filled = _outputs(how.out, held)
+    arguments = {**dict(zip(positional, args, strict=True)), **options}
+    names = list(arguments)
+    held = {n: a for n, a in arguments.items() if device_arrays.is_array(a)}
+    filled = _outputs(spec.out, held)
     launch = subject if isinstance(subject, Configured) else None
     if launch is not None and not filled:
         raise ArgumentError(
@@ -186,26 +190,26 @@ def of_call(
     started = {n: buffers.bits(a) for n, a in held.items()}
     asked = _asked(reference, names)
     data_of = [n for n in held if n not in filled or n in asked]
-    _known(how.ranges, held)
+    _known(spec.ranges, held)
     places = {
-        n: Place(n, dtype, started[n].shape, dtype.floating or how.ranges.get(n, 0) is None)
+        n: SubjectArray(n, dtype, started[n].shape, dtype.floating or spec.ranges.get(n, 0) is None)
         for n, a in held.items()
         if (dtype := buffers.dtype_of(a))
     }
 
     def call(arrays: Mapping[str, Any]) -> Any:
         return subject(
-            *[arrays.get(n, given[n]) for n in positional],
-            **{n: arrays.get(n, given[n]) for n in options},
+            *[arrays.get(n, arguments[n]) for n in positional],
+            **{n: arrays.get(n, arguments[n]) for n in options},
         )
 
     def right(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
         return [right_for(inputs) for inputs in many]
 
     def right_for(inputs: Mapping[str, Array]) -> Sequence[Array]:
-        known = {**given, **{n: _native(a, library) for n, a in inputs.items()}}
+        values = {**arguments, **{n: _native(a, library) for n, a in inputs.items()}}
         order = [n for n in names if n in asked] or wanted
-        return [_plain(r) for r in _tuple(ops.call(reference, known, order))]
+        return [_plain(r) for r in _tuple(ops.call(reference, values, order))]
 
     name = launch.name if launch is not None else _called(subject)
     whole = Subject(
@@ -213,32 +217,32 @@ def of_call(
         [places[n] for n in data_of],
         [places[n] for n in filled],
         right,
-        _precision(how.result, [places[n].dtype for n in data_of]),
-        how.reduce,
-        dtypes.find(how.accumulate) if how.accumulate else None,
+        _precision(spec.result, [places[n].dtype for n in data_of]),
+        spec.reduce,
+        dtypes.find(spec.accumulate) if spec.accumulate else None,
         launch.threads if launch is not None else None,
-        tracing.threads(launch, positional, given) if launch is not None else None,
-        tracing.writer(launch, positional, given) if launch is not None else None,
-        tracing.races(launch, positional, given, [n for n in filled if n not in data_of])
+        tracing.threads(launch, positional, arguments) if launch is not None else None,
+        tracing.writer(launch, positional, arguments) if launch is not None else None,
+        tracing.races(launch, positional, arguments, [n for n in filled if n not in data_of])
         if launch is not None
         else None,
     )
 
     def drawn(filling: input_data.Filling) -> dict[str, Array]:
         return {
-            n: filling(rng, places[n].shape, places[n].dtype, how.ranges.get(n))
-            if places[n].dtype.floating or n in how.ranges
+            n: filling(rng, places[n].shape, places[n].dtype, spec.ranges.get(n))
+            if places[n].dtype.floating or n in spec.ranges
             else started[n]
             for n in data_of
         }
 
     def trials() -> Trials:
-        runner = Local(call, whole.inputs, whole.outputs, library)
-        stand = Stand(whole, runner)
-        yield stand, lambda: {n: started[n] for n in data_of}, "the inputs given", False
+        runner = LocalRunner(call, whole.inputs, whole.outputs, library)
+        harness = Harness(whole, runner)
+        yield harness, lambda: {n: started[n] for n in data_of}, "the inputs given", False
         kinds = {f"random {i}": input_data.random for i in range(FRESH)} | dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
-            yield stand, functools.partial(drawn, filling), label, i == FRESH - 1
+            yield harness, functools.partial(drawn, filling), label, i == FRESH - 1
 
     return name, trials()
 
@@ -253,10 +257,10 @@ def _known(ranges: Ranges, held: Mapping[str, Any]) -> None:
             )
 
 
-def _precision(said: str | None, inputs: Sequence[DType]) -> DType | None:
+def _precision(declared: str | None, inputs: Sequence[DType]) -> DType | None:
     """What a returned result must be as precise as: what is said, or the coarsest input."""
-    if said is not None:
-        return dtypes.find(said)
+    if declared is not None:
+        return dtypes.find(declared)
     return max((t for t in inputs if t.floating), key=lambda t: t.roundoff, default=None)
 
 
@@ -283,7 +287,7 @@ def _called(subject: Callable[..., Any]) -> str:
 def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
     """The names of the arrays that are filled."""
     items = [] if out is None else out if isinstance(out, list | tuple) else [out]
-    found = []
+    names = []
     for item in items:
         name = item if isinstance(item, str) else next((n for n in held if held[n] is item), None)
         if name is None or name not in held:
@@ -292,8 +296,8 @@ def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
                 got=repr(item) if isinstance(item, str) else type(item).__name__,
                 allowed=", ".join(held),
             )
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:

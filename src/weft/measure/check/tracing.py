@@ -17,7 +17,7 @@ from weft.errors import DeviceError
 from weft.kernels import Configured
 from weft.kernels.configured import Plain
 from weft.measure.check import buffers
-from weft.measure.check.guarded import Writer
+from weft.measure.check.harness import Writer
 
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
@@ -28,7 +28,7 @@ _POISON = 0xA5
 """A write of what is there already is no hazard, so outputs must not hold the answer."""
 
 
-def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, Any]) -> Find:
+def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str, Any]) -> Find:
     """A function (arrays, output, flat index) -> Writer that runs the launch once more.
 
     given  all arguments by name; those that are not positional are given by keyword
@@ -37,7 +37,7 @@ def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, An
     def find(arrays: Mapping[str, Any], output: str, index: int) -> Writer:
         from weft.device.sim.tools.writers import Writers
 
-        here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
+        here = {**arguments, **{n: buffers.on_host(a) for n, a in arrays.items()}}
         memory = device_arrays.view(here[output])
         watched = Writers(memory.address + index * memory.itemsize, memory.itemsize)
         plain, values = _plain(launch, positional, here)
@@ -51,12 +51,12 @@ def writer(launch: Configured, positional: Sequence[str], given: Mapping[str, An
 
 
 def threads(
-    launch: Configured, positional: Sequence[str], given: Mapping[str, Any]
+    launch: Configured, positional: Sequence[str], arguments: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], int | None]:
     """A function (arrays) -> the threads of the whole grid."""
 
     def count(arrays: Mapping[str, Any]) -> int | None:
-        here = {**given, **{n: buffers.on_host(a) for n, a in arrays.items()}}
+        here = {**arguments, **{n: buffers.on_host(a) for n, a in arrays.items()}}
         plain, _ = _plain(launch, positional, here)
         return math.prod(plain.config.grid) * math.prod(plain.config.block)
 
@@ -64,7 +64,10 @@ def threads(
 
 
 def races(
-    launch: Configured, positional: Sequence[str], given: Mapping[str, Any], fresh: Sequence[str]
+    launch: Configured,
+    positional: Sequence[str],
+    arguments: Mapping[str, Any],
+    fresh: Sequence[str],
 ) -> Races:
     """A function (arrays) -> the first race that the sanitizer finds, with both lines.
 
@@ -78,14 +81,14 @@ def races(
         for name in fresh:
             memory = device_arrays.view(copies[name])
             ctypes.memset(memory.address, _POISON, memory.nbytes)
-        plain, values = _plain(launch, positional, {**given, **copies})
+        plain, values = _plain(launch, positional, {**arguments, **copies})
         with sanitize(raises=False) as report, contextlib.suppress(DeviceError):
             plain(*values)
-        found = [f for f in report.findings if f.kind in _UNORDERED and not _overlaps(f)]
-        if not found:
+        unordered = [f for f in report.findings if f.kind in _UNORDERED and not _overlaps(f)]
+        if not unordered:
             return ""
-        rest = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        return f"{' and '.join(map(str, found[0].accesses))}{rest}; {found[0].next}"
+        rest = f" (and {len(unordered) - 1} more)" if len(unordered) > 1 else ""
+        return f"{' and '.join(map(str, unordered[0].accesses))}{rest}; {unordered[0].next}"
 
     return find
 
@@ -93,10 +96,10 @@ def races(
 _UNORDERED = ("data race", "missing wait")
 
 
-def _overlaps(found: Finding) -> bool:
+def _overlaps(finding: Finding) -> bool:
     """Two writes to one place of an array are no matter of order: they should not both be."""
-    shared = found.place.startswith("shared")
-    return not shared and all(access.verb == "write" for access in found.accesses)
+    shared = finding.place.startswith("shared")
+    return not shared and all(access.verb == "write" for access in finding.accesses)
 
 
 def _plain(launch: Configured, positional: Sequence[str], here: Mapping[str, Any]) -> Plain:

@@ -34,12 +34,12 @@ def chosen(
     ]
     if wanted:
         return wanted
-    known = [n for op, names in ops for n in (op, *names)]
-    near = difflib.get_close_matches(only, known, 1)
+    choices = [n for op, names in ops for n in (op, *names)]
+    near = difflib.get_close_matches(only, choices, 1)
     raise ArgumentError(
         f"nothing to check in {path}",
         got=f"no solution called '{only}'" if only else "no weft.Op with a solution",
-        allowed=", ".join(known),
+        allowed=", ".join(choices),
         next=f"did you mean '{near[0]}'?"
         if near
         else "define op = weft.Op(...) and put @op.solution before a function that computes it",

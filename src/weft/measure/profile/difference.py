@@ -57,7 +57,7 @@ LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
 """What is compared of a line, and what a page may colour it by."""
 
 
-def changed(a: Profile, b: Profile) -> Changes:
+def diff(a: Profile, b: Profile) -> Changes:
     """From a to b."""
     return Changes(
         names=(_name(a), _name(b)), sections=tuple(_sections(a, b)), lines=tuple(_lines(a, b))

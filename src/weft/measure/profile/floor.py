@@ -48,25 +48,25 @@ class Unit:
 def units(p: Profile, gpu: GpuModel) -> tuple[Unit, ...]:
     """Every unit that has something to do, the busiest first."""
     clocks = gpu.sms * gpu.boost_mhz * 1e6
-    found = [*_memory(p, gpu, clocks), *_compute(p, gpu, clocks)]
-    return tuple(sorted((u for u in found if u.work), key=lambda u: -u.seconds))
+    candidates = [*_memory(p, gpu, clocks), *_compute(p, gpu, clocks)]
+    return tuple(sorted((u for u in candidates if u.work), key=lambda u: -u.seconds))
 
 
-def bound(found: tuple[Unit, ...]) -> Unit:
+def bound(units: tuple[Unit, ...]) -> Unit:
     """The busiest unit; a launch that does nothing counts as bound by its instructions."""
-    return found[0] if found else Unit("instructions", 0.0, 0, 1, "instructions")
+    return units[0] if units else Unit("instructions", 0.0, 0, 1, "instructions")
 
 
-def seconds(found: tuple[Unit, ...], less: Mapping[str, float] | None = None) -> float:
+def seconds(units: tuple[Unit, ...], less: Mapping[str, float] | None = None) -> float:
     """The least time; `less` says which part of a unit's work would be left (1: all of it)."""
     left = less or {}
-    return max((u.seconds * left.get(u.name, 1.0) for u in found), default=0.0)
+    return max((u.seconds * left.get(u.name, 1.0) for u in units), default=0.0)
 
 
-def gain(found: tuple[Unit, ...], less: Mapping[str, float]) -> float:
+def gain(units: tuple[Unit, ...], less: Mapping[str, float]) -> float:
     """By which factor the least time would shrink."""
-    after = seconds(found, less)
-    return seconds(found) / after if after else 1.0
+    after = seconds(units, less)
+    return seconds(units) / after if after else 1.0
 
 
 # ---- memory ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.measure.profile import collect
+from weft.measure.profile import aggregate
 from weft.measure.profile.values import Access, Array, Instruction, Profile
 
 
@@ -18,12 +18,12 @@ def add(a: Profile, b: Profile) -> Profile:
     """Both launches; addresses and sources stay those of the first."""
     assert key(a) == key(b)
     pairs = zip(a.instructions, b.instructions, strict=True)
-    found = tuple(_instruction(x, y) for x, y in pairs)
+    instructions = tuple(_instruction(x, y) for x, y in pairs)
     names = [*a.totals, *(name for name in b.totals if name not in a.totals)]
     return replace(
         a,
-        instructions=found,
-        lines=collect.lines(found),
+        instructions=instructions,
+        lines=aggregate.lines(instructions),
         arrays=_arrays(a.arrays, b.arrays),
         totals={name: a.totals.get(name, 0) + b.totals.get(name, 0) for name in names},
         launches=a.launches + b.launches,

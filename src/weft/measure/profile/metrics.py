@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.measure.profile.collect import is_branch
+from weft.measure.profile.aggregate import is_branch
 from weft.measure.profile.traffic import Traffic
 from weft.measure.profile.values import BULK, Access, Instruction
 
@@ -42,18 +42,18 @@ MODELLED = frozenset(
 )
 
 
-def totals(found: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
+def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
     """Name -> number; names are sorted by what they are about."""
     out: dict[str, float] = {}
-    branches = [i for i in found if is_branch(i)]
-    out["ptx__inst_executed.sum"] = sum(i.executions for i in found)
-    out["ptx__thread_inst_executed.sum"] = sum(i.threads for i in found)
-    out["ptx__thread_inst_executed_pred_on.sum"] = sum(i.threads_on for i in found)
+    branches = [i for i in instructions if is_branch(i)]
+    out["ptx__inst_executed.sum"] = sum(i.executions for i in instructions)
+    out["ptx__thread_inst_executed.sum"] = sum(i.threads for i in instructions)
+    out["ptx__thread_inst_executed_pred_on.sum"] = sum(i.threads_on for i in instructions)
     out["ptx__branch_targets.sum"] = sum(i.executions for i in branches)
     out["ptx__branch_targets_threads_divergent.sum"] = sum(i.diverged for i in branches)
-    for unit, n in sorted(_work(found).items()):
+    for unit, n in sorted(_work(instructions).items()):
         out[f"ptx__ops_{unit}.sum"] = n
-    accesses = [a for i in found for a in i.accesses]
+    accesses = [a for i in instructions for a in i.accesses]
     _global(out, accesses)
     _bulk(out, accesses)
     _shared(out, accesses)
@@ -62,9 +62,9 @@ def totals(found: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
     return {f"sim:{name}": value for name, value in out.items()}
 
 
-def _work(found: Sequence[Instruction]) -> Counter[str]:
+def _work(instructions: Sequence[Instruction]) -> Counter[str]:
     done: Counter[str] = Counter()
-    for ins in found:
+    for ins in instructions:
         done[ins.work[0]] += ins.work[1] * ins.threads_on
     return done
 
@@ -75,28 +75,30 @@ def _of(accesses: Sequence[Access], space: str, kinds: Sequence[str]) -> list[Ac
 
 def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
     for op, kinds in _GLOBAL_OPS.items():
-        mine = _of(accesses, "global", kinds)
+        selected = _of(accesses, "global", kinds)
         for stage, count in _STAGES.items():
             name = f"l1tex__t_{stage}_pipe_lsu_mem_global_op_{op}.sum"
-            out[name] = sum(count(a) for a in mine)
+            out[name] = sum(count(a) for a in selected)
     loads = _of(accesses, "global", _GLOBAL_OPS["ld"])
     sectors, missed = sum(a.sectors for a in loads), sum(a.sectors_missed for a in loads)
     name = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup"
     out[f"{name}_hit.sum"], out[f"{name}_miss.sum"] = sectors - missed, missed
     for op, kind in (("ld", "load"), ("st", "store")):
-        mine = _of(accesses, "local", [kind])
+        selected = _of(accesses, "local", [kind])
         for stage in ("requests", "sectors", "set_accesses"):
             name = f"l1tex__t_{stage}_pipe_lsu_mem_local_op_{op}.sum"
-            out[name] = sum(_STAGES[stage](a) for a in mine)
+            out[name] = sum(_STAGES[stage](a) for a in selected)
     every = [a for a in accesses if a.space == "global"]
     out["smsp__sass_data_bytes_mem_global.sum"] = sum(a.bytes for a in every)
     by_engine = sum(a.sectors for a in _of(accesses, "global", ["bulk load"]))
     out["l1tex__m_xbar2l1tex_read_sectors.sum"] = missed + by_engine
     for op, kinds in _L2_OPS.items():
-        mine = _of(accesses, "global", kinds)
-        out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in mine)
-    own = sum(a.sectors for a in _of(accesses, "local", ["store"]))
-    out["lts__t_sectors_srcunit_tex_op_write.sum"] += own  # L1 writes local memory through, too
+        selected = _of(accesses, "global", kinds)
+        out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in selected)
+    local_stores = sum(a.sectors for a in _of(accesses, "local", ["store"]))
+    out["lts__t_sectors_srcunit_tex_op_write.sum"] += (
+        local_stores  # L1 writes local memory through, too
+    )
 
 
 def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
@@ -104,19 +106,19 @@ def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
     if not any(a.kind in BULK for a in accesses):
         return
     for op, (kind, way) in _BULK.items():
-        mine = _of(accesses, "global", [kind])
-        out[f"smsp__sass_inst_executed_op_tma_{op}.sum"] = sum(a.requests for a in mine)
+        selected = _of(accesses, "global", [kind])
+        out[f"smsp__sass_inst_executed_op_tma_{op}.sum"] = sum(a.requests for a in selected)
         for what in ("sectors", "bytes"):
             name = f"l1tex__m_{way}_{what}_mem_global_op_tma_{op}.sum"
-            out[name] = sum(getattr(a, what) for a in mine)
+            out[name] = sum(getattr(a, what) for a in selected)
 
 
 def _shared(out: dict[str, float], accesses: Sequence[Access]) -> None:
     for op, kinds in _SHARED_OPS.items():
-        mine = _of(accesses, "shared", kinds)
+        selected = _of(accesses, "shared", kinds)
         pipe = f"mem_shared_op_{op}.sum"
-        out[f"l1tex__data_pipe_lsu_wavefronts_{pipe}"] = sum(a.wavefronts for a in mine)
-        out[f"l1tex__data_bank_conflicts_pipe_lsu_{pipe}"] = sum(a.conflicts for a in mine)
+        out[f"l1tex__data_pipe_lsu_wavefronts_{pipe}"] = sum(a.wavefronts for a in selected)
+        out[f"l1tex__data_bank_conflicts_pipe_lsu_{pipe}"] = sum(a.conflicts for a in selected)
     every = [a for a in accesses if a.space == "shared"]
     out["memory_l1_wavefronts_shared"] = sum(a.wavefronts for a in every)
     out["memory_l1_wavefronts_shared_ideal"] = sum(a.wavefronts_ideal for a in every)

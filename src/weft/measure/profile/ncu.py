@@ -69,7 +69,7 @@ Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Counted:
+class KernelCounters:
     """Launches of one kernel with one shape, as ncu saw them."""
 
     kernel: str
@@ -79,7 +79,9 @@ class Counted:
     launches: int = 1
 
 
-def counters(program: Sequence[str], kernel: str | None, launch: int | None) -> list[Counted]:
+def counters(
+    program: Sequence[str], kernel: str | None, launch: int | None
+) -> list[KernelCounters]:
     """Runs a program under ncu; raises NoCounters where ncu or the permission is missing."""
     command = [tool(), *_options(kernel, launch), *program]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -89,13 +91,13 @@ def counters(program: Sequence[str], kernel: str | None, launch: int | None) -> 
         raise Error(
             "the program failed under ncu", got=(done.stdout[-1000:] + done.stderr[-1000:]).strip()
         )
-    return together(read(done.stdout))
+    return merge_launches(read(done.stdout))
 
 
 def tool() -> str:
     """ncu, where there is a GPU whose counters it may read."""
-    found = shutil.which("ncu")
-    if found is None:
+    path = shutil.which("ncu")
+    if path is None:
         raise NoCounters(
             "ncu is not on PATH",
             got="" if driver.count() else "nor is there a GPU",
@@ -106,7 +108,7 @@ def tool() -> str:
     allowed, why, mend = system.counters()
     if mend and not allowed:  # where the driver does not say, ncu finds out
         raise _refused(why.removeprefix("no: "), mend)
-    return found
+    return path
 
 
 def _refused(why: str, mend: str) -> NoCounters:
@@ -125,7 +127,7 @@ def _options(kernel: str | None, launch: int | None) -> list[str]:
     ]  # fmt: skip
 
 
-def read(text: str) -> list[Counted]:
+def read(text: str) -> list[KernelCounters]:
     """The launches of ncu's table, which follows whatever the program has printed."""
     start = text.find('"ID"')
     if start < 0:
@@ -133,7 +135,7 @@ def read(text: str) -> list[Counted]:
     rows = list(csv.DictReader(io.StringIO(text[start:])))
     units = rows.pop(0) if rows else {}
     return [
-        Counted(
+        KernelCounters(
             _name(row["Kernel Name"]), _dims(row["Grid Size"]), _dims(row["Block Size"]),
             tuple(_sections(row, units)),
         )
@@ -141,15 +143,15 @@ def read(text: str) -> list[Counted]:
     ]  # fmt: skip
 
 
-def together(found: Sequence[Counted]) -> list[Counted]:
+def merge_launches(launches: Sequence[KernelCounters]) -> list[KernelCounters]:
     """Launches of one kernel and shape as one, in the order of their first."""
-    groups: dict[tuple[str, Dims, Dims], list[Counted]] = {}
-    for one in found:
-        groups.setdefault((one.kernel, one.grid, one.block), []).append(one)
-    return [_joined(group) for group in groups.values()]
+    groups: dict[tuple[str, Dims, Dims], list[KernelCounters]] = {}
+    for launch in launches:
+        groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
+    return [_merged(group) for group in groups.values()]
 
 
-def _joined(group: Sequence[Counted]) -> Counted:
+def _merged(group: Sequence[KernelCounters]) -> KernelCounters:
     """Counters are summed, rates and durations averaged."""
     sections = tuple(
         replace(same[0], metrics=tuple(map(_all, zip(*(s.metrics for s in same), strict=True))))
@@ -209,11 +211,11 @@ _OF_PTX = {
 """What ncu counts of SASS and the simulator of PTX."""
 
 
-def beside(metric: Metric, simulated: Mapping[str, Metric]) -> Metric | None:
+def simulated_counterpart(metric: Metric, simulated: Mapping[str, Metric]) -> Metric | None:
     """The simulator's metric for one of ncu's, from those of a profile by their ids."""
     return simulated.get(f"sim:{metric.id}") or simulated.get(_OF_PTX.get(metric.id, ""))
 
 
-def same_launch(c: Counted, kernel: str, grid: Dims, block: Dims) -> bool:
+def same_launch(c: KernelCounters, kernel: str, grid: Dims, block: Dims) -> bool:
     """Is it the kernel that the simulator calls so? Templates are spelled in many ways."""
     return (plain(c.kernel), c.grid, c.block) == (plain(kernel), grid, block)

@@ -22,7 +22,7 @@ _TO_HOST = ("cpu", "get", "copy_to_host")
 
 
 @dataclass(frozen=True)
-class Beside:
+class GpuRun:
     """What the real GPU adds: the arguments with their arrays on the host, as they were before;
     its model, seconds, a remark."""
 
@@ -33,14 +33,14 @@ class Beside:
     note: str
 
 
-def on_gpu(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> Beside | None:
+def on_gpu(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> GpuRun | None:
     """Launches once on the caller's arrays, after timing copies; None: they are on the host."""
     if not is_there(args, options):
         return None
     here, named = _each(_to_host, args, options)
     taken = seconds(subject, args, options)
     subject(*args, **options)
-    return Beside(tuple(here), named, model(), taken, remark())
+    return GpuRun(tuple(here), named, model(), taken, remark())
 
 
 def is_there(args: Sequence[Any], options: Mapping[str, Any]) -> bool:

@@ -70,11 +70,11 @@ def profile(
     def run(observer: Observer) -> None:
         launch.observe(observer, *values, time_limit=limit)
 
-    found = counted(kernel.code, kernel.entry, launch.config, model, run, block=block)
-    return found if real is None else replace(found, measured=real.seconds, note=real.note)
+    result = profile_launch(kernel.code, kernel.entry, launch.config, model, run, block=block)
+    return result if real is None else replace(result, measured=real.seconds, note=real.note)
 
 
-def counted(
+def profile_launch(
     sim: SimModule,
     entry: str,
     grid: LaunchConfig,
@@ -85,7 +85,7 @@ def counted(
     """What `run`, a launch of this shape under the observer that it is given, has done."""
     # plain launches do without all this
     from weft.device.sim.tools.counters.sampling import Sampling
-    from weft.measure.profile import collect, listing, metrics, traffic
+    from weft.measure.profile import aggregate, listing, metrics, traffic
 
     shape = _shape(sim, entry, grid)
     fits = fit(shape, model)
@@ -94,20 +94,20 @@ def counted(
     run(counting)
     counts = counting.counts
     assert counts is not None, "a launch that ends has been observed"
-    found = collect.instructions(counts)
-    by_line = collect.lines(found)
-    own = {line.file for line in by_line}
+    instructions = aggregate.instructions(counts)
+    by_line = aggregate.lines(instructions)
+    files = {line.file for line in by_line}
     return Profile(
         launch=shape,
         gpu=model.key,
-        instructions=found,
+        instructions=instructions,
         lines=by_line,
-        arrays=collect.arrays(counts),
-        totals=metrics.totals(found, traffic.estimate(counts, model)),
+        arrays=aggregate.arrays(counts),
+        totals=metrics.totals(instructions, traffic.estimate(counts, model)),
         modelled=metrics.MODELLED,
         samples=counting.samples,
-        sources={name: sim.ptx.sources[name] for name in sorted(own) if name in sim.ptx.sources},
-        ptx=listing.listing(sim.ptx.text, [i.ptx_line for i in found]),
+        sources={name: sim.ptx.sources[name] for name in sorted(files) if name in sim.ptx.sources},
+        ptx=listing.listing(sim.ptx.text, [i.ptx_line for i in instructions]),
     )
 
 
@@ -136,7 +136,7 @@ def _shape(sim: SimModule, entry: str, grid: LaunchConfig) -> LaunchShape:
 
 def _l1_lines(shape: LaunchShape, model: GpuModel, fits: Occupancy) -> int:
     """Lines of L1 for each of the blocks that share an SM."""
-    together = min(max(1, fits.blocks), -(-shape.blocks // model.sms))
-    shared = together * (shape.static_shared + shape.dynamic_shared + model.reserved_shared)
+    resident = min(max(1, fits.blocks), -(-shape.blocks // model.sms))
+    shared = resident * (shape.static_shared + shape.dynamic_shared + model.reserved_shared)
     left = max(LEAST_L1, model.l1_per_sm - shared)
-    return max(1, left // 128 // together)
+    return max(1, left // 128 // resident)

@@ -33,10 +33,10 @@ def load(path: str | Path, kind: type[Profile] = Profile) -> list[Profile]:
         data = json.loads(_text(Path(path)))
         if data["format"] != FORMAT:
             raise ValueError(data["format"])
-        found = [schema.value(kind, one, "profile") for one in data["profiles"]]
-        for one in found:
+        profiles = [schema.value(kind, one, "profile") for one in data["profiles"]]
+        for one in profiles:
             _check(one)
-        return found
+        return profiles
     except OSError as error:
         raise Error("cannot read the record", where=str(path), got=error.strerror or "") from None
     except RecursionError:

@@ -55,14 +55,14 @@ class Roofline:
 
 def roofline(p: Profile, gpu: GpuModel) -> Roofline:
     """Of a profile on a GPU model, which need not be the one it was profiled for."""
-    work, peaks, found = floor.work(p), floor.ceilings(gpu), floor.units(p, gpu)
+    work, peaks, units = floor.work(p), floor.ceilings(gpu), floor.units(p, gpu)
     floats = {u: n for u, n in work.items() if u in FLOATS or u.startswith("tensor")}
     mix = floats or {"integer": work.get("integer", 0.0)}
     operations = sum(mix.values())
-    busy = max((u.seconds for u in found if u.name in mix), default=0.0)
+    busy = max((u.seconds for u in units if u.name in mix), default=0.0)
     peak = operations / busy if busy else peaks["fp32"]
     compulsory = floor.compulsory_bytes(p)
-    busiest = floor.bound(found)
+    busiest = floor.bound(units)
     return Roofline(
         kind="floating-point" if floats else "integer",
         operations=operations,

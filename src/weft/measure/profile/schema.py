@@ -34,11 +34,11 @@ def value(kind: Any, data: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         return None if data is None else value(_first(inner), data, name)
     if origin is tuple:
-        given = _typed(data, list, name)
-        of = [inner[0]] * len(given) if inner[1:] == (...,) else inner
-        if len(of) != len(given):
-            raise ValueError(f"{name}: {len(given)} parts, not {len(of)}")
-        return tuple(value(t, x, name) for t, x in zip(of, given, strict=True))
+        items = _typed(data, list, name)
+        of = [inner[0]] * len(items) if inner[1:] == (...,) else inner
+        if len(of) != len(items):
+            raise ValueError(f"{name}: {len(items)} parts, not {len(of)}")
+        return tuple(value(t, x, name) for t, x in zip(of, items, strict=True))
     if origin is frozenset:
         return frozenset(value(inner[0], x, name) for x in _typed(data, list, name))
     if origin is Mapping:
@@ -70,6 +70,6 @@ def _plain(kind: Any, data: Any, name: str) -> Any:
 
 
 def _made(kind: type[T], data: Mapping[str, Any]) -> T:
-    hints, known = typing.get_type_hints(kind), dataclasses.fields(kind)  # type: ignore[arg-type]
-    names = [f.name for f in known if f.name in data]
+    hints, fields = typing.get_type_hints(kind), dataclasses.fields(kind)  # type: ignore[arg-type]
+    names = [f.name for f in fields if f.name in data]
     return kind(**{name: value(hints[name], data[name], name) for name in names})

@@ -55,10 +55,10 @@ def _sum(accesses: Sequence[Access], what: Callable[[Access], float]) -> float:
 
 
 def _speed(p: Profile, gpu: GpuModel) -> Section:
-    found, roof = floor.units(p, gpu), roofline(p, gpu)
-    longest = floor.seconds(found)
+    units, roof = floor.units(p, gpu), roofline(p, gpu)
+    longest = floor.seconds(units)
     of_memory = {"DRAM", "L2", "L1 and shared memory", "atomics"}
-    shares = {u.name: 100 * _ratio(u.seconds, longest) for u in found}
+    shares = {u.name: 100 * _ratio(u.seconds, longest) for u in units}
     memory = max((v for n, v in shares.items() if n in of_memory), default=0.0)
     compute = max((v for n, v in shares.items() if n not in of_memory), default=0.0)
     name = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -76,7 +76,7 @@ def _speed(p: Profile, gpu: GpuModel) -> Section:
     if p.measured is not None:
         rows.append(Metric("gpu__time_duration.sum", "Duration, measured", p.measured, "s"))
     says = f"Bound by {roof.bound}: the others are shown as part of its time on {gpu.name}."
-    return Section("GPU Speed Of Light Throughput", tuple(rows), says if found else "Nothing ran.")
+    return Section("GPU Speed Of Light Throughput", tuple(rows), says if units else "Nothing ran.")
 
 
 def _compute(p: Profile, gpu: GpuModel) -> Section:

@@ -15,7 +15,7 @@ from weft.device.sim.run import settings
 from weft.device.sim.run.settings import Request
 from weft.errors import DeviceError
 from weft.measure.profile import merge, record
-from weft.measure.profile.profile import counted
+from weft.measure.profile.profile import profile_launch
 from weft.measure.profile.values import Profile
 
 
@@ -50,26 +50,26 @@ class Recording:
         """In the order of their first launches."""
         return list(self._found.values())
 
-    def run(self, asked: Request) -> None:
+    def run(self, request: Request) -> None:
         """One launch, counted if it is wanted."""
         if self._thread not in (None, threading.get_ident()):
-            asked.run()
+            request.run()
             return
-        plan = asked.plan
-        about = plan.sim.kernels.get(plan.entry)
-        if not self._wanted(about.name if about else plan.entry):
-            asked.run()
+        plan = request.plan
+        summary = plan.sim.kernels.get(plan.entry)
+        if not self._wanted(summary.name if summary else plan.entry):
+            request.run()
             return
         model = self._gpu or plan.sim.model
         with self._lock:  # observers of one plan share its code
             try:
-                found = counted(plan.sim, plan.entry, plan.config, model, asked.run)
+                profile = profile_launch(plan.sim, plan.entry, plan.config, model, request.run)
             except DeviceError as error:
                 self.fault = self.fault or str(error)
                 raise
-            place = merge.key(found)
+            place = merge.key(profile)
             before = self._found.get(place)
-            self._found[place] = found if before is None else merge.add(before, found)
+            self._found[place] = profile if before is None else merge.add(before, profile)
 
     def told(self) -> dict[str, Any]:
         """All of it as JSON, for `take`."""
@@ -79,10 +79,10 @@ class Recording:
         """Adds what a recording in another process has written, if it came that far."""
         text = Path(path).read_text()
         if text:
-            told = json.loads(text)
-            self.seen, self.fault = told["seen"], told["fault"]
-            for found in record.load(path):
-                self._found[merge.key(found)] = found
+            record_data = json.loads(text)
+            self.seen, self.fault = record_data["seen"], record_data["fault"]
+            for profile in record.load(path):
+                self._found[merge.key(profile)] = profile
 
     def _wanted(self, kernel: str) -> bool:
         with self._lock:

@@ -55,7 +55,7 @@ def _tensor(parts: Sequence[str]) -> tuple[str, int]:
     """`wmma.load` and `.store` are memory; a product is 2 m n k operations of the warp."""
     if "load" in parts or "store" in parts:
         return "memory", 1
-    shape = next(found for p in parts if (found := _SHAPE.fullmatch(p)))
+    shape = next(match for p in parts if (match := _SHAPE.fullmatch(p)))
     m, n, k = map(int, shape.groups())
     types = [p for p in parts if _INPUTS.fullmatch(p)]
     kind = types[1] if len(types) == 4 else "f16"  # d, a, b, c; wmma leaves the f16 of a, b out

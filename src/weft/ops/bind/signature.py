@@ -14,7 +14,7 @@ from typing import Any
 from weft.errors import ArgumentError
 from weft.kernels import Kernel
 from weft.measure.expressions import evaluate
-from weft.measure.op import Slot, slots
+from weft.measure.op import ArraySpec, array_specs
 from weft.ops.bind.options import Options
 from weft.ops.bind.rules import rule
 
@@ -27,8 +27,8 @@ class Signature:
     """
 
     op: str
-    inputs: tuple[Slot, ...]
-    outputs: tuple[Slot, ...]
+    inputs: tuple[ArraySpec, ...]
+    outputs: tuple[ArraySpec, ...]
     flat: bool = False
 
     @property
@@ -59,7 +59,7 @@ class Signature:
                     raise self._misfit(slot, given, f"{text} = {want}")
         return found
 
-    def shape(self, result: Slot) -> Callable[..., tuple[Any, ...]]:
+    def shape(self, result: ArraySpec) -> Callable[..., tuple[Any, ...]]:
         """The rule for a result's shape: that of an argument of the same sizes, or computed."""
         like = [slot.name for slot in self.inputs if slot.sizes == result.sizes]
 
@@ -71,14 +71,14 @@ class Signature:
 
         return computed
 
-    def _shape(self, slot: Slot, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _shape(self, slot: ArraySpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
         shape = tuple(given[slot.name].shape)
         folded = _folded(shape, len(slot.sizes)) if self.flat else shape
         if len(folded) != len(slot.sizes):
             raise self._misfit(slot, given, f"{len(slot.sizes)} dimensions")
         return folded
 
-    def _misfit(self, slot: Slot, given: Mapping[str, Any], want: str) -> ArgumentError:
+    def _misfit(self, slot: ArraySpec, given: Mapping[str, Any], want: str) -> ArgumentError:
         shown = ", ".join(f"{s.name} {list(given[s.name].shape)}" for s in self.inputs)
         return ArgumentError(
             f"{self.op}: '{slot.name}' has a shape that does not fit",
@@ -92,7 +92,7 @@ def read(op: str, text: str) -> Signature | None:
     if ":" not in text:
         return None
     takes, _, gives = text.partition("->")
-    return Signature(op, slots(takes, text), slots(gives, text))
+    return Signature(op, array_specs(takes, text), array_specs(gives, text))
 
 
 def applied(signature: Signature, kernel: Any, options: Options) -> Options:

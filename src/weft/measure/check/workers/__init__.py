@@ -5,8 +5,8 @@
       └── solution worker    imports the file, calls one solution; a new one for each
 
 Both workers do the same, `worker.py`, and cannot tell which they are until they are asked. They are
-forked from `nursery.py`, so that weft is imported once. `wire.py` has the messages, `process.py`
-starts a worker and waits for its answers, `health.py` tells a slow worker from one that hangs,
+forked from `forkserver.py`, so that weft is imported once. `wire.py` has the messages, `process.py`
+starts a worker and waits for its answers, `watchdog.py` tells a slow worker from one that hangs,
 `remote.py` has operations and solutions as the judge knows them, `file.py` judges all of a file.
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from weft.errors import ArgumentError, Error, MissingDependency
 from weft.measure.check import input_data, subjects, user_file
 from weft.measure.check.check import Report, chosen_seed, generator, judged
-from weft.measure.check.workers.process import Nursery, Worker
+from weft.measure.check.workers.process import ForkServer, Worker
 from weft.measure.check.workers.remote import RemoteFile, RemoteSolution
 
 LIMIT = 120.0
@@ -65,15 +65,15 @@ def check_file(
     used = chosen_seed(seed)
     with (
         _unreadable(),
-        contextlib.closing(Nursery()) as nursery,
-        contextlib.closing(Worker(nursery, limit)) as reference,
+        contextlib.closing(ForkServer()) as forkserver,
+        contextlib.closing(Worker(forkserver, limit)) as reference,
     ):
         progress(f"import {path.name}")
         file = RemoteFile(path, reference, trusted)
-        with contextlib.closing(Worker(nursery, limit)) as names:
+        with contextlib.closing(Worker(forkserver, limit)) as names:
             solutions = user_file.chosen(path, file.names(names), only)
         for number, solution in solutions:
-            with contextlib.closing(Worker(nursery, limit)) as worker:
+            with contextlib.closing(Worker(forkserver, limit)) as worker:
                 yield _judged(file, worker, number, solution, used, device, progress)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.errors import MissingDependency
 from weft.measure.check.workers import wire
-from weft.measure.check.workers.health import Health, members
+from weft.measure.check.workers.watchdog import Watchdog, members
 from weft.measure.dtypes import Array
 
 _LOOK = 0.5  # seconds between two looks at a worker that has not answered
@@ -38,23 +38,23 @@ class Raised(Exception):
         self.kind, self.text, self.where, self.parts = kind, text, where, parts
 
 
-class Nursery:
+class ForkServer:
     """The process that new workers are forked from."""
 
     def __init__(self) -> None:
-        self._connection, theirs = socket.socketpair()
-        with theirs:
+        self._connection, child_end = socket.socketpair()
+        with child_end:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
                     "-P",
                     "-m",
-                    "weft.measure.check.workers.nursery",
-                    str(theirs.fileno()),
+                    "weft.measure.check.workers.forkserver",
+                    str(child_end.fileno()),
                 ],
                 stdin=subprocess.DEVNULL,
                 env=_environment(),
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 start_new_session=True,
             )
 
@@ -87,14 +87,14 @@ class Nursery:
 class Worker:
     """A process that answers one question at a time."""
 
-    def __init__(self, nursery: Nursery, limit: float) -> None:
-        self._nursery, self._limit = nursery, limit
-        self._connection, theirs = socket.socketpair()
+    def __init__(self, forkserver: ForkServer, limit: float) -> None:
+        self._nursery, self._limit = forkserver, limit
+        self._connection, child_end = socket.socketpair()
         reads, writes = os.pipe()
         try:
-            self._pid = nursery.new(theirs.fileno(), writes)
+            self._pid = forkserver.new(child_end.fileno(), writes)
         finally:
-            theirs.close()
+            child_end.close()
             os.close(writes)
         self._said: list[str] = []
         self._closed = False
@@ -117,7 +117,7 @@ class Worker:
             if answer.get("id") != token:
                 raise NoAnswer("it answers another question than it was asked")
             wire.seal(file)
-            found = wire.get(file, answer.get("arrays"), start)
+            answer_arrays = wire.get(file, answer.get("arrays"), start)
             self._nothing_more()
         except wire.Malformed as error:
             raise NoAnswer(f"its answer cannot be read: {error}") from None
@@ -127,7 +127,7 @@ class Worker:
             os.close(file)
         if "error" in answer:
             raise _raised(answer["error"])
-        return answer, found
+        return answer, answer_arrays
 
     def close(self) -> list[str]:
         """Ends the worker and all processes of its session at once; what they printed."""
@@ -143,10 +143,10 @@ class Worker:
         return self._said
 
     def _answer(self) -> dict[str, Any]:
-        health, received = Health(self._pid, self._limit), b""
+        watchdog, received = Watchdog(self._pid, self._limit), b""
         while True:
             if not select.select([self._connection], [], [], _LOOK)[0]:
-                if trouble := health.trouble():
+                if trouble := watchdog.trouble():
                     raise NoAnswer(trouble)
                 continue
             more = self._connection.recv(1 << 16)
@@ -217,8 +217,8 @@ def _raised(error: object) -> Exception:
     match error:
         case {"kind": str(kind), "text": str(text), "where": str(where), "parts": dict(parts)}:
             words = {k: _indented(str(v)) for k, v in parts.items() if k in _PARTS}
-            told = words if "what" in words else None
-            return Raised(plain(kind), _indented(text), plain(where), told)
+            error_parts = words if "what" in words else None
+            return Raised(plain(kind), _indented(text), plain(where), error_parts)
     return NoAnswer("its answer cannot be read: an error without its parts")
 
 

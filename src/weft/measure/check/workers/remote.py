@@ -15,11 +15,11 @@ import numpy as np
 
 from weft.errors import ArgumentError, CheckFailed
 from weft.measure.check import buffers, input_data
-from weft.measure.check.guarded import Reference
-from weft.measure.check.runner import Place, Ran, Stored
+from weft.measure.check.harness import Reference
+from weft.measure.check.runner import RunResult, Stored, SubjectArray
 from weft.measure.check.workers.process import NoAnswer, Raised, Worker, plain
 from weft.measure.dtypes import Array
-from weft.measure.op import Case, Op, Slot
+from weft.measure.op import ArraySpec, Case, Op
 
 
 class RemoteFile:
@@ -40,9 +40,11 @@ class RemoteFile:
 
     def names(self, worker: Worker) -> list[tuple[str, Sequence[str]]]:
         """(operation, its solutions); `worker` imports the file that has those of a trusted one."""
-        own: list[tuple[str, Sequence[str]]] = [(op.name, solutions) for op, solutions in self.ops]
+        declared: list[tuple[str, Sequence[str]]] = [
+            (op.name, solutions) for op, solutions in self.ops
+        ]
         if self._trusted is None:
-            return own
+            return declared
         try:
             answer, _ = worker.ask("load", **self.asked)
         except NoAnswer as error:
@@ -52,7 +54,7 @@ class RemoteFile:
             raise ArgumentError(**(error.parts or {"what": error.text})) from None
         with self._readable():
             rows = {str(row["name"]): tuple(map(plain, row["solutions"])) for row in answer["ops"]}
-        return [(name, rows.get(name, ())) for name, _ in own]
+        return [(name, rows.get(name, ())) for name, _ in declared]
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
@@ -77,11 +79,11 @@ class RemoteFile:
 
         return answers
 
-    def fill(self, number: int, case: int, slot: int, seed: int) -> Array:
+    def fill(self, number: int, case: int, index: int, seed: int) -> Array:
         op = self.ops[number][0]
-        where = f"{op.name}, fill of '{op.inputs[slot].name}'"
-        _, arrays = self.ask("fill", {}, where, op=number, case=case, slot=slot, seed=seed)
-        return op.checked(op.inputs[slot], op.cases[case], arrays["data"])
+        where = f"{op.name}, fill of '{op.inputs[index].name}'"
+        _, arrays = self.ask("fill", {}, where, op=number, case=case, index=index, seed=seed)
+        return op.checked(op.inputs[index], op.cases[case], arrays["data"])
 
     def ask(
         self, do: str, arrays: Mapping[str, Array] | None = None, what: str = "", **more: Any
@@ -167,17 +169,19 @@ class RemoteSolution:
                 what, got = f"{self.title} raises {error.kind}", error.text
             raise CheckFailed(what, where=trial, got=got, next=f"see {error.where}") from None
 
-    def data(self, slot: Slot, case: int, filling: input_data.Filling) -> Array:
+    def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
         op = self.file.ops[self.number][0]
-        if slot.name not in op.fill:
-            return op.data(slot, op.cases[case], self.rng, filling)
+        if spec.name not in op.fill:
+            return op.data(spec, op.cases[case], self.rng, filling)
         seed = int(self.rng.integers(2**62))
-        return self.file.fill(self.number, case, op.inputs.index(slot), seed)
+        return self.file.fill(self.number, case, op.inputs.index(spec), seed)
 
     def reference(self, case: int) -> Reference:
         return self.file.reference(self.number, case)
 
-    def runner(self, case: int, inputs: Sequence[Place], outputs: Sequence[Place]) -> RemoteArrays:
+    def runner(
+        self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
+    ) -> RemoteArrays:
         return RemoteArrays(self, case, inputs, outputs)
 
 
@@ -185,7 +189,11 @@ class RemoteArrays:
     """A `Runner` whose arrays are in the solution's process; answers are checked here."""
 
     def __init__(
-        self, solution: RemoteSolution, case: int, inputs: Sequence[Place], outputs: Sequence[Place]
+        self,
+        solution: RemoteSolution,
+        case: int,
+        inputs: Sequence[SubjectArray],
+        outputs: Sequence[SubjectArray],
     ) -> None:
         self._solution, self._outputs = solution, {p.name: p for p in outputs}
         self._inputs = {p.name: p for p in inputs if p.name not in self._outputs}
@@ -198,7 +206,7 @@ class RemoteArrays:
         )  # fmt: skip
         self.name = plain(str(answer.get("library")))
 
-    def run(self, contents: Mapping[str, Array], trial: str) -> Ran:
+    def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
         _, arrays = self._solution.ask("call", trial, contents)
         guards = {f"guard/{n}": (g.dtype, g.shape) for n, g in self.guards.items()}
         wanted = {
@@ -215,7 +223,7 @@ class RemoteArrays:
             {n: Stored(arrays[f"{when}/{n}"], p.dtype) for n, p in self._outputs.items()}
             for when in ("early", "late")
         )
-        return Ran(
+        return RunResult(
             {n: arrays[f"before/{n}"] for n in self._outputs},
             early,
             late,

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.errors import Error
 from weft.measure.check import subjects, user_file
-from weft.measure.check.runner import Local, Place
+from weft.measure.check.runner import LocalRunner, SubjectArray
 from weft.measure.check.workers import wire
 from weft.measure.dtypes import Array
 from weft.measure.op import Op
@@ -29,9 +29,9 @@ class Served:
     def __init__(self) -> None:
         self.path = Path()
         self._ops: list[Op] = []
-        self._local: Local | None = None
+        self._local: LocalRunner | None = None
 
-    def load(self, given: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
+    def load(self, arrays: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
         """The operations of `trusted`, where that is given, with the solutions of `path`."""
         self.path = Path(path)
         self._ops = (
@@ -41,20 +41,22 @@ class Served:
         )
         return {"ops": [_described(op) for op in self._ops]}, {}
 
-    def fill(self, given: Mapping[str, Array], op: int, case: int, slot: int, seed: int) -> Answer:
-        known = self._ops[op]
+    def fill(
+        self, arrays: Mapping[str, Array], op: int, case: int, index: int, seed: int
+    ) -> Answer:
+        operation = self._ops[op]
         rng = np.random.default_rng(seed)
-        return {}, {"data": known.own_data(known.inputs[slot], known.cases[case], rng)}
+        return {}, {"data": operation.own_data(operation.inputs[index], operation.cases[case], rng)}
 
-    def reference(self, given: Mapping[str, Array], op: int, case: int, sets: int) -> Answer:
+    def reference(self, arrays: Mapping[str, Array], op: int, case: int, sets: int) -> Answer:
         """`given` has the inputs of all sets: "3/x" is the x of the fourth."""
-        known = self._ops[op]
+        operation = self._ops[op]
         many: list[dict[str, Array]] = [{} for _ in range(sets)]
-        for name, array in given.items():
+        for name, array in arrays.items():
             number, _, plain = name.partition("/")
             many[int(number)][plain] = array
         with np.errstate(all="ignore"):
-            answers = subjects.answering(known, known.cases[case])(many)
+            answers = subjects.answering(operation, operation.cases[case])(many)
         counts = [len(results) for results in answers]
         named = {
             f"{i}/{j}": _plain(result)
@@ -64,23 +66,23 @@ class Served:
         return {"counts": counts}, named
 
     def prepare(
-        self, given: Mapping[str, Array], op: int, case: int, solution: str, device: str
+        self, arrays: Mapping[str, Array], op: int, case: int, solution: str, device: str
     ) -> Answer:
         """`given` are the guards of all arrays."""
-        known = self._ops[op]
-        at = known.cases[case]
+        operation = self._ops[op]
+        at = operation.cases[case]
         inputs, outputs = (
-            [Place(s.name, s.dtype, s.shape(at)) for s in side]
-            for side in (known.inputs, known.outputs)
+            [SubjectArray(s.name, s.dtype, s.shape(at)) for s in side]
+            for side in (operation.inputs, operation.outputs)
         )
-        call = subjects.calling(known, known.solutions[solution], at)
+        call = subjects.calling(operation, operation.solutions[solution], at)
         library = subjects.library_for(device)
-        self._local = Local(call, inputs, outputs, library, given)
+        self._local = LocalRunner(call, inputs, outputs, library, arrays)
         return {"library": library.name}, {}
 
-    def call(self, given: Mapping[str, Array]) -> Answer:
+    def call(self, arrays: Mapping[str, Array]) -> Answer:
         assert self._local is not None
-        ran = self._local.run(given, "")
+        ran = self._local.run(arrays, "")
         return {}, {
             **{f"before/{n}": bits for n, bits in ran.before.items()},
             **{f"early/{n}": stored.bits for n, stored in ran.early.items()},
@@ -89,7 +91,7 @@ class Served:
             **{f"guard/{n}": bits for n, bits in ran.guards.items()},
         }
 
-    def outputs(self, given: Mapping[str, Array]) -> Answer:
+    def outputs(self, arrays: Mapping[str, Array]) -> Answer:
         assert self._local is not None
         return {}, dict(self._local.outputs())
 
@@ -146,8 +148,8 @@ def serve(connection: socket.socket) -> None:
         answer: dict[str, Any] = {"id": message.pop("id")}
         arrays: dict[str, Array] = {}
         try:
-            given = wire.get(file, message.pop("arrays"))
-            more, arrays = do[message.pop("do")](given, **message)
+            arrays_in = wire.get(file, message.pop("arrays"))
+            more, arrays = do[message.pop("do")](arrays_in, **message)
             answer |= more
         except BaseException as error:  # whatever the user's own code may raise
             answer["error"] = _error(served.path, error)

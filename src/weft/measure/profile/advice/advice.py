@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.device.models import GpuModel
 from weft.measure.profile.advice import compute, launch, memory
-from weft.measure.profile.advice.rule import Advice, Facts, Rule
+from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
 from weft.measure.profile.values import Profile
 
 WORTH = 1.05
@@ -13,9 +13,9 @@ WORTH = 1.05
 
 def advise(p: Profile, gpu: GpuModel) -> tuple[Advice, ...]:
     """What to change, the largest gain first; nothing where there is nothing to say."""
-    facts = Facts(p, gpu)
-    found = [a for rule in rules().values() for a in rule(facts) if a.gain >= WORTH]
-    return tuple(sorted(found, key=lambda a: -a.gain))
+    context = RuleContext(p, gpu)
+    advice = [a for rule in rules().values() for a in rule(context) if a.gain >= WORTH]
+    return tuple(sorted(advice, key=lambda a: -a.gain))
 
 
 def rules() -> dict[str, Rule]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
-from weft.measure.profile.advice.rule import Advice, Facts, Rule, at
+from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 
 _LANES = 0.75
 """Of 32 lanes at work, below which divergence is named."""
@@ -27,7 +27,7 @@ CHEAPER = {
 }
 
 
-def divergence(f: Facts) -> Iterator[Advice]:
+def divergence(f: RuleContext) -> Iterator[Advice]:
     """Lanes that wait while others of their warp take another way."""
     split = [line for line in f.p.lines if line.diverged]
     executed = f.p.totals["sim:ptx__inst_executed.sum"]
@@ -48,7 +48,7 @@ def divergence(f: Facts) -> Iterator[Advice]:
     )
 
 
-def tensor_cores(f: Facts) -> Iterator[Advice]:
+def tensor_cores(f: RuleContext) -> Iterator[Advice]:
     """A product of matrices on plain multiply-adds."""
     fused = [i for i in f.p.instructions if i.opcode.startswith("fma") and i.line is not None]
     total = sum(2 * i.threads_on for i in fused)
@@ -65,7 +65,7 @@ def tensor_cores(f: Facts) -> Iterator[Advice]:
     less = {kind: ratio, "instructions": ratio, "L1 and shared memory": _FRAGMENTS}
     hot = max(fused, key=lambda i: i.threads_on)
     assert hot.line is not None
-    own = hot.line.own
+    place = hot.line.own
     yield Advice(
         "tensor cores unused",
         f"{total:,} operations in multiply-adds for {elements:,.0f} elements: a product of "
@@ -73,12 +73,12 @@ def tensor_cores(f: Facts) -> Iterator[Advice]:
         f"use mma or wmma with {inputs} inputs ({f.gpu.tensor[inputs]:g} against "
         f"{peak[kind] / 1e12:.3g} T operations a second), in f16 or bf16 where the range allows",
         floor.gain(f.units, less),
-        own.file,
-        own.line,
+        place.file,
+        place.line,
     )
 
 
-def precision(f: Facts) -> Iterator[Advice]:
+def precision(f: RuleContext) -> Iterator[Advice]:
     """Double precision where the GPU has few units for it."""
     if f.bound != "fp64":
         return
@@ -98,7 +98,7 @@ def precision(f: Facts) -> Iterator[Advice]:
     )
 
 
-def mathematics(f: Facts) -> Iterator[Advice]:
+def mathematics(f: RuleContext) -> Iterator[Advice]:
     """Divisions, roots and functions in hot lines."""
     units = {u.name: u for u in f.units}
     for line in f.p.lines:
@@ -122,10 +122,10 @@ def mathematics(f: Facts) -> Iterator[Advice]:
         less |= {u: less["instructions"] for u in ("fp32", "fp64", "integer") if extra}
         if max(1 - n for n in less.values()) < _SHARE:
             continue
-        said = ", ".join(f"{n:,} of {o}" for o, n in slow.most_common())
+        counts = ", ".join(f"{n:,} of {o}" for o, n in slow.most_common())
         yield Advice(
             "better mathematics",
-            f"slow operations of warps: {said}",
+            f"slow operations of warps: {counts}",
             CHEAPER[name.split(".")[0]],
             floor.gain(f.units, less),
             *at(line),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
-from weft.measure.profile.advice.rule import Advice, Facts, Rule
+from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
 from weft.measure.profile.cliffs import cliffs, fit
 from weft.measure.profile.sections import waves
 
@@ -20,7 +20,7 @@ _SHORT = 64
 """Instructions of a thread below which its start is worth sharing."""
 
 
-def occupancy(f: Facts) -> Iterator[Advice]:
+def occupancy(f: RuleContext) -> Iterator[Advice]:
     """Too few warps to hide the latency of memory, and a resource that holds them back."""
     o = fit(f.p.launch, f.gpu)
     steps = cliffs(f.p.launch, f.gpu)
@@ -39,7 +39,7 @@ def occupancy(f: Facts) -> Iterator[Advice]:
     )
 
 
-def tail(f: Facts) -> Iterator[Advice]:
+def tail(f: RuleContext) -> Iterator[Advice]:
     """SMs without work: in the only wave, or in the last."""
     count, blocks = waves(f.p, f.gpu), f.p.launch.blocks
     if blocks < f.gpu.sms:
@@ -59,7 +59,7 @@ def tail(f: Facts) -> Iterator[Advice]:
         )
 
 
-def coarsening(f: Facts) -> Iterator[Advice]:
+def coarsening(f: RuleContext) -> Iterator[Advice]:
     """Many short threads that compute an index and do little with it."""
     executed = f.p.totals["sim:ptx__inst_executed.sum"]
     warps = f.p.launches * f.p.launch.blocks * -(-f.p.launch.threads // 32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
-from weft.measure.profile.advice.rule import Advice, Facts, Rule, at
+from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 from weft.measure.profile.cliffs import fit
 from weft.measure.profile.values import Access, Line
 
@@ -19,22 +19,24 @@ _DRAM_LIMITED = 0.9
 _LOADS = ("load", "copy", "fragment load")
 
 
-def coalescing(f: Facts) -> Iterator[Advice]:
+def coalescing(f: RuleContext) -> Iterator[Advice]:
     """Lanes of a warp whose addresses lie apart."""
     for line in f.p.lines:
         plain = [a for a in line.accesses if a.kind in ("load", "store", "copy")]
-        found = [a for a in plain if a.space == "global" and a.sectors > _WIDE * a.sectors_ideal]
-        if not found:
+        scattered = [
+            a for a in plain if a.space == "global" and a.sectors > _WIDE * a.sectors_ideal
+        ]
+        if not scattered:
             continue
-        spared = [(a, 1 - a.sectors_ideal / a.sectors) for a in found]
+        spared = [(a, 1 - a.sectors_ideal / a.sectors) for a in scattered]
         requests, sectors, ideal, asked = (
-            sum(getattr(a, name) for a in found)
+            sum(getattr(a, name) for a in scattered)
             for name in ("requests", "sectors", "sectors_ideal", "bytes")
         )
         yield Advice(
             "coalescing",
-            f"{' and '.join(f'{a.kind}s' for a in found)} take {sectors / requests:.3g} sectors a "
-            f"request, {ideal / requests:.3g} would do: {requests:,} requests use "
+            f"{' and '.join(f'{a.kind}s' for a in scattered)} take {sectors / requests:.3g} "
+            f"sectors a request, {ideal / requests:.3g} would do: {requests:,} requests use "
             f"{100 * asked / (32 * sectors):.3g} % of the bytes that they look up",
             "let neighbouring threads touch neighbouring addresses: index with threadIdx.x last, "
             "transpose through shared memory, or make an array of structures one of arrays",
@@ -47,14 +49,14 @@ def coalescing(f: Facts) -> Iterator[Advice]:
         )
 
 
-def _dram_of(f: Facts, a: Access, part: float) -> float:
+def _dram_of(f: RuleContext, a: Access, part: float) -> float:
     """Bytes of DRAM that are moved and never used: more than all lanes together ask for."""
     asked = sum(x.bytes for x in floor.accesses(f.p, "global"))
     spare = max(0.0, floor.dram_bytes(f.p) - asked)
     return min(spare, part * 32 * floor.l2_sectors(a))
 
 
-def reuse(f: Facts) -> Iterator[Advice]:
+def reuse(f: RuleContext) -> Iterator[Advice]:
     """Bytes that come from L2 or DRAM again and again."""
     reads = [(line, a) for line, a in f.accesses("global", *_LOADS)]
     touched = sum(x.read for x in f.p.arrays)
@@ -79,7 +81,7 @@ def reuse(f: Facts) -> Iterator[Advice]:
     )
 
 
-def register_tiling(f: Facts) -> Iterator[Advice]:
+def register_tiling(f: RuleContext) -> Iterator[Advice]:
     """Shared memory that is read for every multiply-add."""
     loads = list(f.accesses("shared", "load"))
     steps = sum(a.wavefronts for _, a in loads)
@@ -100,7 +102,7 @@ def register_tiling(f: Facts) -> Iterator[Advice]:
     )
 
 
-def vector_loads(f: Facts) -> Iterator[Advice]:
+def vector_loads(f: RuleContext) -> Iterator[Advice]:
     """Too few bytes in flight for the latency of memory, and accesses that could be wider."""
     if f.bound not in ("DRAM", "L2"):
         return
@@ -112,7 +114,7 @@ def vector_loads(f: Facts) -> Iterator[Advice]:
     if not loads:
         return
     line, most = max(loads, key=lambda pair: pair[1].bytes)
-    together = sum(
+    concurrent = sum(
         1
         for i in f.p.instructions
         for a in i.accesses
@@ -120,7 +122,7 @@ def vector_loads(f: Facts) -> Iterator[Advice]:
     )
     gpu, width = f.gpu, most.bytes / most.threads
     warps = fit(f.p.launch, gpu).warps
-    flying = warps * 32 * width * max(1, together)
+    flying = warps * 32 * width * max(1, concurrent)
     clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else floor.L2_CLOCKS
     needed = f.unit(f.bound).per_second * clocks / (gpu.boost_mhz * 1e6) / gpu.sms
     if flying >= needed:
@@ -135,7 +137,7 @@ def vector_loads(f: Facts) -> Iterator[Advice]:
     )
 
 
-def bank_conflicts(f: Facts) -> Iterator[Advice]:
+def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
     """Lanes that want different words of one bank."""
     for line, a in f.accesses("shared"):
         if a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
@@ -150,13 +152,13 @@ def bank_conflicts(f: Facts) -> Iterator[Advice]:
         )
 
 
-def privatisation(f: Facts) -> Iterator[Advice]:
+def privatisation(f: RuleContext) -> Iterator[Advice]:
     """Atomics of many threads on few addresses."""
     unit = f.unit("atomics")
-    found = list(f.accesses("global", "atomic", "reduction"))
-    if not found or unit.seconds < 0.5 * floor.seconds(f.units):
+    atomics = list(f.accesses("global", "atomic", "reduction"))
+    if not atomics or unit.seconds < 0.5 * floor.seconds(f.units):
         return
-    line, a = max(found, key=lambda pair: pair[1].threads)
+    line, a = max(atomics, key=lambda pair: pair[1].threads)
     words = max(1, sum(min(x.read, x.written) // 4 for x in f.p.arrays))
     if a.threads < 8 * words:
         return
@@ -172,7 +174,7 @@ def privatisation(f: Facts) -> Iterator[Advice]:
     )
 
 
-def spills(f: Facts) -> Iterator[Advice]:
+def spills(f: RuleContext) -> Iterator[Advice]:
     """Registers that ran out, and arrays that are indexed at run time."""
     shape = f.p.launch
     spilled = (shape.spill_stores or 0) + (shape.spill_loads or 0)
@@ -200,7 +202,7 @@ def spills(f: Facts) -> Iterator[Advice]:
         )
 
 
-def _worse(f: Facts, steps: float) -> float:
+def _worse(f: RuleContext, steps: float) -> float:
     """Spilling is done by the assembler and so not counted: how much it adds to the least time."""
     clocks = f.gpu.sms * f.gpu.boost_mhz * 1e6
     busy = f.unit("L1 and shared memory").seconds + steps / clocks
@@ -208,7 +210,7 @@ def _worse(f: Facts, steps: float) -> float:
     return max(least, busy) / least if least else 1.0
 
 
-def memory_bound(f: Facts) -> Iterator[Advice]:
+def memory_bound(f: RuleContext) -> Iterator[Advice]:
     """DRAM moves what it must and little else: only smaller data or fewer passes help."""
     moved, must = floor.dram_bytes(f.p), floor.compulsory_bytes(f.p)
     if f.bound != "DRAM" or not must or _DRAM_LIMITED * moved > must:
@@ -228,7 +230,7 @@ def memory_bound(f: Facts) -> Iterator[Advice]:
     )
 
 
-def _busiest(f: Facts) -> Line | None:
+def _busiest(f: RuleContext) -> Line | None:
     moved = [(a.bytes, line) for line, a in f.accesses("global")]
     return max(moved, key=lambda pair: pair[0])[1] if moved else None
 

@@ -33,7 +33,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RuleContext:
     """What a rule may look at."""
 
     p: Profile
@@ -73,7 +73,7 @@ class Facts:
                     yield line, a
 
 
-Rule = Callable[[Facts], Iterator[Advice]]
+Rule = Callable[[RuleContext], Iterator[Advice]]
 
 
 def at(line: Line | None) -> tuple[str, int]:

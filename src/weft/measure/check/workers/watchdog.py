@@ -16,7 +16,7 @@ _STATE, _SESSION, _USER, _SYSTEM = 0, 3, 11, 12
 """Fields of /proc/PID/stat after the name, which may hold anything."""
 
 
-class Health:
+class Watchdog:
     """Watches all processes of a session while it owes an answer."""
 
     def __init__(self, session: int, limit: float) -> None:

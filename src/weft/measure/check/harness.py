@@ -18,7 +18,7 @@ from weft.errors import CheckFailed
 from weft.measure import dtypes
 from weft.measure.check import input_data, tolerance
 from weft.measure.check.buffers import GUARD
-from weft.measure.check.runner import Place, Ran, Runner, Stored
+from weft.measure.check.runner import Runner, RunResult, Stored, SubjectArray
 from weft.measure.dtypes import Array, DType
 
 Reference = Callable[[Sequence[Mapping[str, Array]]], Sequence[Sequence[Any]]]
@@ -50,8 +50,8 @@ class Subject:
     """
 
     name: str
-    inputs: Sequence[Place]
-    outputs: Sequence[Place]
+    inputs: Sequence[SubjectArray]
+    outputs: Sequence[SubjectArray]
     reference: Reference
     result: DType | None = None
     terms: int | None = None
@@ -62,7 +62,7 @@ class Subject:
     races: Callable[[Mapping[str, Any]], str] | None = None
 
 
-class Stand:
+class Harness:
     """A subject and where it runs."""
 
     def __init__(self, subject: Subject, runner: Runner) -> None:
@@ -125,7 +125,7 @@ class Stand:
             return stored.dtype
         return max(stored.dtype, wanted, key=lambda t: -t.roundoff)
 
-    def _look_around(self, inputs: Mapping[str, Array], ran: Ran, trial: str) -> None:
+    def _look_around(self, inputs: Mapping[str, Array], ran: RunResult, trial: str) -> None:
         for name, now in ran.guards.items():
             damaged = np.flatnonzero(now != self.runner.guards[name])
             if len(damaged):
@@ -154,10 +154,10 @@ class Stand:
         )
 
 
-def limit(stand: Stand, e: Array, s: Array, dtype: DType, low: DType | None = None) -> Array:
+def limit(harness: Harness, e: Array, s: Array, dtype: DType, low: DType | None = None) -> Array:
     """The largest error of every element; `low` as if sums were kept in a lower precision."""
     if not dtype.floating:
         return np.zeros(e.shape)
     wide = dtypes.find("f64" if dtype.name == "f64" else "f32")
-    accumulate = low or stand.subject.accumulate or wide
-    return tolerance.allowed(e.astype(np.float64), s, dtype, accumulate, stand.terms or 1)
+    accumulate = low or harness.subject.accumulate or wide
+    return tolerance.allowed(e.astype(np.float64), s, dtype, accumulate, harness.terms or 1)

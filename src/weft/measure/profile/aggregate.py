@@ -160,15 +160,15 @@ def _merged(accesses: Iterable[Access]) -> tuple[Access, ...]:
     return tuple(out.values())
 
 
-def lines(found: Sequence[Instruction]) -> tuple[Line, ...]:
+def lines(instructions: Sequence[Instruction]) -> tuple[Line, ...]:
     """The user's own lines, each with everything that was inlined into it."""
     groups: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     quotes: dict[tuple[str, int], str] = {}
-    for ins in found:
+    for ins in instructions:
         if ins.line is not None:
-            own = ins.line.own
-            groups[own.file, own.line].append(ins)
-            quotes[own.file, own.line] = own.quote
+            source = ins.line.own
+            groups[source.file, source.line].append(ins)
+            quotes[source.file, source.line] = source.quote
     return tuple(_line(place, quotes[place], members) for place, members in sorted(groups.items()))
 
 
