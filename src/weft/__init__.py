@@ -1,6 +1,7 @@
 """weft: write GPU kernels from Python and run them, with or without a GPU."""
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from weft.errors import (
@@ -27,14 +28,45 @@ from weft.errors import (
     Trapped,
     UnsupportedInstruction,
 )
-from weft.frontends import kernel
-from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
-from weft.kernels.sanitize import empty, filled, sanitize
-from weft.measure import Case, Contender, Op
-from weft.measure.bench.bench import bench
-from weft.measure.check.check import check
-from weft.ops import as_op
-from weft.report import Profile, profile
+
+if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
+    from weft.frontends import kernel
+    from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
+    from weft.kernels.sanitize import empty, filled, sanitize
+    from weft.measure import Case, Contender, Op
+    from weft.measure.bench.bench import bench
+    from weft.measure.check.check import check
+    from weft.ops import as_op
+    from weft.report import Profile, profile
+
+_LAZY = {
+    "weft.frontends": ("kernel",),
+    "weft.kernels": ("Kernel", "Launch", "Module", "cdiv", "cuda", "load_ptx", "synchronize"),
+    "weft.kernels.sanitize": ("empty", "filled", "sanitize"),
+    "weft.measure": ("Case", "Contender", "Op"),
+    "weft.measure.bench.bench": ("bench",),
+    "weft.measure.check.check": ("check",),
+    "weft.ops": ("as_op",),
+    "weft.report": ("Profile", "profile"),
+}
+"""Module -> public names that are imported on first use: `import weft` loads no NumPy."""
+_HOME = {name: module for module, names in _LAZY.items() for name in names}
+_PACKAGES = ("device", "frontends", "kernels", "measure", "ops", "report", "source")
+"""Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _PACKAGES:
+        return _importlib.import_module(f"weft.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_importlib.import_module(_HOME[name]), name)
+    globals()[name] = value  # the next use is a plain lookup
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_PACKAGES})
 
 
 def load_ipython_extension(shell: _Any) -> None:

@@ -3,6 +3,8 @@
 import os
 import sys
 
+import weft
+
 
 def main() -> None:
     """The command line; Ctrl-C ends it with one line and 130, also while it is imported."""
@@ -10,6 +12,9 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by the shell: `weft isa >&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
     try:
+        if sys.argv[1:] == ["--version"]:  # the command line itself takes longer to import
+            print(f"weft {weft.__version__}", flush=True)
+            return
         from weft.cli import app, ascii
 
         # what a script prints under `weft run` is its own

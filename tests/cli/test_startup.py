@@ -1,0 +1,61 @@
+"""Start-up: the modules that `import weft` and the command line load."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft
+
+HEAVY = (
+    "click", "jinja2", "llvmlite", "markdown_it", "numba", "numpy", "pygments", "rich", "torch",
+    "triton", "typer",
+)  # fmt: skip
+COMMAND = "import sys, weft.__main__ as m; sys.argv[1:] = {!r}\ntry: m.main()\nexcept SystemExit: 0"
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [
+        ("import weft", ()),
+        ("import weft; weft.Error, weft.__version__", ()),
+        (COMMAND.format(["--version"]), ()),
+        ("import weft; weft.cuda", ("llvmlite", "numpy")),
+        ("import weft; weft.check, weft.bench, weft.profile", ("llvmlite", "numpy")),
+    ],
+    ids=["import", "errors", "version", "compile", "measure"],
+)
+def test_heavy_modules_are_imported_when_they_are_needed(
+    code: str, allowed: tuple[str, ...]
+) -> None:
+    # names that were there before weft, e.g. by a .pth file, are not weft's
+    probe = f"import sys; before = set(sys.modules)\n{code}\n"
+    probe += f"print('loaded', *sorted(({set(HEAVY)} & set(sys.modules)) - before))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()[1:]
+    assert set(loaded) <= set(allowed)
+
+
+def test_the_lazy_names_are_those_that_a_type_checker_reads() -> None:
+    tree = ast.parse(Path(weft.__file__).read_text())
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    read = {
+        node.module: tuple(alias.name for alias in node.names)
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert read == weft._LAZY
+
+
+def test_every_public_name_is_there() -> None:
+    for name in weft.__all__:
+        assert getattr(weft, name) is not None and name in dir(weft)
+    for name in weft._PACKAGES:
+        assert getattr(weft, name) is importlib.import_module(f"weft.{name}")
+    with pytest.raises(AttributeError, match="no attribute 'cudda'"):
+        _ = weft.cudda  # type: ignore[attr-defined]
