@@ -32,8 +32,74 @@ def test_tables_are_current(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`\n]*`(?!\])", "", path.read_text(), flags=re.DOTALL)
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", prose)
-    assert [t for t in targets if not (path.parent / t).exists()] == []
+    targets = re.findall(r"\]\((?!https?:)([^)]+)\)", prose)
+    assert [target for target in targets if not _leads_somewhere(path, target)] == []
+
+
+def _leads_somewhere(path: Path, target: str) -> bool:
+    name, _, anchor = target.partition("#")
+    page = path.parent / name if name else path
+    return page.exists() and (not anchor or anchor in _anchors(page.read_text()))
+
+
+def _anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+SOURCES = ROOT / "src" / "weft"
+TOPS = {p.name: p.parent for folder in (SOURCES, ROOT) for p in folder.iterdir() if p.is_dir()}
+"""The first part of a path in a document, and the folder that the path starts from."""
+PLACEHOLDERS = re.compile(r"NAME|NN|FILE|<|>|[{}$]")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_paths_exist(path: Path) -> None:
+    """Paths in backticks, such as `measure/check/tolerance.py`, and names of test files."""
+    assert [name for name in _paths(path.read_text()) if not _exists(name)] == []
+
+
+def test_the_source_tree_in_contributing_exists() -> None:
+    (tree,) = re.findall(r"^src/weft/\n(.*?)```", _contributing(), re.DOTALL | re.MULTILINE)
+    inside = re.findall(r"^  (\S+(?: \S+)*) ", tree, re.MULTILINE)
+    outside = re.findall(r"^(\S+) ", tree, re.MULTILINE)
+    named = [SOURCES / name for line in inside for name in line.split()]
+    named += [ROOT / name for name in outside]
+    assert len(named) > 40
+    assert [str(p.relative_to(ROOT)) for p in named if not p.exists()] == []
+    packages = {p.name for p in SOURCES.iterdir() if (p / "__init__.py").exists()}
+    assert packages <= {p.relative_to(SOURCES).parts[0] for p in named[: -len(outside)]}
+
+
+def test_a_path_that_is_gone_is_noticed() -> None:
+    text = "`tests/cli/test_docs.py` `measure/gone.py` `test_gone.py` `a/b` `tests/<x>.py`\n"
+    assert [name for name in _paths(text) if not _exists(name)] == [
+        "measure/gone.py",
+        "test_gone.py",
+    ]
+
+
+def _paths(text: str) -> list[str]:
+    """What looks like a path of this project in a document's prose."""
+    written = re.findall(r"^```\w+ file=(\S+)", text, re.MULTILINE)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    tokens = [t for t in re.findall(r"`([^`\s]+)`", prose) if not PLACEHOLDERS.search(t)]
+    paths = [t for t in tokens if "/" in t and t.split("/")[0] in TOPS and t.split("/")[1]]
+    return [
+        *paths,
+        *(t for t in tokens if re.fullmatch(r"test_[\w*]+\.py", t) and t not in written),
+    ]
+
+
+def _exists(name: str) -> bool:
+    if "/" not in name:
+        return any((ROOT / "tests").rglob(name))
+    return any(TOPS[name.split("/")[0]].glob(name.rstrip("/")))
+
+
+def _contributing() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def test_the_index_has_every_document() -> None:
