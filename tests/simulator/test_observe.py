@@ -14,7 +14,8 @@ from weft.device.sim.emit.generate import generate
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.lane_sets import lane_bits
 from weft.device.sim.layout import Slot, Worker
-from weft.device.sim.observe import Observation, Touch, Watcher
+from weft.device.sim.observe import Touch, Watcher
+from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.program import Program
     from weft.device.gpu.variable import GpuVariable
-    from weft.device.sim.observe import Observer
+    from weft.device.sim.run.observation import Observer
 
 REMEMBERED = 256
 """Launch shapes that a kernel keeps ready."""

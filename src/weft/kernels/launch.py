@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.device.gpu.native import Native
     from weft.device.gpu.plan import GpuPlan
     from weft.device.gpu.quick import Quick
-    from weft.device.sim.observe import Observer
+    from weft.device.sim.run.observation import Observer
     from weft.kernels.kernel import Kernel
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.ir import Builder, Val
 
@@ -40,6 +40,13 @@ def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
     b.fn.lines[slot] = f"  {rest} = phi i32 [ {lanes.ref}, %{pre} ], [ {following}, %{b.block} ]"
     b.jump(head)
     b.place(end)
+
+
+def spread(base: Val, offsets: Sequence[int]) -> Val:
+    """base + offsets[lane], as lanes."""
+    b = base.b
+    base = b.bits(base)  # a register that is declared as a float may hold such a number
+    return base + b.lanes(base.ty, offsets)
 
 
 def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:

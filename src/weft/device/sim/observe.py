@@ -19,28 +19,24 @@ Warp-wide synchronisation, shuffles, fences and the groups of `cp.async` are ins
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.protocols import (
+    CopyRing,
+    Errors,
+    Executing,
+    LaneArrays,
+    LaneSchedule,
+    Located,
+)
 
 if TYPE_CHECKING:
-    from weft.device.base import Allocation, LaunchConfig
     from weft.device.sim.address import Address
-    from weft.device.sim.emit.warp import WarpEmitter
-    from weft.device.sim.run.arena import Arena
-    from weft.device.sim.run.compile import Facts
-    from weft.device.sim.run.heap import Heap
     from weft.ir import Builder, Val
     from weft.ptx.cfg import Block
     from weft.ptx.model import Instruction
-
-Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +97,26 @@ class BulkCopy:
     sources: Val
 
 
+class Watched(Executing, Located, Errors, Protocol):
+    """What a watcher may ask of the warp whose code it adds to."""
+
+    @property
+    def access(self) -> LaneArrays: ...
+
+    @property
+    def schedule(self) -> LaneSchedule: ...
+
+    @property
+    def copies(self) -> CopyRing: ...
+
+
 class Watcher:
     """The code of an observer in one kernel. Every method emits nothing until it is overridden."""
 
     one_by_one = False
     """Must each instruction's operands be there when `instruction` is called? Slower code."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Watched) -> None:
         self.e = e
 
     def block(self, block: Block) -> None:
@@ -145,76 +154,12 @@ class Watcher:
         return {}
 
 
-class Observation:
-    """One launch under observation; `heap` is there when kernels of the module allocate."""
-
-    def __init__(
-        self, facts: Facts, config: LaunchConfig, memory: Sequence[Allocation], arena: Arena
-    ) -> None:
-        self.facts, self.config, self.memory = facts, config, memory
-        self.workers, self.slots = len(arena.workers), arena.slots
-        self.error: BaseException | None = None
-        self.heap: Heap | None = None
-        self._arena = arena
-        self._kept: list[Bytes] = []
-
-    @property
-    def notes(self) -> Mapping[str, Any]:
-        """What the watcher has left with the code."""
-        return self.facts.notes
-
-    def parameter(self, offset: int) -> int:
-        """The 64 bits of the parameter block at a byte offset: a pointer, mostly."""
-        start = int(self._arena.context[Context.PARAMS // 8])
-        return ctypes.c_uint64.from_address(start + offset).value
-
-    def for_launch(self, memory: Bytes) -> None:
-        """Memory that all workers share: its address is in `Context.OBSERVER`."""
-        self._kept.append(memory)
-        self._arena.context[Context.OBSERVER // 8] = memory.ctypes.data
-
-    def for_workers(self, nbytes: int) -> list[Bytes]:
-        """Zeroed memory for each host thread: its address is in `Worker.OBSERVER`."""
-        out = [_zeros(nbytes) for _ in range(self.workers)]
-        for worker, memory in zip(self._arena.workers, out, strict=True):
-            worker.fields[Worker.OBSERVER // 8] = memory.ctypes.data
-        self._kept += out
-        return out
-
-    def for_slots(self, nbytes: int) -> list[Bytes]:
-        """Zeroed memory for each resident block: its address is in `Slot.OBSERVER`."""
-        out = []
-        for worker in range(self.workers):
-            for index in range(self.slots):
-                memory = _zeros(nbytes)
-                at = ctypes.c_int64.from_buffer(
-                    self._arena.slot(worker, index).data.cast("B"), Slot.OBSERVER
-                )
-                at.value = memory.ctypes.data
-                out.append(memory)
-        self._kept += out
-        return out
-
-
-def _zeros(nbytes: int) -> Bytes:
-    """Zeroed bytes on a line of their own, so that workers do not share one."""
-    memory = np.zeros(nbytes + 128, np.uint8)
-    start = -memory.ctypes.data % 128
-    return memory[start : start + nbytes]
-
-
-class Observer(Protocol):
-    """What is seen of launches."""
+class Watching(Protocol):
+    """What gives watchers to the kernels that are compiled."""
 
     @property
     def key(self) -> str:
         """Names the code that its watcher emits."""
 
-    def watcher(self, e: WarpEmitter) -> Watcher:
+    def watcher(self, e: Watched) -> Watcher:
         """The watcher of a kernel that is being compiled."""
-
-    def begin(self, observation: Observation) -> None:
-        """Before a launch: reserves memory."""
-
-    def end(self, observation: Observation) -> None:
-        """After it, also when it has failed (`observation.error`)."""

@@ -3,25 +3,27 @@
 `emit.warp.WarpEmitter` implements all of it. A part names the smallest protocol that it needs, or
 combines several, so that its reader knows what it depends on, and no part imports the emitter.
 
-    Emission   the code under construction, and the instruction that it is for
-    Operands   registers and constants, as an instruction reads and writes them
-    Masks      the lanes that run a block and execute an instruction
-    Pointers   where the state and the memory of the warp are
-    Errors     ways to leave the warp
-    LaneArrays stack arrays with one element per lane
-    FrameSpace bytes in the warp's frame
+    Emission      the code under construction, and the instruction that it is for
+    Operands      registers and constants, as an instruction reads and writes them
+    Masks         the lanes that run a block and execute an instruction
+    Pointers      where the state and the memory of the warp are
+    Errors        ways to leave the warp
+    LaneArrays    stack arrays with one element per lane
+    LaneSchedule  where lanes wait
+    FrameSpace    bytes in the warp's frame
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from weft.device.sim.address import Address, Wide
-from weft.device.sim.analyse.program import Program
-from weft.ir import Builder, Val
-from weft.ptx.cfg import Block
-from weft.ptx.model import Instruction, Operand, Sym
+if TYPE_CHECKING:  # who only reads what an observer left needs no code generator
+    from weft.device.sim.address import Address, Wide
+    from weft.device.sim.analyse.program import Program
+    from weft.ir import Builder, Val
+    from weft.ptx.cfg import Block
+    from weft.ptx.model import Instruction, Operand, Sym
 
 
 class Emission(Protocol):
@@ -91,6 +93,10 @@ class Masks(Emission, Protocol):
         """Must be called after code that not all paths pass: masks computed there end there."""
 
 
+class Executing(Operands, Masks, Protocol):
+    """Operands, and the lanes that they count for."""
+
+
 class Pointers(Protocol):
     """The memory that a warp works with; `layout` has the offsets in the first four."""
 
@@ -137,6 +143,48 @@ class LaneArrays(Protocol):
 
     def buffer(self, count: int) -> Val:
         """`count` elements per lane, of 8 bytes each at most."""
+
+
+class PendingLanes(Protocol):
+    """Lanes that wait for their turn while others run."""
+
+    def none_before(self, target: int) -> Val:
+        """Is no lane due before those that go to block `target`?"""
+
+
+class LaneSchedule(Protocol):
+    """Where lanes of the warp wait."""
+
+    @property
+    def pending(self) -> PendingLanes: ...
+
+    @property
+    def barriers(self) -> Sequence[tuple[int, Instruction]]:
+        """The barriers at which lanes wait: block and instruction."""
+
+    @property
+    def waits_at(self) -> int:
+        """The offset in the frame of 16 bytes per barrier: waiting lanes, number, generation."""
+
+    @property
+    def spin_heads(self) -> Collection[int]:
+        """Blocks at which loops start that may be waiting for another thread."""
+
+    def live(self) -> Val:
+        """The lanes that have not returned, as bits."""
+
+    def waiting(self, barrier: int) -> Val:
+        """The lanes that wait at a barrier, as bits."""
+
+
+class CopyRing(Protocol):
+    """The ring of a warp's asynchronous copies: see `memory.async_copies`."""
+
+    used: bool
+    at: int
+    """Its offset in the frame."""
+    count: int
+    """The entries that it has room for."""
 
 
 class FrameSpace(Protocol):

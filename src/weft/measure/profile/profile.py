@@ -12,8 +12,8 @@ from weft.device import models
 from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
-from weft.device.sim.observe import Observer
 from weft.device.sim.run.launch import SimModule
+from weft.device.sim.run.observation import Observer
 from weft.device.time_limit import limited, within
 from weft.errors import Error, LaunchError, expect
 from weft.kernels import Configured

@@ -7,36 +7,51 @@ has been completed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from weft.device.sim.analyse.waits import is_block_barrier
+from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Slot, Status
+from weft.device.sim.observe import Watcher
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.model import Instruction
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.schedule import Schedule
-    from weft.device.sim.emit.warp import WarpEmitter
+
+class Arriving(Suspending, Protocol):
+    """What lanes need to arrive at a barrier."""
+
+    watch: Watcher
 
 
 class BlockBarriers:
     """The block barriers of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
-        self.e, self.schedule = e, schedule
+    def __init__(
+        self, e: Arriving, words: FrameWords, suspension: Suspension, waits_at: int
+    ) -> None:
+        self.e, self.words, self.suspension = e, words, suspension
+        self.waits_at = waits_at
+        """Where in the frame the rows are."""
+        self.sites = [
+            (b.index, b.code[-1])
+            for b in e.program.graph.blocks
+            if b.code and is_block_barrier(b.code[-1])
+        ]
+        """Block and instruction of each place where a warp may wait."""
+        self.end = waits_at + 16 * len(self.sites)
 
     def leave(self, block: Block) -> None:
         """The end of a block of code at a barrier: the lanes that have arrived wait."""
         e, b = self.e, self.e.b
-        site = next(i for i, (x, _) in enumerate(self.schedule.barriers) if x == block.index)
+        site = next(i for i, (x, _) in enumerate(self.sites) if x == block.index)
         e.ins = block.code[-1]
         target = block.successors[0]
-        if target <= block.index:
-            self.schedule.stop_if_asked()
         if not e.program.partial[block.index]:
-            suspension = self.schedule.suspension
-            suspension.suspend(suspension.survivors(block, target), Status.WAITING)
+            names = self.suspension.survivors(block, target)
+            self.suspension.suspend(names, Status.WAITING)
             self._check_release(site)
             self._after_barrier(block, site)
             b.jump("exit" if target == EXIT else f"B{target}")
@@ -54,7 +69,7 @@ class BlockBarriers:
             ("i32", 0),
             _barrier_arrive,
         )
-        live = self.schedule.header_load(Frame.LIVE)
+        live = self.words.load(Frame.LIVE)
         whole = b.select(lanes.eq(live), b.integer("i32", 32), b.intrinsic("ctpop", [lanes]))
         passed = b.integer("i32", 0) if value is None else lanes & value
         generation = fn(
@@ -62,30 +77,30 @@ class BlockBarriers:
         )
         if not is_block_barrier(ins):
             return
-        site = next(i for i, (x, _) in enumerate(self.schedule.barriers) if x == e.block.index)
-        at = self.schedule.waits_at + 16 * site
-        self.schedule.header_store(at, self.schedule.header_load(at) | lanes)
-        self.schedule.header_store(at + 4, number & 15)
-        self.schedule.header_store(at + 8, generation)
+        site = next(i for i, (x, _) in enumerate(self.sites) if x == e.block.index)
+        at = self.waits_at + 16 * site
+        self.words.store(at, self.words.load(at) | lanes)
+        self.words.store(at + 4, number & 15)
+        self.words.store(at + 8, generation)
 
     def _released(self, site: int) -> Val:
         """Has the barrier that this site waits at been completed?"""
         e, b = self.e, self.e.b
-        at = self.schedule.waits_at + 16 * site
-        number = self.schedule.header_load(at + 4)
+        at = self.waits_at + 16 * site
+        number = self.words.load(at + 4)
         row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
         now = b.load("i32", 0, b.at(row, Slot.GENERATION))
-        return now.ne(self.schedule.header_load(at + 8))
+        return now.ne(self.words.load(at + 8))
 
     def _check_release(self, site: int) -> None:
         e, b = self.e, self.e.b
-        self.schedule.header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
+        self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
         go, again = b.label("go"), b.label("again")
         b.branch(self._released(site), go, again)
         b.place(again)
         b.emit(f"ret i32 {Status.WAITING}")
         b.place(go)
-        self.schedule.header_store(self.schedule.waits_at + 16 * site, b.integer("i32", 0))
+        self.words.store(self.waits_at + 16 * site, b.integer("i32", 0))
 
     def _after_barrier(self, block: Block, site: int) -> None:
         """`bar.red` hands out its result."""
@@ -93,8 +108,8 @@ class BlockBarriers:
         ins = block.code[-1]
         if "red" not in ins.parts:
             return
-        at = self.schedule.waits_at + 16 * site
-        number, gen = self.schedule.header_load(at + 4), self.schedule.header_load(at + 8)
+        at = self.waits_at + 16 * site
+        number, gen = self.words.load(at + 4), self.words.load(at + 8)
         row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
         pair = b.at(row, ((gen & 1) * 8 + Slot.RESULT).zext("i64"))
         passed, total = b.load("i32", 0, pair), b.load("i32", 0, b.at(pair, 4))
@@ -105,47 +120,50 @@ class BlockBarriers:
 
     def survivors(self) -> set[str]:
         """Registers of lanes that wait at a barrier while others of their warp run."""
-        blocks, survivors = self.e.program.graph.blocks, self.schedule.suspension.survivors
+        blocks, survivors = self.e.program.graph.blocks, self.suspension.survivors
         names: set[str] = set()
-        for index, _ in self.schedule.barriers:
+        for index, _ in self.sites:
             names |= set(survivors(blocks[index], blocks[index].successors[0]))
         return names
 
-    def suspend_all(self) -> None:
-        """All lanes that are left wait at barriers, some in divergent code."""
+    def suspend_all(self, send: Callable[[Val, int], None]) -> None:
+        """All lanes that are left wait at barriers, some in divergent code.
+
+        `send(lanes, block)` emits code for lanes whose barrier has completed.
+        """
         e, b = self.e, self.e.b
         graph = e.program.graph
         names = sorted(self.survivors())
-        self.schedule.suspension.suspend(names, Status.WAITING, self._waiting_site())
-        self.schedule.header_store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
-        for site, (index, _) in enumerate(self.schedule.barriers):
+        self.suspension.suspend(names, Status.WAITING, self._waiting_site())
+        self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
+        for site, (index, _) in enumerate(self.sites):
             block = graph.blocks[index]
             if not e.program.partial[index]:
                 continue
-            at = self.schedule.waits_at + 16 * site
-            lanes = self.schedule.header_load(at)
+            at = self.waits_at + 16 * site
+            lanes = self.words.load(at)
             held = lanes.ne(0) & self._released(site)
             with b.when(held):
                 b.store(lanes, e.mask_slot)
                 e.block, e.ins = block, block.code[-1]
                 e.forget_mask()
                 self._after_barrier(block, site)
-                self.schedule.header_store(at, b.integer("i32", 0))
-                self.schedule.send(lanes, block.successors[0])
-        low = self.schedule.header_load(Frame.LOWEST)
+                self.words.store(at, b.integer("i32", 0))
+                send(lanes, block.successors[0])
+        low = self.words.load(Frame.LOWEST)
         again = b.label("again")
-        gone = self.schedule.header_load(Frame.LIVE).eq(0)
+        gone = self.words.load(Frame.LIVE).eq(0)
         b.branch(low.ne(NOTHING_PENDING) | gone, "dispatch", again)
         b.place(again)
-        self.schedule.header_store(Frame.SITE, self._waiting_site())
+        self.words.store(Frame.SITE, self._waiting_site())
         b.emit(f"ret i32 {Status.WAITING}")
 
     def _waiting_site(self) -> Val:
         """A barrier that lanes of this warp wait at."""
         b = self.e.b
         found = b.integer("i32", 0)
-        for i, (_, ins) in enumerate(self.schedule.barriers):
-            lanes = self.schedule.header_load(self.schedule.waits_at + 16 * i)
+        for i, (_, ins) in enumerate(self.sites):
+            lanes = self.words.load(self.waits_at + 16 * i)
             found = b.select(lanes.ne(0), b.integer("i32", ins.index), found)
         return found
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form
+from weft.device.sim.protocols import Operands
 from weft.ir import Val
 from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _ORDER = {
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge",
@@ -39,7 +36,7 @@ class Quick:
 class Predicates:
     """The quick predicates of the block under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Operands) -> None:
         self.e = e
         self.found: dict[str, Quick] = {}
         self.defs: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from weft.device.sim.emit.block_loop import emit_run
 from weft.device.sim.emit.stall import FrameLayout
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import Slot
-from weft.device.sim.observe import Observer
+from weft.device.sim.observe import Watching
 from weft.device.sim.run.compile import Facts
 from weft.ir import IrModule
 from weft.ptx.model import Instruction, Module, Special
@@ -22,7 +22,7 @@ def generate(
     shape: Dim3,
     *,
     fast: bool = False,
-    observer: Observer | None = None,
+    observer: Watching | None = None,
 ) -> tuple[str, Facts]:
     """IR text, and what a launch must know about the code."""
     program = prepare(module, module.functions[entry], shape)

@@ -9,20 +9,16 @@ The result is 0, or Fault.* + 256 * lane for a call that ends the launch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft.device.sim.layout import Context, Worker
+from weft.device.sim.memory.accessing import Accessing
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Reg, Sink, Sym
 from weft.ptx.services import NUMBERS
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
-def call(e: WarpEmitter, ins: Instruction) -> None:
+def call(e: Accessing, ins: Instruction) -> None:
     """`call result, function, arguments...`: what linking leaves of a call to the host."""
     b = e.b
     result, function, *arguments = ins.operands

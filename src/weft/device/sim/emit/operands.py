@@ -13,7 +13,7 @@ from weft.device.sim.analyse.special import special_form
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.registers import Part, Registers
 from weft.device.sim.emit.special_values import Specials
-from weft.device.sim.lane_sets import lane_bits, lane_table, lanes_of
+from weft.device.sim.lane_sets import lane_bits, lanes_of, spread
 from weft.device.sim.layout import Context
 from weft.ir import BITS, Builder, Function, IrModule, Val
 from weft.ptx.isa import llvm_type
@@ -37,7 +37,7 @@ CONSTANT = ", !invariant.load !{}"
 """On a load of what does not change during a launch: no store comes in its way."""
 
 
-class Operands:
+class WarpOperands:
     """Registers, constants, symbols and masks of the instruction at hand: the emitter's base."""
 
     specials: Specials
@@ -110,12 +110,7 @@ class Operands:
         """base + off, as lanes."""
         if form.kind != AFFINE or base.n:
             return base
-        base = self.b.bits(base)  # a register that is declared as a float may hold such a number
-        return base + self.b.lanes(base.ty, form.off)
-
-    def lane_table(self, ty: str, off: tuple[int, ...]) -> Val:
-        """Lane offsets in memory, for code that does not know its lanes at compile time."""
-        return lane_table(self.b, ty, off)
+        return spread(base, form.off)
 
     def read_wide(self, name: str) -> Wide:
         """A register of one of the symbolic wide forms."""

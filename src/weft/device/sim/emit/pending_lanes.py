@@ -6,30 +6,34 @@ some, and the lowest such point. Points are numbered in the order of the blocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.layout import NOTHING_PENDING, Frame
+from weft.device.sim.protocols import Located
 from weft.ir import Val
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.schedule import Schedule
-    from weft.device.sim.emit.warp import WarpEmitter
+
+class Running(Located, Protocol):
+    """What holds the lanes that run."""
+
+    mask_slot: Val
 
 
 class Pending:
     """The lanes of a warp under emission that wait for their turn."""
 
-    def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
-        self.e, self.schedule = e, schedule
+    def __init__(self, e: Running, words: FrameWords) -> None:
+        self.e, self.words = e, words
         graph = e.program.graph
         self.points = sorted(
             {x for b in graph.blocks for x in e.program.waiting[b.index]}
             | {b.index for b in graph.blocks if e.program.partial[b.index]}
         )
         self.point = {x: i for i, x in enumerate(self.points)}
-        self.words = (len(self.points) + 63) // 64
+        self.bit_words = (len(self.points) + 63) // 64
         self.words_at = Frame.HEADER
-        self.masks_at = self.words_at + 8 * self.words
+        self.masks_at = self.words_at + 8 * self.bit_words
         self.end = self.masks_at + 4 * len(self.points)
 
     def start(self) -> None:
@@ -37,15 +41,15 @@ class Pending:
         e, b = self.e, self.e.b
         if not self.points:
             return
-        self.schedule.header_store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
-        for i in range(self.words):
+        self.words.store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
+        for i in range(self.bit_words):
             b.store(b.integer("i64", 0), b.at(e.frame, self.words_at + 8 * i))
         for i in range(len(self.points)):
             b.store(b.integer("i32", 0), b.at(e.frame, self.masks_at + 4 * i))
 
     def none_before(self, target: int) -> Val:
         """Is no lane due before those that go to `target`?"""
-        return self.schedule.header_load(Frame.LOWEST).sgt(self.point.get(target, 0))
+        return self.words.load(Frame.LOWEST).sgt(self.point.get(target, 0))
 
     def add(self, target: int, lanes: Val) -> None:
         """Lanes will go on at `target` later."""
@@ -55,8 +59,8 @@ class Pending:
         b.store(b.load("i32", 0, at) | lanes, at)
         word = b.at(e.frame, self.words_at + 8 * (i // 64))
         b.store(b.load("i64", 0, word) | (1 << (i % 64)), word)
-        low = self.schedule.header_load(Frame.LOWEST)
-        self.schedule.header_store(Frame.LOWEST, b.smin(low, i))
+        low = self.words.load(Frame.LOWEST)
+        self.words.store(Frame.LOWEST, b.smin(low, i))
 
     def take(self, i: Val) -> None:
         """Makes pending point i the running one and jumps to its block."""
@@ -74,25 +78,25 @@ class Pending:
     def _find_lowest(self) -> None:
         b, e = self.e.b, self.e
         low = b.integer("i32", NOTHING_PENDING)
-        for k in reversed(range(self.words)):
+        for k in reversed(range(self.bit_words)):
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
             low = b.select(word.ne(0), first, low)
-        self.schedule.header_store(Frame.LOWEST, low)
+        self.words.store(Frame.LOWEST, low)
 
     def next_turn(self) -> Val:
         """The next pending point after the one that ran last, so that all get a turn."""
         e, b = self.e, self.e.b
-        last = self.schedule.header_load(Frame.ROTATE)
+        last = self.words.load(Frame.ROTATE)
         chosen = b.integer("i32", NOTHING_PENDING)
-        for k in reversed(range(self.words)):
+        for k in reversed(range(self.bit_words)):
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
             rel = b.smax(b.smin(last + (1 - 64 * k), 64), 0).zext("i64")
             above = b.select(rel.eq(64), b.integer("i64", 0), b.integer("i64", -1) << (rel & 63))
             word = word & above
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
             chosen = b.select(word.ne(0), first, chosen)
-        low = self.schedule.header_load(Frame.LOWEST)
+        low = self.words.load(Frame.LOWEST)
         chosen = b.select(chosen.eq(NOTHING_PENDING), low, chosen)
-        self.schedule.header_store(Frame.ROTATE, chosen)
+        self.words.store(Frame.ROTATE, chosen)
         return chosen

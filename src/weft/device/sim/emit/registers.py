@@ -120,7 +120,7 @@ class Registers:
     def _in_frame(self, ty: str, lanes: int) -> Part:
         b = self.b
         part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64 if lanes else 4, resident=True)
-        at = self.frame_offset(part, self.header)
+        at = self.frame_offset(part)
         b.fn.entry.append(f"  {part.slot.ref} = getelementptr i8, ptr %F, i64 {at}")
         return part
 
@@ -141,28 +141,28 @@ class Registers:
         """Must it survive a suspension? A known constant need not."""
         return form.const is None
 
-    def frame_offset(self, part: Part, header: int) -> int:
+    def frame_offset(self, part: Part) -> int:
         """The register's place in the frame, given out on first use."""
         if part.offset < 0:
             size = part.frame_bytes
             align = 64 if size >= 64 else 8
-            start = (header + self.frame_bytes + align - 1) // align * align
+            start = (self.header + self.frame_bytes + align - 1) // align * align
             part.offset = start
-            self.frame_bytes = start + size - header
+            self.frame_bytes = start + size - self.header
         return part.offset
 
-    def save(self, names: list[str], frame: Val, header: int) -> None:
+    def save(self, names: list[str], frame: Val) -> None:
         for part in self._kept(names):
             v = self.load(part)
-            at = self.b.at(frame, self.frame_offset(part, header))
+            at = self.b.at(frame, self.frame_offset(part))
             if part.ty == "i1":
                 v = lane_bits(self.b, [v]) if part.lanes else v.zext("i32")
             self.b.store(v, at, 8)
 
-    def restore(self, names: list[str], frame: Val, header: int) -> None:
+    def restore(self, names: list[str], frame: Val) -> None:
         b = self.b
         for part in self._kept(names):
-            at = b.at(frame, self.frame_offset(part, header))
+            at = b.at(frame, self.frame_offset(part))
             if part.ty == "i1":
                 bits = b.load("i32", 0, at, 8)
                 v = lanes_of(b, bits) if part.lanes else bits.trunc("i1")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from weft.device.sim.address import SPACES
-from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE
+from weft.device.sim.address import SPACES, Wide
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, Form
+from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.wide_values import WideRules
+from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import Context, Fault, Slot
+from weft.device.sim.memory.access import Access
+from weft.device.sim.protocols import Errors, Executing, Located
 from weft.errors import PtxError
 from weft.ir import Val
 from weft.ptx.isa import llvm_type
 from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sink, Vec
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-
 
 MAX_BARRIER, MAX_THREADS = 15, 1024
 COUNT = 1 << 32
@@ -22,12 +23,28 @@ COUNT = 1 << 32
 BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
 
 
+class RowWarp(Executing, Located, Errors, Protocol):
+    """What rows that need more than their lanes act on."""
+
+    access: Access
+    wide: WideRules
+
+    def read_register(self, name: str) -> Val:
+        """A register's value in the type that it is kept in."""
+
+    def write_wide(self, name: str, value: Wide) -> None:
+        """A result of a symbolic wide form, in whatever form the register has."""
+
+    def fit(self, v: Val, ty: str) -> Val:
+        """A register's bits as the type that an instruction names."""
+
+
 def memory_type(ptx_type: str) -> str:
     """The IR type in which a PTX type crosses memory."""
     return "i16" if ptx_type == "f16" else llvm_type(ptx_type)
 
 
-def move(e: WarpEmitter, ins: Instruction, ptx_type: str) -> None:
+def move(e: RowWarp, ins: Instruction, ptx_type: str) -> None:
     """`mov` in all its forms."""
     dest, source = ins.operands
     if isinstance(dest, Vec):
@@ -38,7 +55,7 @@ def move(e: WarpEmitter, ins: Instruction, ptx_type: str) -> None:
         _copy(e, ins, dest, source, ptx_type)
 
 
-def _copy(e: WarpEmitter, ins: Instruction, dest: Operand, source: Operand, kind: str) -> None:
+def _copy(e: RowWarp, ins: Instruction, dest: Operand, source: Operand, kind: str) -> None:
     form = e.program.form_of(source)
     assert isinstance(dest, Reg) and form is not None
     if e.program.forms[dest.name].const is not None:
@@ -54,7 +71,7 @@ def _copy(e: WarpEmitter, ins: Instruction, dest: Operand, source: Operand, kind
     e.write(dest, value)
 
 
-def _unpack(e: WarpEmitter, dest: Vec, source: Operand, kind: str) -> None:
+def _unpack(e: RowWarp, dest: Vec, source: Operand, kind: str) -> None:
     bits = 8 * SIZES[kind]
     value = e.fit(e.read(source, f"b{bits}"), f"i{bits}")
     width = bits // len(dest.items)
@@ -64,7 +81,7 @@ def _unpack(e: WarpEmitter, dest: Vec, source: Operand, kind: str) -> None:
             e.write(item, part.trunc(f"i{width}"))
 
 
-def _pack(e: WarpEmitter, dest: Operand, source: Vec, kind: str) -> None:
+def _pack(e: RowWarp, dest: Operand, source: Vec, kind: str) -> None:
     bits = 8 * SIZES[kind]
     width = bits // len(source.items)
     whole: Val | None = None
@@ -76,7 +93,7 @@ def _pack(e: WarpEmitter, dest: Operand, source: Vec, kind: str) -> None:
     e.write(dest, whole)
 
 
-def load(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+def load(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
     """`ld`: checked, then into one register or several."""
     dest, mem = ins.operands[0], ins.operands[1]
     if not isinstance(mem, Mem):
@@ -92,7 +109,7 @@ def load(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: str
         fence(e)
 
 
-def store(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
+def store(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) -> None:
     """`st`: checked, from one register or several."""
     mem, source = ins.operands[0], ins.operands[1]
     if not isinstance(mem, Mem):
@@ -106,12 +123,12 @@ def store(e: WarpEmitter, ins: Instruction, space: str, ptx_type: str, order: st
     e.forget_mask()
 
 
-def _stored(e: WarpEmitter, item: Operand, ptx_type: str, ty: str) -> Val:
+def _stored(e: RowWarp, item: Operand, ptx_type: str, ty: str) -> Val:
     v = e.read(item, ptx_type)
     return e.b.canonical(v) if v.is_float and v.ty == ty else e.b.reinterpret(v, ty)
 
 
-def convert_address(e: WarpEmitter, ins: Instruction, space: str, to_space: bool) -> None:
+def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) -> None:
     """cvta: global and const addresses are generic already; windows are moved by their start."""
     dest, source = ins.operands
     form = e.program.form_of(source)
@@ -132,7 +149,7 @@ def convert_address(e: WarpEmitter, ins: Instruction, space: str, to_space: bool
     if own.is_scalar:
         base = e.base(source, "b64") + start
         dest_form = e.program.forms[dest.name]
-        e.write(dest, base if dest_form.is_scalar else e.spread(base, own))
+        e.write(dest, base if dest_form.is_scalar else _lanes(base, own))
         return
     v = e.read(source, "b64") + start
     if space == "local":
@@ -141,7 +158,12 @@ def convert_address(e: WarpEmitter, ins: Instruction, space: str, to_space: bool
     e.write(dest, v)
 
 
-def test_space(e: WarpEmitter, ins: Instruction, space: str) -> None:
+def _lanes(base: Val, form: Form) -> Val:
+    """An affine value as lanes; a uniform one stays a scalar."""
+    return spread(base, form.off) if form.kind == AFFINE else base
+
+
+def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
     """isspacep: inside the window, or inside none of them for global memory."""
     b = e.b
     dest, source = ins.operands
@@ -165,11 +187,11 @@ def test_space(e: WarpEmitter, ins: Instruction, space: str) -> None:
     e.write(dest, inside ^ 1)
 
 
-def fence(e: WarpEmitter) -> None:
+def fence(e: RowWarp) -> None:
     e.b.emit("fence seq_cst")
 
 
-def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
+def barrier(e: RowWarp, barriers: BlockBarriers, ins: Instruction, op: str) -> None:
     """Arrival; the wait itself ends the block of code (see `block_barriers`)."""
     operands = list(ins.operands)
     value = None
@@ -183,10 +205,10 @@ def barrier(e: WarpEmitter, ins: Instruction, op: str) -> None:
     if count is not None:
         odd = (count & 31).ne(0) | (count - 1).uge(MAX_THREADS)
         _require(e, count, COUNT, odd, f"{count.ref} threads cannot meet")
-    e.schedule.block_barriers.arrive(ins, number, count, value)
+    barriers.arrive(ins, number, count, value)
 
 
-def _require(e: WarpEmitter, value: Val, mark: int, wrong: Val, what: str) -> None:
+def _require(e: RowWarp, value: Val, mark: int, wrong: Val, what: str) -> None:
     """A barrier's number or count: refused when it is compiled if it is known, else when run."""
     b = e.b
     if value.is_const:
@@ -202,7 +224,7 @@ def _require(e: WarpEmitter, value: Val, mark: int, wrong: Val, what: str) -> No
     e.forget_mask()
 
 
-def _scalar(e: WarpEmitter, operand: Operand) -> Val:
+def _scalar(e: RowWarp, operand: Operand) -> Val:
     """A barrier's number or count: one value for the warp."""
     v = e.read(operand, "b32")
     if v.n == 0:
@@ -211,7 +233,7 @@ def _scalar(e: WarpEmitter, operand: Operand) -> Val:
     return e.b.extract(v, first)
 
 
-def trap(e: WarpEmitter, ins: Instruction) -> None:
+def trap(e: RowWarp, ins: Instruction) -> None:
     """Any lane that gets here ends the launch."""
     lanes = e.executing()
     with e.b.when(lanes.ne(0), rare=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
-from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.block_barriers import Arriving, BlockBarriers
+from weft.device.sim.emit.branch_predicates import Predicates
+from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.emit.pending_lanes import Pending
 from weft.device.sim.emit.suspend import Suspension
 from weft.device.sim.layout import (
@@ -22,29 +24,34 @@ from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.model import Instruction
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
+
+class Scheduled(Arriving, Protocol):
+    """What the branches of a warp depend on."""
+
+    quick: Predicates
+    observed: bool
+
+    def guard(self) -> Val:
+        """The guard predicate of the instruction, negation resolved."""
 
 
 class Schedule:
     """Branches, pending lanes and exits of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Scheduled) -> None:
         self.e = e
         graph = e.program.graph
-        self.pending = Pending(e, self)
-        self.spin_heads = spin_heads(graph)
-        self.barriers = [
-            (b.index, b.code[-1]) for b in graph.blocks if b.code and is_block_barrier(b.code[-1])
-        ]
-        self.arrives = any("arrive" in i.parts for b in graph.blocks for i in b.code)
+        self.words = FrameWords(e)
+        self.pending = Pending(e, self.words)
+        self.suspension = Suspension(e, self.words, self.pending)
         self.waits_at = self.pending.end
-        self.header = self.waits_at + 16 * len(self.barriers)
-        self.header = (self.header + 63) // 64 * 64
+        self.block_barriers = BlockBarriers(e, self.words, self.suspension, self.waits_at)
+        self.barriers = self.block_barriers.sites
+        self.spin_heads = spin_heads(graph)
+        self.arrives = any("arrive" in i.parts for b in graph.blocks for i in b.code)
+        self.header = (self.block_barriers.end + 63) // 64 * 64
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
-        self.suspension = Suspension(e, self)
-        self.block_barriers = BlockBarriers(e, self)
 
     # ---- start and end ----------------------------------------------------------------------
     def prologue(self) -> None:
@@ -61,7 +68,7 @@ class Schedule:
             last = e.warp.eq(e.program.warps - 1)
             first = b.select(last, b.integer("i32", (1 << (n % 32)) - 1), b.integer("i32", -1))
         b.store(first, e.mask_slot)
-        self.header_store(Frame.LIVE, first)
+        self.words.store(Frame.LIVE, first)
         self.pending.start()
         for i in range(len(self.barriers)):
             b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
@@ -102,16 +109,20 @@ class Schedule:
     def frame_bytes(self) -> int:
         return (self.header + self.e.registers.frame_bytes + 63) // 64 * 64
 
-    def header_store(self, at: int, v: Val) -> None:
-        self.e.b.store(v, self.e.b.at(self.e.frame, at))
+    def live(self) -> Val:
+        """The lanes that have not returned, as bits."""
+        return self.words.load(Frame.LIVE)
 
-    def header_load(self, at: int) -> Val:
-        return self.e.b.load("i32", 0, self.e.b.at(self.e.frame, at))
+    def waiting(self, barrier: int) -> Val:
+        """The lanes that wait at a barrier, as bits."""
+        return self.words.load(self.waits_at + 16 * barrier)
 
     # ---- leaving a block --------------------------------------------------------------------
     def leave(self, block: Block) -> None:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
+            if block.successors[0] <= block.index:
+                self.stop_if_asked()
             self.block_barriers.leave(block)
             return
         last = block.last
@@ -259,7 +270,7 @@ class Schedule:
         """Runs the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
-        i = self.header_load(Frame.LOWEST)
+        i = self.words.load(Frame.LOWEST)
         run, none = b.label("run"), b.label("none")
         b.branch(i.eq(NOTHING_PENDING), none, run)
         b.place(none)
@@ -277,13 +288,13 @@ class Schedule:
     def _nobody_runs(self) -> None:
         """No lane can run: some wait at a barrier, or all have left."""
         b = self.e.b
-        live = self.header_load(Frame.LIVE)
+        live = self.words.load(Frame.LIVE)
         done = b.label("done")
         waiting = b.label("waiting")
         b.branch(live.eq(0), done, waiting)
         b.place(waiting)
         if self.barriers:
-            self.block_barriers.suspend_all()
+            self.block_barriers.suspend_all(self.send)
         else:
             b.jump("abort")
         b.place(done)
@@ -301,7 +312,7 @@ class Schedule:
         """These lanes have returned."""
         e, b = self.e, self.e.b
         e.watch.leave(lanes)
-        self.header_store(Frame.LIVE, self.header_load(Frame.LIVE) & ~lanes)
+        self.words.store(Frame.LIVE, self.words.load(Frame.LIVE) & ~lanes)
         if self.barriers:
             at = b.at(e.slot, Slot.LIVE_THREADS)
             b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
@@ -311,7 +322,7 @@ class Schedule:
         b.place("exit")
         if not self.pending.points:
             if self.barriers:
-                self._retire(self.header_load(Frame.LIVE))
+                self._retire(self.words.load(Frame.LIVE))
             else:
                 e.watch.leave(None)
             self._finish()
@@ -323,5 +334,5 @@ class Schedule:
         b = self.e.b
         for finish in self._finishes:
             finish()
-        self.header_store(Frame.STATE, b.integer("i32", FINISHED))
+        self.words.store(Frame.STATE, b.integer("i32", FINISHED))
         b.emit(f"ret i32 {Status.DONE}")

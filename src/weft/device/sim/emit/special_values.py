@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from weft.device.sim.analyse.form import VECTOR
+from weft.device.sim.analyse.form import AFFINE, VECTOR
 from weft.device.sim.analyse.special import MASKS, special_form
+from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.protocols import Located
 from weft.ir import Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 CLOCKS = {
     "aarch64": 'asm sideeffect "mrs $0, cntvct_el0", "=r"()',
@@ -26,7 +24,7 @@ CLOCKS = {
 class Specials:
     """Special registers of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Located) -> None:
         self.e = e
         self.known: dict[str, Val] = {}
 
@@ -63,7 +61,8 @@ class Specials:
             return self.e.b.lanes("i32", [MASKS[name](i) for i in range(32)])
         if form.kind == VECTOR:
             return self._thread_lanes(name[-1])
-        return self.e.spread(self.base(name), form)
+        base = self.base(name)
+        return spread(base, form.off) if form.kind == AFFINE else base
 
     def _thread_lanes(self, axis: str) -> Val:
         x, y, _ = self.e.program.shape

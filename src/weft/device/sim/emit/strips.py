@@ -7,23 +7,38 @@ instruction computes the next finds in a register, and the code is a quarter as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, VECTOR
+from weft.device.sim.emit.registers import Registers
+from weft.device.sim.lane_sets import lane_table
+from weft.device.sim.observe import Watcher
+from weft.device.sim.protocols import Executing
 from weft.ir import BITS, Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.isa import llvm_type
 from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 WIDTH = 8
 SHORTEST = 6
 MOST_LEAVING = 0.75
 
 
-def reorder(e: WarpEmitter, block: Block) -> None:
+class Stripped(Executing, Protocol):
+    """What lane-wise instructions read and write, and who watches them."""
+
+    registers: Registers
+    watch: Watcher
+    versions: dict[str, int]
+
+    def fit(self, v: Val, ty: str) -> Val:
+        """A register's bits as the type that an instruction names."""
+
+    def to_storage(self, v: Val, storage: str, signed: bool, name: str) -> Val:
+        """A result as the register `name` keeps it."""
+
+
+def reorder(e: Stripped, block: Block) -> None:
     """Loads and scalar work first, as far as their operands allow, so that runs get longer."""
     out: list[Instruction] = []
     early: list[Instruction] = []
@@ -62,11 +77,11 @@ def _is_plain_load(ins: Instruction) -> bool:
     return ins.parts[0] == "ld" and ins.guard is None and not any(x in ins.parts for x in ordered)
 
 
-def _is_lane_row(e: WarpEmitter, ins: Instruction) -> bool:
+def _is_lane_row(e: Stripped, ins: Instruction) -> bool:
     return not e.program.decoded[ins.index].row.warp
 
 
-def takes(e: WarpEmitter, block: Block, ins: Instruction) -> bool:
+def takes(e: Stripped, block: Block, ins: Instruction) -> bool:
     """Can the instruction be part of a strip?"""
     d = e.program.decoded[ins.index]
     dest = None if d.row.warp else ins.operands[0]
@@ -81,7 +96,7 @@ def takes(e: WarpEmitter, block: Block, ins: Instruction) -> bool:
     return own is not None and own.kind == VECTOR and all(_fits(e, o) for o in ins.operands[1:])
 
 
-def _fits(e: WarpEmitter, operand: Operand) -> bool:
+def _fits(e: Stripped, operand: Operand) -> bool:
     if isinstance(operand, Imm | FloatImm):
         return True
     if not isinstance(operand, Reg):
@@ -90,7 +105,7 @@ def _fits(e: WarpEmitter, operand: Operand) -> bool:
     return kind in (UNIFORM, AFFINE) or e.registers.is_vector(operand.name)
 
 
-def plan(e: WarpEmitter) -> dict[int, dict[int, int]]:
+def plan(e: Stripped) -> dict[int, dict[int, int]]:
     """Where strips pay: block -> start -> length. Their registers move to the frame."""
     out: dict[int, dict[int, int]] = {}
     for block in e.program.graph.blocks:
@@ -106,7 +121,7 @@ def plan(e: WarpEmitter) -> dict[int, dict[int, int]]:
     return out
 
 
-def _pays(e: WarpEmitter, block: Block, start: int, count: int) -> bool:
+def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:
     """Fewer results must leave a strip than it computes."""
     run = block.code[start : start + count]
     needed = _live_after(e, block, start + count)
@@ -118,7 +133,7 @@ def _pays(e: WarpEmitter, block: Block, start: int, count: int) -> bool:
     return True
 
 
-def emit(e: WarpEmitter, block: Block, start: int, count: int) -> None:
+def emit(e: Stripped, block: Block, start: int, count: int) -> None:
     """The loop over strips for `count` instructions."""
     b = e.b
     run = block.code[start : start + count]
@@ -155,7 +170,7 @@ def emit(e: WarpEmitter, block: Block, start: int, count: int) -> None:
     e.forget_mask()
 
 
-def _live_after(e: WarpEmitter, block: Block, position: int) -> set[str]:
+def _live_after(e: Stripped, block: Block, position: int) -> set[str]:
     live: set[str] = set()
     for s in block.successors:
         if s != EXIT:
@@ -168,7 +183,7 @@ def _live_after(e: WarpEmitter, block: Block, position: int) -> set[str]:
     return live
 
 
-def _read(e: WarpEmitter, operand: Operand, kind: str, first: Val, values: dict[str, Val]) -> Val:
+def _read(e: Stripped, operand: Operand, kind: str, first: Val, values: dict[str, Val]) -> Val:
     """An operand for the lanes of one strip."""
     b = e.b
     if not isinstance(operand, Reg):
@@ -182,7 +197,7 @@ def _read(e: WarpEmitter, operand: Operand, kind: str, first: Val, values: dict[
         return e.read(operand, kind)
     if form.kind == AFFINE:
         base = b.bits(e.base(operand, kind))  # a float that holds the bits of an index, say
-        table = e.lane_table(base.ty, form.off)
+        table = lane_table(b, base.ty, form.off)
         lanes = base + b.load(base.ty, WIDTH, b.at(table, first * (base.bits // 8)), 4)
         return e.fit(lanes, ty)
     part = e.registers.of(name)[0]

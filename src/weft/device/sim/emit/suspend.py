@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.device.sim.analyse.waits import member_mask
+from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.pending_lanes import Pending, Running
+from weft.device.sim.emit.registers import Registers
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Status
+from weft.device.sim.protocols import Executing
 from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.schedule import Schedule
-    from weft.device.sim.emit.warp import WarpEmitter
 
 SPIN_FUEL = 256
 """Turns of a loop that may be waiting for somebody before the warp lets others run."""
 
 
+class Suspending(Executing, Running, Protocol):
+    """What a warp that stops must save."""
+
+    registers: Registers
+
+
 class Suspension:
     """Suspending and resuming of a warp under emission."""
 
-    def __init__(self, e: WarpEmitter, schedule: Schedule) -> None:
-        self.e, self.schedule = e, schedule
+    def __init__(self, e: Suspending, words: FrameWords, pending: Pending) -> None:
+        self.e, self.words, self.pending = e, words, pending
         self.resumes: list[str] = []
         self.rotates = False
 
@@ -49,14 +55,14 @@ class Suspension:
         e, b = self.e, self.e.b
         label = b.label("resume")
         self.resumes.append(label)
-        self.schedule.header_store(Frame.STATE, b.integer("i32", len(self.resumes)))
-        self.schedule.header_store(Frame.SITE, site or b.integer("i32", e.ins.index))
-        self.schedule.header_store(Frame.MASK, b.load("i32", 0, e.mask_slot))
-        e.registers.save(names, e.frame, self.schedule.header)
+        self.words.store(Frame.STATE, b.integer("i32", len(self.resumes)))
+        self.words.store(Frame.SITE, site or b.integer("i32", e.ins.index))
+        self.words.store(Frame.MASK, b.load("i32", 0, e.mask_slot))
+        e.registers.save(names, e.frame)
         b.emit(f"ret i32 {status}")
         b.place(label)
-        e.registers.restore(names, e.frame, self.schedule.header)
-        b.store(self.schedule.header_load(Frame.MASK), e.mask_slot)
+        e.registers.restore(names, e.frame)
+        b.store(self.words.load(Frame.MASK), e.mask_slot)
 
     def turn(self, block: Block, target: int) -> None:
         """A loop that may be waiting goes round: now and then it lets others run."""
@@ -75,7 +81,7 @@ class Suspension:
             self._refuel()
             b.jump(f"B{target}")
             return
-        self.schedule.pending.add(target, e.mask())
+        self.pending.add(target, e.mask())
         self.suspend(self.survivors(block, target), Status.YIELDED)
         self._refuel()
         self.rotates = True
@@ -85,14 +91,14 @@ class Suspension:
         """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
         e, b = self.e, self.e.b
         lanes = e.mask()
-        named = self.schedule.header_load(Frame.LIVE)
+        named = self.words.load(Frame.LIVE)
         mask = member_mask(block.code[0], e.program.decoded[block.code[0].index].row)
         if mask is not None:
             member = e.read(mask, "b32")
             if member.n:
                 member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
             named = named & member
-        others = self.schedule.header_load(Frame.LOWEST).ne(NOTHING_PENDING)
+        others = self.words.load(Frame.LOWEST).ne(NOTHING_PENDING)
         with b.when((named & ~lanes).ne(0) & others, rare=True):
             self._let_others_run(block, block.index)
             b.place(b.label("never"))

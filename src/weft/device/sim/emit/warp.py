@@ -16,7 +16,7 @@ from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
 from weft.device.sim.emit.block_loop import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
-from weft.device.sim.emit.operands import NOTHING, Operands
+from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
@@ -31,13 +31,13 @@ from weft.device.sim.memory.groups import Group
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.windows import Windows
-from weft.device.sim.observe import Observer, Watcher
+from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction, Operand, Pair, Reg
 
 
-class WarpEmitter(Operands):
+class WarpEmitter(WarpOperands):
     """Emits `@warp` of a program; implements the `Warp` protocol that rows see."""
 
     def __init__(
@@ -46,7 +46,7 @@ class WarpEmitter(Operands):
         module: IrModule,
         *,
         fast_math: bool = False,
-        observer: Observer | None = None,
+        observer: Watching | None = None,
     ) -> None:
         super().__init__(program, module)
         self.module, self.fast_math = module, fast_math
@@ -241,7 +241,7 @@ class WarpEmitter(Operands):
         row_operations.fence(self)
 
     def barrier(self, ins: Instruction, op: str) -> None:
-        row_operations.barrier(self, ins, op)
+        row_operations.barrier(self, self.schedule.block_barriers, ins, op)
 
     def trap(self, ins: Instruction) -> None:
         row_operations.trap(self, ins)

@@ -8,14 +8,11 @@ answer of its own group.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from weft.device.sim.lane_sets import each_lane, lane_bits, lanes_of, reduce_lanes, reduction
+from weft.device.sim.protocols import Executing
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Operand, Pair, Sink
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 LANES = range(32)
 WHOLE_WARP = 0x1F
@@ -127,7 +124,7 @@ _GROUPED = [("i32", 32), ("i32", 32), ("i32", 0)]
 class AcrossLanes:
     """Instructions of a warp under emission that move values between its lanes."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Executing) -> None:
         self.e = e
 
     def shuffle(self, ins: Instruction, mode: str) -> None:

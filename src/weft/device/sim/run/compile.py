@@ -13,7 +13,7 @@ from weft.device.version import generator
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
-    from weft.device.sim.observe import Observer
+    from weft.device.sim.run.observation import Observer
     from weft.ptx.model import Module
 
 

@@ -30,7 +30,7 @@ from weft.errors import Error, LaunchError, memory_for
 from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
-    from weft.device.sim.observe import Observation, Observer
+    from weft.device.sim.run.observation import Observation, Observer
     from weft.device.sim.run.services import Services
     from weft.ptx.model import Function, Module
     from weft.source.resources import Resources
@@ -297,7 +297,7 @@ class Plan:
         idle.append(arena)  # after a failure it is left alone: its slots hold unfinished blocks
 
     def _observe(self, arena: Arena, memory: Sequence[Allocation]) -> Observation:
-        from weft.device.sim.observe import Observation
+        from weft.device.sim.run.observation import Observation
 
         assert self.observer is not None
         every = [*memory, *self.sim.owned()]

@@ -11,8 +11,8 @@ from weft.device.time_limit import limited, within
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
-    from weft.device.sim.observe import Observer
     from weft.device.sim.run.launch import Plan
+    from weft.device.sim.run.observation import Observer
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Context, Slot, Space, Worker
-from weft.device.sim.observe import Observation, Touch, Watcher
+from weft.device.sim.observe import Touch, Watched, Watcher
 from weft.device.sim.run.faults import line_of
+from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
 
 REMEMBERED = 64
@@ -44,7 +44,7 @@ class Writers:
         self.writes: list[Write] = []
         self.count = 0
 
-    def watcher(self, e: WarpEmitter) -> Watcher:
+    def watcher(self, e: Watched) -> Watcher:
         return _Watcher(e)
 
     def begin(self, observation: Observation) -> None:
@@ -67,7 +67,7 @@ class Writers:
 class _Watcher(Watcher):
     """After each write, its address is compared with the place."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Watched) -> None:
         super().__init__(e)
         self._lines: dict[str, str] = {}
 

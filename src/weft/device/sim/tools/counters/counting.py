@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.observe import Observation, Watcher
+from weft.device.sim.observe import Watched, Watcher
+from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.counters.layout import EPOCHS, WAYS, Launch, PerWorker, Place
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
-    from weft.device.sim.emit.warp import WarpEmitter
 
 SMALL, SMALL_ALIGN, LARGE_ALIGN = 1 << 20, 512, 2 << 20
 """`cudaMalloc` gives out 512-byte pieces of pages of 2 MiB, and whole pages from about 1 MiB."""
@@ -60,7 +60,7 @@ class Counting:
     shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _workers: list[NDArray[np.uint8]] = field(default_factory=list)
 
-    def watcher(self, e: WarpEmitter) -> Watcher:
+    def watcher(self, e: Watched) -> Watcher:
         from weft.device.sim.tools.counters.watcher import CountWatcher
 
         return CountWatcher(e)

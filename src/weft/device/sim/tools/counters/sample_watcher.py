@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.device.sim.layout import Context, Slot, Space
-from weft.device.sim.observe import Touch
+from weft.device.sim.observe import Touch, Watched
 from weft.device.sim.tools.counters.layout import Launch
 from weft.device.sim.tools.counters.sampling import BLOCKS, RECORD, WARPS
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
 
 _SPACES = (Space.GLOBAL, Space.GENERIC, Space.SHARED)
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -22,7 +19,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 class SampleWatcher(CountWatcher):
     """Before each access is counted, warps of a chosen block leave their addresses."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Watched) -> None:
         super().__init__(e)
         self._sites: list[dict[str, Any]] = []
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.observe import Observation, Watcher
+from weft.device.sim.observe import Watched, Watcher
+from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.counters.counting import Counting
 from weft.device.sim.tools.counters.layout import Launch
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
-    from weft.device.sim.emit.warp import WarpEmitter
 
 WARPS = 4
 """Warps of a block that are watched."""
@@ -56,7 +56,7 @@ class Sampling(Counting):
     _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def watcher(self, e: WarpEmitter) -> Watcher:
+    def watcher(self, e: Watched) -> Watcher:
         from weft.device.sim.tools.counters.sample_watcher import (
             SampleWatcher,  # to compile, not to run
         )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Context, Slot, Space, Worker
-from weft.device.sim.observe import BulkCopy, Touch, Watcher
+from weft.device.sim.observe import BulkCopy, Touch, Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
 from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
 from weft.device.sim.tools.counters.hits import Beside
@@ -42,16 +42,13 @@ from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-
 NATIVE_ATOMICS = ("add", "inc", "dec", "min", "max", "exch", "and", "or", "xor")
 
 
 class CountWatcher(Watcher):
     """Counts into rows of the worker's memory; `notes` says what each row is."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Watched) -> None:
         super().__init__(e)
         self.rows: list[dict[str, Any]] = []
         self.nbytes = PerWorker.HEADER

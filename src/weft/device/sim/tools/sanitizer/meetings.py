@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Frame
 from weft.device.sim.layout import Slot as Block
+from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.layout import Kind, Slot, Worker
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.ir import Builder, Val
@@ -15,7 +15,6 @@ from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.model import Instruction, Operand
 
 if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
     from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
@@ -40,7 +39,7 @@ def order_lanes(w: Sanitizing, ins: Instruction) -> None:
     if mask is None:
         w.clocks.advance(b, w.p, e.warp)
         return
-    lanes, live = e.executing(), e.schedule.header_load(Frame.LIVE)
+    lanes, live = e.executing(), e.schedule.live()
     named = e.read(mask, "b32")
 
     def together(group: Val) -> None:
@@ -78,7 +77,7 @@ def check_lanes(w: Sanitizing, ins: Instruction) -> None:
     if e.executes_fully and whole:
         return
     lanes = e.executing()
-    live = e.schedule.header_load(Frame.LIVE)
+    live = e.schedule.live()
     outside = b.integer("i32", 0)
     if whole:
         missing = ~lanes
@@ -140,12 +139,12 @@ def _check_split(w: Sanitizing, me: Val, lanes: Val) -> None:
     here = next((i for i, (_, ins) in enumerate(schedule.barriers) if ins is e.ins), -1)
     _check_others(w, b.integer("i32", here), lanes)
     if here in w.one_sided:
-        waiting = schedule.header_load(schedule.waits_at + 16 * here)
+        waiting = schedule.waiting(here)
     elif here < 0 and not schedule.spin_heads and _rejoins(e.program, e.block.index):
         waiting = b.integer("i32", 0)  # who arrives does not wait: only lanes that are together
     else:
         return
-    missing = schedule.header_load(Frame.LIVE) & ~(lanes | waiting)
+    missing = schedule.live() & ~(lanes | waiting)
     with b.when(missing.ne(0) & schedule.pending.none_before(e.block.index), rare=True):
         report(b, w.p, Kind.BARRIER_SPLIT, me, b.integer("i64", 0), missing.zext("i64"))
 
@@ -168,7 +167,7 @@ def _check_others(w: Sanitizing, here: Val, lanes: Val) -> None:
     fn(e.frame, w.p, e.warp, here, lanes)
 
 
-def one_sided(e: WarpEmitter) -> dict[int, Instruction]:
+def one_sided(e: Watched) -> dict[int, Instruction]:
     """Barriers, by number, that all lanes of a warp must reach and some may not."""
     return {
         i: ins

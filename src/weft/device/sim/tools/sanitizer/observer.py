@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.base import Allocation
-from weft.device.sim.observe import Observation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block
+from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.sanitizer import extents, leaks
 from weft.device.sim.tools.sanitizer.layout import Launch, Record, Slot, Worker
 from weft.device.sim.tools.sanitizer.watcher import Sanitizing

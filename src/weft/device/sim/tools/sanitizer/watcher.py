@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.layout import Fault, Space
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Worker as HostThread
-from weft.device.sim.observe import BulkCopy, Touch, Watcher
+from weft.device.sim.observe import BulkCopy, Touch, Watched, Watcher
 from weft.device.sim.tools.sanitizer import bounds, bulk, meetings, origins, spins, undefined
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
@@ -27,9 +27,6 @@ from weft.ir import Builder, Val
 from weft.ptx import cfg
 from weft.ptx.model import SIZES, Instruction, Operand, Reg
 
-if TYPE_CHECKING:
-    from weft.device.sim.emit.warp import WarpEmitter
-
 STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 """Orders of an access that two threads may make at the same time."""
 _SPACES = {
@@ -43,7 +40,7 @@ _CHANGES = ("atomic", "reduction")
 class Sanitizing(Watcher):
     """Shadow records, clocks and the checks of synchronisation, beside one kernel."""
 
-    def __init__(self, e: WarpEmitter) -> None:
+    def __init__(self, e: Watched) -> None:
         super().__init__(e)
         program = e.program
         code = [i for block in program.graph.blocks for i in block.code]

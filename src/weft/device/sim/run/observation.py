@@ -1,0 +1,89 @@
+"""One launch under observation: the memory in which an observer's code leaves what it saw."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.observe import Watching
+
+if TYPE_CHECKING:
+    from weft.device.base import Allocation, LaunchConfig
+    from weft.device.sim.run.arena import Arena
+    from weft.device.sim.run.compile import Facts
+    from weft.device.sim.run.heap import Heap
+
+Bytes = NDArray[np.uint8]
+
+
+class Observation:
+    """One launch under observation; `heap` is there when kernels of the module allocate."""
+
+    def __init__(
+        self, facts: Facts, config: LaunchConfig, memory: Sequence[Allocation], arena: Arena
+    ) -> None:
+        self.facts, self.config, self.memory = facts, config, memory
+        self.workers, self.slots = len(arena.workers), arena.slots
+        self.error: BaseException | None = None
+        self.heap: Heap | None = None
+        self._arena = arena
+        self._kept: list[Bytes] = []
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What the watcher has left with the code."""
+        return self.facts.notes
+
+    def parameter(self, offset: int) -> int:
+        """The 64 bits of the parameter block at a byte offset: a pointer, mostly."""
+        start = int(self._arena.context[Context.PARAMS // 8])
+        return ctypes.c_uint64.from_address(start + offset).value
+
+    def for_launch(self, memory: Bytes) -> None:
+        """Memory that all workers share: its address is in `Context.OBSERVER`."""
+        self._kept.append(memory)
+        self._arena.context[Context.OBSERVER // 8] = memory.ctypes.data
+
+    def for_workers(self, nbytes: int) -> list[Bytes]:
+        """Zeroed memory for each host thread: its address is in `Worker.OBSERVER`."""
+        out = [_zeros(nbytes) for _ in range(self.workers)]
+        for worker, memory in zip(self._arena.workers, out, strict=True):
+            worker.fields[Worker.OBSERVER // 8] = memory.ctypes.data
+        self._kept += out
+        return out
+
+    def for_slots(self, nbytes: int) -> list[Bytes]:
+        """Zeroed memory for each resident block: its address is in `Slot.OBSERVER`."""
+        out = []
+        for worker in range(self.workers):
+            for index in range(self.slots):
+                memory = _zeros(nbytes)
+                at = ctypes.c_int64.from_buffer(
+                    self._arena.slot(worker, index).data.cast("B"), Slot.OBSERVER
+                )
+                at.value = memory.ctypes.data
+                out.append(memory)
+        self._kept += out
+        return out
+
+
+def _zeros(nbytes: int) -> Bytes:
+    """Zeroed bytes on a line of their own, so that workers do not share one."""
+    memory = np.zeros(nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 128
+    return memory[start : start + nbytes]
+
+
+class Observer(Watching, Protocol):
+    """What is seen of launches."""
+
+    def begin(self, observation: Observation) -> None:
+        """Before a launch: reserves memory."""
+
+    def end(self, observation: Observation) -> None:
+        """After it, also when it has failed (`observation.error`)."""
