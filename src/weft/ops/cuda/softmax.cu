@@ -1,7 +1,8 @@
 // Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are longer, and over
 // dimensions that are not the last one.
+#include "column.cuh"
 #include "group.cuh"
-#include "vector.cuh"
+#include "row.cuh"
 
 // What exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
@@ -15,32 +16,6 @@ template <bool LOG>
 __device__ float scale_of(float sum) {
     return LOG ? logf(sum) : 1 / sum;
 }
-
-// A row of n elements as vectors of V that begin at multiples of 16 bytes. The first and the last one may reach out of
-// the row; what is outside reads as -inf and is not written.
-template <class T, int V>
-struct Row {
-    int lead, n;  // elements from the last multiple of 16 bytes to the row's first element
-
-    __device__ Vector<T, V> get(const T* row, int chunk) const {
-        int at = chunk * V - lead;
-        if (at >= 0 && at + V <= n) return load<V>(row + at);
-        Vector<T, V> v;
-#pragma unroll
-        for (int j = 0; j < V; j++) v[j] = at + j >= 0 && at + j < n ? row[at + j] : to<T>(lowest());
-        return v;
-    }
-    __device__ void put(T* row, int chunk, const Vector<T, V>& v) const {
-        int at = chunk * V - lead;
-        if (at >= 0 && at + V <= n) {
-            store(row + at, v);
-            return;
-        }
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            if (at + j >= 0 && at + j < n) row[at + j] = v[j];
-    }
-};
 
 template <class T, int V>
 __device__ float top(const Vector<T, V>& v, float most) {
@@ -75,11 +50,11 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long
     T* to_row = y + row * n;
     Vector<T, V> held[HELD];
 #pragma unroll
-    for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, k * G + t);
+    for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, k * G + t, lowest());
     float most = lowest();
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) {
-        Vector<T, V> v = r.get(from_row, (HELD + k) * G + t);
+        Vector<T, V> v = r.get(from_row, (HELD + k) * G + t, lowest());
         most = top(v, most);
         lying[k * G + t] = v;
     }
@@ -119,7 +94,7 @@ __global__ void __launch_bounds__(256) parts_of_rows(const T* x, float2* found, 
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
 #pragma unroll 4
     for (int c = part * chunks + threadIdx.x; c < end; c += 256) {
-        Vector<T, V> v = r.get(x + row * stride, c);
+        Vector<T, V> v = r.get(x + row * stride, c, lowest());
         float most = top(v, lowest());
         all.add(most, sum_of(v, base(most), 0));
     }
@@ -146,24 +121,12 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
 #pragma unroll 4
     for (int c = part * chunks + threadIdx.x; c < end; c += 256)
-        r.put(y + row * n, c, results<LOG>(r.get(x + row * stride, c), from, scale));
+        r.put(y + row * n, c, results<LOG>(r.get(x + row * stride, c, lowest()), from, scale));
 }
 
-// Softmax along a dimension with `inner` elements behind it. A block takes `width` neighbours of `inner`, with
-// 256 / width threads for each, and a part of n.
-struct Column {
-    long long outer, first;
-    int part, w, t, deep, begin, end;
-    bool there;
-
-    __device__ Column(int n, long long inner, int width, long long tiles, int parts, int each) {
-        part = blockIdx.x % parts;
-        long long tile = blockIdx.x / parts;
-        outer = tile / tiles, first = tile % tiles * width;
-        w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
-        there = t < deep && first + w < inner;
-        begin = part * each, end = min(n, begin + each);
-    }
+// A column of which each thread has a maximum and a sum of exponentials.
+struct Softened : Column {
+    using Column::Column;
     // The maximum and the sum of exponentials of a column, from what its threads have.
     __device__ Running join(const Running& own, int width) const {
         __shared__ float most[256], sum[256];
@@ -197,7 +160,7 @@ struct Column {
 
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256) columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
-    Column c(n, inner, width, tiles, 1, n);
+    Softened c(n, inner, width, tiles, 1, n);
     long long start = c.outer * n * inner + c.first + c.w;
     Running all = c.of(x + start, inner, width);
     c.write<LOG>(x + start, y + start, inner, all);
@@ -207,7 +170,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, T* y, int n, long lon
 template <class T>
 __global__ void __launch_bounds__(256) parts_of_columns(const T* x, float2* found, int n, long long inner, int width,
                                                         long long tiles, int parts, int each) {
-    Column c(n, inner, width, tiles, parts, each);
+    Softened c(n, inner, width, tiles, parts, each);
     Running all = c.of(x + c.outer * n * inner + c.first + c.w, inner, width);
     if (c.there && c.t == 0)
         found[(c.outer * parts + c.part) * inner + c.first + c.w] = make_float2(all.most, all.sum);
@@ -215,7 +178,7 @@ __global__ void __launch_bounds__(256) parts_of_columns(const T* x, float2* foun
 template <class T, bool LOG>
 __global__ void __launch_bounds__(256) finish_columns(const T* x, T* y, const float2* found, int n, long long inner,
                                                       int width, long long tiles, int parts, int each) {
-    Column c(n, inner, width, tiles, parts, each);
+    Softened c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     Running own;
     if (c.there)

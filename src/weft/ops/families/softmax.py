@@ -16,6 +16,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.target import Target
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 BLOCK = 256
@@ -40,7 +41,7 @@ def _dim(shape: Sequence[int], dim: int) -> int:
     return dim % len(shape) if shape else 0
 
 
-def _view(x: Layout, dim: int) -> View | None:
+def view_of(x: Layout, dim: int) -> View | None:
     """How the kernels can read a tensor as it is; None where it must be copied first."""
     shape = x.shape or (1,)
     dim = dim % len(shape)
@@ -66,12 +67,12 @@ def _forward(log: bool, request: Request) -> list[Candidate]:
     out = Buffer(x.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    view = _view(x, dim)
+    view = view_of(x, dim)
     if view is not None:
         return _of_view(log, request, view, out, Pointer(0), ())
     dense = Layout(x.dtype, x.shape, out.steps, 16)
     scratch = Buffer(x.shape, x.dtype)
-    copied = _view(dense, dim)
+    copied = view_of(dense, dim)
     assert copied is not None
     copy = contiguous(x, Pointer(0), Pointer(2), request.target)
     found = _of_view(log, request, copied, out, Pointer(2), copy.steps)
@@ -90,35 +91,33 @@ def _of_view(
         return _of_columns(log, request, view, out, x, before)
     found = []
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
-    group = _group(chunks)
-    if group is not None:
-        threads, held, _ = group
+    threads, held, shared = group(chunks, HELD)
+    if shared <= HELD + 4:
         row = 2 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
         time = gpu.launch + max(moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
-        build = functools.partial(_rows, log, view, out, x, before, *group)
+        build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
         found.append(Candidate("rows", time, why, build))
-    parts = _parts(view, chunks, gpu.sms)
+    parts = parts_of(view, chunks, gpu.sms)
     time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 1.5) * moved / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, log, view, out, x, before, parts, chunks)
     return [*found, Candidate("long rows", time, why, build)]
 
 
-def _group(chunks: int) -> tuple[int, int, int] | None:
-    """Threads for a row, and vectors that each holds in registers and in shared memory."""
-    per_thread = 4 if chunks <= 128 else HELD
+def group(chunks: int, most: int) -> tuple[int, int, int]:
+    """Threads for a row, and vectors that each holds: at most `most` in registers, and the rest."""
+    per_thread = 4 if chunks <= 128 else most
     threads = 1
     while threads * per_thread < chunks and threads < 1024:
         threads *= 2
     held = 1
-    while held < min(HELD, cdiv(chunks, threads)):
+    while held < min(most, cdiv(chunks, threads)):
         held *= 2
-    shared = max(0, cdiv(chunks, threads) - held)
-    return (threads, held, shared) if shared <= HELD + 4 else None
+    return threads, held, max(0, cdiv(chunks, threads) - held)
 
 
-def _parts(view: View, chunks: int, sms: int) -> int:
+def parts_of(view: View, chunks: int, sms: int) -> int:
     """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
     wanted = cdiv(8 * sms, view.outer)
     return max(1, min(wanted, cdiv(chunks, 8 * BLOCK)))
@@ -160,26 +159,31 @@ def _of_columns(
     log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
 ) -> list[Candidate]:
     """Candidates for a dimension with others behind it: one block per column, or several."""
-    gpu = request.target
-    moved = 2 * view.outer * view.n * view.inner * out.dtype.itemsize
-    width = min(view.inner, BLOCK)
-    while width > 32 and view.outer * cdiv(view.inner, width) < 4 * gpu.sms:
-        width //= 2
-    tiles = view.outer * cdiv(view.inner, width)
+    gpu, size = request.target, out.dtype.itemsize
+    moved = 2 * view.outer * view.n * view.inner * size
+    width, tiles, parts, busy = columns_of(view, size, gpu)
     near = 1.2 if moved < gpu.l2 else 1.5
-    row = 2 * view.n * width * out.dtype.itemsize / SM_BANDWIDTH * cdiv(tiles, 8 * gpu.sms)
     found = [
-        Candidate("columns", gpu.launch + max(near * moved / gpu.bandwidth, row),
+        Candidate("columns", gpu.launch + max(near * moved / gpu.bandwidth, busy),
                   f"{tiles} blocks, {width} columns each; n is read twice",
                   functools.partial(_columns, log, view, out, x, before, width))
     ]  # fmt: skip
-    parts = min(cdiv(8 * gpu.sms, tiles), cdiv(view.n, 4 * (BLOCK // width)))
     if parts > 1:
         why = f"{parts} blocks per column, two passes"
         build = functools.partial(_long_columns, log, view, out, x, before, width, parts)
         time = 2 * gpu.launch + near * moved / gpu.bandwidth
         found.append(Candidate("long columns", time, why, build))
     return found
+
+
+def columns_of(view: View, size: int, gpu: Target) -> tuple[int, int, int, float]:
+    """Columns of a block, blocks, blocks that may share a column, and seconds of the busiest SM."""
+    width = min(view.inner, BLOCK)
+    while width > 32 and view.outer * cdiv(view.inner, width) < 4 * gpu.sms:
+        width //= 2
+    tiles = view.outer * cdiv(view.inner, width)
+    busy = 2 * view.n * width * size / SM_BANDWIDTH * cdiv(tiles, 8 * gpu.sms)
+    return width, tiles, min(cdiv(8 * gpu.sms, tiles), cdiv(view.n, 4 * (BLOCK // width))), busy
 
 
 def _columns(
@@ -236,20 +240,24 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.dim = inputs[1]
 
 
-def _backward(log: bool, ctx: Any, grad: Any) -> Any:
+def _backward(name: str, ctx: Any, grad: Any) -> Any:
+    from weft.ops import library  # which imports the families
+
     (y,) = ctx.saved_tensors
-    if log:
-        return grad - y.exp() * grad.sum(ctx.dim, keepdim=True), None
-    return y * (grad - (y * grad).sum(ctx.dim, keepdim=True)), None
+    return library.call(f"{name}_backward")(grad, y, ctx.dim), None
+
+
+def batch_dim(x: Any, dim: int) -> int:
+    """The place of `dim` in a tensor with one more dimension in front."""
+    return int(dim % (x.dim() - 1) + 1)
 
 
 def _batched(name: str, info: Any, in_dims: Any, x: Any, dim: int = -1) -> Any:
     """A batch is one more dimension in front of the others."""
     x = x.movedim(in_dims[0], 0)
-    inner = dim % (x.dim() - 1) + 1 if x.dim() > 1 else 0
     if x.dim() == 1:  # numbers: softmax of one element each
         return getattr(torch.ops.weft, name)(x.unsqueeze(1), 1).squeeze(1), 0
-    return getattr(torch.ops.weft, name)(x, inner), 0
+    return getattr(torch.ops.weft, name)(x, batch_dim(x, dim)), 0
 
 
 def _definition(name: str, log: bool) -> Definition:
@@ -261,7 +269,7 @@ def _definition(name: str, log: bool) -> Definition:
         candidates=functools.partial(_forward, log),
         check=functools.partial(_check, name),
         setup=_setup,
-        backward=functools.partial(_backward, log),
+        backward=functools.partial(_backward, name),
         vmap=functools.partial(_batched, name),
     )
 
