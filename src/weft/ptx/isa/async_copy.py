@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.ptx.isa.columns import Async, Completion, Step, Waits, reads, updates, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Imm, Instruction
@@ -16,25 +17,38 @@ _ORDER, _SCOPE = "relaxed acquire release", "cta cluster"
     "cp.async.cop.dst.global{.l2}{.prefetch}  [a], [b], size{, src_size}{, policy}",
     manual=_COPY,
     cop="ca cg", dst=_SHARED, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
-    warp=True, side_effect=True,
+    warp=True, effects=(writes("a", "dst", "size"), reads("b", "global", "src_size")),
+    async_=Async(Step.ISSUE, Completion.GROUP),
 )  # fmt: skip
 def cp_async(w: Warp, ins: Instruction, **words: str) -> None:
     w.copies.issue(ins)
 
 
-@instruction("cp.async.commit_group", manual=_COPY + "-commit-group", warp=True, side_effect=True)
+@instruction(
+    "cp.async.commit_group",
+    manual=_COPY + "-commit-group",
+    warp=True, async_=Async(Step.COMMIT, Completion.GROUP),
+)  # fmt: skip
 def commit_group(w: Warp, ins: Instruction) -> None:
     w.copies.commit()
 
 
-@instruction("cp.async.wait_group  n", manual=_COPY + "-wait-group", warp=True, side_effect=True)
+@instruction(
+    "cp.async.wait_group  n",
+    manual=_COPY + "-wait-group",
+    warp=True, waits=Waits.COPIES, async_=Async(Step.WAIT, Completion.GROUP),
+)  # fmt: skip
 def wait_group(w: Warp, ins: Instruction) -> None:
     groups = ins.operands[0]
     assert isinstance(groups, Imm), "the parser takes nothing else"
     w.copies.wait(groups.value)
 
 
-@instruction("cp.async.wait_all", manual=_COPY + "-wait-group", warp=True, side_effect=True)
+@instruction(
+    "cp.async.wait_all",
+    manual=_COPY + "-wait-group",
+    warp=True, waits=Waits.COPIES, async_=Async(Step.WAIT, Completion.GROUP),
+)  # fmt: skip
 def wait_all(w: Warp, ins: Instruction) -> None:
     w.copies.wait(None)
 
@@ -42,7 +56,8 @@ def wait_all(w: Warp, ins: Instruction) -> None:
 @instruction(
     "cp.async.mbarrier.arrive{.noinc}{.space}.b64  [a]",
     manual="parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive",
-    noinc="noinc", space=_SHARED, warp=True, side_effect=True,
+    noinc="noinc", space=_SHARED, warp=True, effects=(updates("a", "space", 8),),
+    async_=Async(Step.ARRIVE, Completion.MBARRIER),
 )  # fmt: skip
 def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: str) -> None:
     """The copies land at once. Without .noinc the arrival was first added to those expected."""
@@ -54,7 +69,7 @@ def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: st
 @instruction(
     "mbarrier.init{.space}.b64  [a], count",
     manual=_BARRIER + "init",
-    space=_SHARED, warp=True, side_effect=True,
+    space=_SHARED, warp=True, effects=(writes("a", "space", 8),),
 )  # fmt: skip
 def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
     mem, count = ins.operands
@@ -64,7 +79,7 @@ def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
 @instruction(
     "mbarrier.inval{.space}.b64  [a]",
     manual=_BARRIER + "inval",
-    space=_SHARED, warp=True, side_effect=True,
+    space=_SHARED, warp=True, effects=(writes("a", "space", 8),),
 )  # fmt: skip
 def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
     w.mbarriers.step(ins, "inval", ins.operands[0], 0, space)
@@ -74,7 +89,7 @@ def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
     "mbarrier.op{.tail}{.order}{.scope}{.space}.b64  d, [a]{, count}",
     manual=_BARRIER + "arrive",
     op="arrive arrive_drop", tail="noComplete", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, side_effect=True,
+    warp=True, effects=(updates("a", "space", 8),),
 )  # fmt: skip
 def mbarrier_arrive(
     w: Warp, ins: Instruction, *, op: str, tail: str, space: str, **words: str
@@ -88,7 +103,7 @@ def mbarrier_arrive(
     "mbarrier.op.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
     manual=_BARRIER + "arrive",
     op="arrive arrive_drop", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, side_effect=True,
+    warp=True, effects=(updates("a", "space", 8),),
 )  # fmt: skip
 def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
     dest, mem, nbytes = ins.operands
@@ -99,7 +114,7 @@ def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, op: str, space: str, **
     "mbarrier.op{.order}{.scope}{.space}.b64  [a], tx",
     manual=_BARRIER + "expect-tx",
     op="expect_tx complete_tx", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, side_effect=True,
+    warp=True, effects=(updates("a", "space", 8),),
 )  # fmt: skip
 def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
     mem, nbytes = ins.operands
@@ -110,7 +125,7 @@ def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str)
     "mbarrier.op{.parity}{.order}{.scope}{.space}.b64  p, [a], state{, hint}",
     manual=_BARRIER + "test-wait-try-wait",
     op="test_wait try_wait", parity="parity", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, side_effect=True,
+    warp=True, effects=(reads("a", "space", 8),), waits=Waits.MBARRIER,
 )  # fmt: skip
 def mbarrier_test(
     w: Warp, ins: Instruction, *, op: str, parity: str, space: str, **words: str

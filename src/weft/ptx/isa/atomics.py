@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.ptx.isa.columns import Waits, updates
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -14,6 +15,8 @@ _SCOPE = "cta cluster gpu sys"
 _SPACE = "global shared shared::cta shared::cluster"
 _HINT, _VECTORS = "L2::cache_hint", "v2 v4 v8"
 
+_EFFECTS = (updates("a", "space", "type*vec"),)
+
 FORMS = {
     "add": "u32 s32 u64 s64 f16 f16x2 bf16 bf16x2 f32 f64",
     "min max": "u32 s32 u64 s64 f16 f16x2 bf16 bf16x2",
@@ -23,7 +26,7 @@ FORMS = {
 """Which types each operation has, for both instructions."""
 
 ATOM_FORMS = {"exch": "b32 b64 b128", "cas": "b16 b32 b64 b128"}
-"""Operations that make sense only with their result."""
+"""Operations that make sense only with their result. Locks are made of them."""
 
 Row = Callable[..., None]
 
@@ -52,7 +55,8 @@ for _op, _types in (FORMS | ATOM_FORMS).items():
         f"atom{_OPCODE}  d, [a], b{{, c}}{{, policy}}",
         manual=_MANUAL + "atom",
         order=_ORDER, scope=_SCOPE, space=_SPACE, op=_op, noftz="noftz", l2=_HINT, vec=_VECTORS,
-        type=_types, warp=True, side_effect=True,
+        type=_types, warp=True, effects=_EFFECTS,
+        waits=Waits.LOCK if _op in ATOM_FORMS else Waits.VALUE,
     )(_atom)  # fmt: skip
 
 for _op, _types in FORMS.items():
@@ -60,5 +64,5 @@ for _op, _types in FORMS.items():
         f"red{_OPCODE}  [a], b{{, policy}}",
         manual=_MANUAL + "red",
         order=_ORDER, scope=_SCOPE, space=_SPACE, op=_op, noftz="noftz", l2=_HINT, vec=_VECTORS,
-        type=_types, warp=True, side_effect=True,
+        type=_types, warp=True, effects=_EFFECTS,
     )(_red)  # fmt: skip

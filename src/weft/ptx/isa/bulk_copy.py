@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from weft.ptx.isa.columns import Async, Completion, Step, Waits, reads, updates, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Imm, Instruction
 
 _MOVE = "data-movement-and-conversion-instructions-"
 _BULK, _REDUCE = _MOVE + "cp-async-bulk", _MOVE + "cp-reduce-async-bulk"
+_BY_MBARRIER = Async(Step.ISSUE, Completion.MBARRIER)
+_BY_GROUP = Async(Step.ISSUE, Completion.BULK_GROUP)
 _NEAR, _HINT = "shared::cta shared::cluster", "L2::cache_hint"
+
+_COUNTS_DOWN = updates("mbar", "shared", 8)
+"""When the copy lands, its bytes are taken off those that the mbarrier expects."""
 
 
 @instruction(
     "cp.async.bulk.dst.global.mbarrier::complete_tx::bytes{.multicast}{.l2}  "
     "[a], [b], size, [mbar]{, mask}{, policy}",
-    manual=_BULK, dst=_NEAR, multicast="multicast::cluster", l2=_HINT, warp=True, side_effect=True,
+    manual=_BULK, dst=_NEAR, multicast="multicast::cluster", l2=_HINT, warp=True,
+    async_=_BY_MBARRIER,
+    effects=(writes("a", "dst", "size"), reads("b", "global", "size"), _COUNTS_DOWN),
 )  # fmt: skip
 def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
     w.bulk.issue(ins, "shared", "global", barrier=True)
@@ -23,7 +31,8 @@ def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
 @instruction(
     "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes  "
     "[a], [b], size, [mbar]",
-    manual=_BULK, warp=True, side_effect=True,
+    manual=_BULK, warp=True, async_=_BY_MBARRIER,
+    effects=(writes("a", "shared", "size"), reads("b", "shared", "size"), _COUNTS_DOWN),
 )  # fmt: skip
 def bulk_between(w: Warp, ins: Instruction) -> None:
     w.bulk.issue(ins, "shared", "shared", barrier=True)
@@ -31,7 +40,8 @@ def bulk_between(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.bulk.global.shared::cta.bulk_group{.l2}  [a], [b], size{, policy}",
-    manual=_BULK, l2=_HINT, warp=True, side_effect=True,
+    manual=_BULK, l2=_HINT, warp=True, async_=_BY_GROUP,
+    effects=(writes("a", "global", "size"), reads("b", "shared", "size")),
 )  # fmt: skip
 def bulk_store(w: Warp, ins: Instruction, **words: str) -> None:
     w.bulk.issue(ins, "global", "shared", barrier=False)
@@ -46,15 +56,17 @@ def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
 
 
 @instruction(
-    "cp.async.bulk.commit_group", manual=_BULK + "-commit-group", warp=True, side_effect=True
-)
+    "cp.async.bulk.commit_group",
+    manual=_BULK + "-commit-group", warp=True, async_=Async(Step.COMMIT, Completion.BULK_GROUP),
+)  # fmt: skip
 def bulk_commit(w: Warp, ins: Instruction) -> None:
     w.bulk.commit()
 
 
 @instruction(
     "cp.async.bulk.wait_group{.read}  n",
-    manual=_BULK + "-wait-group", warp=True, side_effect=True,
+    manual=_BULK + "-wait-group", warp=True, waits=Waits.COPIES,
+    async_=Async(Step.WAIT, Completion.BULK_GROUP),
 )  # fmt: skip
 def bulk_wait(w: Warp, ins: Instruction) -> None:
     groups = ins.operands[0]
@@ -82,22 +94,27 @@ def _near(w: Warp, ins: Instruction, **words: str) -> None:
     w.bulk.issue(ins, "shared", "shared", barrier=True)
 
 
+_FAR_EFFECTS = (updates("a", "global", "size"), reads("b", "shared", "size"))
+_NEAR_EFFECTS = (updates("a", "shared", "size"), reads("b", "shared", "size"), _COUNTS_DOWN)
 _TO_GLOBAL = "cp.reduce.async.bulk.global.shared::cta.bulk_group{.l2}"
 _TO_SHARED = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
 
 for _op, _types in FAR_FORMS.items():
     instruction(
         f"{_TO_GLOBAL}.op.type  [a], [b], size{{, policy}}",
-        manual=_REDUCE, l2=_HINT, op=_op, type=_types, warp=True, side_effect=True,
+        manual=_REDUCE, l2=_HINT, op=_op, type=_types, warp=True,
+        effects=_FAR_EFFECTS, async_=_BY_GROUP,
     )(_far)  # fmt: skip
 
 instruction(
     f"{_TO_GLOBAL}.add.noftz.type  [a], [b], size{{, policy}}",
-    manual=_REDUCE, l2=_HINT, type="f16 bf16", warp=True, side_effect=True,
+    manual=_REDUCE, l2=_HINT, type="f16 bf16", warp=True,
+    effects=_FAR_EFFECTS, async_=_BY_GROUP,
 )(_far)  # fmt: skip
 
 for _op, _types in (*NEAR_FORMS.items(), ("add", "u64")):
     instruction(
         f"{_TO_SHARED}.op.type  [a], [b], size, [mbar]",
-        manual=_REDUCE, op=_op, type=_types, warp=True, side_effect=True,
+        manual=_REDUCE, op=_op, type=_types, warp=True,
+        effects=_NEAR_EFFECTS, async_=_BY_MBARRIER,
     )(_near)  # fmt: skip

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from weft.ptx.isa.columns import Waits, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
 
 TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64"
-ORDER = "weak relaxed acquire release acq_rel volatile"
 SCOPE = "cta cluster gpu sys"
 SPACE = "const global local param shared shared::cta shared::cluster param::entry param::func"
 COP = "ca cg cs lu cv nc wb wt"
 L1 = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
+
+_LOADS = (reads("a", "space", "type*vec"),)
+_STORES = (writes("a", "space", "type*vec"),)
 
 
 @instruction(
@@ -25,31 +28,44 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
 
 
 @instruction(
-    "ld{.mmio}{.order}{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
+    "ld{.weak}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
     manual="data-movement-and-conversion-instructions-ld",
-    order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
-    side_effect=True, l1=L1, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
+    space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True, l1=L1, l2="L2::cache_hint",
+    prefetch="L2::64B L2::128B L2::256B", effects=_LOADS,
 )  # fmt: skip
-def ld(w: Warp, ins: Instruction, *, order: str, space: str, type: str, **hints: str) -> None:
+@instruction(
+    "ld{.mmio}.order{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
+    manual="data-movement-and-conversion-instructions-ld",
+    order="relaxed acquire volatile", scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8",
+    type=TYPES, warp=True, l1=L1, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
+    effects=_LOADS, waits=Waits.VALUE,
+)  # fmt: skip
+def ld(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **hints: str) -> None:
     w.load(ins, space, type, order)
 
 
 @instruction(
     "ldu{.space}{.vec}.type  d, [a]",
     manual="data-movement-and-conversion-instructions-ldu",
-    space="global", vec="v2 v4", type=TYPES, warp=True, side_effect=True,
+    space="global", vec="v2 v4", type=TYPES, warp=True, effects=_LOADS,
 )  # fmt: skip
 def ldu(w: Warp, ins: Instruction, *, space: str, type: str, vec: str) -> None:
     w.load(ins, space, type, "")
 
 
 @instruction(
-    "st{.mmio}{.order}{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
+    "st{.weak}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
     manual="data-movement-and-conversion-instructions-st",
-    order=ORDER, scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True,
-    side_effect=True, l1=L1, l2="L2::cache_hint",
+    space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True, l1=L1, l2="L2::cache_hint",
+    effects=_STORES,
 )  # fmt: skip
-def st(w: Warp, ins: Instruction, *, order: str, space: str, type: str, **hints: str) -> None:
+@instruction(
+    "st{.mmio}.order{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
+    manual="data-movement-and-conversion-instructions-st",
+    order="relaxed release volatile", scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8",
+    type=TYPES, warp=True, l1=L1, l2="L2::cache_hint", effects=_STORES,
+)  # fmt: skip
+def st(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **hints: str) -> None:
     w.store(ins, space, type, order)
 
 

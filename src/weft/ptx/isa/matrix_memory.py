@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weft.ir.tensor_layout import WIDTH, shape_of
+from weft.ptx.isa.columns import Participants, Per, Words, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -13,7 +15,8 @@ _SHARED = "shared shared::cta"
 @instruction(
     "ldmatrix.sync.aligned.m8n8.num{.trans}{.space}.b16  d, [a]",
     manual=_MATRIX + "ldmatrix",
-    num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, side_effect=True,
+    num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, participants=Participants.WARP,
+    effects=(reads("a", "space", "128*num", Per.WARP),),
 )  # fmt: skip
 def ldmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> None:
     w.matrices.load_rows(ins, int(num[1:]), space, transposed=bool(trans))
@@ -22,13 +25,18 @@ def ldmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> 
 @instruction(
     "stmatrix.sync.aligned.m8n8.num{.trans}{.space}.b16  [a], r",
     manual=_MATRIX + "stmatrix",
-    num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, side_effect=True,
+    num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, participants=Participants.WARP,
+    effects=(writes("a", "space", "128*num", Per.WARP),),
 )  # fmt: skip
 def stmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> None:
     w.matrices.store_rows(ins, int(num[1:]), space, transposed=bool(trans))
 
 
-@instruction("movmatrix.sync.aligned.m8n8.trans.b16  d, a", manual=_MATRIX + "movmatrix", warp=True)
+@instruction(
+    "movmatrix.sync.aligned.m8n8.trans.b16  d, a",
+    manual=_MATRIX + "movmatrix",
+    warp=True, participants=Participants.WARP,
+)  # fmt: skip
 def movmatrix(w: Warp, ins: Instruction) -> None:
     w.matrices.transpose(ins)
 
@@ -53,6 +61,13 @@ ACCUMULATORS = {
 """The shapes of C and D, and which types they have."""
 
 
+def _tile_bytes(words: Words) -> int:
+    """Bytes of the matrix that a fragment is of; a store writes the matrix d."""
+    m, n, k = shape_of(words["shape"])
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(words.get("matrix", "d"), (m, n))
+    return rows * columns * WIDTH[words["type"]] // 8
+
+
 def _load(
     w: Warp, ins: Instruction, *, matrix: str, layout: str, shape: str, space: str, type: str
 ) -> None:
@@ -69,12 +84,14 @@ for _matrix, _table in (("a b", OPERANDS), ("c", ACCUMULATORS)):
             "wmma.load.matrix.sync.aligned.layout.shape{.space}.type  d, [a]{, stride}",
             manual=_MATRIX + "wmma-ld",
             matrix=_matrix, layout="row col", shape=_shape, space=_SPACE, type=_types,
-            warp=True, side_effect=True,
+            warp=True, participants=Participants.WARP,
+            effects=(reads("a", "space", _tile_bytes, Per.WARP),),
         )(_load)  # fmt: skip
 
 for _shape, _types in ACCUMULATORS.items():
     instruction(
         "wmma.store.d.sync.aligned.layout.shape{.space}.type  [a], r{, stride}",
         manual=_MATRIX + "wmma-st",
-        layout="row col", shape=_shape, space=_SPACE, type=_types, warp=True, side_effect=True,
+        layout="row col", shape=_shape, space=_SPACE, type=_types, warp=True,
+        participants=Participants.WARP, effects=(writes("a", "space", _tile_bytes, Per.WARP),),
     )(_store)  # fmt: skip

@@ -25,12 +25,14 @@ their function gets the warp emitter and the instruction as written.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.ptx.model import SIZES
+from weft.ptx.isa.columns import Async, Control, Effect, Participants, Waits
+from weft.ptx.model import SIZES, Instruction
 
 RowFunction = Callable[..., Any]
 _TABLE: dict[str, list[Row]] = {}
@@ -39,13 +41,19 @@ MANUAL = "https://docs.nvidia.com/cuda/parallel-thread-execution/#"
 
 @dataclass(frozen=True)
 class OperandSpec:
-    """One operand as the row declares it."""
+    """One operand as the row declares it.
+
+    type    a type, or the modifier that names it; "" where the row's function knows
+    pair    the second destination of `d|p`
+    memory  an address in brackets
+    """
 
     name: str
     type: str
     double: bool = False
     optional: bool = False
     pair: str = ""
+    memory: bool = False
 
     @property
     def is_dest(self) -> bool:
@@ -66,9 +74,13 @@ class Row:
     vectors: tuple[str, ...] = ()
     warp: bool = False
     raw_nan: bool = False
-    side_effect: bool = False
     notes: str = ""
     has_dest: bool = True
+    effects: tuple[Effect, ...] = ()
+    participants: Participants = Participants.LANE
+    waits: Waits = Waits.NOTHING
+    async_: Async | None = None
+    control: Control = Control.NEXT
 
     def match(self, parts: Sequence[str]) -> dict[str, str] | None:
         """The modifiers' words when the opcode is of this row, else None."""
@@ -84,6 +96,15 @@ class Row:
             else:
                 return None
         return words if all(optional for _, optional in free) else None
+
+    @functools.cached_property
+    def written(self) -> tuple[OperandSpec, ...]:
+        """The operands that the text of an instruction has, in its order."""
+        return tuple(x for x in self.operands if x.name != "cc")
+
+    def position(self, name: str) -> int:
+        """Where an operand stands in the text of an instruction."""
+        return next(i for i, x in enumerate(self.written) if x.name == name)
 
     def operand_type(self, spec: OperandSpec, words: Mapping[str, str]) -> str:
         """The PTX type of an operand of this row under the given modifiers."""
@@ -109,29 +130,49 @@ def instruction(
     vectors: Sequence[str] = (),
     warp: bool = False,
     raw_nan: bool = False,
-    side_effect: bool = False,
     notes: str = "",
+    effects: Sequence[Effect] = (),
+    participants: Participants | None = None,
+    waits: Waits | None = None,
+    async_: Async | None = None,
+    control: Control = Control.NEXT,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
     """Adds a row to the table; see the head of this file for the notation.
 
-    raw_nan      an f32 result may hold a NaN that is not canonical yet (the value's own mark)
-    side_effect  must not be skipped when its result is unused
+    raw_nan       an f32 result may hold a NaN that is not canonical yet (the value's own mark)
+    effects       its accesses to memory, in the order of its operands
+    participants  the threads that take part; an operand `membermask` says so by itself
+    waits         what it waits for; a mask, a warp or a warpgroup meets before anything happens
+    async_        its part in an asynchronous operation, and what completes that
+    control       where execution goes on after it
+
+    `columns` explains the values.
     """
 
     def add(fn: RowFunction) -> RowFunction:
         opcode, _, operands = syntax.partition(" ")
         base, parts = _opcode(opcode)
         allowed = {k: frozenset(v.split()) for k, v in modifiers.items()}
-        specs = () if warp else _operands(operands.strip())
+        specs = _operands(operands, "" if warp else "type")
+        named = any(x.name == "membermask" for x in specs)
+        who = participants or (Participants.MASK if named else Participants.LANE)
         row = Row(
             syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp,
-            raw_nan, side_effect, notes, _has_dest(operands),
+            raw_nan, notes, _has_dest(operands), tuple(effects), who, waits or _waits(who), async_,
+            control,
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
+        _find.cache_clear()
         return fn
 
     return add
+
+
+def _waits(who: Participants) -> Waits:
+    """Lanes that take part together meet first; barriers of a block say what they do."""
+    alone = who in (Participants.LANE, Participants.BLOCK)
+    return Waits.NOTHING if alone else Waits.PARTICIPANTS
 
 
 def _has_dest(operands: str) -> bool:
@@ -144,26 +185,41 @@ def _opcode(text: str) -> tuple[str, tuple[tuple[str, bool], ...]]:
     return base, tuple((o or m, bool(o)) for o, m, b in pieces if not b)
 
 
-def _operands(text: str) -> tuple[OperandSpec, ...]:
+_OPERAND = re.compile(r"(\{,)?\s*(\[?)([\w|:*]+)")
+
+
+def _operands(text: str, default: str) -> tuple[OperandSpec, ...]:
     out = []
-    for optional, item in re.findall(r"(\{,)?\s*([\w|:*]+)\s*[,}]*", text):
+    for optional, bracket, item in _OPERAND.findall(text):
         name, _, kind = item.partition(":")
         first, _, second = name.partition("|")
         double = kind.endswith("*2")
-        out.append(
-            OperandSpec(first, kind.removesuffix("*2") or "type", double, bool(optional), second)
-        )
+        ty = kind.removesuffix("*2") or ("" if bracket else default)
+        out.append(OperandSpec(first, ty, double, bool(optional), second, bool(bracket)))
     return tuple(out)
 
 
 def lookup(opcode_parts: Sequence[str]) -> Decoded | None:
     """The row of an opcode, or None."""
-    for row in _TABLE.get(opcode_parts[0], ()):
-        words = row.match(opcode_parts)
+    return _find(tuple(opcode_parts))
+
+
+@functools.cache
+def _find(parts: tuple[str, ...]) -> Decoded | None:
+    for row in _TABLE.get(parts[0], ()):
+        words = row.match(parts)
         if words is not None:
             types = {s.name: row.operand_type(s, words) for s in row.operands}
             return Decoded(row, words, types)
     return None
+
+
+def decode(ins: Instruction) -> Decoded:
+    """The row of an instruction that is known to have one."""
+    decoded = lookup(ins.parts)
+    if decoded is None:
+        raise LookupError(f"no row for {ins.opcode}")
+    return decoded
 
 
 def rows(base: str | None = None) -> list[Row]:

@@ -31,8 +31,14 @@ def shfl(w: Warp, ins: Instruction, *, mode: str) -> None:
 
 
 @instruction(
-    "vote{.sync}.op.pred  p, a{, membermask}",
+    "vote.sync.op.pred  p, a, membermask",
     manual=_SYNC + "vote-sync",
+    op="all any uni",
+    warp=True,
+)
+@instruction(
+    "vote.op.pred  p, a",
+    manual=_SYNC + "vote-deprecated",
     op="all any uni",
     warp=True,
 )
@@ -40,7 +46,8 @@ def vote(w: Warp, ins: Instruction, *, op: str) -> None:
     w.across.vote(ins, op)
 
 
-@instruction("vote{.sync}.ballot.b32  d, a{, membermask}", manual=_SYNC + "vote-sync", warp=True)
+@instruction("vote.sync.ballot.b32  d, a, membermask", manual=_SYNC + "vote-sync", warp=True)
+@instruction("vote.ballot.b32  d, a", manual=_SYNC + "vote-deprecated", warp=True)
 def ballot(w: Warp, ins: Instruction) -> None:
     w.across.vote(ins, "ballot")
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 from weft.ir.tensor import Form, multiply
+from weft.ptx.isa.columns import Participants
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
+
+product = functools.partial(instruction, warp=True, participants=Participants.WARP)
+"""A row of the tensor cores: all lanes of the warp hold parts of the operands."""
 
 _MMA = "warp-level-matrix-instructions-mma"
 _WMMA = "warp-level-matrix-instructions-wmma-mma"
@@ -23,9 +29,9 @@ def _run(w: Warp, ins: Instruction, form: Form) -> None:
     w.write_vector(d, multiply(w.b, form, regs[0], regs[1], acc, fast=fast))
 
 
-@instruction(
+@product(
     "mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype  d, a, b, c",
-    manual=_MMA, warp=True, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT,
+    manual=_MMA, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT,
     dtype="f16 f32", atype="f16", btype="f16", ctype="f16 f32",
     notes="Four products, one in each pair of quads.",
 )  # fmt: skip
@@ -37,24 +43,24 @@ def mma_quad_pairs(
     _run(w, ins, form)
 
 
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  d, a, b, c",
-    manual=_MMA, warp=True, shape="m16n8k8 m16n8k16",
+    manual=_MMA, shape="m16n8k8 m16n8k16",
     dtype="f16 f32", atype="f16", btype="f16", ctype="f16 f32",
 )  # fmt: skip
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  d, a, b, c",
-    manual=_MMA, warp=True, shape="m16n8k8 m16n8k16",
+    manual=_MMA, shape="m16n8k8 m16n8k16",
     dtype="f32", atype="bf16", btype="bf16", ctype="f32",
 )  # fmt: skip
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  d, a, b, c",
-    manual=_MMA, warp=True, shape="m16n8k4 m16n8k8",
+    manual=_MMA, shape="m16n8k4 m16n8k8",
     dtype="f32", atype="tf32", btype="tf32", ctype="f32",
 )  # fmt: skip
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  d, a, b, c",
-    manual=_MMA, warp=True, shape="m16n8k16 m16n8k32",
+    manual=_MMA, shape="m16n8k16 m16n8k32",
     dtype="f16 f32", atype="e4m3 e5m2", btype="e4m3 e5m2", ctype="f16 f32",
     notes="Computed by two steps on f16 and an addition, as the assembler does it.",
 )  # fmt: skip
@@ -64,36 +70,36 @@ def mma_float(
     _run(w, ins, Form(shape, atype, btype, ctype, dtype))
 
 
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col.f64.f64.f64.f64{.rnd}  d, a, b, c",
-    manual=_MMA, warp=True, shape="m8n8k4 m16n8k4 m16n8k8 m16n8k16", rnd="rn rz rm rp",
+    manual=_MMA, shape="m8n8k4 m16n8k4 m16n8k8 m16n8k16", rnd="rn rz rm rp",
 )  # fmt: skip
-@instruction(
+@product(
     "wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.f64.f64.f64.f64  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT, rnd="rn rz rm rp",
+    manual=_WMMA, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT, rnd="rn rz rm rp",
 )  # fmt: skip
 def mma_f64(w: Warp, ins: Instruction, *, shape: str, rnd: str, **layout: str) -> None:
     _run(w, ins, Form(shape, "f64", "f64", "f64", "f64", mode=rnd or "rn"))
 
 
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  d, a, b, c",
-    manual=_MMA, warp=True, shape="m8n8k16 m16n8k16 m16n8k32", satfinite="satfinite",
+    manual=_MMA, shape="m8n8k16 m16n8k16 m16n8k32", satfinite="satfinite",
     atype=_INT8, btype=_INT8,
 )  # fmt: skip
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  d, a, b, c",
-    manual=_MMA, warp=True, shape="m8n8k32 m16n8k32 m16n8k64", satfinite="satfinite",
+    manual=_MMA, shape="m8n8k32 m16n8k32 m16n8k64", satfinite="satfinite",
     atype=_INT4, btype=_INT4,
 )  # fmt: skip
-@instruction(
+@product(
     "wmma.mma.sync.aligned.alayout.blayout.shape.s32.atype.btype.s32{.satfinite}  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m16n16k16 m32n8k16 m8n32k16", satfinite="satfinite",
+    manual=_WMMA, shape="m16n16k16 m32n8k16 m8n32k16", satfinite="satfinite",
     alayout=_LAYOUT, blayout=_LAYOUT, atype=_INT8, btype=_INT8,
 )  # fmt: skip
-@instruction(
+@product(
     "wmma.mma.sync.aligned.row.col.shape.s32.atype.btype.s32{.satfinite}  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m8n8k32", satfinite="satfinite", atype=_INT4, btype=_INT4,
+    manual=_WMMA, shape="m8n8k32", satfinite="satfinite", atype=_INT4, btype=_INT4,
 )  # fmt: skip
 def mma_integer(
     w: Warp, ins: Instruction, *, shape: str, satfinite: str, atype: str, btype: str, **layout: str
@@ -101,21 +107,21 @@ def mma_integer(
     _run(w, ins, Form(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
 
 
-@instruction(
+@product(
     "mma.sync.aligned.shape.row.col.s32.b1.b1.s32.op.popc  d, a, b, c",
-    manual=_MMA, warp=True, shape="m8n8k128 m16n8k128 m16n8k256", op="xor and",
+    manual=_MMA, shape="m8n8k128 m16n8k128 m16n8k256", op="xor and",
 )  # fmt: skip
-@instruction(
+@product(
     "wmma.mma.op.popc.sync.aligned.row.col.shape.s32.b1.b1.s32  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m8n8k128", op="xor and",
+    manual=_WMMA, shape="m8n8k128", op="xor and",
 )  # fmt: skip
 def mma_bits(w: Warp, ins: Instruction, *, shape: str, op: str) -> None:
     _run(w, ins, Form(shape, "b1", "b1", "s32", "s32", op=op))
 
 
-@instruction(
+@product(
     "wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m16n16k16 m32n8k16 m8n32k16",
+    manual=_WMMA, shape="m16n16k16 m32n8k16 m8n32k16",
     alayout=_LAYOUT, blayout=_LAYOUT, dtype="f16 f32", ctype="f16 f32",
 )  # fmt: skip
 def wmma_f16(
@@ -124,14 +130,14 @@ def wmma_f16(
     _run(w, ins, Form(shape, "f16", "f16", ctype, dtype))
 
 
-@instruction(
+@product(
     "wmma.mma.sync.aligned.alayout.blayout.shape.f32.atype.btype.f32  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m16n16k16 m32n8k16 m8n32k16",
+    manual=_WMMA, shape="m16n16k16 m32n8k16 m8n32k16",
     alayout=_LAYOUT, blayout=_LAYOUT, atype="bf16", btype="bf16",
 )  # fmt: skip
-@instruction(
+@product(
     "wmma.mma.sync.aligned.alayout.blayout.shape.f32.atype.btype.f32  d, a, b, c",
-    manual=_WMMA, warp=True, shape="m16n16k8",
+    manual=_WMMA, shape="m16n16k8",
     alayout=_LAYOUT, blayout=_LAYOUT, atype="tf32", btype="tf32",
 )  # fmt: skip
 def wmma_float(

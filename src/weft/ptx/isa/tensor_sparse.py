@@ -7,7 +7,7 @@ from weft.ir.tensor import Form
 from weft.ir.tensor_layout import WIDTH, shape_of
 from weft.ir.tensor_sparse import SELECTORS, multiply_sparse
 from weft.ptx.isa.emitter import Warp
-from weft.ptx.isa.registry import instruction
+from weft.ptx.isa.tensor import product
 from weft.ptx.model import Imm, Instruction
 
 _MANUAL = "warp-level-matrix-instructions-for-sparse-mma"
@@ -59,17 +59,17 @@ def mma_sp_integer(
 
 
 for _shape, _acc, _types in FLOAT_FORMS:
-    instruction(
+    product(
         "mma.variant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  d, a, b, c, e, f",
-        manual=_MANUAL, warp=True, variant=_VARIANT, shape=_shape,
+        manual=_MANUAL, variant=_VARIANT, shape=_shape,
         dtype=_acc, atype=_types, btype=_types, ctype=_acc,
         notes="Indices may stand in any order, and the same one twice.",
     )(mma_sp_float)  # fmt: skip
 
 for _shape, _types in INTEGER_FORMS:
-    instruction(
+    product(
         "mma.variant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  "
         "d, a, b, c, e, f",
-        manual=_MANUAL, warp=True, variant=_VARIANT, shape=_shape, satfinite="satfinite",
+        manual=_MANUAL, variant=_VARIANT, shape=_shape, satfinite="satfinite",
         atype=_types, btype=_types,
     )(mma_sp_integer)  # fmt: skip

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.validate import slots
 from weft.ptx.cfg import Graph
-from weft.ptx.isa import Row
+from weft.ptx.isa import Row, decode
+from weft.ptx.isa.columns import Control, Participants, Waits
 from weft.ptx.model import Instruction, Operand, Special
+
+_OF_A_WARP = (Participants.MASK, Participants.WARP, Participants.WARPGROUP)
 
 
 def is_warp_sync(ins: Instruction) -> bool:
     """Lanes of the warp meet here before anything happens."""
-    return "sync" in ins.parts and not is_block_barrier(ins) and ins.parts[0] != "barrier"
+    row = decode(ins).row
+    return row.waits is Waits.PARTICIPANTS and row.participants in _OF_A_WARP
 
 
 def member_mask(ins: Instruction, row: Row) -> Operand | None:
     """The operand that names the lanes of a warp-wide instruction; None: it is for all of them."""
-    places = [i for i, slot in enumerate(slots(row.syntax)) if slot.name == "membermask"]
-    return ins.operands[places[0]] if places and places[0] < len(ins.operands) else None
+    if row.participants is not Participants.MASK:
+        return None
+    return ins.operands[row.position("membermask")]
 
 
 def is_block_barrier(ins: Instruction) -> bool:
     """A barrier at which a warp waits for other warps."""
-    return (
-        ins.parts[0] in ("bar", "barrier") and "warp" not in ins.parts and "arrive" not in ins.parts
-    )
+    row = decode(ins).row
+    return row.waits is Waits.PARTICIPANTS and row.participants is Participants.BLOCK
 
 
 def may_wait(ins: Instruction) -> bool:
     """A loop around such an instruction may be waiting for another thread."""
-    kind = ins.parts[0]
-    if kind == "ld":
-        return any(x in ins.parts for x in ("volatile", "relaxed", "acquire", "mmio"))
-    return kind in ("atom", "mbarrier", "nanosleep")
+    return decode(ins).row.waits.polls
 
 
 _CLOCKS = ("clock", "globaltimer")
-_QUIET = {
-    "ld", "ldu", "ldmatrix", "bar", "barrier", "membar", "fence", "setmaxnreg", "griddepcontrol",
-}  # fmt: skip
-"""Rows with a side effect that change no memory: they read, or they wait."""
 
 
 def may_change(ins: Instruction, row: Row) -> bool:
     """Can another thread, or this one, see something new after this instruction?
 
-    Time is new whenever it is read: a loop that reads a clock may end by itself.
+    Copies change memory when they are waited for, and the host may change anything when it is
+    called. Time is new whenever it is read: a loop that reads a clock may end by itself.
     """
-    if not row.side_effect:
-        return any(isinstance(x, Special) and x.name.startswith(_CLOCKS) for x in ins.operands)
-    if ins.parts[0] == "wmma":
-        return "load" not in ins.parts
-    if ins.parts[0] == "mbarrier":
-        return not {"test_wait", "try_wait"} & set(ins.parts)
-    return ins.parts[0] not in _QUIET
+    called = row.control is Control.CALL
+    if called or row.async_ is not None or any(x.writes for x in row.effects):
+        return True
+    return any(isinstance(x, Special) and x.name.startswith(_CLOCKS) for x in ins.operands)
 
 
 def spin_heads(graph: Graph) -> set[int]:
