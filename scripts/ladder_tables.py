@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from weft.climbing import ladder, recorded, records
+from weft.climbing import ladder, recorded_times, records
 from weft.climbing.climb import Climb, Time
 from weft.report.words import duration
 
@@ -40,7 +40,10 @@ def rungs_table(table: Table) -> str:
 
 def files() -> dict[Path, str]:
     """The recorded times that come with weft: a file in the folder of each ladder."""
-    return {ladder.HOME / name / recorded.NAME: recorded.compact(c) for name, c in timed().items()}
+    return {
+        ladder.HOME / name / recorded_times.NAME: recorded_times.compact(c)
+        for name, c in timed().items()
+    }
 
 
 def _shown() -> str:

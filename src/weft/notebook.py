@@ -57,24 +57,24 @@ def _cuda(shell: Any, line: str, cell: str) -> None:
         words = shlex.split(line)
     except ValueError as error:
         raise ArgumentError("%%cuda cannot read its line", got=f"{line} ({error})") from None
-    given = _parser().parse_args(words)
-    if given.name and not given.name.isidentifier():
-        raise ArgumentError("--name is a name of Python", got=given.name)
+    parsed = _parser().parse_args(words)
+    if parsed.name and not parsed.name.isidentifier():
+        raise ArgumentError("--name is a name of Python", got=parsed.name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CompileWarning)
         module = cuda(
             "\n" + cell,
             name=f"cell_{shell.execution_count}.cu",
-            defines=dict(_define(text) for text in given.defines),
-            include=given.include,
-            std=given.std,
-            fast_math=given.fast_math,
-            device=given.device,
-            options=given.options,
+            defines=dict(_define(text) for text in parsed.defines),
+            include=parsed.include,
+            std=parsed.std,
+            fast_math=parsed.fast_math,
+            device=parsed.device,
+            options=parsed.options,
         )
     for one in caught:
         print(f"warning: {one.message}", file=sys.stderr)
-    _bind(shell, module, given.name)
+    _bind(shell, module, parsed.name)
 
 
 def _define(text: str) -> tuple[str, str | None]:

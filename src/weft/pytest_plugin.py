@@ -93,8 +93,8 @@ def weft_check(
     """`weft.check` on the test's device; what it found goes into the test's report."""
     import weft
 
-    def check(subject: Any, *args: Any, **how: Any) -> Report:
-        report = weft.check(subject, *args, **{"device": weft_device, **how})
+    def check(subject: Any, *args: Any, **options: Any) -> Report:
+        report = weft.check(subject, *args, **{"device": weft_device, **options})
         record_property("weft", str(report))
         return report
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import weft
 from small_ladder import GOOD, OP, timed
 from weft.cli import app
-from weft.climbing import contest, race, story
+from weft.climbing import benchmark, summary, timing
 from weft.climbing.page import page
 from weft.device import models
 from weft.measure.bench.bench import Timing, _alarm, ceiling
@@ -123,8 +123,8 @@ def test_a_peer_that_raises() -> None:
     torch = pytest.importorskip("torch")
     op = weft.Op("t", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=4)])
     with pytest.raises(weft.ArgumentError, match=r"torch\.sqare\(x\): AttributeError"):
-        race._peer("torch.sqare(x)", [{"x": torch.ones(4)}], torch, op)
-    square = race._peer("torch.square(x)", [{"x": 2 * torch.ones(4)}], torch, op)
+        timing._peer("torch.sqare(x)", [{"x": torch.ones(4)}], torch, op)
+    square = timing._peer("torch.square(x)", [{"x": 2 * torch.ones(4)}], torch, op)
     assert square(0).tolist() == [4.0] * 4
 
 
@@ -147,7 +147,7 @@ def test_files_that_are_no_records(tmp_path: Path, content: bytes, says: str) ->
 def test_an_operation_without_sizes_to_time_on() -> None:
     op = weft.Op("t", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=4)])
     with pytest.raises(weft.ArgumentError, match="no sizes to time on"):
-        contest.of_file(op, {}, timed=True, gpu="h200", progress=print)
+        benchmark.bench_file(op, {}, timed=True, gpu="h200", progress=print)
 
 
 def test_what_is_said_of_odd_times() -> None:
@@ -156,7 +156,7 @@ def test_what_is_said_of_odd_times() -> None:
     odd = replace(
         timed(), rungs=(replace(first, times=(short,)), replace(second, precision="tf32"))
     )
-    said = list(story.notes(odd))
+    said = list(summary.notes(odd))
     assert said[0].endswith("n=9: shorter than its launch") and "150% of the limit" in said[1]
     assert "01 good (in tf32)" in page(None, odd) and "shorter than its launch" in page(None, odd)
 
@@ -164,8 +164,8 @@ def test_what_is_said_of_odd_times() -> None:
 def test_the_bars_of_times_without_a_limit() -> None:
     first, second = (replace(r, times=(replace(r.times[0], of_limit=0.0),)) for r in timed().rungs)
     found = replace(timed(), rungs=(first, second), peers={}, limits={})
-    ((_, _, rows, *_),) = story.summaries(found)
-    assert rows[1][2:4] == [story.bar(1), ""] and len(rows[0][2]) < len(rows[1][2])
+    ((_, _, rows, *_),) = summary.summaries(found)
+    assert rows[1][2:4] == [summary.bar(1), ""] and len(rows[0][2]) < len(rows[1][2])
     assert "width:98.04%" in page(None, found)
 
 

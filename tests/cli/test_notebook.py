@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from weft.climbing import ladder
-from weft.climbing.climb import Climb, Reached
+from weft.climbing.climb import Climb, RungResult
 from weft.measure.bench.bench import Bench, Timing
 
 pytestmark = pytest.mark.sim
@@ -108,6 +108,6 @@ def test_results_have_html() -> None:
     shown = Bench("h200", True, (timing,), floor=5e-4, bound="memory")._repr_html_()
     assert "&lt;mine&gt;" in shown and "50.0%" in shown and "<mine>" not in shown
     assert "nothing was timed" in Bench("h200", False, (), floor=1e-3)._repr_html_()
-    climb = Climb("vecadd", "sim", "H200", (Reached(0, "naive", "an idea", "CUDA C++", "f32"),))
+    climb = Climb("vecadd", "sim", "H200", (RungResult(0, "naive", "an idea", "CUDA C++", "f32"),))
     assert climb._repr_html_().startswith("<iframe srcdoc=") and "an idea" in climb._repr_html_()
     assert "<td>00 one thread</td>" in ladder.find("vecadd")._repr_html_()

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 import weft
 from small_ladder import GOOD, OP, run, timed
 from weft.cli import app
-from weft.climbing import counters, ladder, records, rung, story
-from weft.climbing.climb import Climb, Reached, climb, zeros
-from weft.climbing.recorded import with_recorded
+from weft.climbing import counters, ladder, records, rung, summary
+from weft.climbing.climb import Climb, RungResult, climb, zeros
+from weft.climbing.recorded_times import with_recorded
 from weft.measure import expressions
 from weft.pytest_plugin import no_gpu
 
@@ -264,10 +264,11 @@ def test_recorded_times_come_first() -> None:
 
 def test_rungs_timed_on_a_size_of_their_own_say_so() -> None:
     shown = with_recorded(ladder.find("matmul"), Climb("matmul", "sim", "H200", (
-        Reached(0, "python", "", "Python", "f32"), Reached(9, "warp tiles", "", "CUDA C++", "f32"),
-        Reached(99, "new", "", "CUDA C++", "f32"),
+        RungResult(0, "python", "", "Python", "f32"),
+        RungResult(9, "warp tiles", "", "CUDA C++", "f32"),
+        RungResult(99, "new", "", "CUDA C++", "f32"),
     )))  # fmt: skip
-    (table,) = story.summaries(shown)
+    (table,) = summary.summaries(shown)
     times = [row[1] for row in table.rows[:3]]
     assert re.fullmatch(r"[\d.]+ ms at M=64, N=64, K=64", times[0])
     assert re.fullmatch(r"[\d.]+ ms", times[1]) and times[2] == "not recorded"
@@ -294,11 +295,11 @@ def test_what_is_no_record(tmp_path: Path, text: str) -> None:
 
 
 def test_times_are_held_against_limit_rung_and_peer() -> None:
-    (table,) = story.summaries(timed())
+    (table,) = summary.summaries(timed())
     title, rows = table.title, table.rows
     assert title == "n=9: limit copy: 4.00 TB/s"
     assert rows[0][1:] == ["8 ms", "███", "12.5%", "", "0.25 x"]
-    assert rows[1][1:] == ["1.25 ms", story.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
+    assert rows[1][1:] == ["1.25 ms", summary.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
     assert rows[2][0] == "torch.add(a, b)"
     assert Climb.from_dict(json.loads(json.dumps(timed().to_dict()))) == timed()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typer.testing import CliRunner, Result
 
 from weft.cli import app
-from weft.climbing.climb import Climb, Reached, Time
+from weft.climbing.climb import Climb, RungResult, Time
 
 OP = """
 import weft
@@ -36,7 +36,7 @@ def timed() -> Climb:
 
     said = ("an idea", "CUDA C++", "f32")
     reached = [
-        Reached(i, n, *said, times=at(s)) for i, n, s in ((0, "slow", 8.0), (1, "good", 1.25))
+        RungResult(i, n, *said, times=at(s)) for i, n, s in ((0, "slow", 8.0), (1, "good", 1.25))
     ]
     peers = {"torch.add(a, b)": at(2.0)}
     limits = {"n=9": "copy: 4.00 TB/s"}

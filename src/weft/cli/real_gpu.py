@@ -24,7 +24,7 @@ from weft.frontends import timed
 from weft.frontends.program import toolkit
 from weft.measure.profile import ncu, on_gpu, record
 from weft.measure.profile.ncu import KernelCounters
-from weft.report.profile import Profile, of
+from weft.report.profile import Profile, with_views
 
 SIMULATED = (".py", ".cu")
 """Files that the simulator runs; a program that was built elsewhere is ncu's alone."""
@@ -89,7 +89,7 @@ def _without(
     if file.suffix == ".py" and driver.count():
         taken = timed.times(str(file), shlex.split(args))
         found = [
-            of(replace(p, measured=taken.of(s.kernel, s.grid, s.block)))
+            with_views(replace(p, measured=taken.of(s.kernel, s.grid, s.block)))
             for p, s in ((p, p.launch) for p in found)
         ]
     return [Launched(None, p) for p in found], note
@@ -128,7 +128,7 @@ def _simulated(file: Path, flags: Sequence[str], said: int | None = None) -> lis
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
             raise Error("the file does not run on the simulated GPU", got=last[0].strip())
-        return [of(p) for p in record.load(out.name)]
+        return [with_views(p) for p in record.load(out.name)]
 
 
 def _same(c: KernelCounters, simulated: Sequence[Profile]) -> Profile | None:

@@ -55,7 +55,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Reached:
+class RungResult:
     """What came of a rung, or of a contender of `weft bench`, whose number is negative.
 
     facts      counted on the simulator, on the first case
@@ -90,7 +90,7 @@ class Climb:
     ladder: str
     device: str
     gpu: str
-    rungs: tuple[Reached, ...]
+    rungs: tuple[RungResult, ...]
     peers: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Climb:
         every = [r.times for r in self.rungs] + list(self.peers.values())
         return min((t.seconds for times in every for t in times if t.case == case), default=0.0)
 
-    def named(self, rung: Reached) -> str:
+    def named(self, rung: RungResult) -> str:
         """Its title; one that computes in less than f32, or than its data's type, says so."""
         full = rung.precision in ("", "f32", "f64", self.precision)
         return rung.title if full else f"{rung.title} (in {rung.precision})"
@@ -124,15 +124,15 @@ class Climb:
         return str(page.framed(self))
 
     @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> Climb:
+    def from_dict(cls, record: Mapping[str, Any]) -> Climb:
         """A climb from its record."""
 
         def times(many: Sequence[Mapping[str, Any]]) -> tuple[Time, ...]:
             return tuple(Time(**{**t, "notes": tuple(t.get("notes", ()))}) for t in many)
 
-        rungs = tuple(Reached(**{**r, "times": times(r["times"])}) for r in said["rungs"])
-        peers = {name: times(many) for name, many in said["peers"].items()}
-        return cls(**{**said, "rungs": rungs, "peers": peers})
+        rungs = tuple(RungResult(**{**r, "times": times(r["times"])}) for r in record["rungs"])
+        peers = {name: times(many) for name, many in record["peers"].items()}
+        return cls(**{**record, "rungs": rungs, "peers": peers})
 
 
 def climb(
@@ -148,25 +148,27 @@ def climb(
     model = models.get(gpu)
     _there(device)
     if not device.startswith("gpu"):
-        reached = _together(ladder.op, chosen, device, model, progress)
+        results = _climb_concurrently(ladder.op, chosen, device, model, progress)
         return Climb(
-            ladder.op.name, device, model.name, tuple(reached), floors=floors(ladder.op, model),
+            ladder.op.name, device, model.name, tuple(results), floors=floors(ladder.op, model),
             counted=repr(ladder.op.cases[0]), precision=ladder.op.inputs[0].dtype.name,
         )  # fmt: skip
-    reached, ready = [], []
+    results, ready = [], []
     for rung in chosen:
         progress(rung.title)
-        came, runner = _try(ladder.op, rung, device, model.key, model.sms)
-        reached.append(came)
-        if runner is not None and came.right:
+        result, runner = _try(ladder.op, rung, device, model.key, model.sms)
+        results.append(result)
+        if runner is not None and result.right:
             ready.append((rung, runner))
-    from weft.climbing import race
+    from weft.climbing import timing
 
-    result = race.times(ladder.op, ready, model, progress)
-    timed = tuple(Reached(**{**vars(r), "times": result.rungs.get(r.number, ())}) for r in reached)
+    timings = timing.time_rungs(ladder.op, ready, model, progress)
+    timed = tuple(
+        RungResult(**{**vars(r), "times": timings.rungs.get(r.number, ())}) for r in results
+    )
     return Climb(
-        ladder.op.name, device, result.machine["gpu"], timed, result.peers, result.limits,
-        result.machine, precision=ladder.op.inputs[0].dtype.name,
+        ladder.op.name, device, timings.machine["gpu"], timed, timings.peers, timings.limits,
+        timings.machine, precision=ladder.op.inputs[0].dtype.name,
     )  # fmt: skip
 
 
@@ -182,20 +184,20 @@ def _there(device: str) -> None:
         )
 
 
-def _together(
+def _climb_concurrently(
     op: Op, rungs: Sequence[Rung], device: str, model: GpuModel, progress: Progress
-) -> list[Reached]:
+) -> list[RungResult]:
     """Rungs on the simulator, on all cores: most of their time is LLVM's, which needs no GIL."""
     _parse_ahead(op, rungs, model.sms)
     alone = threading.Lock()  # Triton parses Python: see `weft.measure.op.parse`
 
-    def one(rung: Rung) -> Reached:
+    def climb_rung(rung: Rung) -> RungResult:
         turn = alone if rung.path.suffix == ".py" else contextlib.nullcontext()
         with turn, drafts():  # small arrays: what is compiled sooner is done sooner
             return _try(op, rung, device, model.key, model.sms)[0]
 
     waiting = list(rungs)  # taken from its end: the last rungs take longest
-    done: queue.SimpleQueue[tuple[int, Reached | BaseException]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, RungResult | BaseException]] = queue.SimpleQueue()
 
     def work() -> None:
         while True:
@@ -204,14 +206,14 @@ def _together(
             except IndexError:
                 return
             try:
-                done.put((rung.number, one(rung)))
+                done.put((rung.number, climb_rung(rung)))
             except BaseException as error:  # even a rung that exits must be heard of
                 done.put((rung.number, error))
 
-    crew = [threading.Thread(target=work, daemon=True) for _ in range(thread_count())]
-    for thread in crew:
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(thread_count())]
+    for thread in workers:
         thread.start()
-    results: dict[int, Reached] = {}
+    results: dict[int, RungResult] = {}
     titles = {rung.number: rung.title for rung in rungs}
     try:
         while len(results) < len(rungs):
@@ -223,7 +225,7 @@ def _together(
     except BaseException as error:
         waiting.clear()
         if not isinstance(error, KeyboardInterrupt):  # who interrupts does not wait for LLVM
-            for thread in crew:
+            for thread in workers:
                 thread.join()
         raise
     return [results[rung.number] for rung in rungs]
@@ -232,15 +234,15 @@ def _together(
 def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:
     """Every expression that threads will evaluate; what is wrong with one is its rung's failure."""
     for case in op.cases:
-        _ = [slot.shape(case) for slot in (*op.inputs, *op.outputs)], op.terms(case)
+        _ = [spec.shape(case) for spec in (*op.inputs, *op.outputs)], op.terms(case)
         sizes = {**case.sizes, "sms": sms}
         for rung in rungs:
             with contextlib.suppress(Error):
                 _ = list(rung.dims(sizes)), list(rung.scratch_shapes(sizes))
 
 
-def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, Runner | None]:
-    said: dict[str, Any] = {
+def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[RungResult, Runner | None]:
+    header: dict[str, Any] = {
         "number": rung.number,
         "name": rung.name,
         "idea": rung.idea,
@@ -255,11 +257,11 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[Reached, 
         if not device.startswith("gpu"):
             facts = count(op, runner, gpu)
             counters.verify(str(rung.path.name), rung.expect, facts)
-        return Reached(**said, facts=facts), runner
+        return RungResult(**header, facts=facts), runner
     except MissingDependency as error:
-        return Reached(**said, missing=str(error)), None
+        return RungResult(**header, missing=str(error)), None
     except Exception as error:  # a rung is a user's code: whatever it raises is its failure
-        return Reached(**said, right=False, error=user_file.words(rung.path, error)), None
+        return RungResult(**header, right=False, error=user_file.words(rung.path, error)), None
 
 
 def _prepare(rung: Rung, device: str) -> None:
@@ -304,8 +306,8 @@ def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
 
 def zeros(dtype: str, shape: tuple[int, ...], like: Any) -> Any:
     """A new array beside another one: in its library, on its device."""
-    known = dtypes.find(dtype)
+    element = dtypes.find(dtype)
     if type(like).__module__.split(".")[0] == "torch":
         torch = sys.modules["torch"]
-        return torch.zeros(shape, dtype=getattr(torch, known.torch), device=like.device)
-    return np.zeros(shape, known.numpy)
+        return torch.zeros(shape, dtype=getattr(torch, element.torch), device=like.device)
+    return np.zeros(shape, element.numpy)

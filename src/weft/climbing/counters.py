@@ -27,9 +27,9 @@ _SHARED_ATOMICS = _of("shared", "atomic", "reduction")
 
 def _ratio(pick: _Pick, above: str, below: str) -> Callable[[Sequence[Access], int], float]:
     def value(accesses: Sequence[Access], results: int) -> float:
-        found = [a for a in accesses if pick(a)]
-        count = sum(getattr(a, below) for a in found)
-        return sum(getattr(a, above) for a in found) / count if count else 0.0
+        picked = [a for a in accesses if pick(a)]
+        count = sum(getattr(a, below) for a in picked)
+        return sum(getattr(a, above) for a in picked) / count if count else 0.0
 
     return value
 
@@ -86,22 +86,22 @@ def moved(
     ]
 
 
-def verify(where: str, expected: Sequence[str], found: Mapping[str, float]) -> None:
+def verify(where: str, expected: Sequence[str], facts: Mapping[str, float]) -> None:
     """Raises CheckFailed for the first expectation that the counters do not bear out."""
     for text in expected:
-        said = _EXPECT.match(text)
-        if said is None or said[1] not in found:
+        match = _EXPECT.match(text)
+        if match is None or match[1] not in facts:
             raise ArgumentError(
                 "an expectation cannot be read",
                 where=where,
                 got=text,
-                allowed=f"a fact, a comparison, a number; facts are {', '.join(found)}",
+                allowed=f"a fact, a comparison, a number; facts are {', '.join(facts)}",
             )
-        if not _OPERATORS[said[2]](found[said[1]], float(said[3])):
+        if not _OPERATORS[match[2]](facts[match[1]], float(match[3])):
             raise CheckFailed(
                 "a rung does not do what its header says",
                 where=where,
-                got=f"{said[1]} {found[said[1]]:.4g}",
+                got=f"{match[1]} {facts[match[1]]:.4g}",
                 allowed=text,
-                next="mend the kernel, or the header",
+                next="fix the kernel, or change its header",
             )

@@ -34,15 +34,15 @@ class Ladder:
 
         The highest whose `best` holds for them; else the highest that does not say.
         """
-        known = [r for r in reversed(self.rungs) if r.path.suffix == ".cu"]
-        if not known:
+        candidates = [r for r in reversed(self.rungs) if r.path.suffix == ".cu"]
+        if not candidates:
             raise ArgumentError(
                 "no rung of this ladder is CUDA C++",
                 where=str(self.path),
                 next="add rung_NN_name.cu",
             )
-        fits = [r for r in known if r.best and evaluate(r.best, sizes)]
-        return (fits or [r for r in known if not r.best] or known)[0]
+        fits = [r for r in candidates if r.best and evaluate(r.best, sizes)]
+        return (fits or [r for r in candidates if not r.best] or candidates)[0]
 
     @property
     def about(self) -> str:
@@ -73,8 +73,8 @@ def names() -> list[str]:
 
 def find(name_or_path: str) -> Ladder:
     """A ladder by its name, or the folder of one's own."""
-    own = Path(name_or_path)
-    folder = own if (own / "op.py").is_file() else HOME / name_or_path
+    path = Path(name_or_path)
+    folder = path if (path / "op.py").is_file() else HOME / name_or_path
     if not (folder / "op.py").is_file():
         near = difflib.get_close_matches(name_or_path, names(), 1)
         raise ArgumentError(
@@ -83,10 +83,10 @@ def find(name_or_path: str) -> Ladder:
             allowed=f"{', '.join(names())}, or a folder with op.py",
             next=f"did you mean '{near[0]}'?" if near else "`weft new op NAME` makes a folder",
         )
-    found = sorted((*folder.glob("rung_*.cu"), *folder.glob("rung_*.py")), key=lambda p: p.name)
-    if not found:
+    files = sorted((*folder.glob("rung_*.cu"), *folder.glob("rung_*.py")), key=lambda p: p.name)
+    if not files:
         raise ArgumentError("a ladder has rungs", where=str(folder), next="add rung_00_naive.cu")
-    read = tuple(rungs.read(path) for path in found)
+    read = tuple(rungs.read(path) for path in files)
     for one, other in pairwise(read):
         if one.number == other.number:
             raise ArgumentError(

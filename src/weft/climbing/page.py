@@ -13,10 +13,10 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from weft.climbing import counters, ladder
-from weft.climbing.climb import Climb, Reached, Time
+from weft.climbing.climb import Climb, RungResult, Time
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung
-from weft.climbing.story import notes, number
+from weft.climbing.summary import notes, number
 from weft.errors import ArgumentError
 from weft.report import words
 from weft.report.cells import frame
@@ -27,7 +27,7 @@ _QUIET = ("samples", "throttled_samples")
 """What a record keeps of its machine and a reader does not need."""
 
 
-def page(found: Ladder | None, result: Climb, verb: str = "climb") -> str:
+def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
     """The whole page; `found` is the ladder itself, where it is at hand."""
     return render(
         "ladder",
@@ -37,26 +37,26 @@ def page(found: Ladder | None, result: Climb, verb: str = "climb") -> str:
         size=result.counted,
         notes=list(notes(result)),
         name=result.ladder,
-        about=found.about if found is not None else "",
-        signature=found.op.signature if found is not None else "",
+        about=source.about if source is not None else "",
+        signature=source.op.signature if source is not None else "",
         how="timed on" if result.device.startswith("gpu") else "checked and counted for",
         gpu=result.gpu,
         when=result.when[:10],
         machine=", ".join(f"{k} {v}" for k, v in result.machine.items() if k not in _QUIET),
         timed=list(_charts(result)),
         counted=list(_counters(result.rungs)),
-        rungs=list(_rungs(found, result)),
-        text=_text(found.text if found is not None else ""),
+        rungs=list(_rungs(source, result)),
+        text=_text(source.text if source is not None else ""),
     )
 
 
 def framed(result: Climb) -> str:
     """The page in a frame, for a notebook."""
     try:
-        found: Ladder | None = ladder.find(result.ladder)
+        source: Ladder | None = ladder.find(result.ladder)
     except ArgumentError:  # a ladder of one's own, or a contest
-        found = None
-    return frame(page(found, result), "weft climb")
+        source = None
+    return frame(page(source, result), "weft climb")
 
 
 def _text(markdown: str) -> Markup:
@@ -67,8 +67,8 @@ def _text(markdown: str) -> Markup:
 # ---- the picture -----------------------------------------------------------------------------
 def _charts(result: Climb) -> Iterator[dict[str, Any]]:
     """A chart for each case that was timed."""
-    own = [(result.named(r), r.times, "rung") for r in result.rungs]
-    every = own + [(name, times, "peer") for name, times in result.peers.items()]
+    rungs = [(result.named(r), r.times, "rung") for r in result.rungs]
+    every = rungs + [(name, times, "peer") for name, times in result.peers.items()]
     for case in dict.fromkeys(t.case for _, times, _ in every for t in times):
         rows = [(n, t, kind) for n, times, kind in every for t in times if t.case == case]
         best = min((t.seconds for _, t, kind in rows if kind == "rung"), default=0.0)
@@ -100,23 +100,23 @@ def _bar(name: str, t: Time, kind: str, fastest: float) -> dict[str, Any]:
     }
 
 
-def _counters(reached: Sequence[Reached]) -> Iterator[dict[str, Any]]:
+def _counters(reached: Sequence[RungResult]) -> Iterator[dict[str, Any]]:
     """Facts that change from rung to rung."""
-    known = [r for r in reached if r.facts]
-    for name in known[0].facts if known else ():
-        values = [r.facts.get(name, 0.0) for r in known]
+    counted = [r for r in reached if r.facts]
+    for name in counted[0].facts if counted else ():
+        values = [r.facts.get(name, 0.0) for r in counted]
         if max(values) - min(values) <= 0.1 * max(map(abs, values)):
             continue
         rows = [
             {"name": r.title, "kind": "rung", "part": v, "said": number(v), "title": r.idea}
-            for r, v in zip(known, values, strict=True)
+            for r, v in zip(counted, values, strict=True)
         ]
         yield {"name": name, "rows": rows, "most": max(values)}
 
 
 # ---- rungs -----------------------------------------------------------------------------------
-def _rungs(found: Ladder | None, result: Climb) -> Iterator[dict[str, Any]]:
-    files = {r.title: r for r in found.rungs} if found is not None else {}
+def _rungs(source: Ladder | None, result: Climb) -> Iterator[dict[str, Any]]:
+    files = {r.title: r for r in source.rungs} if source is not None else {}
     counted: Mapping[str, float] | None = None
     before: Rung | None = None
     for reached in result.rungs:

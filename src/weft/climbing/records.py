@@ -29,11 +29,11 @@ def climbs(path: Path) -> Iterator[Climb]:
             ) from error
 
 
-def append(path: Path, found: Climb) -> None:
+def append(path: Path, result: Climb) -> None:
     """One more line."""
     try:
         with path.open("a") as file:
-            file.write(json.dumps(found.to_dict()) + "\n")
+            file.write(json.dumps(result.to_dict()) + "\n")
     except OSError as error:
         raise ArgumentError(
             "the record cannot be written", where=str(path), got=error.strerror or ""
@@ -42,20 +42,20 @@ def append(path: Path, found: Climb) -> None:
 
 def newest(path: Path) -> dict[str, Climb]:
     """The newest climb of each ladder."""
-    return {found.ladder: found for found in climbs(path)}
+    return {result.ladder: result for result in climbs(path)}
 
 
 def climb(path: Path, name: str = "") -> Climb:
     """The newest climb of a ladder, by name or folder; without a name the newest of all."""
     wanted = Path(name).name
-    found = [c for c in climbs(path) if not wanted or c.ladder == wanted]
-    if not found:
-        known = list(newest(path))
-        near = difflib.get_close_matches(wanted, known, 1)
+    matching = [c for c in climbs(path) if not wanted or c.ladder == wanted]
+    if not matching:
+        ladders = list(newest(path))
+        near = difflib.get_close_matches(wanted, ladders, 1)
         raise ArgumentError(
             f"no climb of '{wanted}' in {path}" if wanted else f"no climb in {path}",
-            got="" if known else "an empty file",
-            allowed=", ".join(known),
-            next=f"did you mean '{near[0]}'?" if near else "" if known else _MAKE,
+            got="" if ladders else "an empty file",
+            allowed=", ".join(ladders),
+            next=f"did you mean '{near[0]}'?" if near else "" if ladders else _MAKE,
         )
-    return found[-1]
+    return matching[-1]

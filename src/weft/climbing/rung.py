@@ -95,8 +95,8 @@ class Rung:
         self, sizes: Mapping[str, int]
     ) -> Iterator[tuple[ArraySpec, tuple[int, ...]]]:
         """The arrays of its own for these sizes."""
-        for slot in self.scratch:
-            yield slot, tuple(whole(text, sizes) for text in slot.sizes)
+        for spec in self.scratch:
+            yield spec, tuple(whole(text, sizes) for text in spec.sizes)
 
 
 def read(path: Path) -> Rung:
@@ -106,12 +106,12 @@ def read(path: Path) -> Rung:
         raise ArgumentError(
             "not the name of a rung", got=path.name, allowed="rung_NN_name.cu or rung_NN_name.py"
         )
-    said = _header(path)
-    if not said.get("idea"):
+    header = _header(path)
+    if not header.get("idea"):
         raise ArgumentError(
             "a rung says its idea in its header", where=str(path), next="// idea: what is new here"
         )
-    steps = tuple(_step(path, text) for text in said.get("launch", ()))
+    steps = tuple(_step(path, text) for text in header.get("launch", ()))
     if path.suffix == ".cu" and not steps:
         raise ArgumentError(
             "a rung says how it is launched",
@@ -122,16 +122,16 @@ def read(path: Path) -> Rung:
         int(named[1]),
         named[2].replace("_", " "),
         path,
-        " ".join(said["idea"]),
+        " ".join(header["idea"]),
         steps,
-        tuple(slot for text in said.get("scratch", ()) for slot in array_specs(text)),
-        tuple(name.strip() for text in said.get("clear", ()) for name in text.split(",")),
-        said.get("expect", ()),
-        " ".join(said.get("lesson", ())),
-        " ".join(said.get("precision", ())) or "f32",
-        " ".join(said.get("arrays", ())),
-        _sizes(path, " ".join(said.get("bench", ()))),
-        " ".join(said.get("best", ())),
+        tuple(spec for text in header.get("scratch", ()) for spec in array_specs(text)),
+        tuple(name.strip() for text in header.get("clear", ()) for name in text.split(",")),
+        header.get("expect", ()),
+        " ".join(header.get("lesson", ())),
+        " ".join(header.get("precision", ())) or "f32",
+        " ".join(header.get("arrays", ())),
+        _sizes(path, " ".join(header.get("bench", ()))),
+        " ".join(header.get("best", ())),
     )
 
 
@@ -153,10 +153,10 @@ def _header(path: Path) -> dict[str, tuple[str, ...]]:
             break
         if path.suffix == ".py" and line.startswith(("import", "from")):
             break
-        found = re.match(rf"\s*({'|'.join(KEYS)}):\s*(.*)", text)
-        if found:
-            key = found[1]
-            out.setdefault(key, []).append(found[2])
+        match = re.match(rf"\s*({'|'.join(KEYS)}):\s*(.*)", text)
+        if match:
+            key = match[1]
+            out.setdefault(key, []).append(match[2])
         elif key and text.strip():
             _no_typo(path, text.strip())
             out[key][-1] += " " + text.strip()
@@ -180,16 +180,16 @@ def _no_typo(path: Path, text: str) -> None:
 
 
 def _step(path: Path, text: str) -> Step:
-    found = _LAUNCH.match(text)
-    parts = split(found[2]) if found else []
-    if found is None or not 2 <= len(parts) <= 3:
+    match = _LAUNCH.match(text)
+    parts = split(match[2]) if match else []
+    if match is None or not 2 <= len(parts) <= 3:
         raise ArgumentError(
             "a launch cannot be read",
             where=str(path),
             got=text,
             allowed="kernel<<<grid, block>>> or kernel<<<grid, block, shared bytes>>>",
         )
-    return Step(found[1].strip(), *(part.strip() for part in parts))
+    return Step(match[1].strip(), *(part.strip() for part in parts))
 
 
 # ---- running ---------------------------------------------------------------------------------
@@ -213,44 +213,44 @@ class Runner:
     def __name__(self) -> str:
         return self.rung.path.stem
 
-    def __call__(self, **given: Any) -> Any:
+    def __call__(self, **arguments: Any) -> Any:
         """Computes the operation on arrays and sizes, by name."""
         if self.rung.path.suffix == ".py":
-            return self._run(**given)
-        for launch, args in self.launches(given):
+            return self._run(**arguments)
+        for launch, args in self.launches(arguments):
             launch(*args)
         return None
 
-    def launches(self, given: Mapping[str, Any]) -> Iterator[tuple[Launch, list[Any]]]:
+    def launches(self, arguments: Mapping[str, Any]) -> Iterator[tuple[Launch, list[Any]]]:
         """The launches of a CUDA rung with their arguments, in order."""
-        sizes = {n: v for n, v in given.items() if n not in self._names} | {"sms": self.sms}
-        known = {**given, **self._scratch(sizes, given[self._names[0]])}
+        sizes = {n: v for n, v in arguments.items() if n not in self._names} | {"sms": self.sms}
+        values = {**arguments, **self._scratch(sizes, arguments[self._names[0]])}
         for name in self.rung.clear:
-            _zero(self._named(known, name))
+            _zero(self._named(values, name))
         for step, grid, block, shared in self.rung.dims(sizes):
             if 0 in grid:
                 continue
             kernel = self._module.kernel(step.kernel)
-            yield kernel[grid, block, shared], [self._named(known, n) for n in kernel.packer.names]
+            yield kernel[grid, block, shared], [self._named(values, n) for n in kernel.packer.names]
 
-    def _named(self, known: Mapping[str, Any], name: str) -> Any:
+    def _named(self, values: Mapping[str, Any], name: str) -> Any:
         """What a kernel's parameter, or `clear`, means."""
-        if name not in known:
+        if name not in values:
             raise ArgumentError(
                 f"nothing says what '{name}' is",
                 where=self.rung.path.name,
-                allowed=f"{', '.join(known)}, and arrays of `scratch`",
+                allowed=f"{', '.join(values)}, and arrays of `scratch`",
             )
-        return known[name]
+        return values[name]
 
     def _scratch(self, sizes: Mapping[str, int], like: Any) -> dict[str, Any]:
         """Arrays for the rung's own use, as a library keeps its workspace."""
         out = {}
-        for slot, shape in self.rung.scratch_shapes(sizes):
-            key = (slot.name, shape, str(getattr(like, "device", "")))
+        for spec, shape in self.rung.scratch_shapes(sizes):
+            key = (spec.name, shape, str(getattr(like, "device", "")))
             if key not in self._kept:
-                self._kept[key] = self._empty(slot.dtype.name, shape, like)
-            out[slot.name] = self._kept[key]
+                self._kept[key] = self._empty(spec.dtype.name, shape, like)
+            out[spec.name] = self._kept[key]
         return out
 
 
@@ -271,7 +271,7 @@ def _python(rung: Rung) -> Callable[..., Any]:
     if run is None:
         raise ArgumentError("a Python rung has a function `run`", where=str(rung.path))
     wanted = set(inspect.signature(run).parameters)
-    return lambda **given: run(**{n: v for n, v in given.items() if n in wanted})
+    return lambda **arguments: run(**{n: v for n, v in arguments.items() if n in wanted})
 
 
 def _zero(array: Any) -> None:

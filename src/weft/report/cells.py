@@ -23,10 +23,12 @@ def check(report: Checked) -> str:
 
 def sanitized(report: Sanitized) -> str:
     """What the sanitizer found."""
-    found = report.findings
-    head = f"{len(found)} found" if found else "nothing found"
-    out = _head("✗" if found else "✓", f"sanitizer: {head} in {report.summary}", good=not found)
-    return out + "".join(f"<pre>{escape(str(f))}</pre>" for f in found)
+    findings = report.findings
+    head = f"{len(findings)} found" if findings else "nothing found"
+    out = _head(
+        "✗" if findings else "✓", f"sanitizer: {head} in {report.summary}", good=not findings
+    )
+    return out + "".join(f"<pre>{escape(str(f))}</pre>" for f in findings)
 
 
 def bench(result: Bench) -> str:

@@ -16,9 +16,9 @@ _KINDS = {(True, False): ("gone", "-"), (False, True): ("new", "+")}
 """Is a line there (before, after) -> the class of its row, and its sign."""
 
 
-def page(found: Sequence[Changes]) -> str:
+def page(changes: Sequence[Changes]) -> str:
     """A whole page, with one part for each pair of kernels."""
-    pairs = [_pair(c) for c in found]
+    pairs = [_pair(c) for c in changes]
     return render("changes", title=", ".join(p["title"] for p in pairs), pairs=pairs)
 
 

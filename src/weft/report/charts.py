@@ -76,16 +76,16 @@ def roofline(r: Roofline, measured: float | None = None) -> str:
         begin = max(first, low / level.bandwidth)
         a, b = axes.at(begin, begin * level.bandwidth), axes.at(top / level.bandwidth, top)
         x, y = axes.at(level.intensity, level.allows)
-        said = (
+        label = (
             f"{level.name} {'~' if level.modelled else ''}{level.intensity:.3g} operations a byte"
         )
         parts += [
             _line(*a, *b, f"slope level{i}"),
             _line(x, y, x, _H - _BOTTOM, f"drop level{i}"),
-            f'<circle class="dot level{i}" cx="{x:.1f}" cy="{y:.1f}" r="6"><title>{said}, allows '
+            f'<circle class="dot level{i}" cx="{x:.1f}" cy="{y:.1f}" r="6"><title>{label}, allows '
             f"{amount(level.allows)}/s</title></circle>",
             f'<circle class="level{i}" cx="{_LEFT + 14}" cy="{_TOP + 14 + 17 * i}" r="4"/>',
-            _text(_LEFT + 24, _TOP + 18 + 17 * i, said, f"name level{i}"),
+            _text(_LEFT + 24, _TOP + 18 + 17 * i, label, f"name level{i}"),
         ]
     if measured:
         x, y = axes.at(r.levels[0].intensity, speed)
@@ -129,9 +129,9 @@ def occupancy(curve: Curve, most: int) -> str:
         path.append(f"M{x:.1f} {y:.1f}" if previous is None else f"H{x:.1f}V{y:.1f}")
         previous = y
     floor = at(low, 0)[1]
-    outline = "".join(path)
-    area = f"{outline}V{floor:.1f}H{at(low, 0)[0]:.1f}Z"
-    parts.append(f'<path class="area" d="{area}"/><path class="curve" d="{outline}"/>')
+    steps = "".join(path)
+    area = f"{steps}V{floor:.1f}H{at(low, 0)[0]:.1f}Z"
+    parts.append(f'<path class="area" d="{area}"/><path class="curve" d="{steps}"/>')
     nearest = min(curve.points, key=lambda p: abs(p[0] - curve.now))
     x, y = at(min(max(curve.now, low), high), nearest[2])
     parts.append(_line(x, y, x, floor, "drop"))

@@ -118,8 +118,8 @@ def _files(p: Profile) -> list[tuple[str, list[dict[str, Any]]]]:
         rows = []
         for number in (*range(first, last + 1), *beyond):
             line = counted.get(number)
-            known = text[number - 1] if number <= len(text) else (line.quote if line else "")
-            rows.append(_row(p, name, number, known, line))
+            shown = text[number - 1] if number <= len(text) else (line.quote if line else "")
+            rows.append(_row(p, name, number, shown, line))
         out.append((name, rows))
     return out
 
@@ -156,12 +156,12 @@ def _ptx(p: Profile) -> list[dict[str, Any]]:
 
 
 def _instruction(number: int, text: str, ins: Instruction | None) -> dict[str, Any]:
-    own = ins.line.own if ins is not None and ins.line is not None else None
+    source = ins.line.own if ins is not None and ins.line is not None else None
     return {
         "number": number,
         "code": " ".join(text.split()),
         "label": ins is None,
-        "place": _place(own.file, own.line) if own else "",
+        "place": _place(source.file, source.line) if source else "",
         "executions": words.amount(ins.executions) if ins else "",
         "times": ins.executions if ins else 0,
     }
@@ -174,11 +174,11 @@ def _samples(p: Profile) -> list[dict[str, Any]]:
     out = []
     for s in p.samples:
         ins = owner[s.instruction]
-        own = ins.line.own if ins.line is not None else None
+        source = ins.line.own if ins.line is not None else None
         block = f"({s.block % gx}, {s.block // gx % gy}, {s.block // (gx * gy)})"
         out.append(
             {
-                "place": _place(own.file, own.line) if own else "",
+                "place": _place(source.file, source.line) if source else "",
                 "ptx": ins.ptx_line,
                 "text": f"{s.kind} of {s.nbytes} bytes, {s.place or 'memory'} (PTX {ins.ptx_line})",
                 "block": block,

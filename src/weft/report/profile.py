@@ -85,10 +85,10 @@ class Profile(values.Profile):
         """The profiles of a record that `save` or `weft profile --json` has written."""
         from weft.measure.profile import record
 
-        return [of(p) for p in record.load(path)]
+        return [with_views(p) for p in record.load(path)]
 
 
-def of(p: values.Profile) -> Profile:
+def with_views(p: values.Profile) -> Profile:
     """The same numbers, with views."""
     return Profile(**vars(p))
 
@@ -129,19 +129,19 @@ def profile(
     """
     bare = not callable(launch) or hasattr(launch, "__getitem__")
     if isinstance(launch, Configured) or bare:
-        how: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
-        return of(measured(cast(Configured, launch), *args, **how))
+        settings: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
+        return with_views(measured(cast(Configured, launch), *args, **settings))
     from weft.measure.profile.session import Recording, recording
 
-    with recording(Recording(gpu)) as found:
+    with recording(Recording(gpu)) as recorder:
         launch(*args, **options)
-    return of(_only(found))
+    return with_views(_only(recorder))
 
 
-def _only(found: Recording) -> values.Profile:
-    kernels = [p.launch.kernel for p in found.profiles]
+def _only(recorder: Recording) -> values.Profile:
+    kernels = [p.launch.kernel for p in recorder.profiles]
     if len(kernels) == 1:
-        return found.profiles[0]
+        return recorder.profiles[0]
     raise LaunchError(
         "profile takes what launches one kernel on the simulated GPU",
         got=", ".join(kernels) if kernels else "no launch on the simulated GPU",

@@ -71,11 +71,11 @@ def of_ncu(c: KernelCounters, p: Profile | None) -> Iterator[Styled]:
     yield "", ""
 
 
-def others(found: Sequence[KernelCounters]) -> Iterator[Styled]:
+def others(kernels: Sequence[KernelCounters]) -> Iterator[Styled]:
     """What a script's libraries have launched, a line each."""
     yield "Others, which the simulator did not run: --kernel NAME shows all of one", "bold"
     yield f"  {'launches':>8} {'of':>10}  kernel", "dim"
-    for c in found:
+    for c in kernels:
         taken = {m.id: words.value(m) for s in c.sections for m in s.metrics}
         row = f"  {c.launches:>8} {taken.get('gpu__time_duration.sum', ''):>10}  {c.kernel}"
         yield row[:WIDTH], ""

@@ -39,10 +39,10 @@ def size(n: float) -> str:
 
 def dims(shape: tuple[int, int, int]) -> str:
     """16 x 16: sizes of 1 at the end are left out."""
-    known = list(shape)
-    while len(known) > 1 and known[-1] == 1:
-        known.pop()
-    return " x ".join(f"{n:,}" for n in known)
+    sizes = list(shape)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return " x ".join(f"{n:,}" for n in sizes)
 
 
 def value(m: Metric) -> str:

@@ -14,7 +14,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from weft.cli import bench_ops, show
-from weft.climbing import contest, ladder, records, story
+from weft.climbing import benchmark, ladder, records, summary
 from weft.climbing.climb import Climb
 from weft.climbing.page import page
 from weft.device import models
@@ -85,7 +85,7 @@ def run(
         )
         return
     models.get(gpu)
-    timed = device is not Device.sim and contest.has_gpu()
+    timed = device is not Device.sim and benchmark.has_gpu()
     if path.endswith(".jsonl"):
         results = [r for n, r in records.newest(Path(path)).items() if only in ("", n)]
     else:
@@ -131,13 +131,13 @@ def _results(
                 raise ArgumentError("no such rung", where=path, got=only, allowed=titles)
             whole = replace(whole, rungs=rungs)
         chosen = replace(whole, op=_with(whole.op, peers))
-        yield contest.of_ladder(chosen, timed=timed, gpu=gpu, progress=tell)
+        yield benchmark.bench_ladder(chosen, timed=timed, gpu=gpu, progress=tell)
         return
-    by_op: dict[int, tuple[Op, dict[str, contest.Solution]]] = {}
+    by_op: dict[int, tuple[Op, dict[str, benchmark.Solution]]] = {}
     for op, name, solution in user_file.solutions(Path(path), only):
         by_op.setdefault(id(op), (op, {}))[1][name] = solution
     for op, solutions in by_op.values():
-        yield contest.of_file(_with(op, peers), solutions, timed=timed, gpu=gpu, progress=tell)
+        yield benchmark.bench_file(_with(op, peers), solutions, timed=timed, gpu=gpu, progress=tell)
 
 
 def _with(op: Op, peers: list[str]) -> Op:
@@ -171,12 +171,12 @@ def _show(result: Climb, *, asked: bool) -> None:
     if not on_gpu:
         for case, text in result.floors.items():
             show.line(f"  {case}: {text}")
-    for text, style in story.failures(result):
+    for text, style in summary.failures(result):
         show.line(text, style)
-    for table in story.summaries(result):
+    for table in summary.summaries(result):
         show.line(f"\n{table.title}", "bold")
         for text in table.about:
             show.line(text, "dim")
         show.table(table.columns, table.rows, right=table.right)
-    for text in story.notes(result):
+    for text in summary.notes(result):
         show.line(text, "yellow")

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from weft.cli import show
-from weft.climbing import ladder, records, story
+from weft.climbing import ladder, records, summary
 from weft.climbing.climb import Climb, climb
 from weft.climbing.ladder import Ladder
 from weft.climbing.page import page
-from weft.climbing.recorded import with_recorded
+from weft.climbing.recorded_times import with_recorded
 from weft.device import models
 from weft.errors import ArgumentError, Error
 from weft.report.profile import write
@@ -59,7 +59,7 @@ def run(
             if record is not None:  # at once: a later ladder may fail
                 records.append(record, found[-1])
             if every and not json:
-                _print(story.failures(found[-1]))
+                _print(summary.failures(found[-1]))
     climbed = _ladder(name or found[0].ladder)
     if html is not None:
         write(html, page(climbed, found[0]))
@@ -114,7 +114,7 @@ def _list(json: bool) -> None:
     show.line("\nweft climb NAME")
 
 
-def _print(lines: Iterable[story.Styled]) -> None:
+def _print(lines: Iterable[summary.Styled]) -> None:
     for text, style in lines:
         show.line(text, style)
 
@@ -123,13 +123,13 @@ def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
     how = "timed on" if result.device.startswith("gpu") else "checked and counted for"
     signature = f": {found.op.signature}" if found is not None else ""
     show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
-    _print(story.rungs(found, result))
-    for table in story.summaries(result):
+    _print(summary.rungs(found, result))
+    for table in summary.summaries(result):
         show.line(f"\n{table.title}", "bold")
         for text in table.about:
             show.line(text, "dim")
         show.table(table.columns, table.rows, right=table.right)
-    for text in story.notes(result):
+    for text in summary.notes(result):
         show.line(text, "yellow")
     if found is not None and found.text and whole:  # who stops has not asked for the rest
         own = found.path.parent != ladder.HOME

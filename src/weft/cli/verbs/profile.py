@@ -25,7 +25,7 @@ from weft.measure.profile.difference import Changes, diff
 from weft.measure.profile.session import Recording, recording
 from weft.report import changes, text
 from weft.report.page import page
-from weft.report.profile import Profile, of, write
+from weft.report.profile import Profile, with_views, write
 
 _RECORD = ".json"
 
@@ -126,7 +126,7 @@ def _print(lines: Iterable[text.Styled]) -> None:
 
 def _profiles(file: Path, wanted: Recording, args: str, gpu: str, json: bool) -> list[Profile]:
     if file.suffix == _RECORD:
-        return [of(p) for p in record.load(file)]
+        return [with_views(p) for p in record.load(file)]
     said = _to_standard_error() if json else contextlib.nullcontext()
     with recording(wanted) as recorded, said:  # JSON is all that goes to standard output
         code = runner(file).run(str(file), shlex.split(args), gpu=gpu)
@@ -136,7 +136,7 @@ def _profiles(file: Path, wanted: Recording, args: str, gpu: str, json: bool) ->
         raise Error("a kernel failed, so that there is no report", got=recorded.fault)
     if not recorded.profiles:
         raise _nothing(file, recorded)
-    return [of(p) for p in recorded.profiles]
+    return [with_views(p) for p in recorded.profiles]
 
 
 @contextlib.contextmanager
@@ -180,13 +180,13 @@ def _compare(first: Path, second: Path, flags: list[str], html: Path | None, jso
 def _recorded(file: Path, flags: list[str]) -> list[Profile]:
     """Each file is run by itself, in a process of its own."""
     if file.suffix == _RECORD:
-        return [of(p) for p in record.load(file)]
+        return [with_views(p) for p in record.load(file)]
     runner(file)
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
     with tempfile.NamedTemporaryFile("w+", suffix=_RECORD) as out, _waiting(file):
         if code := subprocess.run(command, stdout=out).returncode:
             raise typer.Exit(code)
-        return [of(p) for p in record.load(out.name)]
+        return [with_views(p) for p in record.load(out.name)]
 
 
 def _waiting(file: Path) -> Progress:

@@ -34,34 +34,34 @@ class Signature:
     @property
     def schema(self) -> str:
         """The same in torch's notation."""
-        takes = ", ".join(f"Tensor {slot.name}" for slot in self.inputs)
-        gives = ", ".join(f"Tensor {slot.name}" for slot in self.outputs)
+        takes = ", ".join(f"Tensor {spec.name}" for spec in self.inputs)
+        gives = ", ".join(f"Tensor {spec.name}" for spec in self.outputs)
         return f"({takes}) -> {gives if len(self.outputs) == 1 else f'({gives})'}"
 
     @property
     def named(self) -> tuple[str, ...]:
         """The sizes that arguments tell."""
-        found = (text for slot in self.inputs for text in slot.sizes if text.isidentifier())
+        found = (text for spec in self.inputs for text in spec.sizes if text.isidentifier())
         return tuple(dict.fromkeys(found))
 
     def sizes(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The sizes by name; raises ArgumentError where the arguments do not agree in them."""
         found: dict[str, Any] = {}
-        shapes = [(slot, self._shape(slot, given)) for slot in self.inputs]
-        for slot, shape in shapes:
-            for text, n in zip(slot.sizes, shape, strict=True):
+        shapes = [(spec, self._shape(spec, given)) for spec in self.inputs]
+        for spec, shape in shapes:
+            for text, n in zip(spec.sizes, shape, strict=True):
                 if text.isidentifier():
                     found.setdefault(text, n)
-        for slot, shape in shapes:
-            for text, n in zip(slot.sizes, shape, strict=True):
+        for spec, shape in shapes:
+            for text, n in zip(spec.sizes, shape, strict=True):
                 want = found[text] if text in found else evaluate(text, found)
                 if want != n:
-                    raise self._misfit(slot, given, f"{text} = {want}")
+                    raise self._misfit(spec, given, f"{text} = {want}")
         return found
 
     def shape(self, result: ArraySpec) -> Callable[..., tuple[Any, ...]]:
         """The rule for a result's shape: that of an argument of the same sizes, or computed."""
-        like = [slot.name for slot in self.inputs if slot.sizes == result.sizes]
+        like = [spec.name for spec in self.inputs if spec.sizes == result.sizes]
 
         def computed(**given: Any) -> tuple[Any, ...]:
             sizes = self.sizes(given)
@@ -71,19 +71,19 @@ class Signature:
 
         return computed
 
-    def _shape(self, slot: ArraySpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        shape = tuple(given[slot.name].shape)
-        folded = _folded(shape, len(slot.sizes)) if self.flat else shape
-        if len(folded) != len(slot.sizes):
-            raise self._misfit(slot, given, f"{len(slot.sizes)} dimensions")
+    def _shape(self, spec: ArraySpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        shape = tuple(given[spec.name].shape)
+        folded = _folded(shape, len(spec.sizes)) if self.flat else shape
+        if len(folded) != len(spec.sizes):
+            raise self._misfit(spec, given, f"{len(spec.sizes)} dimensions")
         return folded
 
-    def _misfit(self, slot: ArraySpec, given: Mapping[str, Any], want: str) -> ArgumentError:
+    def _misfit(self, spec: ArraySpec, given: Mapping[str, Any], want: str) -> ArgumentError:
         shown = ", ".join(f"{s.name} {list(given[s.name].shape)}" for s in self.inputs)
         return ArgumentError(
-            f"{self.op}: '{slot.name}' has a shape that does not fit",
+            f"{self.op}: '{spec.name}' has a shape that does not fit",
             got=shown,
-            allowed=f"{slot.name}[{', '.join(slot.sizes)}] with {want}",
+            allowed=f"{spec.name}[{', '.join(spec.sizes)}] with {want}",
         )
 
 
@@ -104,7 +104,7 @@ def applied(signature: Signature, kernel: Any, options: Options) -> Options:
     changed = {
         n: _sized(signature, n, getattr(options, n)) for n in ("grid", "block", "shared_mem")
     }
-    shapes = {slot.name: signature.shape(slot) for slot in signature.outputs}
+    shapes = {spec.name: signature.shape(spec) for spec in signature.outputs}
     own = {n: _sized(signature, f"args['{n}']", said) for n, said in options.args.items()}
     out = options.out if options.out is not None else shapes
     return replace(options, args={**args, **own}, out=out, **changed)
@@ -118,18 +118,18 @@ def _sized(signature: Signature, what: str, said: Any) -> Any:
     """A rule that knows the sizes, too."""
     if not isinstance(said, str | tuple | list) and not callable(said):
         return said
-    arrays = [slot.name for slot in (*signature.inputs, *signature.outputs)]
+    arrays = [spec.name for spec in (*signature.inputs, *signature.outputs)]
     ready = rule(f"{signature.op}: {what}", said, [*arrays, *signature.named])
     return lambda **given: ready({**given, **signature.sizes(given)})
 
 
 def _agree(signature: Signature, kernel: Kernel) -> None:
     types = dict(zip(kernel.packer.names, kernel.packer.types, strict=True))
-    for slot in (*signature.inputs, *signature.outputs):
-        ctype = types.get(slot.name)
-        if ctype is not None and ctype.dtypes and slot.dtype.torch not in ctype.dtypes:
+    for spec in (*signature.inputs, *signature.outputs):
+        ctype = types.get(spec.name)
+        if ctype is not None and ctype.dtypes and spec.dtype.torch not in ctype.dtypes:
             raise ArgumentError(
-                f"{signature.op}: '{slot.name}' is {slot.dtype.name} in the signature,"
+                f"{signature.op}: '{spec.name}' is {spec.dtype.name} in the signature,"
                 f" {ctype.spelling} in the kernel",
                 allowed=kernel.packer.signature(),
             )

@@ -26,8 +26,8 @@ Row = Mapping[str, Sequence[float]]
 
 def compact(result: Climb) -> str:
     """A timed climb as the text of `recorded.json`: one line a rung."""
-    known = result.machine
-    versions = [f"{name} {known[name]}" for name in ("torch", "triton") if name in known]
+    machine = result.machine
+    versions = [f"{name} {machine[name]}" for name in ("torch", "triton") if name in machine]
     head = {
         "gpu": result.gpu,
         "when": result.when[:10],
@@ -54,14 +54,14 @@ def with_recorded(ladder: Ladder, result: Climb) -> Climb:
     path = ladder.path / NAME
     if not path.is_file():
         return result
-    said: dict[str, Any] = json.loads(path.read_text())
-    rungs = tuple(replace(r, times=_times(said["rungs"].get(r.title, {}))) for r in result.rungs)
+    record: dict[str, Any] = json.loads(path.read_text())
+    rungs = tuple(replace(r, times=_times(record["rungs"].get(r.title, {}))) for r in result.rungs)
     return replace(
         result,
         rungs=rungs,
-        peers={name: _times(row) for name, row in said["peers"].items()},
-        limits=said["limits"],
-        recorded=f"{said['gpu']}, {said['versions']}, {said['when']}",
+        peers={name: _times(row) for name, row in record["peers"].items()},
+        limits=record["limits"],
+        recorded=f"{record['gpu']}, {record['versions']}, {record['when']}",
     )
 
 

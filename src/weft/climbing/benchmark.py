@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from weft.climbing import counters
-from weft.climbing.climb import Climb, Progress, Reached, climb
+from weft.climbing.climb import Climb, Progress, RungResult, climb
 from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
-from weft.climbing.recorded import with_recorded
+from weft.climbing.recorded_times import with_recorded
 from weft.climbing.rung import Rung
 from weft.device import models
 from weft.device.gpu import driver
@@ -39,14 +39,14 @@ def has_gpu() -> bool:
     return driver.count() > 0
 
 
-def of_ladder(ladder: Ladder, *, timed: bool, gpu: str, progress: Progress) -> Climb:
+def bench_ladder(ladder: Ladder, *, timed: bool, gpu: str, progress: Progress) -> Climb:
     """The rungs of a ladder."""
     peers(ladder.op)
     result = climb(ladder, device="gpu" if timed else "sim", gpu=gpu, progress=progress)
     return result if timed else with_recorded(ladder, result)
 
 
-def of_file(
+def bench_file(
     op: Op, solutions: Mapping[str, Solution], *, timed: bool, gpu: str, progress: Progress
 ) -> Climb:
     """The solutions that a file has of an operation."""
@@ -71,9 +71,9 @@ def of_file(
             op.name, "sim", model.name, tuple(reached), precision=precision,
             floors=floors(op, model), counted=repr(op.cases[0]),
         )  # fmt: skip
-    from weft.climbing import race
+    from weft.climbing import timing
 
-    result = race.times(op, ready, model, progress)
+    result = timing.time_rungs(op, ready, model, progress)
     rungs = tuple(replace(r, times=result.rungs.get(r.number, ())) for r in reached)
     more = (result.peers, result.limits, result.machine)
     return Climb(op.name, "gpu", result.machine["gpu"], rungs, *more, precision=precision)
@@ -88,12 +88,12 @@ def peers(op: Op) -> None:
         except SyntaxError as error:
             wrong = f"{text} ({error.msg})"
         else:
-            known = {"torch", *names, *dir(builtins)}
-            known |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+            names_allowed = {"torch", *names, *dir(builtins)}
+            names_allowed |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
             used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            if used <= known:
+            if used <= names_allowed:
                 continue
-            wrong = f"{text} (what is {', '.join(sorted(used - known))}?)"
+            wrong = f"{text} (what is {', '.join(sorted(used - names_allowed))}?)"
         raise ArgumentError(
             "a peer is an expression of torch and the inputs",
             where=op.name,
@@ -110,22 +110,22 @@ def _contender(number: int, name: str, precision: str) -> Rung:
 def _by_name(op: Op, solution: Solution) -> Solution:
     order = [s.name for s in (*op.inputs, *op.outputs)]
 
-    def run(**given: Any) -> Any:
-        return call(solution, given, [*order, *(n for n in given if n not in order)])
+    def run(**arguments: Any) -> Any:
+        return call(solution, arguments, [*order, *(n for n in arguments if n not in order)])
 
     return run
 
 
-def _judged(op: Op, entry: Rung, solution: Solution, model: GpuModel, timed: bool) -> Reached:
+def _judged(op: Op, entry: Rung, solution: Solution, model: GpuModel, timed: bool) -> RungResult:
     """Right or wrong, and what it does on the simulator where nothing can be timed."""
-    about = (solution.__doc__ or "").strip().partition("\n")[0]
-    said = (entry.number, entry.name, about, "", entry.precision)
+    idea = (solution.__doc__ or "").strip().partition("\n")[0]
+    header = (entry.number, entry.name, idea, "", entry.precision)
     try:
         with drafts():
             check(op, solution, device="gpu" if timed else "sim")
-            return Reached(*said, facts={} if timed else _counted(op, solution, model))
+            return RungResult(*header, facts={} if timed else _counted(op, solution, model))
     except Exception as error:  # a solution is a user's code: whatever it raises is its failure
-        return Reached(*said, right=False, error=_words(solution, error))
+        return RungResult(*header, right=False, error=_words(solution, error))
 
 
 def _words(solution: Solution, error: Exception) -> str:

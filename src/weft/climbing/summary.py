@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from weft.climbing import counters
-from weft.climbing.climb import Climb, Reached, Time
+from weft.climbing.climb import Climb, RungResult, Time
 from weft.climbing.ladder import Ladder
 from weft.report import words
 
@@ -30,10 +30,10 @@ SUMMARY: Mapping[str, str] = {
 """Facts that stand in the summary where a rung has them, and their short names there."""
 
 
-def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
+def rungs(source: Ladder | None, result: Climb) -> Iterator[Styled]:
     """What came of each rung, in order."""
-    lessons = {r.title: r.lesson for r in found.rungs} if found is not None else {}
-    before: Reached | None = None
+    lessons = {r.title: r.lesson for r in source.rungs} if source is not None else {}
+    before: RungResult | None = None
     for reached in result.rungs:
         yield "", ""
         yield f"{reached.title}  {reached.language}".rstrip(), "bold"
@@ -48,8 +48,8 @@ def rungs(found: Ladder | None, result: Climb) -> Iterator[Styled]:
             peer = f", {t.of_peer:.2f} x the best peer" if t.of_peer else ""
             part = f", {t.of_limit:.1%} of the limit" if t.of_limit else ""
             more = "".join(f"; {note}" for note in t.notes)
-            how = "recorded, " if result.recorded else ""
-            yield f"   {how}{t.case}: {words.duration(t.seconds)}{part}{peer}{more}", ""
+            origin = "recorded, " if result.recorded else ""
+            yield f"   {origin}{t.case}: {words.duration(t.seconds)}{part}{peer}{more}", ""
         for name, old, new in counters.moved(reached.facts, before.facts if before else None):
             arrow = f"{number(old)} → " if old is not None else ""
             yield f"     {name:<38} {arrow}{number(new)}", "green"
@@ -67,12 +67,12 @@ def failures(result: Climb) -> Iterator[Styled]:
     tried = [r for r in result.rungs if not r.missing]
     wrong = [r for r in tried if not r.right]
     rungs = " rungs" if any(r.number >= 0 for r in result.rungs) else ""
-    said = f"{len(tried) - len(wrong)} of {len(result.rungs)}{rungs} right"
-    yield f"{'✗' if wrong else '✓'} {result.ladder:<14} {said}", "red" if wrong else "green"
+    count = f"{len(tried) - len(wrong)} of {len(result.rungs)}{rungs} right"
+    yield f"{'✗' if wrong else '✓'} {result.ladder:<14} {count}", "red" if wrong else "green"
     for r in result.rungs:
         if r.missing or not r.right:
-            told = _under(f"  {r.title}: {r.missing or r.error}")
-            yield told, "yellow" if r.missing else "red"
+            line = _under(f"  {r.title}: {r.missing or r.error}")
+            yield line, "yellow" if r.missing else "red"
 
 
 def _under(text: str) -> str:
@@ -117,7 +117,7 @@ def _main_case(result: Climb) -> str:
     return max(reversed(list(result.limits)), key=cases.count, default="")
 
 
-def _shown(result: Climb, reached: Reached) -> Sequence[Time]:
+def _shown(result: Climb, reached: RungResult) -> Sequence[Time]:
     """Times to tell of a rung: all that were taken now; of recorded ones that of the main size."""
     if not result.recorded:
         return reached.times
@@ -131,8 +131,12 @@ def _recorded(result: Climb, case: str) -> Summary:
     rows = {row[0]: row for row in table.rows}
     for r in result.rungs:
         if result.named(r) not in rows:
-            own = [f"{words.duration(t.seconds)} at {t.case}" for t in r.times[-1:]]
-            rows[result.named(r)] = [result.named(r), own[0] if own else "not recorded", *[""] * 4]
+            alone = [f"{words.duration(t.seconds)} at {t.case}" for t in r.times[-1:]]
+            rows[result.named(r)] = [
+                result.named(r),
+                alone[0] if alone else "not recorded",
+                *[""] * 4,
+            ]
     order = [result.named(r) for r in result.rungs]
     limit = result.limits.get(case, "not known")
     floor = result.floors.get(case)
@@ -201,10 +205,10 @@ def notes(result: Climb) -> Iterator[str]:
 
 def _counted(result: Climb) -> Summary | None:
     """Counters side by side. They have no bars: fewer instructions are not less time."""
-    known = [r for r in result.rungs if r.facts]
-    if not known or (len(known) < 2 and known[0].number >= 0):
+    counted = [r for r in result.rungs if r.facts]
+    if not counted or (len(counted) < 2 and counted[0].number >= 0):
         return None
-    shown = [name for name in SUMMARY if any(r.facts.get(name) for r in known)]
+    shown = [name for name in SUMMARY if any(r.facts.get(name) for r in counted)]
     rows = [
         [f"{_mark(r)} {r.title}", *(number(r.facts[n]) if n in r.facts else "" for n in shown)]
         for r in result.rungs
@@ -220,7 +224,7 @@ def _counted(result: Climb) -> Summary | None:
     )
 
 
-def _mark(r: Reached) -> str:
+def _mark(r: RungResult) -> str:
     return "·" if r.missing else "✓" if r.right else "✗"
 
 

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(256) copy(const float4* x, float4* y, size_t n
 
 
 @dataclass
-class Race:
+class TimingResults:
     """Times by rung and by peer, and what they are held against."""
 
     rungs: dict[int, tuple[Time, ...]] = field(default_factory=dict)
@@ -68,7 +68,9 @@ class Race:
     machine: dict[str, Any] = field(default_factory=dict)
 
 
-def times(op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Progress) -> Race:
+def time_rungs(
+    op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Progress
+) -> TimingResults:
     """Times everything on every bench case."""
     try:
         torch = importlib.import_module("torch")
@@ -76,19 +78,19 @@ def times(op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: 
         raise MissingDependency(
             "ladders are timed beside PyTorch", next=pip_install("torch")
         ) from error
-    race = Race()
+    results = TimingResults()
     for case in op.bench:
         progress(f"{op.name} {case}")
-        _on_case(race, op, case, rungs, model, torch)
+        _on_case(results, op, case, rungs, model, torch)
     for rung, runner in rungs:
         if rung.bench:
             progress(f"{rung.title} on its own size")
-            _alone(race, op, rung, runner, model, torch)
-    return race
+            _alone(results, op, rung, runner, model, torch)
+    return results
 
 
 def _on_case(
-    race: Race,
+    results: TimingResults,
     op: Op,
     case: Case,
     rungs: Sequence[tuple[Rung, Run]],
@@ -122,13 +124,13 @@ def _on_case(
 
     for rung, _ in rungs:
         if f"rung {rung.number}" in named:
-            old = race.rungs.get(rung.number, ())
-            race.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"]))
+            old = results.rungs.get(rung.number, ())
+            results.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"]))
     for text in op.peers:
-        race.peers[text] = (*race.peers.get(text, ()), taken(named[text]))
+        results.peers[text] = (*results.peers.get(text, ()), taken(named[text]))
     what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{model.fp32_tflops:.1f} TFLOP/s"
-    race.limits[repr(case)] = f"{op.ceiling}: {what}" if floor else "not known"
-    race.machine.update(result.machine)
+    results.limits[repr(case)] = f"{op.ceiling}: {what}" if floor else "not known"
+    results.machine.update(result.machine)
 
 
 def _amounts(op: Op, case: Case) -> tuple[float, float]:
@@ -141,16 +143,16 @@ def _arrays(op: Op, case: Case, torch: Any, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed + 1)
     rng = np.random.default_rng(seed)
     out = {}
-    for slot in op.inputs:
-        kind, shape = getattr(torch, slot.dtype.torch), slot.shape(case)
-        if slot.name in op.fill:
-            made = op.data(slot, case, rng, input_data.random)
-            out[slot.name] = torch.from_numpy(made).cuda()
+    for spec in op.inputs:
+        kind, shape = getattr(torch, spec.dtype.torch), spec.shape(case)
+        if spec.name in op.fill:
+            made = op.data(spec, case, rng, input_data.random)
+            out[spec.name] = torch.from_numpy(made).cuda()
         else:
-            out[slot.name] = torch.randn(shape, device="cuda").to(kind)
-    for slot in op.outputs:
-        kind = getattr(torch, slot.dtype.torch)
-        out[slot.name] = torch.empty(slot.shape(case), dtype=kind, device="cuda")
+            out[spec.name] = torch.randn(shape, device="cuda").to(kind)
+    for spec in op.outputs:
+        kind = getattr(torch, spec.dtype.torch)
+        out[spec.name] = torch.empty(spec.shape(case), dtype=kind, device="cuda")
     return out
 
 
@@ -231,20 +233,20 @@ def _verify(
     torch: Any,
 ) -> None:
     """Every rung once more at full size, against PyTorch in float64."""
-    slot = op.outputs[0]
+    spec = op.outputs[0]
     terms = op.terms(case) or max(case.sizes.values())
     for rung, runner in rungs:
         if rung.bench:
             continue
-        arrays[slot.name].fill_(1)
+        arrays[spec.name].fill_(1)
         runner(**arrays, **case.sizes)
-        got = arrays[slot.name].double().reshape(answer.shape)
-        if not slot.dtype.floating:
+        got = arrays[spec.name].double().reshape(answer.shape)
+        if not spec.dtype.floating:
             wrong = got != answer
         else:
-            wide = dtypes.find("f64" if slot.dtype.name == "f64" else "f32")
+            wide = dtypes.find("f64" if spec.dtype.name == "f64" else "f32")
             size = answer.abs().clamp_min(float(answer.square().mean().sqrt()))
-            most = slot.dtype.roundoff * answer.abs() + size * (
+            most = spec.dtype.roundoff * answer.abs() + size * (
                 tolerance.DEVIATIONS * wide.roundoff * terms**0.5
             )
             wrong = ~((got - answer).abs() <= most)
@@ -256,7 +258,9 @@ def _verify(
             )
 
 
-def _alone(race: Race, op: Op, rung: Rung, runner: Run, model: GpuModel, torch: Any) -> None:
+def _alone(
+    results: TimingResults, op: Op, rung: Rung, runner: Run, model: GpuModel, torch: Any
+) -> None:
     """A slow rung on a size of its own, held against the limit of that size."""
     case = Case.of(rung.bench)
     moved, work = _amounts(op, case)
@@ -271,8 +275,8 @@ def _alone(race: Race, op: Op, rung: Rung, runner: Run, model: GpuModel, torch: 
         low, middle, high = interval(samples)
         how = "5 calls, host clock, on the CPU"
     else:
-        found = bench({"it": _of(runner, [_arrays(op, case, torch, 0)], case)}, budget=BUDGET_S)[
+        timing = bench({"it": _of(runner, [_arrays(op, case, torch, 0)], case)}, budget=BUDGET_S)[
             "it"
         ]
-        low, middle, high, how = found.low, found.seconds, found.high, found.how
-    race.rungs[rung.number] = (Time(repr(case), middle, low, high, how, floor / middle),)
+        low, middle, high, how = timing.low, timing.seconds, timing.high, timing.how
+    results.rungs[rung.number] = (Time(repr(case), middle, low, high, how, floor / middle),)
