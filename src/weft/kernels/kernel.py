@@ -15,7 +15,8 @@ from weft.device.arguments import Packer
 from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.selection import number
-from weft.device.sim.run.launch import KernelInfo, Plan, SimModule
+from weft.device.sim.run.launch import Plan
+from weft.device.sim.run.module import KernelInfo, SimModule
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch

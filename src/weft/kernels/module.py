@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.device.models import GpuModel
 from weft.device.selection import number, select
-from weft.device.sim.run.launch import SimModule
+from weft.device.sim.run.module import SimModule
 from weft.errors import CompileError, Error, LaunchError, expect
 from weft.kernels.kernel import Kernel, gpu_variable
 from weft.kernels.suggest import listed, suggest

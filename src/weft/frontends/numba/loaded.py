@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
-from weft.device.sim.run.launch import SimModule
+from weft.device.sim.run.module import SimModule
 from weft.frontends.numba.arguments import Packer
 from weft.kernels import Kernel
 from weft.source.assemble import assemble

@@ -16,7 +16,7 @@ from weft import cache
 from weft.device.base import Allocation
 from weft.device.models import GpuModel
 from weft.device.sim.run.heap import Heap
-from weft.device.sim.run.launch import KernelInfo, SimModule
+from weft.device.sim.run.module import KernelInfo, SimModule
 from weft.device.summary import Entry
 from weft.frontends.program.toolkit import Toolkit
 from weft.source import demangle, read_ptx

@@ -18,7 +18,7 @@ from triton.runtime import _allocation
 
 from weft import cache
 from weft.device.models import GpuModel
-from weft.device.sim.run.launch import SimModule
+from weft.device.sim.run.module import SimModule
 from weft.errors import LaunchError
 from weft.frontends.triton import pipeline
 from weft.frontends.triton.packing import TritonPacker

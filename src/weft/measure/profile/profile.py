@@ -12,7 +12,7 @@ from weft.device import models
 from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
-from weft.device.sim.run.launch import SimModule
+from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.observation import Observer
 from weft.device.time_limit import limited, within
 from weft.errors import Error, LaunchError, expect

@@ -6,12 +6,12 @@ from weft.device.base import Dim3
 from weft.device.sim.analyse import validate
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import Program
+from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
 from weft.device.sim.emit.stall import FrameLayout
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import Slot
 from weft.device.sim.observe import Watching
-from weft.device.sim.run.compile import Facts
 from weft.ir import IrModule
 from weft.ptx.model import Instruction, Module, Special
 
@@ -23,7 +23,7 @@ def generate(
     *,
     fast: bool = False,
     observer: Watching | None = None,
-) -> tuple[str, Facts]:
+) -> tuple[str, CodeInfo]:
     """IR text, and what a launch must know about the code."""
     program = prepare(module, module.functions[entry], shape)
     ir = IrModule()
@@ -45,7 +45,7 @@ def generate(
         waits=waits,
         watch=warp.watch,
     )
-    facts = Facts(
+    info = CodeInfo(
         warps=program.warps,
         threads=program.threads,
         frame_bytes=frame,
@@ -59,7 +59,7 @@ def generate(
         grid_barrier=_grid_barrier(program),
         notes=warp.watch.notes(),
     )
-    return ir.text(), facts
+    return ir.text(), info
 
 
 def _code(program: Program) -> list[Instruction]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.layout import Context, Slot, Worker
-from weft.device.sim.run.compile import Facts
 
 PAGE = 4096
 WORKSPACE = 128
@@ -50,7 +50,7 @@ class Arena:
 
     def __init__(
         self,
-        facts: Facts,
+        info: CodeInfo,
         *,
         workers: int,
         slots: int,
@@ -58,7 +58,7 @@ class Arena:
         param_bytes: int,
         rows: int,
     ) -> None:
-        self.facts, self.slots, self.shared_bytes = facts, slots, shared_bytes
+        self.info, self.slots, self.shared_bytes = info, slots, shared_bytes
         self._params = Context.SIZE + WORKSPACE
         self._param_bytes = max(param_bytes, 1)
         self._table = -(-(self._params + param_bytes + 8) // ROW) * ROW
@@ -71,21 +71,21 @@ class Arena:
         self.verdict = ""
 
     def _worker(self, number: int) -> WorkerMemory:
-        facts, n = self.facts, self.slots
+        info, n = self.info, self.slots
         shared = -(-max(self.shared_bytes, 1) // 256) * 256
-        local = -(-max(facts.local_bytes * 32 * facts.warps, 1) // 256) * 256
-        block, base = _aligned(n * (facts.slot_bytes + shared + local))
-        memory = np.zeros(Worker.SIZE // 8 + 2 * max(1, facts.sites), np.int64)
+        local = -(-max(info.local_bytes * 32 * info.warps, 1) // 256) * 256
+        block, base = _aligned(n * (info.slot_bytes + shared + local))
+        memory = np.zeros(Worker.SIZE // 8 + 2 * max(1, info.sites), np.int64)
         fields, sites = memory[: Worker.SIZE // 8], memory[Worker.SIZE // 8 :]
         address = int(memory.ctypes.data)
         fields[Worker.SITES // 8] = address + Worker.SIZE
         fields[Worker.SLOTS // 8] = base
         fields[Worker.SLOT_COUNT // 8] = n
         fields[Worker.ID // 8] = number
-        after = base + n * facts.slot_bytes
+        after = base + n * info.slot_bytes
         view = block.view(np.int64)
         for i in range(n):
-            head = i * facts.slot_bytes // 8
+            head = i * info.slot_bytes // 8
             view[head + Slot.STATE // 8] = 0
             view[head + Slot.SHARED // 8] = after + i * shared
             view[head + Slot.SHARED_BYTES // 8] = self.shared_bytes
@@ -118,11 +118,11 @@ class Arena:
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
-        size = Worker.SIZE - Worker.ERROR + 16 * max(1, self.facts.sites)
+        size = Worker.SIZE - Worker.ERROR + 16 * max(1, self.info.sites)
         for worker in self.workers:
             ctypes.memset(worker.address + Worker.ERROR, 0, size)
 
     def slot(self, worker: int, index: int) -> NDArray[np.int32]:
         """A slot's memory as 32-bit words."""
-        start = index * self.facts.slot_bytes
-        return self.workers[worker].block[start : start + self.facts.slot_bytes].view(np.int32)
+        start = index * self.info.slot_bytes
+        return self.workers[worker].block[start : start + self.info.slot_bytes].view(np.int32)

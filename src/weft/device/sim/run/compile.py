@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from weft import cache, progress
 from weft.device import jit
+from weft.device.sim.code_info import CodeInfo
 from weft.device.version import generator
 
 if TYPE_CHECKING:
@@ -18,30 +19,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a launch must know about compiled code."""
-
-    warps: int
-    threads: int
-    frame_bytes: int
-    slot_bytes: int
-    sites: int
-    shared_bytes: int
-    local_bytes: int
-    loops: bool
-    waits: bool
-    calls_host: bool
-    grid_barrier: bool
-    """Does it use a barrier of the whole grid?"""
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    """What an observer must know of its code."""
-
-
-@dataclass(frozen=True, slots=True)
 class Compiled:
     """Machine code for one kernel and block shape."""
 
-    facts: Facts
+    info: CodeInfo
     code: jit.Code
 
 
@@ -64,18 +45,18 @@ def compile_kernel(
     from weft.device.sim.emit.generate import generate  # cached code needs no generator
 
     with progress.compiling(f"{entry} for the simulated GPU"):
-        ir, facts = generate(parsed(), entry, shape, fast=fast, observer=observer)
-        head = json.dumps(asdict(facts)).encode()
+        ir, info = generate(parsed(), entry, shape, fast=fast, observer=observer)
+        head = json.dumps(asdict(info)).encode()
         code = jit.compile_object(ir, draft=draft)
     cache.put("sim", key, len(head).to_bytes(4, "little") + head + code)
-    return Compiled(facts, jit.load_object(code))
+    return Compiled(info, jit.load_object(code))
 
 
 def _load(data: bytes) -> Compiled | None:
     """What an entry of the cache holds; None for one that cannot be loaded."""
     size = int.from_bytes(data[:4], "little")
     try:
-        facts = Facts(**json.loads(data[4 : 4 + size]))
-        return Compiled(facts, jit.load_object(data[4 + size :]))
+        info = CodeInfo(**json.loads(data[4 : 4 + size]))
+        return Compiled(info, jit.load_object(data[4 + size :]))
     except (ValueError, TypeError, jit.BadObject):
         return None

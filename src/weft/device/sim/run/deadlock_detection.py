@@ -61,7 +61,7 @@ class Watch:
     def repeats(self, epoch: int) -> bool:
         """Has every block that has begun come back to a state of this epoch?"""
         arena = self.arena
-        if not arena.facts.waits:
+        if not arena.info.waits:
             return False  # it computes, and will end or not
         workers = range(len(arena.workers))
         slots = [arena.slot(w, i) for w in workers for i in range(arena.slots)]

@@ -37,7 +37,7 @@ from weft.ptx.model import SIZES, Instruction, Label
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation, LaunchConfig
-    from weft.device.sim.run.launch import SimModule
+    from weft.device.sim.run.module import SimModule
 
 _SPACES = {
     Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
@@ -131,9 +131,9 @@ class _Story:
         return n % x, n // x % y, n // (x * y)
 
     def _frame(self, worker: int, slot: int, warp: int) -> dict[str, int]:
-        facts = self.arena.facts
+        info = self.arena.info
         words = self.arena.slot(worker, slot)
-        at = (Slot.FRAMES + warp * facts.frame_bytes) // 4
+        at = (Slot.FRAMES + warp * info.frame_bytes) // 4
         fields = {
             "state": Frame.STATE, "status": Frame.STATUS, "site": Frame.SITE,
             "mask": Frame.MASK, "live": Frame.LIVE,
@@ -272,7 +272,7 @@ class _Story:
                 f"{off // nbytes} of {nbytes} bytes"
             )
         if space == Space.LOCAL:
-            return f"{self.arena.facts.local_bytes} bytes of local memory a thread"
+            return f"{self.arena.info.local_bytes} bytes of local memory a thread"
         if space == Space.PARAM:
             return "the kernel's own parameters"
         if address < _NULL:
@@ -292,7 +292,7 @@ class _Story:
         slots = sorted(slots, key=lambda s: self.block(*s)[::-1])  # whichever worker has them
         for worker, slot in slots[:4]:
             block = self.block(worker, slot)
-            for warp in range(self.arena.facts.warps):
+            for warp in range(self.arena.info.warps):
                 f = self._frame(worker, slot, warp)
                 if f["state"] in (FINISHED, 0):
                     continue

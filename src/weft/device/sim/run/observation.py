@@ -14,8 +14,8 @@ from weft.device.sim.observe import Watching
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation, LaunchConfig
+    from weft.device.sim.code_info import CodeInfo
     from weft.device.sim.run.arena import Arena
-    from weft.device.sim.run.compile import Facts
     from weft.device.sim.run.heap import Heap
 
 Bytes = NDArray[np.uint8]
@@ -25,9 +25,9 @@ class Observation:
     """One launch under observation; `heap` is there when kernels of the module allocate."""
 
     def __init__(
-        self, facts: Facts, config: LaunchConfig, memory: Sequence[Allocation], arena: Arena
+        self, code: CodeInfo, config: LaunchConfig, memory: Sequence[Allocation], arena: Arena
     ) -> None:
-        self.facts, self.config, self.memory = facts, config, memory
+        self.code, self.config, self.memory = code, config, memory
         self.workers, self.slots = len(arena.workers), arena.slots
         self.error: BaseException | None = None
         self.heap: Heap | None = None
@@ -37,7 +37,7 @@ class Observation:
     @property
     def notes(self) -> Mapping[str, Any]:
         """What the watcher has left with the code."""
-        return self.facts.notes
+        return self.code.notes
 
     def parameter(self, offset: int) -> int:
         """The 64 bits of the parameter block at a byte offset: a pointer, mostly."""

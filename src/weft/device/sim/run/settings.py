@@ -10,16 +10,32 @@ from typing import TYPE_CHECKING, Protocol
 from weft.device.time_limit import limited, within
 
 if TYPE_CHECKING:
-    from weft.device.base import Allocation
-    from weft.device.sim.run.launch import Plan
+    from weft.device.base import Allocation, LaunchConfig
+    from weft.device.sim.run.module import SimModule
     from weft.device.sim.run.observation import Observer
+
+
+class Planned(Protocol):
+    """A kernel and a grid, ready to be launched: `launch.Plan`."""
+
+    sim: SimModule
+    entry: str
+    config: LaunchConfig
+
+    def under(self, observer: Observer) -> Planned:
+        """The same launches under an observer."""
+
+    def run_plain(
+        self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
+    ) -> None:
+        """Runs the grid to its end, whatever session is active."""
 
 
 @dataclass(frozen=True)
 class Request:
     """One launch that is asked for; `keep` owns the memory."""
 
-    plan: Plan
+    plan: Planned
     params: bytes
     memory: Sequence[Allocation]
     keep: object

@@ -89,7 +89,7 @@ class Sampling(Counting):
         self._records = np.empty(0, np.int64)
 
     def _shared_bytes(self, observation: Observation) -> int:
-        return int(observation.facts.shared_bytes + observation.config.shared_bytes)
+        return int(observation.code.shared_bytes + observation.config.shared_bytes)
 
 
 def _sample(

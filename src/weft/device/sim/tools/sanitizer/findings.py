@@ -21,7 +21,7 @@ from weft.ptx.model import Instruction, Label
 if TYPE_CHECKING:
     from weft.device.base import LaunchConfig
     from weft.device.sim.analyse.program import Program
-    from weft.device.sim.run.launch import SimModule
+    from weft.device.sim.run.module import SimModule
 
 Dims = tuple[int, int, int]
 _OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)

@@ -73,7 +73,7 @@ class Sanitizer:
         return found
 
     def begin(self, observation: Observation) -> None:
-        facts, notes = observation.facts, observation.notes
+        code, notes = observation.code, observation.notes
         heap = observation.heap
         every = [a for a in observation.memory if a.name != "heap block"]
         every += [leaks.span(heap)] if heap is not None else []
@@ -92,16 +92,16 @@ class Sanitizer:
             row[4] = initialised.bytes_at(low, high)
         total = int(np.prod(observation.config.grid))
         width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
-        published = np.zeros(width * facts.warps * Launch.PUBLICATION + 8, np.uint8)
+        published = np.zeros(width * code.warps * Launch.PUBLICATION + 8, np.uint8)
         launch = np.zeros(Launch.SIZE // 8, np.int64)
         own = _own(observation, regions, len(notes["sites"]))
         launch[:5] = rows.ctypes.data, len(regions), 0, published.ctypes.data, own.ctypes.data
         self._mine.keep = (keep, rows, published, own)
         observation.for_launch(launch.view(np.uint8))
         self._mine.workers = observation.for_workers(Worker.CACHE + 8 * (len(notes["sites"]) + 2))
-        shared = facts.shared_bytes + observation.config.shared_bytes
+        shared = code.shared_bytes + observation.config.shared_bytes
         observation.for_slots(
-            Slot(facts.warps, facts.local_bytes, notes["masks"], notes["undefined"]).size(shared)
+            Slot(code.warps, code.local_bytes, notes["masks"], notes["undefined"]).size(shared)
         )
         seen.counts.arrays = len(every) - (heap is not None)
 

@@ -1,0 +1,32 @@
+"""What a launch must know about the code of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class CodeInfo:
+    """Sizes of the memory that compiled code works in, and what it uses.
+
+    frame_bytes, slot_bytes  of a warp and of a resident block (see `layout`)
+    sites                    memory instructions that keep a window (see `memory.windows`)
+    waits                    whether loops may be waiting for another thread
+    """
+
+    warps: int
+    threads: int
+    frame_bytes: int
+    slot_bytes: int
+    sites: int
+    shared_bytes: int
+    local_bytes: int
+    loops: bool
+    waits: bool
+    calls_host: bool
+    grid_barrier: bool
+    """Does it use a barrier of the whole grid?"""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What an observer must know of its code."""

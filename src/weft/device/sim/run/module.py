@@ -1,0 +1,174 @@
+"""PTX on the simulated device: its variables, its services, its compiled kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from weft.device.base import Allocation, Dim3, LaunchConfig
+from weft.device.models import GpuModel
+from weft.device.occupancy import occupancy
+from weft.device.sim.run import draft
+from weft.device.sim.run.arena import Arena
+from weft.device.sim.run.compile import Compiled, compile_kernel
+from weft.device.sim.run.image import Image
+from weft.device.summary import Entry, ModuleSummary, summarize
+from weft.errors import Error, LaunchError, memory_for
+from weft.values import Ptx
+
+if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
+    from weft.device.sim.run.observation import Observer
+    from weft.device.sim.run.services import Services
+    from weft.ptx.model import Function, Module
+    from weft.source.resources import Resources
+
+
+class KernelInfo(NamedTuple):
+    """A kernel's name in the source, and how to get the assembler's resource report."""
+
+    name: str
+    resources: Callable[[], Resources]
+
+
+class SimModule:
+    """PTX loaded on a simulated GPU; `kernels` describes its kernels, by entry."""
+
+    def __init__(
+        self, ptx: Ptx, model: GpuModel, *, fast: bool = False, within: SimModule | None = None
+    ) -> None:
+        """`within` another one it shares that one's variables and heap."""
+        self.ptx, self.model, self.fast = ptx, model, fast
+        self._module: Module | None = None
+        self._summary: ModuleSummary | None = None
+        self._symbols: NDArray[np.int64] | None = None
+        self._services: Services | None = None
+        self._compiled: dict[tuple[str, Dim3, str, bool], Compiled] = {}
+        self._idle: dict[tuple[object, ...], list[Arena]] = {}
+        self._lock = threading.RLock()
+        self.root: SimModule = within.root if within else self
+        self.image: Image = within.image if within else Image()
+        self.allocates = False
+        self.kernels: dict[str, KernelInfo] = {}
+
+    @property
+    def module(self) -> Module:
+        """The parsed PTX."""
+        if self._module is None:
+            from weft.ptx.parse import parse
+
+            self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
+        return self._module
+
+    @property
+    def summary(self) -> ModuleSummary:
+        """The module without its code."""
+        if self._summary is None:
+            self._summary = summarize(self.ptx.text, lambda: self.module)
+            self.root.allocates |= self._summary.allocates
+        return self._summary
+
+    @property
+    def services(self) -> Services:
+        """What kernels may ask of the host."""
+        root = self.root
+        if root._services is None:
+            from weft.device.sim.run.services import Services
+
+            with root._lock:
+                root._services = root._services or Services()
+        return root._services
+
+    def entry(self, name: str) -> Entry:
+        return self.summary.entries[name]
+
+    def function(self, entry: str) -> Function:
+        return self.module.functions[entry]
+
+    def place(self) -> NDArray[np.int64]:
+        """Where the module's variables are, in its order."""
+        if self._symbols is None:
+            with self.image.lock, memory_for("the variables of the module"):
+                self._symbols = self.image.place(self.summary)
+        return self._symbols
+
+    def find(self, name: str) -> list[str]:
+        """The variables that a C++ name may mean."""
+        self.place()
+        return self.image.find(name)
+
+    def variable(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
+        """A variable as an array that shares its memory."""
+        return self.image.view(self.symbol(name), np.dtype(dtype))
+
+    def symbol(self, name: str) -> str:
+        """The variable that a C++ name means, as PTX calls it."""
+        found = self.find(name)
+        if len(found) == 1:
+            return found[0]
+        raise LaunchError(
+            f"'{name}' may be one of several variables" if found else f"no variable '{name}'",
+            got=name,
+            allowed=", ".join(found or self.image.placed) or "none",
+        )
+
+    def owned(self) -> list[Allocation]:
+        """Memory that no argument gives: blocks of the heap, and the module's variables."""
+        live = self.services.heap.live
+        blocks = [Allocation(at, size, True, "heap block") for at, size in live.items()]
+        return blocks + [
+            Allocation(x.address, x.variable.size, x.variable.space == "global", name)
+            for name, x in self.image.placed.items()
+        ]
+
+    def compiled(self, entry: str, block: Dim3, observer: Observer | None = None) -> Compiled:
+        """Machine code of a kernel for one block size, with an observer's beside it."""
+        place = entry, block, "" if observer is None else observer.key, draft.wanted()
+        with self._lock:
+            found = self._compiled.get(place)
+            if found is None:
+                how: dict[str, Any] = {"fast": self.fast, "observer": observer, "draft": place[3]}
+                found = compile_kernel(lambda: self.module, self.ptx.text, entry, block, **how)
+                self._compiled[place] = found
+        return found
+
+    def idle(self, *place: object) -> list[Arena]:
+        """Arenas that wait for a launch of their kind; taking and giving back are atomic."""
+        return self._idle.setdefault(place, [])
+
+    def resident_blocks(
+        self, compiled: Compiled, config: LaunchConfig, registers: int | None = None
+    ) -> int:
+        """Blocks the simulated GPU holds at once; registers that are not given limit nothing."""
+        fits = occupancy(
+            self.model,
+            threads=compiled.info.threads,
+            registers=registers,
+            shared_bytes=compiled.info.shared_bytes + config.shared_bytes,
+        )
+        return max(1, fits.blocks) * self.model.sms
+
+    def registers(self, entry: str) -> int | None:
+        """Of a thread, where the assembler can say."""
+        with contextlib.suppress(Error):  # PTX alone cannot always be assembled
+            return self.kernels[entry].resources().registers if entry in self.kernels else None
+        return None
+
+    def check_cooperative(self, entry: str, config: LaunchConfig) -> None:
+        """Refuses a grid whose blocks wait for each other and do not all run at once."""
+        compiled = self.compiled(entry, config.block)
+        registers, total = self.registers(entry), math.prod(config.grid)
+        most = self.resident_blocks(compiled, config, registers)
+        if total > most:
+            name = self.kernels[entry].name if entry in self.kernels else entry
+            raise LaunchError(
+                f"{name}: too many blocks for a cooperative launch",
+                got=f"{total} blocks of {math.prod(config.block)} threads",
+                allowed=f"{most}, which {self.model.name} holds at once",
+                next="launch fewer blocks and let each do more, in a loop over the grid",
+            )
