@@ -15,7 +15,7 @@ LOW = 0.8
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
-VALUES: dict[str, Any] = {"int": 0, "List[int]": [1, 0], "number": 1, "float": 1.0}
+VALUES: dict[str, Any] = {"int": 0, "List[int]": [1, 0], "number": 1, "float": 1.0, "str": "a"}
 """A value for an option without a default, by its type in the schema."""
 
 

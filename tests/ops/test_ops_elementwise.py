@@ -357,3 +357,28 @@ def test_sanitized_with_an_operand_in_another_order() -> None:
     b = torch.zeros(2, 3, 9, 3, dtype=torch.bfloat16)
     with weft.sanitize():
         weft.ops.add(a.permute(0, 3, 2, 1), b)
+
+
+# ---- expressions of the user -------------------------------------------------------------------
+def test_expressions() -> None:
+    a, b, c = numbers(3, 5), numbers(5), numbers(3, 1)
+    op = weft.ops.elementwise
+    torch.testing.assert_close(op("a * b + sin(c)", a, b, c), a * b + c.sin())
+    leaky = op("a > C(0) ? a : C(0.1) * a", a)
+    torch.testing.assert_close(leaky, torch.nn.functional.leaky_relu(a, 0.1))
+    torch.testing.assert_close(torch.vmap(lambda x: op("a * b", x, b))(a), a * b)
+    compiled = torch.compile(lambda x: op("a * b", x, b) + 1, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(a), a * b + 1)
+
+
+@pytest.mark.parametrize("text", ["", "a; b", "a + c", "a } {", '"a"'])
+def test_expressions_that_are_none(text: str) -> None:
+    with pytest.raises(weft.ArgumentError, match="is not an expression of the tensors"):
+        weft.ops.elementwise(text, numbers(4), numbers(4))
+
+
+def test_expressions_that_do_not_compile() -> None:
+    with pytest.raises(weft.CompileError, match='identifier "foo" is undefined'):
+        weft.ops.elementwise("foo(a)", numbers(4))
+    with pytest.raises(weft.ArgumentError, match="'b' is left out"):
+        weft.ops.elementwise("a * c", numbers(4), None, numbers(4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,6 +66,7 @@ def _check(row: Row, *args: Any) -> None:
 
 # ---- kernels -----------------------------------------------------------------------------------
 def _candidates(row: Row, request: Request) -> list[Candidate]:
+    """The ways to compute a row; tensors that are left out come after all others."""
     tensors = [t for t in request.inputs if t is not None]
     given = iter(tensors)
     args = [next(given) if letter in LETTERS else request.options[name]
@@ -72,11 +74,13 @@ def _candidates(row: Row, request: Request) -> list[Candidate]:
     out = _output(row, args)
     if Layout(out.dtype, out.shape, out.steps, 16).numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    found = ways(_job(row, args, tensors, out), request.target)
+    found = ways(_job(row, args, tensors, out, Pointer(len(request.inputs))), request.target)
     return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in found]
 
 
-def _job(row: Row, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer) -> Job:
+def _job(
+    row: Row, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer, result: Pointer
+) -> Job:
     by_memory = sorted(range(len(out.shape)), key=lambda d: -out.steps[d])
     operands = []
     for i, t in enumerate(tensors):
@@ -87,7 +91,7 @@ def _job(row: Row, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer) 
     number = args[row.operands.index("s")] if "s" in row.operands else 0
     return Job(
         row.expression, compute, tuple(out.shape[d] for d in by_memory), tuple(operands),
-        source.ctype(out.dtype), out.dtype.itemsize, Pointer(len(tensors)),
+        source.ctype(out.dtype), out.dtype.itemsize, result,
         expressions.constant(number, compute),
     )  # fmt: skip
 
@@ -220,4 +224,53 @@ _GER = Definition(
     backward=_outer_backward,
     autocast=None,
 )
-DEFINITIONS = (*(d for row in ROWS for d in _numbered(row)), _GER)
+
+
+# ---- expressions of the user -------------------------------------------------------------------
+def _written(expression: str, *tensors: Any) -> tuple[Row, list[Any]]:
+    """A user's expression as a row, and the tensors that it reads."""
+    count = sum(t is not None for t in tensors)
+    letters = LETTERS[:count]
+    if any(t is None for t in tensors[:count]):
+        raise ArgumentError(
+            "weft.ops.elementwise: 'b' is left out and 'c' is not", next="pass the tensor as 'b'"
+        )
+    unknown = sorted(set(re.findall(r"\b[a-c]\b", expression)) - set(letters))
+    if unknown or re.search(r"[;{}#\"'\\]", expression) or not expression.strip():
+        raise ArgumentError(
+            "weft.ops.elementwise: 'expression' is not an expression of the tensors",
+            got=repr(expression),
+            allowed=f"one C++ expression of {', '.join(letters)}, in C, the type of the arithmetic",
+            next='for example "a * C(2) + b"',
+        )
+    doc = "an expression of the user's"
+    return Row("elementwise", letters, expression, doc), list(tensors[:count])
+
+
+def _written_candidates(request: Request) -> list[Candidate]:
+    row, _ = _written(request.options["expression"], *request.inputs)
+    return _candidates(row, request)
+
+
+def _check_written(expression: str, *tensors: Any) -> None:
+    row, present = _written(expression, *tensors)
+    _check(row, *present)
+
+
+def _fake_written(expression: str, *tensors: Any) -> Any:
+    row, present = _written(expression, *tensors)
+    return _fake(row, *present)
+
+
+_ELEMENTWISE = Definition(
+    name="elementwise",
+    schema="(str expression, Tensor a, Tensor? b=None, Tensor? c=None) -> Tensor",
+    doc='A C++ expression of a, b and c, such as "a * b + sin(c)", for each element; operands are '
+    "broadcast and promoted as in torch.",
+    fake=_fake_written,
+    candidates=_written_candidates,
+    check=_check_written,
+    vmap=functools.partial(_batched, Row("elementwise", "", "", "")),
+    autocast=None,
+)
+DEFINITIONS = (*(d for row in ROWS for d in _numbered(row)), _GER, _ELEMENTWISE)
