@@ -381,6 +381,11 @@ def test_the_documents_have_every_error() -> None:
     for kind in kinds:
         assert kind.__name__ in weft.__all__
         assert any(kind.__name__ in line.split() for line in lines), kind.__name__
+        if kind is not weft.Error:
+            described = re.search(
+                rf"^(### .*\b|\| `){kind.__name__}\b|`{kind.__name__}`", page, re.M
+            )
+            assert described, f"docs/errors.md does not describe {kind.__name__}"
 
 
 SHORT_OF_MEMORY = """
