@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
+import os
+import sys
 from collections.abc import Generator
 
 import pytest
 
 import devices
 import seeds
+from folders import ROOT, TESTS
+from weft.device.sim.run import draft
 from weft.pytest_plugin import no_gpu
 
 SEEDS = seeds.settle()  # before any test module is imported; workers of xdist inherit it
+
+OPTIMISED = ("conformance", "differential", "gpu", "instructions", "simulator", "whole_kernels")
+"""Folders whose tests are about machine code: they run what users run. Kernels of the others are
+drafts, the same instructions in code that is made in less than half the time."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     devices.current = devices.DEVICES[config.getoption("--device")]()
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        # Tests start hundreds of processes, each of which would compile all of weft's modules.
+        compileall.compile_dir(ROOT / "src" / "weft", quiet=2)
 
 
 def pytest_report_header() -> str:
@@ -39,6 +51,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needs = devices.current.name == "gpu" or item.get_closest_marker("gpu")
         if needs and (why := no_gpu()):
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Chooses the machine code of this test and of the processes that it starts."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    os.environ[draft.VARIABLE] = "0" if folder in OPTIMISED else "1"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from weft import cache
+from weft.device import version
 from weft.errors import CacheError
 
 KEY = cache.key("some", "entry")
@@ -156,3 +157,18 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.directory() == Path("/somewhere/weft")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.directory() == Path.home() / ".cache" / "weft"
+
+
+def test_the_generators_digest_follows_contents_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ir" / "builder.py"
+    for name in ("ir", "ptx", "device"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(version, "_ROOT", str(tmp_path))
+    digests = []
+    for text, when in (("a = 1\n", 1), ("a = 1\n", 2), ("a = 2\n", 2)):
+        file.write_text(text)
+        os.utime(file, (when, when))
+        digests.append(version.generator.__wrapped__())
+    assert digests[0] == digests[1] != digests[2]

@@ -62,3 +62,9 @@ def test_drafts_are_for_the_thread_that_asks() -> None:
         other.join()
         assert draft.wanted()
     assert seen == [False] and not draft.wanted()
+
+
+def test_the_environment_asks_for_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, wanted in {"1": True, "0": False, "": False}.items():
+        monkeypatch.setenv("WEFT_DRAFTS", value)
+        assert draft.wanted() is wanted

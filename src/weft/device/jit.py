@@ -18,6 +18,8 @@ except (ImportError, OSError, MemoryError) as error:
 
 PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_store_elimination")
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
+DRAFT_PASSES = ("sroa", "simplify_cfg")
+"""Of these, the passes that leave LLVM less code to emit than they cost."""
 
 OPTIONS = (
     "-enable-misched=false",
@@ -58,7 +60,7 @@ def host() -> tuple[str, str]:
 @functools.cache
 def identity() -> str:
     """What machine code depends on besides its source."""
-    return "|".join((*host(), llvmlite.__version__, *OPTIONS, *PASSES))
+    return "|".join((*host(), llvmlite.__version__, *OPTIONS, *PASSES, *DRAFT_PASSES))
 
 
 def _machine(level: int = 2) -> llvm.TargetMachine:
@@ -94,7 +96,7 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
     inline.add_always_inliner_pass()
     inline.run(module, builder)
     passes = llvm.create_new_function_pass_manager()
-    for name in PASSES:
+    for name in DRAFT_PASSES if draft else PASSES:
         getattr(passes, f"add_{name}_pass")()
     for function in module.functions:
         if not function.is_declaration:

@@ -3,21 +3,24 @@
 A kernel that runs a few times on small arrays is compiled longer than it runs; unrolled ones by
 far, whose registers LLVM takes most of a minute to join. Inside of `drafts()` launches of this
 thread get code without these passes: the same instructions of the same IR, so the same bits.
-A launch `kernel[grid, block]` keeps what it was first given.
+`WEFT_DRAFTS=1` in the environment does this for all launches. A launch `kernel[grid, block]` keeps
+the code it was first given.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+VARIABLE = "WEFT_DRAFTS"
 _wanted: ContextVar[bool] = ContextVar("weft_drafts", default=False)
 
 
 def wanted() -> bool:
-    """Are launches of this thread to get drafts?"""
-    return _wanted.get()
+    """Do launches of this thread get drafts?"""
+    return _wanted.get() or os.environ.get(VARIABLE, "0") not in ("", "0")
 
 
 @contextmanager
