@@ -293,10 +293,8 @@ class Builder(Flow):
             inner = Builder(self.module, fn)
             fn.params = [Val(inner, ty, n, f"%a{i}") for i, (ty, n) in enumerate(params)]
             out = body(inner, list(fn.params))
-            if out is None:
-                inner.emit("ret void")
-            else:
-                inner.emit(f"ret {inner.canonical(out).tref}")
+            if not inner.ended:
+                inner.ret(None if out is None else inner.canonical(out))
             self.module.functions[name] = fn.text()
 
         def call(*args: Val) -> Val:

@@ -1,13 +1,26 @@
-"""Instructions in their order: text, labels, branches, loops; the builder's base."""
+"""Control flow: branches, loops and switches as blocks of Python; the builder's base.
+
+A combinator makes its labels itself and joins the values of its arms, so that code reads like
+the structured program that it is. An arm that returns or jumps away does not take part in the join.
+Labels by hand (`label`, `place`, `jump`, `branch`) are for graphs that have no such structure: the
+blocks of a PTX function, and what resumes a suspended warp.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from weft.ir.module import Function, IrModule
 from weft.ir.value import Val
+
+T = TypeVar("T", None, Val, list[Val])
+"""What an arm gives: nothing, a value, or several."""
+
+_RARE, _LIKELY = ", !prof !0", ", !prof !2"
+"""The branch weights of `IrModule`."""
 
 
 class Flow(ABC):
@@ -16,6 +29,8 @@ class Flow(ABC):
     def __init__(self, module: IrModule, fn: Function) -> None:
         self.module, self.fn = module, fn
         self.block = "entry"
+        self.ended = False
+        """Has the current block its last instruction? Then a label must come next."""
 
     @abstractmethod
     def named(self, ty: str, n: int, ref: str) -> Val:
@@ -27,9 +42,11 @@ class Flow(ABC):
         return f"%t{self.fn.count}"
 
     def emit(self, text: str) -> None:
+        assert not self.ended, f"unreachable: {text}"
         self.fn.lines.append("  " + text)
 
     def define(self, text: str) -> str:
+        assert not self.ended, f"unreachable: {text}"
         ref = self.name()
         self.fn.lines.append(f"  {ref} = {text}")
         return ref
@@ -38,21 +55,36 @@ class Flow(ABC):
         """The result of the instruction `text`."""
         return self.named(ty, n, self.define(text))
 
-    # ---- control flow -----------------------------------------------------------------------
+    # ---- labels -----------------------------------------------------------------------------
     def label(self, hint: str = "l") -> str:
         self.fn.count += 1
         return f"{hint}{self.fn.count}"
 
     def place(self, label: str) -> None:
         self.fn.lines.append(label + ":")
-        self.block = label
+        self.block, self.ended = label, False
 
     def jump(self, label: str) -> None:
-        self.emit(f"br label %{label}")
+        self._end(f"br label %{label}")
 
-    def branch(self, cond: Val, yes: str, no: str, *, rare: bool = False) -> None:
-        tail = ", !prof !0" if rare else ""
-        self.emit(f"br {cond.tref}, label %{yes}, label %{no}{tail}")
+    def branch(
+        self, cond: Val, yes: str, no: str, *, rare: bool = False, likely: bool = False
+    ) -> None:
+        tail = _RARE if rare else _LIKELY if likely else ""
+        self._end(f"br {cond.tref}, label %{yes}, label %{no}{tail}")
+
+    def jump_table(self, value: Val, cases: Mapping[int, str], default: str) -> None:
+        """Jumps to the label of a value."""
+        table = " ".join(f"{value.ty} {k}, label %{label}" for k, label in cases.items())
+        self._end(f"switch {value.tref}, label %{default} [ {table} ]")
+
+    def ret(self, value: Val | None = None) -> None:
+        """Returns from the function."""
+        self._end("ret void" if value is None else f"ret {value.tref}")
+
+    def _end(self, text: str) -> None:
+        self.emit(text)
+        self.ended = True
 
     def phi(self, ty: str, n: int, incoming: Sequence[tuple[Val, str]]) -> Val:
         shape = f"<{n} x {ty}>" if n else ty
@@ -61,6 +93,7 @@ class Flow(ABC):
         out.raw_nan = any(v.raw_nan for v, _ in incoming)
         return out
 
+    # ---- branches ---------------------------------------------------------------------------
     @contextmanager
     def when(self, cond: Val, *, rare: bool = False) -> Iterator[None]:
         """The body runs if the scalar `cond` holds."""
@@ -68,24 +101,63 @@ class Flow(ABC):
         self.branch(cond, yes, end, rare=rare)
         self.place(yes)
         yield
-        self.jump(end)
+        if not self.ended:
+            self.jump(end)
         self.place(end)
 
-    def choose(self, cond: Val, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-        """Two branches, one value."""
-        a, c, end = self.label("then"), self.label("else"), self.label("end")
-        self.branch(cond, a, c)
-        self.place(a)
-        x = yes()
-        from_a = self.block
-        self.jump(end)
-        self.place(c)
-        y = no()
-        from_c = self.block
-        self.jump(end)
-        self.place(end)
-        return self.phi(x.ty, x.n, [(x, from_a), (y, from_c)])
+    def either(
+        self,
+        cond: Val,
+        then: Callable[[], T],
+        otherwise: Callable[[], T],
+        *,
+        likely: bool = False,
+    ) -> T:
+        """One of two arms, by the scalar `cond`; its value."""
+        yes, no = self.label("then"), self.label("else")
+        self.branch(cond, yes, no, likely=likely)
+        return self._arms([(yes, then), (no, otherwise)])
 
+    def switch(
+        self, value: Val, arms: Mapping[int, Callable[[], T]], default: Callable[[], T]
+    ) -> T:
+        """The arm of a value, or the default; its value."""
+        labelled = [(self.label("case"), arm) for arm in arms.values()]
+        other = self.label("default")
+        cases = {k: label for k, (label, _) in zip(arms, labelled, strict=True)}
+        self.jump_table(value, cases, other)
+        labelled.append((other, default))
+        return self._arms(labelled)
+
+    def _arms(self, arms: Sequence[tuple[str, Callable[[], T]]]) -> T:
+        """Code for each arm, and the join of those that go on."""
+        end = self.label("end")
+        results: list[tuple[T, str]] = []
+        for label, arm in arms:
+            self.place(label)
+            result = arm()
+            if not self.ended:
+                results.append((result, self.block))
+                self.jump(end)
+        if not results:
+            return result
+        self.place(end)
+        return self._joined(results)
+
+    def _joined(self, results: list[tuple[T, str]]) -> T:
+        first = results[0][0]
+        if first is None or len(results) == 1:
+            return first
+        if isinstance(first, Val):
+            values = [(v, label) for v, label in results if isinstance(v, Val)]
+            return self.phi(first.ty, first.n, values)
+        lists = [(vs, label) for vs, label in results if isinstance(vs, list)]
+        return [
+            self.phi(v.ty, v.n, [(vs[i], label) for vs, label in lists])
+            for i, v in enumerate(first)
+        ]
+
+    # ---- loops ------------------------------------------------------------------------------
     @contextmanager
     def loop(self, count: Val | int) -> Iterator[Val]:
         """The body runs with i = 0 .. count-1 (i32; at least once is not assumed)."""
@@ -104,3 +176,50 @@ class Flow(ABC):
         self.fn.lines[slot] = f"  {i} = phi i32 [ 0, %{pre} ], [ {following}, %{self.block} ]"
         self.jump(head)
         self.place(end)
+
+    def while_(self, start: Val, goes_on: Callable[[Val], Val], body: Callable[[Val], Val]) -> Val:
+        """`x = start; while goes_on(x): x = body(x)`; the last x."""
+        pre, head, work, end = self.block, self.label("head"), self.label("body"), self.label("end")
+        self.jump(head)
+        self.place(head)
+        x, note = self._carried(start, pre)
+        self.branch(goes_on(x), work, end)
+        self.place(work)
+        note(body(x))
+        self.jump(head)
+        self.place(end)
+        return x
+
+    def until(self, start: Val, body: Callable[[Val], tuple[Val, Val]]) -> Val:
+        """`x = start; while True: following, done = body(x)`, until `done`; the last x."""
+        pre, head, end = self.block, self.label("again"), self.label("end")
+        self.jump(head)
+        self.place(head)
+        x, note = self._carried(start, pre)
+        following, done = body(x)
+        note(following)
+        self.branch(done, end, head)
+        self.place(end)
+        return x
+
+    def _carried(self, start: Val, pre: str) -> tuple[Val, Callable[[Val], None]]:
+        """A value that a loop carries, and what notes its value for the next iteration."""
+        at = len(self.fn.lines)
+        self.emit("")
+        x = self.named(start.ty, start.n, self.name())
+
+        def note(following: Val) -> None:
+            pairs = f"[ {start.ref}, %{pre} ], [ {following.ref}, %{self.block} ]"
+            self.fn.lines[at] = f"  {x.ref} = phi {x.t} {pairs}"
+
+        return x, note
+
+    @contextmanager
+    def forever(self) -> Iterator[str]:
+        """The body runs again and again until it returns; a jump to the label starts it anew."""
+        head = self.label("again")
+        self.jump(head)
+        self.place(head)
+        yield head
+        if not self.ended:
+            self.jump(head)

@@ -100,7 +100,7 @@ def _exact_body(
     if ty == "float":
         small = low.any("slt", LOWEST + shift)
         no = b.integer("i1", 0)
-        bad = bad | b.choose(small, lambda: _terms_are_small(b, step, c, tops), lambda: no)
+        bad = bad | b.either(small, lambda: _terms_are_small(b, step, c, tops), lambda: no)
     with b.when(bad, rare=True):
         more = [] if picks is None else [picks]
         call_slow(b, step, FLOOR[step.accumulator], a, bt, c, d, *more)

@@ -49,7 +49,7 @@ def _long_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
     def narrow() -> Val:
         return _float_quotient(e, a.trunc("i32"), b.trunc("i32"), False).zext("i64")
 
-    return e.choose(e.any(((a | b) >> 32).ne(0)), lambda: _plain_quotient(e, a, b, signed), narrow)
+    return e.either(e.any(((a | b) >> 32).ne(0)), lambda: _plain_quotient(e, a, b, signed), narrow)
 
 
 def _plain_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:

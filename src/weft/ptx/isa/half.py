@@ -180,12 +180,12 @@ def _bf16_fma(relu: str) -> Body:
         product = fx * fy
         low, high = 0x00800000, 0x7F000000
         unfit = ((raw_bits(b, product) & 0x7FFFFFFF) - low).uge(high - low)
-        unfit_and_not_zero = b.choose(
+        unfit_and_not_zero = b.either(
             b.any(unfit),
             lambda: b.any(unfit & (x << 1).ne(0) & (y << 1).ne(0)),
             lambda: b.integer("i1", 0),
         )
-        total = b.choose(
+        total = b.either(
             unfit_and_not_zero,
             lambda: b.lanewise("half.fma.double", [x, y, z], "i32", _bf16_fma_double),
             lambda: odd_sum(b, product, fz),

@@ -171,8 +171,8 @@ def _emit_start(
     gx, gy = (b.load("i64", 0, b.at(context, x)) for x in (Context.GRID_X, Context.GRID_Y))
     flat = b.load("i64", 0, b.at(context, Context.TOTAL)).eq(gx)  # no division for a line
     zero = b.integer("i64", 0)
-    rows = b.choose(flat, lambda: zero, lambda: b.binary("udiv", index, gx))
-    depth = b.choose(flat, lambda: zero, lambda: b.binary("udiv", rows, gy))
+    rows = b.either(flat, lambda: zero, lambda: b.binary("udiv", index, gx))
+    depth = b.either(flat, lambda: zero, lambda: b.binary("udiv", rows, gy))
     places = (
         (Slot.BLOCK_X, index - rows * gx),
         (Slot.BLOCK_Y, rows - depth * gy),
@@ -223,8 +223,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
             result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({given})")
             b.store(result, b.at(frame, Frame.STATUS))
             with b.when(result.eq(Status.FAULT), rare=True):
-                b.emit("ret i32 3")
-                b.place(b.label("never"))
+                b.ret(b.integer("i32", 3))
             with b.when(result.eq(Status.DONE)):
                 at = b.at(slot, Slot.LIVE_WARPS)
                 b.store(b.load("i32", 0, at) - 1, at)

@@ -220,7 +220,6 @@ def _require(e: RowWarp, value: Val, mark: int, wrong: Val, what: str) -> None:
     with b.when(lanes.ne(0) & wrong, rare=True):
         lane = b.intrinsic("cttz", [lanes], extra="false")
         e.fault(Fault.BARRIER, lane, value.zext("i64") | mark)
-        b.place(b.label("never"))
     e.forget_mask()
 
 
@@ -238,5 +237,4 @@ def trap(e: RowWarp, ins: Instruction) -> None:
     lanes = e.executing()
     with e.b.when(lanes.ne(0), rare=True):
         e.fault(Fault.TRAP, e.b.intrinsic("cttz", [lanes], extra="false"))
-        e.b.place(e.b.label("never"))
     e.forget_mask()

@@ -43,8 +43,7 @@ def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
     with b.when(changed.ne(0)):
         b.store(b.integer("i64", 0), flag)
         note_change(b, worker)
-        b.emit("ret void")
-        b.place(b.label("never"))
+        b.ret()
     epoch = b.val(
         "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).tref} acquire, align 8"
     )
@@ -73,12 +72,10 @@ def _compare(b: Builder, slot: Val, epoch: Val, state: Val) -> None:
         for value, place in ((state, kept), (zero, age), (one, limit), (zero, repeated)):
             b.store(value, place)
         _publish(b, epoch, own)  # last: the fields above are of this epoch
-        b.emit("ret void")
-        b.place(b.label("never"))
+        b.ret()
     with b.when(state.eq(b.load("i64", 0, kept))):
         _publish(b, one, repeated)
-        b.emit("ret void")
-        b.place(b.label("never"))
+        b.ret()
     older = b.load("i64", 0, age) + 1
     b.store(older, age)
     with b.when(older.uge(b.load("i64", 0, limit))):

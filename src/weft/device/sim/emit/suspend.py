@@ -71,7 +71,6 @@ class Suspension:
         b.store(left, self.fuel)
         with b.when(left.slt(0), rare=True):
             self._let_others_run(block, target)
-            b.place(b.label("never"))
 
     def _let_others_run(self, block: Block, target: int) -> None:
         """Lets other lanes, warps and blocks run, then goes on with somebody else's turn."""
@@ -101,4 +100,3 @@ class Suspension:
         others = self.words.load(Frame.LOWEST).ne(NOTHING_PENDING)
         with b.when((named & ~lanes).ne(0) & others, rare=True):
             self._let_others_run(block, block.index)
-            b.place(b.label("never"))

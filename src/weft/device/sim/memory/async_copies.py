@@ -251,8 +251,7 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
         with x.when(_field(x, entry, Ring.SIZE).slt(0)):
             with x.when((pending & lanes).eq(-1)):
                 _land_row(x, entry)
-                x.emit("ret void")
-                x.place(x.label("never"))
+                x.ret()
             _take_apart(x, entry)
         size = _field(x, entry, Ring.SIZE)
         for nbytes in SIZES:

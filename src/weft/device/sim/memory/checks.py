@@ -40,8 +40,7 @@ def _search(b: Builder, args: list[Val]) -> Val:
             above = b.umin(starts - (address - low), window)
             b.store(address - below, site, 8)
             b.store(below + above, b.at(site, 8), 8)
-            b.emit("ret i1 true")
-            b.place(b.label("never"))
+            b.ret(b.integer("i1", 1))
     return b.integer("i1", 0)
 
 
@@ -233,8 +232,7 @@ def check_ranges(
             ok = check(context, worker, slot, local, window, address, size, flags, lane)
             with b.when(ok ^ 1, rare=True):
                 b.store(number, b.at(worker, Worker.ERROR_SITE))
-                b.emit("ret i1 false")
-                b.place(b.label("never"))
+                b.ret(b.integer("i1", 0))
 
         each_lane(b, bits, one)
         return b.integer("i1", 1)
@@ -276,8 +274,7 @@ def check_members(
             ok = check(context, worker, slot, local, window, base + offset, nbytes, zero, lane)
             with x.when(ok ^ 1, rare=True):
                 x.store(index, x.at(worker, Worker.ERROR_SITE))
-                x.emit("ret i1 false")
-                x.place(x.label("never"))
+                x.ret(x.integer("i1", 0))
         return x.integer("i1", 1)
 
     table = lane_table(b, "i64", tuple(v for row in rows for v in row))

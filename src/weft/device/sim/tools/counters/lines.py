@@ -57,7 +57,7 @@ def pretended(b: Builder, launch: Val, row: Val, address: Val) -> Val:
     low = b.load("i64", 0, b.at(window, Place.LOW))
     hit = (address - low).ult(b.load("i64", 0, b.at(window, Place.NBYTES)))
     find = b.helper("count_place", [P, P, I64], I64, _find, attrs="#2")
-    return b.choose(
+    return b.either(
         hit,
         lambda: address + b.load("i64", 0, b.at(window, Place.DELTA)),
         lambda: find(launch, window, address),
@@ -77,8 +77,7 @@ def _find(b: Builder, args: list[Val]) -> Val:
             for at, v in ((Place.LOW, low), (Place.NBYTES, nbytes), (Place.DELTA, delta)):
                 b.store(v, b.at(window, at))
             out = address + delta
-            b.emit(f"ret i64 {out.ref}")
-            b.place(b.label("never"))
+            b.ret(out)
     return b.integer("i64", NOWHERE)
 
 

@@ -33,8 +33,7 @@ def _shared(b: Builder, args: list[Val], width: int, reads: bool) -> None:
         with b.when(_all_apart(b, table, lanes)):
             for at in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
                 bump(b, row, at, b.integer("i64", 1))
-            b.emit("ret void")
-            b.place(b.label("never"))
+            b.ret()
     parts = b.integer("i32", max(1, width // 4))
     if reads and width > 4:
         parts = b.select(_paired(b, table, lanes), parts >> 1, parts)

@@ -327,7 +327,7 @@ class Clocks:
             here = (record >> Record.BLOCK).eq(word(x, p, Slot.BASE) >> Record.BLOCK)
             near = clock.ult(known - word(x, p, Slot.START) + 1)
             late = word(x, self.row(x, p, w), Slot.LIMIT).eq(-1)
-            return x.choose(here, lambda: near | late, lambda: self._published(
+            return x.either(here, lambda: near | late, lambda: self._published(
                 x, p, w, record, clock, u))  # fmt: skip
 
         name = f"sanitizer_ordered_{space}"

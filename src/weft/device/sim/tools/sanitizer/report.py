@@ -49,6 +49,5 @@ def _report(b: Builder, args: list[Val]) -> None:
                 put(b, v, entry, field)
         with b.when(word(b, entry).eq(key)):
             put(b, word(b, entry, Worker.TIMES) + 1, entry, Worker.TIMES)
-            b.emit("ret void")
-            b.place(b.label("never"))
+            b.ret()
     put(b, word(b, worker, Worker.LOST) + 1, worker, Worker.LOST)

@@ -211,6 +211,5 @@ def _search(b: Builder, args: list[Val]) -> Val:
                 put(b, b.val("i64", 0, f"ptrtoint {row.tref} to i64"), cache)
             with b.when(stays ^ 1):
                 report(b, p, Kind.OTHER_ARRAY, who, own << Record.LANE, address)
-            b.emit(f"ret {row.tref}")
-            b.place(b.label("never"))
+            b.ret(row)
     return b.val("ptr", 0, "inttoptr i64 0 to ptr")

@@ -153,7 +153,7 @@ class Exact(Shadow):
         else:
             mine_too = own & (record >> Record.CLOCK).ne(Record.PENDING)
         may = record.ne(0) & touch & (strong ^ 1) & (mine_too ^ 1)
-        return x.choose(
+        return x.either(
             may,
             lambda: self.clocks.ordered(x, p, warp, record, mine, space) ^ 1,
             lambda: x.integer("i1", 0),
@@ -195,7 +195,7 @@ class Exact(Shadow):
             other = of(((record >> Record.LANE) & 31).trunc("i32"))
             return of(lane).eq(together.select(other, x.load(ty, 0, there, 1)))
 
-        return x.choose(known, compared, lambda: x.integer("i1", 0))
+        return x.either(known, compared, lambda: x.integer("i1", 0))
 
 
 def _apart(x: Builder, space: str, mine: Val, record: Val) -> Val:

@@ -153,7 +153,6 @@ class Sanitizing(Watcher):
         with b.when(lanes.ne(0), rare=True):
             report(b, self.p, Kind.SPIN, self.me(lanes), b.integer("i64", 0), b.integer("i64", 0))
             e.fault(Fault.TRAP, b.intrinsic("cttz", [lanes], extra="false"))
-            b.place(b.label("never"))
         e.forget_mask()
 
     def _synchronise(self, touch: Touch) -> None:
