@@ -40,7 +40,7 @@ def definitions() -> list[str]:
     """The names of all ops that users call, by family."""
     from weft.ops import families
 
-    return [name for name, d in families.definitions().items() if d.offered]
+    return [name for name, d in families.definitions().items() if d.public]
 
 
 def _takes(function: Any, dtype: Any) -> bool:

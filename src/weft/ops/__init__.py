@@ -23,8 +23,8 @@ def __getattr__(name: str) -> Any:
         return aliases.resolve(name, library.call)
     if name not in library.names():
         raise AttributeError(f"weft.ops has no '{name}'; there are {', '.join(__dir__())}")
-    found = globals()[name] = library.call(name)  # the next access does not come here
-    return found
+    op = globals()[name] = library.call(name)  # the next access does not come here
+    return op
 
 
 def __dir__() -> list[str]:

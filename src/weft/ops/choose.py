@@ -32,9 +32,9 @@ class Request:
     @property
     def first(self) -> Layout:
         """The layout of the first tensor."""
-        found = self.inputs[0]
-        assert found is not None
-        return found
+        layout = self.inputs[0]
+        assert layout is not None
+        return layout
 
     def key(self) -> str:
         """A text that is the same for requests that one plan serves."""
@@ -83,8 +83,8 @@ def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
 # ---- measured winners --------------------------------------------------------------------------
 def winner(request: Request) -> str:
     """The name of the candidate that was measured to be the fastest; empty if none was."""
-    found = cache.get("tuned", _key(request))
-    return found.decode() if found is not None else ""
+    stored = cache.get("tuned", _key(request))
+    return stored.decode() if stored is not None else ""
 
 
 def remember(request: Request, name: str) -> bool:

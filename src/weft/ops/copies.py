@@ -39,7 +39,7 @@ def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
     return Copy((best.build(),), best.cost)
 
 
-def after_copy(copy: Copy, found: Sequence[Candidate], *scratch: Buffer) -> list[Candidate]:
+def after_copy(copy: Copy, candidates: Sequence[Candidate], *scratch: Buffer) -> list[Candidate]:
     """Candidates whose plans begin with a copy, named and priced accordingly.
 
     `scratch` is the copy's, where the plans do not have it yet.
@@ -54,5 +54,5 @@ def after_copy(copy: Copy, found: Sequence[Candidate], *scratch: Buffer) -> list
             f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
             functools.partial(build, c),
         )
-        for c in found
+        for c in candidates
     ]  # fmt: skip

@@ -64,7 +64,7 @@ class Definition:
     autocast    the dtype that torch.autocast converts the inputs to; None: left as they are
     redirect    makes, of the call, a function that gets all arguments which no plan was found for
                 and returns the result; NotImplemented: torch's dispatcher is called
-    offered     is it an op that users call, or one that calls are redirected to?
+    public      True for an op that users call, False for one that calls are redirected to
     """
 
     name: str
@@ -78,7 +78,7 @@ class Definition:
     vmap: str | Callable[..., Any] = "loop"
     autocast: torch.dtype | None = torch.float32
     redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
-    offered: bool = True
+    public: bool = True
 
 
 @dataclass
@@ -99,8 +99,8 @@ class Function:
 
     def request(self, *args: Any) -> Request:
         """What a call with these arguments asks for; raises for what makes no sense."""
-        given = zip(self.arguments, args, strict=True)
-        named = {a.name: _as_torch_passes(a, value) for a, value in given}
+        pairs = zip(self.arguments, args, strict=True)
+        named = {a.name: _as_torch_passes(a, value) for a, value in pairs}
         inputs = [named.pop(n) for n in self.tensors]
         device = _device(self.definition.name, dict(zip(self.tensors, inputs, strict=True)))
         self.definition.check(*args)
@@ -109,9 +109,9 @@ class Function:
 
     def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call in order, defaults filled in."""
-        found = inspect.signature(self.call).bind(*args, **options)
-        found.apply_defaults()
-        return list(found.arguments.values())
+        call = inspect.signature(self.call).bind(*args, **options)
+        call.apply_defaults()
+        return list(call.arguments.values())
 
     def choice(self, request: Request) -> Choice:
         """The candidates for a request, and which one is used."""

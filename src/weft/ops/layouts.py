@@ -18,8 +18,8 @@ class Walk(NamedTuple):
 def broadcast(layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:
     """The strides of an operand that is expanded to a shape: 0 where it repeats."""
     missing = len(shape) - len(layout.shape)
-    own = zip(layout.shape, layout.strides, strict=True)
-    kept = [0 if size == 1 else stride for size, stride in own]
+    pairs = zip(layout.shape, layout.strides, strict=True)
+    kept = [0 if size == 1 else stride for size, stride in pairs]
     return (0,) * missing + tuple(kept)
 
 
@@ -37,8 +37,8 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
         rows.append((size, tuple(steps)))
     if not rows:
         rows = [(1, (0,) * len(strides))]
-    found = tuple(size for size, _ in rows)
-    return Walk(found, tuple(tuple(s[i] for _, s in rows) for i in range(len(strides))))
+    merged_sizes = tuple(size for size, _ in rows)
+    return Walk(merged_sizes, tuple(tuple(s[i] for _, s in rows) for i in range(len(strides))))
 
 
 def memory_order(layout: Layout) -> tuple[int, ...] | None:
@@ -56,8 +56,8 @@ def memory_order(layout: Layout) -> tuple[int, ...] | None:
 
 def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
     """Strides of a dense tensor whose memory has this order of dimensions."""
-    found, step = [0] * len(shape), 1
+    strides, step = [0] * len(shape), 1
     for d in reversed(order):
-        found[d] = step
+        strides[d] = step
         step *= max(shape[d], 1)
-    return tuple(found)
+    return tuple(strides)

@@ -11,7 +11,7 @@ from weft.ops.function import Function
 
 def names() -> list[str]:
     """The names of all ops that users call."""
-    return sorted(name for name, d in definitions().items() if d.offered)
+    return sorted(name for name, d in definitions().items() if d.public)
 
 
 @functools.cache

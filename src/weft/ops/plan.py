@@ -30,11 +30,11 @@ class Buffer(NamedTuple):
         """Its strides in elements."""
         if self.strides is not None:
             return self.strides
-        found, step = [], 1
+        strides, step = [], 1
         for size in reversed(self.shape):
-            found.append(step)
+            strides.append(step)
             step *= max(size, 1)
-        return tuple(reversed(found))
+        return tuple(reversed(strides))
 
 
 class Pointer(NamedTuple):

@@ -173,7 +173,7 @@ def _flat(job: Job, target: Target) -> Way:
 
 # ---- strided -----------------------------------------------------------------------------------
 def _strided(job: Job, target: Target) -> list[Way]:
-    found = []
+    options = []
     for vector in _vectors(job):
         modes = [_mode(o, job.sizes, vector) for o in job.operands]
         bound = target.bandwidth * min(1.0, job.moved / _traffic(job, modes))
@@ -182,8 +182,8 @@ def _strided(job: Job, target: Target) -> list[Way]:
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
         why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
         build = functools.partial(_strided_step, job, tuple(modes), vector)
-        found.append(Way(f"strided by {vector}", time, why, build))
-    return found
+        options.append(Way(f"strided by {vector}", time, why, build))
+    return options
 
 
 def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
@@ -285,7 +285,7 @@ class _Tiles(NamedTuple):
 
 
 def _turned(job: Job, target: Target) -> list[Way]:
-    found = []
+    options = []
     for dim in _turnable(job):
         tiles = _tiles(job, dim)
         padded = _padded(job.sizes[-1], tiles.side_q) * _padded(job.sizes[dim], tiles.side_p)
@@ -298,17 +298,17 @@ def _turned(job: Job, target: Target) -> list[Way]:
         why = (f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
                f"{tiles.vector_q} per store")  # fmt: skip
         build = functools.partial(_turned_step, job, tiles)
-        found.append(Way(f"turned along {dim}", time, why, build))
-    return found
+        options.append(Way(f"turned along {dim}", time, why, build))
+    return options
 
 
 def _turnable(job: Job) -> list[int]:
     """Dimensions that are the innermost one of an operand but not of the output."""
-    found = {
+    dims = {
         dim for o in job.operands for dim in range(len(job.sizes) - 1)
         if o.strides[dim] == 1 and o.strides[-1] > 1
     }  # fmt: skip
-    return sorted(found)
+    return sorted(dims)
 
 
 def _padded(size: int, side: int) -> int:

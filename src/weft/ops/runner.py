@@ -80,8 +80,8 @@ def _on_gpu(plan: Plan, count: int, device: torch.device) -> Run:
     for i, step in enumerate(plan.steps):
         launch = _launch(step, device.index or 0)
         room |= {f"fast{i}": launch.fast, f"slow{i}": launch.slow, f"keep{i}": launch.keep}
-        given = ", ".join(_address(a, names) for a in step.args if _is_address(a))
-        lines.append(f"    if fast{i}({given}): slow{i}({given})")
+        addresses = ", ".join(_address(a, names) for a in step.args if _is_address(a))
+        lines.append(f"    if fast{i}({addresses}): slow{i}({addresses})")
     outputs = names[count : count + len(plan.outputs)]
     lines.append(f"    return {outputs[0] if len(outputs) == 1 else ', '.join(outputs)}")
     exec(compile("\n".join(lines), "<plan of weft.ops>", "exec"), room)
@@ -119,8 +119,8 @@ def _empty(device: torch.device) -> Callable[..., torch.Tensor]:
     """The quickest allocation that torch has; Inductor's code uses the same."""
     quick: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     if quick is not None and torch.cuda.device_count() == 1:
-        found: Callable[..., torch.Tensor] = quick
-        return found
+        allocate: Callable[..., torch.Tensor] = quick
+        return allocate
     return lambda shape, strides, dtype: torch.empty_strided(
         shape, strides, dtype=dtype, device=device
     )
@@ -144,7 +144,7 @@ def _counters(device: torch.device) -> int:
         return int(torch.zeros(COUNTERS, dtype=torch.int32, device=device).data_ptr())
     number = device.index or 0
     key = (number, torch._C._cuda_getCurrentRawStream(number))
-    found = _SHARED_COUNTERS.get(key)
-    if found is None:
-        found = _SHARED_COUNTERS[key] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
-    return int(found.data_ptr())
+    zeros = _SHARED_COUNTERS.get(key)
+    if zeros is None:
+        zeros = _SHARED_COUNTERS[key] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+    return int(zeros.data_ptr())

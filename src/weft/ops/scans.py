@@ -196,16 +196,16 @@ def _of_rows(work: Work) -> list[Candidate]:
     even = work.aligned == 16 and (view.stride % wide == 0 or view.outer == 1)
     chunks = cdiv(view.n, wide) + (not even)  # a row that begins anywhere may need one more
     words = cdiv(16, 4) + cdiv(work.computed.itemsize, 4)  # registers that a vector needs
-    found = []
+    candidates = []
     for threads, held in _groups(chunks, min(8, HELD // wide)):
         block = _block(threads)
         blocks = cdiv(view.outer, block // threads)
         name = f"{threads} threads per row, {held} vectors each"
         build = functools.partial(_rows, work, threads, held)
         time = work.time(blocks, block, min(32 + held * words, 64 * cdiv(words, 5)))
-        found.append(Candidate(name, time, f"{blocks} blocks, {view.n} in a row", build))
+        candidates.append(Candidate(name, time, f"{blocks} blocks, {view.n} in a row", build))
     if chunks <= 2 * BLOCK:
-        return found
+        return candidates
     for held in (2, 4, 8, 12):
         tiles = cdiv(chunks, BLOCK * held)
         blocks = view.outer * tiles
@@ -216,8 +216,8 @@ def _of_rows(work: Work) -> list[Candidate]:
         time += ZEROED if _words(work, tiles) > SMALL else 0
         why = f"{tiles} tiles in a row, {hops} groups"
         build = functools.partial(_tiles, work, held, tiles)
-        found.append(Candidate(f"tiles of {BLOCK} x {held} vectors", time, why, build))
-    return found
+        candidates.append(Candidate(f"tiles of {BLOCK} x {held} vectors", time, why, build))
+    return candidates
 
 
 def _groups(chunks: int, most: int) -> list[tuple[int, int]]:
@@ -225,12 +225,12 @@ def _groups(chunks: int, most: int) -> list[tuple[int, int]]:
     if chunks <= 64:
         threads = _power(cdiv(chunks, 2))
         return [(threads, _power(cdiv(chunks, threads)))]
-    found = [(32, _power(cdiv(chunks, 32)))] if chunks <= 32 * most else []
+    groups = [(32, _power(cdiv(chunks, 32)))] if chunks <= 32 * most else []
     for held in (h for h in (2, 4, 8) if h <= most):
         threads = max(64, _power(cdiv(chunks, held)))
         if threads <= 512:
-            found.append((threads, held))
-    return found
+            groups.append((threads, held))
+    return groups
 
 
 def _block(threads: int) -> int:
@@ -253,7 +253,7 @@ def _of_columns(work: Work) -> list[Candidate]:
         or work.aligned % (vector * work.dtype.itemsize)
     ):
         vector //= 2
-    found = []
+    candidates = []
     columns = view.outer * view.inner // vector
     for width in (4, 8, 32) if columns > 8 else (_power(columns),):
         deep = DEEP * 32 // width  # elements along n that a warp holds
@@ -264,7 +264,7 @@ def _of_columns(work: Work) -> list[Candidate]:
         name = f"{width} x {vector} columns, {warps} warps along n"
         time = work.time(blocks, BLOCK, registers) + turns * LATENCY / 2
         build = functools.partial(_columns, work, vector, width, warps, blocks, 1)
-        found.append(Candidate(name, time, f"{blocks} blocks, {turns} turns", build))
+        candidates.append(Candidate(name, time, f"{blocks} blocks, {turns} turns", build))
         parts = min(turns, cdiv(4 * gpu.sms, blocks))
         if parts > 1:
             time = work.time(blocks * parts, BLOCK, registers) + cdiv(turns, parts) * LATENCY / 2
@@ -272,8 +272,8 @@ def _of_columns(work: Work) -> list[Candidate]:
             time += gpu.launch + LATENCY + (0.4 if read < gpu.l2 else 1.0) * read / gpu.bandwidth
             build = functools.partial(_columns, work, vector, width, warps, blocks, parts)
             why = f"{blocks} x {parts} blocks; x is read twice"
-            found.append(Candidate(f"{name}, {parts} parts", time, why, build))
-    return found
+            candidates.append(Candidate(f"{name}, {parts} parts", time, why, build))
+    return candidates
 
 
 # ---- plans -------------------------------------------------------------------------------------
@@ -288,11 +288,11 @@ def _tiles(work: Work, held: int, tiles: int) -> Plan:
     view, groups = work.view, cdiv(tiles, GROUP)
     kernel = work.kernel("tiles", work.wide, BLOCK, held)
     words = _words(work, tiles)
-    told: tuple[Argument, Argument] = (Pointer(2 + len(work.scratch)), None)
+    states: tuple[Argument, Argument] = (Pointer(2 + len(work.scratch)), None)
     scratch: tuple[Buffer, ...] = (Buffer((words,), torch.int64, zeroed=True),)
     if words <= SMALL:
-        told, scratch = (None, Counters()), ()
-    args = (work.x, Pointer(1), *told, view.n, view.stride, tiles, groups)
+        states, scratch = (None, Counters()), ()
+    args = (work.x, Pointer(1), *states, view.n, view.stride, tiles, groups)
     step = Step(kernel, (view.outer * tiles,), (BLOCK,), args)
     return work.plan(step, scratch=scratch)
 
@@ -304,7 +304,7 @@ def _words(work: Work, tiles: int) -> int:
 
 def _columns(work: Work, vector: int, width: int, warps: int, blocks: int, parts: int) -> Plan:
     view = work.view
-    grid, found = (blocks * parts,), Pointer(2 + len(work.scratch))
+    grid, partials = (blocks * parts,), Pointer(2 + len(work.scratch))
     scan = work.kernel("columns", vector, width, False)
     args = (view.outer, view.n, view.inner, view.stride, view.step, warps, parts,
             cdiv(view.n, parts))  # fmt: skip
@@ -312,5 +312,5 @@ def _columns(work: Work, vector: int, width: int, warps: int, blocks: int, parts
         return work.plan(Step(scan, grid, (BLOCK,), (work.x, Pointer(1), None, *args)))
     fold = work.kernel("columns", vector, width, True)
     states = Buffer((view.outer * parts * view.inner,), work.computed)
-    steps = (Step(k, grid, (BLOCK,), (work.x, Pointer(1), found, *args)) for k in (fold, scan))
+    steps = (Step(k, grid, (BLOCK,), (work.x, Pointer(1), partials, *args)) for k in (fold, scan))
     return work.plan(*steps, scratch=(states,))

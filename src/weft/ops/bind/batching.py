@@ -13,17 +13,17 @@ Rule = Callable[..., tuple[Any, Any]]
 """torch's: (info, in_dims, *args) -> (outputs, where their batch is)."""
 
 
-def rule(op: str, call: Callable[..., Any], said: str | Rule) -> Rule:
+def rule(op: str, call: Callable[..., Any], declared: str | Rule) -> Rule:
     """The rule that was declared, by name or as a function."""
-    if not isinstance(said, str):
-        return said
-    if said not in RULES:
+    if not isinstance(declared, str):
+        return declared
+    if declared not in RULES:
         raise ArgumentError(
             f"{op}: no such rule for vmap",
-            got=repr(said),
+            got=repr(declared),
             allowed=f"{', '.join(map(repr, RULES))}, or a function (info, in_dims, *args)",
         )
-    chosen = RULES[said]
+    chosen = RULES[declared]
     return lambda info, in_dims, *args: chosen(call, info.batch_size, in_dims, args)
 
 

@@ -65,7 +65,9 @@ def _of_function(op: str, function: Callable[..., Any], text: str) -> Body:
             got=f"({', '.join(parameters)}) for {text}",
             allowed="a parameter for each argument, and one for each result, to be filled",
         )
-    return Body(schema, dict.fromkeys(_ordered(schema, free), ""), lambda given: function(**given))
+    return Body(
+        schema, dict.fromkeys(_ordered(schema, free), ""), lambda arguments: function(**arguments)
+    )
 
 
 def _ordered(schema: Schema, free: list[str]) -> list[str]:
@@ -168,20 +170,25 @@ def _launcher(
     results: Mapping[str, str],
     count: str,
 ) -> Callable[[Mapping[str, Any]], None]:
-    known = [*schema.names, *results]
-    grid = rule(f"{op}: grid", options.grid, known) if options.grid is not None else None
-    block = rule(f"{op}: block", options.block, known)
-    shared = rule(f"{op}: shared_mem", options.shared_mem, known)
-    said = {**options.args, **({count: f"{known[_first(schema)]}.numel()"} if count else {})}
+    names = [*schema.names, *results]
+    grid = rule(f"{op}: grid", options.grid, names) if options.grid is not None else None
+    block = rule(f"{op}: block", options.block, names)
+    shared = rule(f"{op}: shared_mem", options.shared_mem, names)
+    declared = {**options.args, **({count: f"{names[_first(schema)]}.numel()"} if count else {})}
     values: list[Rule] = [
-        rule(f"{op}: args['{name}']", said.get(name, name), known) for name in kernel.packer.names
+        rule(f"{op}: args['{name}']", declared.get(name, name), names)
+        for name in kernel.packer.names
     ]
 
-    def run(given: Mapping[str, Any]) -> None:
-        threads = block(given)
-        blocks = grid(given) if grid else cdiv(_elements(given, schema, results), _product(threads))
-        launch = kernel[blocks, threads, shared(given)]
-        launch(*(value(given) for value in values))
+    def run(arguments: Mapping[str, Any]) -> None:
+        threads = block(arguments)
+        blocks = (
+            grid(arguments)
+            if grid
+            else cdiv(_elements(arguments, schema, results), _product(threads))
+        )
+        launch = kernel[blocks, threads, shared(arguments)]
+        launch(*(value(arguments) for value in values))
 
     return run
 
@@ -191,8 +198,8 @@ def _first(schema: Schema) -> int:
     return next((i for i, a in enumerate(schema.arguments) if a.is_tensor), len(schema.arguments))
 
 
-def _elements(given: Mapping[str, Any], schema: Schema, results: Mapping[str, str]) -> int:
-    return int(given[next(iter((*results, *schema.mutated)))].numel())
+def _elements(arguments: Mapping[str, Any], schema: Schema, results: Mapping[str, str]) -> int:
+    return int(arguments[next(iter((*results, *schema.mutated)))].numel())
 
 
 def _product(threads: Any) -> int:

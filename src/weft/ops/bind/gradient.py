@@ -70,59 +70,61 @@ def _by_name(op: str, body: Body, formula: Formula, kept: Sequence[str]) -> Deri
     return backward, setup
 
 
-def of_op(forward: str, body: Body, backward: Any) -> Formula:
+def op_formula(forward: str, body: Body, backward: Any) -> Formula:
     """The formula that calls another op: its arguments are the forward op's arguments and results
     by name; the others are the gradients of the results, in order."""
-    known = {*body.schema.names, *body.results}
+    names = {*body.schema.names, *body.results}
     wanted = [a.name for a in backward.body.schema.arguments]
-    gradients = [n for n in wanted if n not in known]
+    gradients = [n for n in wanted if n not in names]
     if len(gradients) != len(body.results):
         raise ArgumentError(
             f"{forward}: {backward.name} does not take the gradients of the results",
             got=f"{', '.join(wanted)}; {', '.join(gradients) or 'none'} of these is new",
-            allowed=f"{len(body.results)} that are not among {', '.join(sorted(known))}",
+            allowed=f"{len(body.results)} that are not among {', '.join(sorted(names))}",
             next=f"call it grad_{next(iter(body.results), 'y')}",
         )
 
     def formula(ctx: Any, *grads: Any) -> Any:
         # The gradient of a sum is one number, expanded: a kernel needs it written out.
-        given = dict(zip(gradients, (g.contiguous() for g in grads), strict=True))
-        return backward(*(given[n] if n in given else getattr(ctx, n) for n in wanted))
+        grads_by_name = dict(zip(gradients, (g.contiguous() for g in grads), strict=True))
+        return backward(
+            *(grads_by_name[n] if n in grads_by_name else getattr(ctx, n) for n in wanted)
+        )
 
     return formula
 
 
 def saved(body: Body, backward: Any) -> tuple[str, ...]:
     """What another op needs of the forward op's arguments and results."""
-    known = (*body.schema.names, *body.results)
-    return tuple(n for n in known if n in backward.body.schema.names)
+    names = (*body.schema.names, *body.results)
+    return tuple(n for n in names if n in backward.body.schema.names)
 
 
 def _kept(op: str, body: Body, options: Options) -> tuple[str, ...]:
-    known = (*body.schema.names, *body.results)
+    available = (*body.schema.names, *body.results)
     if options.save is None:
-        return known
+        return available
     for name in names(options.save):
-        if name not in known:
+        if name not in available:
             raise ArgumentError(
                 f"{op}: save names '{name}', which is neither argument nor result",
-                allowed=", ".join(known),
+                allowed=", ".join(available),
             )
     return names(options.save)
 
 
 def _complete(op: str, body: Body, result: Any) -> tuple[Any, ...]:
     """One gradient for each argument: None for those that are no tensors."""
-    given: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+    gradients: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
     arguments = body.schema.arguments
-    if len(given) == len(arguments):
-        return tuple(given)
-    if len(given) == len(body.schema.tensors):
-        left = iter(given)
+    if len(gradients) == len(arguments):
+        return tuple(gradients)
+    if len(gradients) == len(body.schema.tensors):
+        left = iter(gradients)
         return tuple(next(left) if a.is_tensor else None for a in arguments)
     raise ArgumentError(
         f"{op}: backward does not give a gradient for each tensor",
-        got=f"{len(given)} values",
+        got=f"{len(gradients)} values",
         allowed=f"{len(body.schema.tensors)}, for {', '.join(body.schema.tensors)}",
         next="return None for a tensor that has no gradient",
     )

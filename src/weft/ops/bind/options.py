@@ -57,15 +57,15 @@ def names(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else tuple(value)
 
 
-def options(op: str, given: Mapping[str, Any]) -> Options:
+def options(op: str, declared: Mapping[str, Any]) -> Options:
     """The options that were given; raises ArgumentError for one that does not exist."""
-    known = [f.name for f in fields(Options)]
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+    allowed = [f.name for f in fields(Options)]
+    for name in declared:
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, 1)
             raise ArgumentError(
                 f"{op}: an op has no option '{name}'",
-                allowed=", ".join(known),
+                allowed=", ".join(allowed),
                 next=f"did you mean '{near[0]}'?" if near else "",
             )
-    return Options(**given)
+    return Options(**declared)

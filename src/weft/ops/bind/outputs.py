@@ -23,7 +23,9 @@ class Outputs:
         self.dtypes = {
             n: [getattr(torch, d) for d in t.dtypes] for n, t in body.takes.items() if t.dtypes
         }
-        self.rules = {n: self._rule(n, said) for n, said in self._said(options.out).items()}
+        self.rules = {
+            n: self._rule(n, declared) for n, declared in self._declared(options.out).items()
+        }
         for name in self.cleared:
             if name not in body.results:
                 raise ArgumentError(
@@ -31,19 +33,19 @@ class Outputs:
                     allowed=", ".join(body.results) or "none: it has no results",
                 )
 
-    def allocate(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def allocate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """New tensors for the results, beside the arguments; raises where these do not fit."""
-        device = self._check(given)
+        device = self._check(arguments)
         out = {}
         for name, dtype in self.body.results.items():
-            shape, said = self._shape(name, given)
-            kind = said or (getattr(torch, dtype) if dtype else self._first(given).dtype)
+            shape, declared = self._shape(name, arguments)
+            kind = declared or (getattr(torch, dtype) if dtype else self._first(arguments).dtype)
             make = torch.zeros if name in self.cleared else torch.empty
             out[name] = make(shape, dtype=kind, device=device)
         return out
 
     # ---- rules -------------------------------------------------------------------------------
-    def _said(self, out: Any) -> dict[str, Any]:
+    def _declared(self, out: Any) -> dict[str, Any]:
         names = list(self.body.results)
         if out is None:
             return {}
@@ -63,14 +65,14 @@ class Outputs:
             )
         return {names[0]: out}
 
-    def _rule(self, name: str, said: Any) -> Rule:
-        return rule(f"{self.op}: out of '{name}'", said, self.schema.names)
+    def _rule(self, name: str, declared: Any) -> Rule:
+        return rule(f"{self.op}: out of '{name}'", declared, self.schema.names)
 
-    def _shape(self, name: str, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _shape(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """Shape, and dtype where the rule says one."""
         if name not in self.rules:
-            return tuple(self._first(given).shape), None
-        value = self.rules[name](given)
+            return tuple(self._first(arguments).shape), None
+        value = self.rules[name](arguments)
         if isinstance(value, torch.Tensor):
             return tuple(value.shape), None if self.body.results[name] else value.dtype
         dtype = None
@@ -78,18 +80,18 @@ class Outputs:
             value, dtype = value
         return tuple(value) if isinstance(value, tuple | list) else (value,), dtype
 
-    def _first(self, given: Mapping[str, Any]) -> Any:
+    def _first(self, arguments: Mapping[str, Any]) -> Any:
         for name in self.schema.tensors:
-            return given[name]
+            return arguments[name]
         raise ArgumentError(
             f"{self.op} has no tensor among its arguments that a result could be like",
             next="say the shape: out='(rows, columns)'",
         )
 
     # ---- checks ------------------------------------------------------------------------------
-    def _check(self, given: Mapping[str, Any]) -> Any:
+    def _check(self, arguments: Mapping[str, Any]) -> Any:
         """The device of all tensors; raises ArgumentError where they do not belong together."""
-        tensors = {n: given[n] for n in self.schema.tensors}
+        tensors = {n: arguments[n] for n in self.schema.tensors}
         for name, tensor in tensors.items():
             if name in self.dtypes and tensor.dtype not in self.dtypes[name]:
                 ctype = self.body.takes[name]

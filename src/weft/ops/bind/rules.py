@@ -15,34 +15,34 @@ Rule = Callable[[Mapping[str, Any]], Any]
 """(arguments by name) -> value."""
 
 
-def rule(what: str, said: Any, known: Iterable[str]) -> Rule:
+def rule(what: str, declared: Any, names: Iterable[str]) -> Rule:
     """A rule ready to be asked; what it names is looked up now, so that typing errors show early.
 
     what  for messages: whose rule it is, e.g. "mine::square: grid"
     """
-    known = list(known)
-    if isinstance(said, str):
-        return _expression(what, said, known)
-    if callable(said) and not hasattr(said, "shape"):
-        return _function(what, said, known)
-    if isinstance(said, tuple | list):
-        parts = [rule(what, part, known) for part in said]
-        return lambda given: tuple(part(given) for part in parts)
-    return lambda given: said
+    names = list(names)
+    if isinstance(declared, str):
+        return _expression(what, declared, names)
+    if callable(declared) and not hasattr(declared, "shape"):
+        return _function(what, declared, names)
+    if isinstance(declared, tuple | list):
+        parts = [rule(what, part, names) for part in declared]
+        return lambda arguments: tuple(part(arguments) for part in parts)
+    return lambda arguments: declared
 
 
-def _expression(what: str, text: str, known: list[str]) -> Rule:
+def _expression(what: str, text: str, names: list[str]) -> Rule:
     try:
         made = expression(text)
     except ArgumentError as error:
         raise _of(what, error) from error
-    _all_known(what, made.names, known)
-    if text in known:
+    _check_names(what, made.names, names)
+    if text in names:
         return operator.itemgetter(text)
 
-    def value(given: Mapping[str, Any]) -> Any:
+    def value(arguments: Mapping[str, Any]) -> Any:
         try:
-            return made.value(given)
+            return made.value(arguments)
         except ArgumentError as error:
             raise _of(what, error) from error
 
@@ -56,21 +56,21 @@ def _of(what: str, error: ArgumentError) -> ArgumentError:
     )
 
 
-def _function(what: str, function: Callable[..., Any], known: list[str]) -> Rule:
+def _function(what: str, function: Callable[..., Any], names: list[str]) -> Rule:
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return lambda given: function(**given)
-    wanted = [p.name for p in parameters if p.default is p.empty or p.name in known]
-    _all_known(what, wanted, known)
-    return lambda given: function(**{name: given[name] for name in wanted})
+        return lambda arguments: function(**arguments)
+    wanted = [p.name for p in parameters if p.default is p.empty or p.name in names]
+    _check_names(what, wanted, names)
+    return lambda arguments: function(**{name: arguments[name] for name in wanted})
 
 
-def _all_known(what: str, wanted: Iterable[str], known: list[str]) -> None:
+def _check_names(what: str, wanted: Iterable[str], names: list[str]) -> None:
     for name in wanted:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
             raise ArgumentError(
                 f"{what} asks for '{name}', which is none of the op's",
-                allowed=", ".join(known) or "numbers: it has no arguments",
+                allowed=", ".join(names) or "numbers: it has no arguments",
                 next=f"did you mean '{near[0]}'?" if near else "",
             )

@@ -52,21 +52,21 @@ class Schema:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name; torch leaves out those that are as by default."""
-        given = dict(zip(self.names, args, strict=False)) | dict(kwargs)
-        return {a.name: given.get(a.name, a.default) for a in self.arguments}
+        passed = dict(zip(self.names, args, strict=False)) | dict(kwargs)
+        return {a.name: passed.get(a.name, a.default) for a in self.arguments}
 
 
 def parse(op: str, text: str) -> Schema:
     """A schema in torch's notation."""
     try:
-        found = torch._C.parse_schema(f"{op}{text}")
+        parsed = torch._C.parse_schema(f"{op}{text}")
     except RuntimeError as error:
         raise ArgumentError(
             f"{op}: the schema cannot be read",
             got=": ".join(filter(None, (repr(text), *str(error).strip().splitlines()[:1]))),
             allowed=f"arguments and returns as torch writes them: {_EXAMPLES}",
         ) from None
-    for result in found.returns:
+    for result in parsed.returns:
         if str(result.type) != "Tensor":
             raise ArgumentError(
                 f"{op}: a kernel's results are tensors", got=f"{result.type} in {text!r}"
@@ -78,9 +78,9 @@ def parse(op: str, text: str) -> Schema:
             a.default_value if a.has_default_value() else MISSING,
             a.alias_info is not None and a.alias_info.is_write,
         )
-        for a in found.arguments
+        for a in parsed.arguments
     )
-    return Schema(text, arguments, tuple(r.name or "" for r in found.returns))
+    return Schema(text, arguments, tuple(r.name or "" for r in parsed.returns))
 
 
 def derive(op: str, parameters: Mapping[str, CType | None], derived: Sequence[str]) -> Schema:

@@ -41,45 +41,45 @@ class Signature:
     @property
     def named(self) -> tuple[str, ...]:
         """The sizes that arguments tell."""
-        found = (text for spec in self.inputs for text in spec.sizes if text.isidentifier())
-        return tuple(dict.fromkeys(found))
+        names = (text for spec in self.inputs for text in spec.sizes if text.isidentifier())
+        return tuple(dict.fromkeys(names))
 
-    def sizes(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def sizes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The sizes by name; raises ArgumentError where the arguments do not agree in them."""
-        found: dict[str, Any] = {}
-        shapes = [(spec, self._shape(spec, given)) for spec in self.inputs]
+        by_name: dict[str, Any] = {}
+        shapes = [(spec, self._shape(spec, arguments)) for spec in self.inputs]
         for spec, shape in shapes:
             for text, n in zip(spec.sizes, shape, strict=True):
                 if text.isidentifier():
-                    found.setdefault(text, n)
+                    by_name.setdefault(text, n)
         for spec, shape in shapes:
             for text, n in zip(spec.sizes, shape, strict=True):
-                want = found[text] if text in found else evaluate(text, found)
+                want = by_name[text] if text in by_name else evaluate(text, by_name)
                 if want != n:
-                    raise self._misfit(spec, given, f"{text} = {want}")
-        return found
+                    raise self._misfit(spec, arguments, f"{text} = {want}")
+        return by_name
 
     def shape(self, result: ArraySpec) -> Callable[..., tuple[Any, ...]]:
         """The rule for a result's shape: that of an argument of the same sizes, or computed."""
         like = [spec.name for spec in self.inputs if spec.sizes == result.sizes]
 
-        def computed(**given: Any) -> tuple[Any, ...]:
-            sizes = self.sizes(given)
+        def computed(**arguments: Any) -> tuple[Any, ...]:
+            sizes = self.sizes(arguments)
             if like:
-                return tuple(given[like[0]].shape)
+                return tuple(arguments[like[0]].shape)
             return tuple(evaluate(text, sizes) for text in result.sizes)
 
         return computed
 
-    def _shape(self, spec: ArraySpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        shape = tuple(given[spec.name].shape)
+    def _shape(self, spec: ArraySpec, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        shape = tuple(arguments[spec.name].shape)
         folded = _folded(shape, len(spec.sizes)) if self.flat else shape
         if len(folded) != len(spec.sizes):
-            raise self._misfit(spec, given, f"{len(spec.sizes)} dimensions")
+            raise self._misfit(spec, arguments, f"{len(spec.sizes)} dimensions")
         return folded
 
-    def _misfit(self, spec: ArraySpec, given: Mapping[str, Any], want: str) -> ArgumentError:
-        shown = ", ".join(f"{s.name} {list(given[s.name].shape)}" for s in self.inputs)
+    def _misfit(self, spec: ArraySpec, arguments: Mapping[str, Any], want: str) -> ArgumentError:
+        shown = ", ".join(f"{s.name} {list(arguments[s.name].shape)}" for s in self.inputs)
         return ArgumentError(
             f"{self.op}: '{spec.name}' has a shape that does not fit",
             got=shown,
@@ -105,22 +105,24 @@ def applied(signature: Signature, kernel: Any, options: Options) -> Options:
         n: _sized(signature, n, getattr(options, n)) for n in ("grid", "block", "shared_mem")
     }
     shapes = {spec.name: signature.shape(spec) for spec in signature.outputs}
-    own = {n: _sized(signature, f"args['{n}']", said) for n, said in options.args.items()}
+    declared = {
+        n: _sized(signature, f"args['{n}']", size_rule) for n, size_rule in options.args.items()
+    }
     out = options.out if options.out is not None else shapes
-    return replace(options, args={**args, **own}, out=out, **changed)
+    return replace(options, args={**args, **declared}, out=out, **changed)
 
 
 def _size(signature: Signature, name: str) -> Callable[..., Any]:
-    return lambda **given: signature.sizes(given)[name]
+    return lambda **arguments: signature.sizes(arguments)[name]
 
 
-def _sized(signature: Signature, what: str, said: Any) -> Any:
+def _sized(signature: Signature, what: str, declared: Any) -> Any:
     """A rule that knows the sizes, too."""
-    if not isinstance(said, str | tuple | list) and not callable(said):
-        return said
+    if not isinstance(declared, str | tuple | list) and not callable(declared):
+        return declared
     arrays = [spec.name for spec in (*signature.inputs, *signature.outputs)]
-    ready = rule(f"{signature.op}: {what}", said, [*arrays, *signature.named])
-    return lambda **given: ready({**given, **signature.sizes(given)})
+    ready = rule(f"{signature.op}: {what}", declared, [*arrays, *signature.named])
+    return lambda **arguments: ready({**arguments, **signature.sizes(arguments)})
 
 
 def _agree(signature: Signature, kernel: Kernel) -> None:

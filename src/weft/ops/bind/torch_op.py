@@ -12,7 +12,7 @@ import torch
 from weft.errors import ArgumentError, expect
 from weft.kernels import Kernel
 from weft.ops.bind import batching, gradient, signature
-from weft.ops.bind import options as said
+from weft.ops.bind import options as bind_options
 from weft.ops.bind.body import Body, body
 from weft.ops.bind.options import Options
 from weft.ops.bind.outputs import Outputs
@@ -64,10 +64,10 @@ def find(name: str) -> TorchOp:
     return _MADE[name]
 
 
-def make(kernel: Any, name: str, schema: str, given: Mapping[str, Any]) -> TorchOp:
+def make(kernel: Any, name: str, schema: str, declared: Mapping[str, Any]) -> TorchOp:
     """Makes an op and registers it; one of the same name that weft made before is replaced."""
     _free(name)
-    options = said.options(name, given)
+    options = bind_options.options(name, declared)
     sized = signature.read(name, schema)
     if sized is not None:
         schema, options = sized.schema, signature.applied(sized, kernel, options)
@@ -105,11 +105,11 @@ def _implementation(computes: Body, outputs: Outputs, options: Options) -> Any:
     copied = [n for n in computes.schema.tensors if n not in computes.schema.mutated]
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        given = computes.schema.bind(args, kwargs)
+        arguments = computes.schema.bind(args, kwargs)
         if options.contiguous:
-            given |= {n: given[n].contiguous() for n in copied}
-        results = outputs.allocate(given)
-        computes.run({**given, **results})
+            arguments |= {n: arguments[n].contiguous() for n in copied}
+        results = outputs.allocate(arguments)
+        computes.run({**arguments, **results})
         return _returned(results)
 
     return run
@@ -136,7 +136,7 @@ def _formula(
         backward = make(backward, f"{name}_backward", "", {"contiguous": True})
     if isinstance(backward, TorchOp):
         kept = options.save if options.save is not None else gradient.saved(computes, backward)
-        return gradient.of_op(name, computes, backward), replace(options, save=kept)
+        return gradient.op_formula(name, computes, backward), replace(options, save=kept)
     if backward is None or callable(backward):
         return backward, options
     raise ArgumentError(

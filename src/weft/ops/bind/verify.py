@@ -83,23 +83,23 @@ def verify(
         )
     rows = [*_opcheck(target, args, named)]
     rows.append(_gradcheck(op, args, named, nondet_tol, eps, atol, rtol))
-    found = Verified(str(getattr(op, "name", op)), tuple(rows))
-    if not found.passed:
-        failed = [row for row in found.rows if row.passed is False]
+    report = Verified(str(getattr(op, "name", op)), tuple(rows))
+    if not report.passed:
+        failed = [row for row in report.rows if row.passed is False]
         raise CheckFailed(
-            f"{found.op}: {len(failed)} of {len(found.rows)} checks of the op failed",
-            got="\n" + "\n".join(map(str, found.rows)),
+            f"{report.op}: {len(failed)} of {len(report.rows)} checks of the op failed",
+            got="\n" + "\n".join(map(str, report.rows)),
         )
-    return found
+    return report
 
 
 def _opcheck(op: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Row]:
-    found = torch.library.opcheck(op, args, dict(kwargs), raise_exception=False)
+    outcomes = torch.library.opcheck(op, args, dict(kwargs), raise_exception=False)
     return [
         Row(_title(name), True, _MEANS.get(name, ""))
         if result == "SUCCESS"
         else Row(_title(name), False, _why(result))
-        for name, result in found.items()
+        for name, result in outcomes.items()
     ]
 
 
@@ -109,8 +109,8 @@ def _title(name: str) -> str:
 
 def _why(error: Any) -> str:
     """What an error says first: torch adds pages about how to go on."""
-    said = error.__cause__ or error if isinstance(error, BaseException) else error
-    return " ".join(str(said).split("\n\n")[0].split())
+    cause = error.__cause__ or error if isinstance(error, BaseException) else error
+    return " ".join(str(cause).split("\n\n")[0].split())
 
 
 def _gradcheck(
@@ -122,11 +122,11 @@ def _gradcheck(
     wanted = [t.dtype for t in tensors if t.requires_grad]
     if not wanted:
         return Row(name, None, "no tensor among the arguments requires a gradient")
-    known = [PRECISIONS[d] for d in wanted if d in PRECISIONS]
-    if len(known) < len(wanted):
+    precisions = [PRECISIONS[d] for d in wanted if d in PRECISIONS]
+    if len(precisions) < len(wanted):
         coarse = ", ".join(sorted({str(d) for d in wanted if d not in PRECISIONS}))
         return Row(name, None, f"differences of {coarse} are too coarse to be a derivative")
-    coarsest = max(known, key=lambda p: p.eps)
+    coarsest = max(precisions, key=lambda p: p.eps)
     p = Precision(eps or coarsest.eps, atol or coarsest.atol, rtol or coarsest.rtol)
     try:
         with warnings.catch_warnings():

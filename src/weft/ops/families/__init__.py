@@ -14,5 +14,5 @@ from weft.ops.function import Definition
 def definitions() -> Mapping[str, Definition]:
     """Every op of the library by its name."""
     modules = sorted(m.name for m in pkgutil.iter_modules(__path__))
-    found = (importlib.import_module(f"{__name__}.{name}") for name in modules)
-    return {d.name: d for module in found for d in module.DEFINITIONS}
+    families = (importlib.import_module(f"{__name__}.{name}") for name in modules)
+    return {d.name: d for module in families for d in module.DEFINITIONS}

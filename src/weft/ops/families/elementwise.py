@@ -68,14 +68,14 @@ def _check(row: Row, *args: Any) -> None:
 def _candidates(row: Row, request: Request) -> list[Candidate]:
     """The ways to compute a row; tensors that are left out come after all others."""
     tensors = [t for t in request.inputs if t is not None]
-    given = iter(tensors)
-    args = [next(given) if letter in LETTERS else request.options[name]
+    remaining = iter(tensors)
+    args = [next(remaining) if letter in LETTERS else request.options[name]
             for letter, name in zip(row.operands, row.arguments, strict=True)]  # fmt: skip
     out = _output(row, args)
     if Layout(out.dtype, out.shape, out.steps, 16).numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    found = ways(_job(row, args, tensors, out, Pointer(len(request.inputs))), request.target)
-    return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in found]
+    options = ways(_job(row, args, tensors, out, Pointer(len(request.inputs))), request.target)
+    return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in options]
 
 
 def _job(
@@ -114,9 +114,9 @@ def _backward(row: Row, ctx: Any, grad: Any) -> Any:
         else torch.scalar_tensor(next(numbers), dtype=grad.dtype, device=grad.device)
         for letter in row.operands
     ]  # fmt: skip
-    found = iter(row.gradients(grad, *args))
+    gradients = iter(row.gradients(grad, *args))
     return tuple(
-        _summed(next(found), a) if letter in LETTERS else None
+        _summed(next(gradients), a) if letter in LETTERS else None
         for a, letter in zip(args, row.operands, strict=True)
     )
 
@@ -150,7 +150,7 @@ _OPERANDS = {
 """What the documentation says about operands, by their number."""
 
 
-def _definition(row: Row, redirect: Any = None, offered: bool = True) -> Definition:
+def _definition(row: Row, redirect: Any = None, public: bool = True) -> Definition:
     kinds = ["Tensor" if letter in LETTERS else "Scalar" for letter in row.operands]
     parameters = (f"{k} {n}" for k, n in zip(kinds, row.arguments, strict=True))
     return Definition(
@@ -165,7 +165,7 @@ def _definition(row: Row, redirect: Any = None, offered: bool = True) -> Definit
         vmap=functools.partial(_batched, row),
         autocast=None,
         redirect=redirect,
-        offered=offered,
+        public=public,
     )
 
 
@@ -187,7 +187,7 @@ def _numbered(row: Row) -> list[Definition]:
 
         return redirected
 
-    by_number = (_definition(r, offered=False) for r in (second, first))
+    by_number = (_definition(r, public=False) for r in (second, first))
     return [_definition(row, redirect), *by_number]
 
 

@@ -97,7 +97,7 @@ def _candidates(request: Request) -> list[Candidate]:
     if x.numel == 0:
         out = Buffer((bins,), types.out, zeroed=True)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    gpu, found = request.target, []
+    gpu, candidates = request.target, []
     cost = _cost_before(request, types)
     why = f"{bins} bins, {x.numel} elements"
     for copies in COPIES:
@@ -107,10 +107,10 @@ def _candidates(request: Request) -> list[Candidate]:
         blocks = _blocks(x, gpu, size)
         build = functools.partial(_plan, request, types, copies, blocks, size)
         time = cost + _time(x, gpu, bins, copies, blocks)
-        found.append(Candidate(f"shared memory, {copies} copies", time, why, build))
+        candidates.append(Candidate(f"shared memory, {copies} copies", time, why, build))
     time = cost + gpu.launch + ZEROED + x.numel / GLOBAL_ADDS
     build = functools.partial(_plan, request, types, 0, _blocks(x, gpu, 0), 0)
-    return [*found, Candidate("global memory", time, why, build)]
+    return [*candidates, Candidate("global memory", time, why, build)]
 
 
 def _blocks(x: Layout, gpu: Target, shared: int) -> int:

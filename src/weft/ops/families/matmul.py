@@ -25,10 +25,10 @@ def _candidates(request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     if request.options["precision"] == "3xtf32":
         return tensor(made, request.target)
-    found = tiled(made, request.target)
+    candidates = tiled(made, request.target)
     if min(made.m, made.n) <= FEW:
-        found += few(made if made.m <= made.n else made.turned(), request.target)
-    return found
+        candidates += few(made if made.m <= made.n else made.turned(), request.target)
+    return candidates
 
 
 def _shape(a: Any, b: Any) -> tuple[Any, ...]:

@@ -46,8 +46,8 @@ def _candidates(order: Order, request: Request) -> list[Candidate]:
     out = Buffer(turned.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    found = copying(turned, Pointer(0), Pointer(1), request.target)
-    return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in found]
+    options = copying(turned, Pointer(0), Pointer(1), request.target)
+    return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in options]
 
 
 def _plan(way: Way, out: Buffer) -> Plan:

@@ -82,8 +82,8 @@ def _dims(rank: int, dim: Any) -> tuple[int, ...]:
     """The reduced dimensions in order; all where none is named."""
     if dim is None or dim == ():
         return tuple(range(rank))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
-    return tuple(sorted({d % max(rank, 1) for d in given})) if rank else ()
+    named = (dim,) if isinstance(dim, int) else tuple(dim)
+    return tuple(sorted({d % max(rank, 1) for d in named})) if rank else ()
 
 
 def _shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
@@ -163,9 +163,9 @@ def _candidates(row: Row, request: Request) -> list[Candidate]:
     copy = contiguous(turned, Pointer(0), Pointer(2), request.target)
     n = math.prod(x.shape[d] for d in dims)
     dense = View(x.numel // max(n, 1), n, 1, n)
-    found = _of_view(row, request, dense, out, Pointer(2), 16, copy.steps)
+    candidates = _of_view(row, request, dense, out, Pointer(2), 16, copy.steps)
     scratch = Buffer(turned.shape, x.dtype)
-    return after_copy(copy, found, scratch)
+    return after_copy(copy, candidates, scratch)
 
 
 def _of_view(
@@ -176,7 +176,7 @@ def _of_view(
     moved = view.outer * view.n * view.inner * dtype.itemsize
     wide = 16 // dtype.itemsize
     make = functools.partial(_plan, row, request, view, out, x, before)
-    found = []
+    candidates = []
     if view.inner == 1:
         for threads in _groups(cdiv(view.n, wide)):
             blocks = cdiv(view.outer, BLOCK // threads)
@@ -187,10 +187,10 @@ def _of_view(
                 time += JOIN if parts > 1 else 0
                 name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
                 why = f"{blocks * parts} blocks read {moved:,} bytes"
-                found.append(
+                candidates.append(
                     Candidate(name, time, why, functools.partial(make, wide, threads, parts))
                 )
-        return found
+        return candidates
     vector = wide
     while vector > 1 and (view.inner % vector or aligned % (vector * dtype.itemsize)):
         vector //= 2
@@ -211,8 +211,8 @@ def _of_view(
         time += JOIN if parts > 1 else 0
         name = f"{width} x {vector} columns" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{tiles * parts} blocks read {moved:,} bytes"
-        found.append(Candidate(name, time, why, functools.partial(make, vector, width, parts)))
-    return found
+        candidates.append(Candidate(name, time, why, functools.partial(make, vector, width, parts)))
+    return candidates
 
 
 def _groups(chunks: int) -> list[int]:
@@ -241,22 +241,22 @@ def _plan(
     )
     scale = float(view.n - options["correction"] if row.name == "var" else view.n)
     scratch: tuple[Buffer, ...] = ()
-    found: tuple[Any, Any] = (None, None)
+    partials: tuple[Any, Any] = (None, None)
     if parts > 1:
         size = STATE.get(row.name, 8) * (2 if dtype is torch.float64 else 1)
         scratch = (Buffer((view.outer * view.inner * parts * size,), torch.uint8),)
-        found = (Pointer(3 if x.number == 2 else 2), Counters())
+        partials = (Pointer(3 if x.number == 2 else 2), Counters())
     args: tuple[Argument, ...]
     if view.inner == 1:
         each = cdiv(cdiv(view.n, vector) + 1, parts)
         kernel = source.kernel("reduce.cu", f"rows<{types}, {vector}, {threads}>")
         grid = (cdiv(view.outer, BLOCK // threads) * parts,)
-        args = (x, Pointer(1), *found, view.outer, view.n, view.stride, parts, each, scale)
+        args = (x, Pointer(1), *partials, view.outer, view.n, view.stride, parts, each, scale)
     else:
         tiles = cdiv(view.inner // vector, threads)
         kernel = source.kernel("reduce.cu", f"columns<{types}, {vector}>")
         grid = (view.outer * tiles * parts,)
-        args = (x, Pointer(1), *found, view.n, view.inner, threads, tiles, parts,
+        args = (x, Pointer(1), *partials, view.n, view.inner, threads, tiles, parts,
                 cdiv(view.n, parts), scale)  # fmt: skip
     return Plan((*before, Step(kernel, grid, (BLOCK,), args)), (out,), scratch)
 
@@ -269,9 +269,9 @@ def _check(row: Row, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
             f"weft.ops.{row.name}: 'x' has a dtype that no kernel takes",
             got=str(x.dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
         )  # fmt: skip
-    given = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    named = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
     rank = max(x.dim(), 1)
-    if any(not -rank <= d < rank for d in given) or len({d % rank for d in given}) < len(given):
+    if any(not -rank <= d < rank for d in named) or len({d % rank for d in named}) < len(named):
         raise ArgumentError(
             f"weft.ops.{row.name}: the dimensions are not those of the tensor",
             got=f"dim {dim} of {x.dim()} dimensions", allowed=f"{-rank} to {rank - 1}, each once",
@@ -310,8 +310,8 @@ def _backward(row: Row, ctx: Any, grad: Any) -> Any:
             y = _product(again, dims, keepdim)
         else:
             y = row.torch(again, dims, keepdim, *extra)
-    (found,) = torch.autograd.grad(y, again, grad)
-    return (found, None, None, *(None for _ in extra))
+    (gradient,) = torch.autograd.grad(y, again, grad)
+    return (gradient, None, None, *(None for _ in extra))
 
 
 def _product(x: Any, dims: Sequence[int], keepdim: bool) -> Any:

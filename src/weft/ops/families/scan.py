@@ -56,13 +56,13 @@ def _fake(op: str, x: Any) -> Any:
 
 def _setup(arguments: Callable[..., tuple[Any, ...]], ctx: Any, inputs: Any, output: Any) -> None:
     x, dim, op, exclusive, reverse = arguments(*inputs)
-    ctx.given, ctx.count = (dim, op, exclusive, reverse), len(inputs)
+    ctx.options, ctx.count = (dim, op, exclusive, reverse), len(inputs)
     ctx.save_for_backward(*(() if op == "sum" else (x,)))
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
     """A sum is differentiated by a sum in the other direction, the rest as torch does."""
-    dim, op, exclusive, reverse = ctx.given
+    dim, op, exclusive, reverse = ctx.options
     rest = (None,) * (ctx.count - 1)
     if op == "sum":
         return (weft.ops.scan(grad, dim, op, exclusive, not reverse), *rest)
@@ -76,14 +76,14 @@ def _backward(ctx: Any, grad: Any) -> Any:
 def _definition(name: str, schema: str, doc: str, arguments: Callable[..., Any]) -> Definition:
     """An op by its schema, and the arguments of `scan` that a call of it means."""
 
-    def offered(request: Request) -> list[Candidate]:
+    def scan_candidates(request: Request) -> list[Candidate]:
         _, dim, op, exclusive, reverse = arguments(None, **request.options)
         return candidates(ROWS[op], dim, (exclusive, reverse), request)
 
     return Definition(
-        name=name, schema=schema, doc=doc, candidates=offered,
+        name=name, schema=schema, doc=doc, candidates=scan_candidates,
         fake=lambda x, *rest: _fake(arguments(x, *rest)[2], x),
-        check=lambda *given: _check(name, *arguments(*given)[:3]),
+        check=lambda *args: _check(name, *arguments(*args)[:3]),
         setup=functools.partial(_setup, arguments), backward=_backward,
         autocast=None if name == "cummax" else torch.float32,
     )  # fmt: skip

@@ -75,8 +75,8 @@ def _forward(log: bool, request: Request) -> list[Candidate]:
     copied = view_of(dense, dim)
     assert copied is not None
     copy = contiguous(x, Pointer(0), Pointer(2), request.target)
-    found = _of_view(log, request, copied, out, Pointer(2), copy.steps)
-    return after_copy(copy, found, scratch)
+    candidates = _of_view(log, request, copied, out, Pointer(2), copy.steps)
+    return after_copy(copy, candidates, scratch)
 
 
 def _of_view(
@@ -89,7 +89,7 @@ def _of_view(
         return [Candidate("single", gpu.launch + moved / gpu.bandwidth, "n is 1", build)]
     if view.inner > 1:
         return _of_columns(log, request, view, out, x, before)
-    found = []
+    candidates = []
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
     threads, held, shared = group(chunks, HELD)
     if shared <= HELD + 4:
@@ -97,12 +97,12 @@ def _of_view(
         time = gpu.launch + max(moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
-        found.append(Candidate("rows", time, why, build))
+        candidates.append(Candidate("rows", time, why, build))
     parts = parts_of(view, chunks, gpu.sms)
     time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 1.5) * moved / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, log, view, out, x, before, parts, chunks)
-    return [*found, Candidate("long rows", time, why, build)]
+    return [*candidates, Candidate("long rows", time, why, build)]
 
 
 def group(chunks: int, most: int) -> tuple[int, int, int]:
@@ -163,7 +163,7 @@ def _of_columns(
     moved = 2 * view.outer * view.n * view.inner * size
     width, tiles, parts, busy = columns_of(view, size, gpu)
     near = 1.2 if moved < gpu.l2 else 1.5
-    found = [
+    candidates = [
         Candidate("columns", gpu.launch + max(near * moved / gpu.bandwidth, busy),
                   f"{tiles} blocks, {width} columns each; n is read twice",
                   functools.partial(_columns, log, view, out, x, before, width))
@@ -172,8 +172,8 @@ def _of_columns(
         why = f"{parts} blocks per column, two passes"
         build = functools.partial(_long_columns, log, view, out, x, before, width, parts)
         time = 2 * gpu.launch + near * moved / gpu.bandwidth
-        found.append(Candidate("long columns", time, why, build))
-    return found
+        candidates.append(Candidate("long columns", time, why, build))
+    return candidates
 
 
 def columns_of(view: View, size: int, gpu: Target) -> tuple[int, int, int, float]:
@@ -201,14 +201,14 @@ def _long_columns(
 ) -> Plan:
     tiles, each = cdiv(view.inner, width), cdiv(view.n, parts)
     scratch = Buffer((view.outer * parts * view.inner, 2), torch.float32)
-    found = Pointer(3 if x.number == 2 else 2)
+    partials = Pointer(3 if x.number == 2 else 2)
     ctype = source.ctype(out.dtype)
     one = source.kernel("softmax.cu", f"parts_of_columns<{ctype}>")
     two = source.kernel("softmax.cu", f"finish_columns<{ctype}, {str(log).lower()}>")
     grid, rest = (view.outer * tiles * parts,), (view.n, view.inner, width, tiles, parts, each)
     steps = (
-        Step(one, grid, (BLOCK,), (x, found, *rest)),
-        Step(two, grid, (BLOCK,), (x, Pointer(1), found, *rest)),
+        Step(one, grid, (BLOCK,), (x, partials, *rest)),
+        Step(two, grid, (BLOCK,), (x, Pointer(1), partials, *rest)),
     )
     return Plan((*before, *steps), (out,), (scratch,))
 

@@ -44,10 +44,10 @@ class Job:
         self, first: Any, second: Any, blocks: int, sums: int, rest: tuple[Argument, ...]
     ) -> Plan:
         """Sums of parts, then results; `rest` are the arguments that both kernels share."""
-        found = Pointer(_SCRATCH + len(self.scratch))
+        partials = Pointer(_SCRATCH + len(self.scratch))
         steps = (
-            Step(first, (blocks,), (BLOCK,), (*self.inputs, found, *rest)),
-            Step(second, (blocks,), (BLOCK,), (*self.inputs, Pointer(_OUT), found, *rest)),
+            Step(first, (blocks,), (BLOCK,), (*self.inputs, partials, *rest)),
+            Step(second, (blocks,), (BLOCK,), (*self.inputs, Pointer(_OUT), partials, *rest)),
         )
         return self.plan(*steps, scratch=(Buffer((sums,), torch.float32),))
 
@@ -90,13 +90,13 @@ def _of_rows(job: Job, request: Request) -> list[Candidate]:
     parts = parts_of(v, chunks, gpu.sms)
     time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 5 / 3) * moved / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
-    found = [Candidate("long rows", time, why, functools.partial(_long, job, parts, chunks))]
+    candidates = [Candidate("long rows", time, why, functools.partial(_long, job, parts, chunks))]
     threads, held, rest = group(chunks, HELD)
     if not rest:
         why = f"{threads} threads per row, {held} vectors of {v.vector} in registers each"
         build = functools.partial(_rows, job, threads, held)
-        found.insert(0, Candidate("rows", gpu.launch + moved / gpu.bandwidth, why, build))
-    return found
+        candidates.insert(0, Candidate("rows", gpu.launch + moved / gpu.bandwidth, why, build))
+    return candidates
 
 
 def _rows(job: Job, threads: int, held: int) -> Plan:
@@ -123,12 +123,12 @@ def _of_columns(job: Job, request: Request) -> list[Candidate]:
     near = (1.2 if moved < gpu.l2 else 5 / 3) * moved / gpu.bandwidth
     why = f"{tiles} blocks, {width} columns each; n is read twice"
     build = functools.partial(_columns, job, width)
-    found = [Candidate("columns", gpu.launch + max(near, 1.5 * busy), why, build)]
+    candidates = [Candidate("columns", gpu.launch + max(near, 1.5 * busy), why, build)]
     if parts > 1:
         why = f"{parts} blocks per column, two passes"
         build = functools.partial(_long_columns, job, width, parts)
-        found.append(Candidate("long columns", 2 * gpu.launch + near, why, build))
-    return found
+        candidates.append(Candidate("long columns", 2 * gpu.launch + near, why, build))
+    return candidates
 
 
 def _columns(job: Job, width: int) -> Plan:
@@ -161,8 +161,8 @@ def _backward(log: bool, ctx: Any, v: Any) -> Any:
         total = (v * weight).sum(dim, keepdim=True)
         return v - total, -v * weight * grad.sum(dim, keepdim=True), None
     total = (v * y).sum(dim, keepdim=True)
-    own = (grad * y).sum(dim, keepdim=True)
-    return y * (v - total), v * (grad - own) - grad * total, None
+    weighted = (grad * y).sum(dim, keepdim=True)
+    return y * (v - total), v * (grad - weighted) - grad * total, None
 
 
 def _batched(name: str, info: Any, in_dims: Any, grad: Any, y: Any, dim: int) -> Any:
@@ -186,7 +186,7 @@ def _definition(name: str, log: bool) -> Definition:
         setup=_setup,
         backward=functools.partial(_backward, log),
         vmap=functools.partial(_batched, f"{name}_backward"),
-        offered=False,
+        public=False,
     )
 
 

@@ -110,12 +110,12 @@ def _matrices(x: Layout, left: bool, number: int) -> Matrices:
 def _broadcast(x: Matrices, lead: Sequence[int]) -> Matrices:
     """The matrices of a whole batch; strides are 0 where they repeat."""
     missing = len(lead) - (len(x.shape) - 2)
-    own = zip(x.shape[:-2], x.strides[:-2], strict=True)
-    strides = [0] * missing + [0 if size == 1 else stride for size, stride in own]
+    pairs = zip(x.shape[:-2], x.strides[:-2], strict=True)
+    strides = [0] * missing + [0 if size == 1 else stride for size, stride in pairs]
     return x._replace(shape=(*lead, *x.shape[-2:]), strides=(*strides, *x.strides[-2:]))
 
 
-class Making:
+class ProductBuilder:
     """A product while it is put together: copies of operands that no kernel can read."""
 
     def __init__(self, request: Request) -> None:
@@ -138,12 +138,12 @@ class Making:
         along, k = (-2, -1) if left else (-1, -2)
         walk = merged(x.shape[:-2], [x.strides[:-2]])
         batch = walk.strides[0][0] if walk.sizes != (1,) else 0
-        found = Operand(
+        candidate = Operand(
             x.pointer, x.strides[along], x.strides[k], batch, x.layout.aligned == 16
         )  # fmt: skip
-        if len(walk.sizes) > 1 or found.mode(x.shape[along], x.shape[k]) is None:
+        if len(walk.sizes) > 1 or candidate.mode(x.shape[along], x.shape[k]) is None:
             return self.operand(self.copied(x), left)
-        return walk.sizes[0], found
+        return walk.sizes[0], candidate
 
 
 def product_of(request: Request) -> Product:
@@ -154,7 +154,7 @@ def product_of(request: Request) -> Product:
     a, b = _matrices(left, True, first), _matrices(right, False, first + 1)
     lead = tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    making = Making(request)
+    making = ProductBuilder(request)
     rows = merged(a.shape[:-1], [a.strides[:-1]])
     if len(b.shape) == 2 and len(rows.sizes) == 1:  # one B: the rows of all matrices of A follow
         m = rows.sizes[0]

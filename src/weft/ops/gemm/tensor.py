@@ -19,15 +19,15 @@ PAD = 8
 
 def tensor(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates for a product with three products of tf32."""
-    found = []
+    candidates = []
     for tile in TILES:
         blocks = cdiv(p.m, tile[0]) * cdiv(p.n, tile[1]) * p.batch
         work = 6 * tile[0] * tile[1] * max(p.k, 1) * cdiv(blocks, gpu.sms)
         time = gpu.launch + 2e-6 + work / (gpu.tf32 / gpu.sms * tile[6])
         why = f"{blocks} blocks for {gpu.sms} SMs, three products of tf32"
         build = functools.partial(_plan, p, tile[:6])
-        found.append(Candidate(f"3xtf32, {tile[0]} x {tile[1]}", time, why, build))
-    return found
+        candidates.append(Candidate(f"3xtf32, {tile[0]} x {tile[1]}", time, why, build))
+    return candidates
 
 
 def _plan(p: Product, tile: tuple[int, ...]) -> Plan:

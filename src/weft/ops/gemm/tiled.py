@@ -64,7 +64,7 @@ SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 
 
 def tiled(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
-    found = []
+    candidates = []
     a_mode, b_mode = p.a.mode(p.m, p.k), p.b.mode(p.n, p.k)
     assert a_mode is not None and b_mode is not None
     moved = 4 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
@@ -81,8 +81,8 @@ def tiled(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
             name = f"{tile.bm} x {tile.bn}" + (f", K in {splits}" if splits > 1 else "")
             why = f"{tiles * p.batch * splits} blocks for {gpu.sms} SMs"
             build = functools.partial(_plan_tiled, p, tile, splits, each, a_mode, b_mode)
-            found.append(Candidate(name, cost, why, build))
-    return sorted(found, key=lambda c: c.cost)[:most]
+            candidates.append(Candidate(name, cost, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
 
 
 def _time(

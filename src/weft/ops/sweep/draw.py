@@ -43,8 +43,8 @@ class Tensor:
 
     @property
     def _dtype(self) -> torch.dtype:
-        found: torch.dtype = getattr(torch, self.dtype)
-        return found
+        dtype: torch.dtype = getattr(torch, self.dtype)
+        return dtype
 
     @property
     def _in_memory(self) -> list[int]:

@@ -48,10 +48,10 @@ def times(
     rows = []
     for shape in SHAPES:
         x = torch.randn(shape, device=device)
-        for name, (ours, theirs) in HOST.items():
+        for name, (adapter, torch_call) in HOST.items():
             if ops and name not in ops:
                 continue
-            mine = functools.partial(ours, library.call(name), x)
-            a, b = clock([mine, functools.partial(theirs, x)])
+            weft_call = functools.partial(adapter, library.call(name), x)
+            a, b = clock([weft_call, functools.partial(torch_call, x)])
             rows.append(HostTime(name, shape, 1e6 * a, 1e6 * b))
     return rows

@@ -56,7 +56,7 @@ def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, list[
     choice = function.choice(function.request(*function.bound(tensors, call.options)))
     got = function.call(*tensors, **call.options)
     want = case.torch(*(_double(t) for t in tensors), **call.options)
-    error, right = compare(case, call, tensors, got, want)
+    error, right = largest_error(case, call, tensors, got, want)
     return Result(case.op, str(call), choice.used.name, error, right), tensors
 
 
@@ -64,7 +64,7 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def compare(
+def largest_error(
     case: Case, call: Call, tensors: list[Any], got: torch.Tensor, want: torch.Tensor
 ) -> tuple[float, bool]:
     """The largest error in units of what the dtype and the number of terms allow."""
