@@ -28,7 +28,7 @@ EXACT = ("l1tex__t_requests_", "l1tex__t_sectors_", "l1tex__t_set_", "l1tex__t_o
 
 def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
     """Both sides of every counter, and the exact ones that differ."""
-    profile = weft.profile(launch(case), *case.make(), gpu="h200")
+    profile = weft.profile(launch(case), *case.make(), device="sim:h200")
     both: dict[str, tuple[float, float]] = {}
     for name, theirs in counted.items():
         mine = profile.totals.get(SAME_AS_PTX.get(name, f"sim:{name}"))

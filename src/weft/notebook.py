@@ -14,14 +14,13 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from weft.device import models
 from weft.errors import ArgumentError, CompileWarning
 from weft.kernels import cuda
 from weft.kernels.module import CudaModule
 
 
 def register(shell: Any) -> None:
-    """Gives a shell of IPython the magic."""
+    """Registers the magic in a shell of IPython."""
 
     def magic(line: str, cell: str) -> None:
         _cuda(shell, line, cell)
@@ -31,35 +30,37 @@ def register(shell: Any) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that raises: a notebook must not exit for a misspelt option."""
+    """Raises instead of exiting: a misspelt option must not end the notebook's kernel."""
 
     def error(self, message: str) -> NoReturn:
         raise ArgumentError(
-            "%%cuda does not know what this means", got=message, allowed=self.format_usage().strip()
+            "%%cuda cannot read its options", got=message, allowed=self.format_usage().strip()
         )
 
 
 def _parser() -> _Parser:
     p = _Parser("%%cuda", add_help=False, allow_abbrev=False)
-    p.add_argument("--name", default="", help="bind the module to this name, too")
+    p.add_argument("--name", default="", help="also bind the module to this name")
     p.add_argument("-D", dest="defines", action="append", default=[], metavar="X=1")
     p.add_argument("-I", dest="include", action="append", default=[], metavar="FOLDER")
     p.add_argument("--std", default="c++17")
     p.add_argument("--fast-math", action="store_true")
-    p.add_argument("--device", default=models.DEFAULT, help="the GPU to simulate: sim:rtx3070")
-    p.add_argument("--option", dest="options", action="append", default=[], help="goes to NVRTC")
+    p.add_argument("--device", default="sim", help="sim, sim:MODEL, gpu or gpu:N")
+    p.add_argument(
+        "--option", dest="options", action="append", default=[], help="pass an option to NVRTC"
+    )
     return p
 
 
 def _cuda(shell: Any, line: str, cell: str) -> None:
-    """Compiles a cell. Lines are counted as the notebook does: the magic's is the first."""
+    """Compiles a cell. Line numbers match the notebook's: the magic is line 1."""
     try:
         words = shlex.split(line)
     except ValueError as error:
         raise ArgumentError("%%cuda cannot read its line", got=f"{line} ({error})") from None
     parsed = _parser().parse_args(words)
     if parsed.name and not parsed.name.isidentifier():
-        raise ArgumentError("--name is a name of Python", got=parsed.name)
+        raise ArgumentError("--name must be a Python identifier", got=parsed.name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CompileWarning)
         module = cuda(
@@ -83,7 +84,7 @@ def _define(text: str) -> tuple[str, str | None]:
 
 
 def _bind(shell: Any, module: CudaModule, name: str) -> None:
-    """Kernels by their names, and the module by one that was asked for."""
+    """Binds kernels to their names, and the module to the name given by --name."""
     kernels = {n: module.kernel(n) for n in module.names if n.isidentifier()}
     if not kernels and not name:
         raise ArgumentError(

@@ -2,4 +2,6 @@
 
 from weft.frontends.numba import install
 
+__all__ = ["install"]
+
 install(force=False)

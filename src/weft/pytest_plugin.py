@@ -8,6 +8,7 @@
     def test_no_race(): ...
 
 `pytest --weft-device=sim,gpu` runs such tests on both; where there is no GPU they are skipped.
+Words are those of `weft.check`: sim, sim:MODEL, gpu, gpu:N.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
     from weft.measure import Report
 
-DEVICES = ("sim", "gpu")
 _MARK = (
-    "weft(device=None, sanitize=False): a test of kernels; it runs on the devices of --weft-device,"
-    " or on the one it names, and under the sanitizer if it says so (on the simulated GPU)"
+    "weft(device=None, sanitize=False): a test of kernels. It runs on the devices of --weft-device,"
+    " or on the device that the mark names. With sanitize=True it runs under the sanitizer (on the"
+    " simulated GPU)."
 )
 
 
@@ -36,16 +37,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("weft").addoption(
         "--weft-device",
         default="sim",
-        metavar="sim,gpu",
-        help="where tests of kernels run: sim (default), gpu, or both, with a comma between",
+        metavar="DEVICE,...",
+        help="where tests of kernels run: sim (default), sim:MODEL, gpu, gpu:N; separate several"
+        " with commas",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
+    from weft.device.selection import select
+    from weft.errors import Error
+
     for name in _wanted(config):
-        if name not in DEVICES:
-            raise pytest.UsageError(f"--weft-device={name}: allowed are {', '.join(DEVICES)}")
+        try:
+            select(name)
+        except Error as error:
+            raise pytest.UsageError(f"--weft-device={name}: {error}") from None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -67,22 +74,24 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture
 def weft_device(request: pytest.FixtureRequest) -> str:
-    """Where the test runs: "sim" or "gpu"; skipped where there is no GPU."""
+    """Where the test runs, as a device word: "sim", "sim:t4", "gpu". Skipped without a GPU."""
     name: str = getattr(request, "param", "sim")
-    if name == "gpu" and (why := no_gpu()):
+    if _number(name) is not None and (why := no_gpu()):
         pytest.skip(why)
     return name
 
 
 @pytest.fixture
 def weft_array(weft_device: str) -> Callable[[np.ndarray[Any, Any]], Any]:
-    """Puts a NumPy array where the test runs: itself, or PyTorch's or CuPy's on the GPU."""
-    if weft_device == "sim":
+    """Puts a NumPy array where the test runs: the array itself, or a PyTorch or CuPy array."""
+    number = _number(weft_device)
+    if number is None:
         return lambda array: array
     if importlib.util.find_spec("torch") is not None:
         torch = importlib.import_module("torch")
-        return lambda array: torch.from_numpy(array).cuda()
+        return lambda array: torch.from_numpy(array).cuda(number)
     cupy = pytest.importorskip("cupy", reason="arrays on a GPU need PyTorch or CuPy")
+    cupy.cuda.Device(number).use()
     return lambda array: cupy.asarray(array)
 
 
@@ -90,7 +99,7 @@ def weft_array(weft_device: str) -> Callable[[np.ndarray[Any, Any]], Any]:
 def weft_check(
     weft_device: str, record_property: Callable[[str, object], None]
 ) -> Callable[..., Report]:
-    """`weft.check` on the test's device; what it found goes into the test's report."""
+    """`weft.check` on the test's device. Its result is a property of the test's report."""
     import weft
 
     def check(subject: Any, *args: Any, **options: Any) -> Report:
@@ -103,7 +112,7 @@ def weft_check(
 
 @pytest.fixture
 def weft_sanitize() -> Callable[..., AbstractContextManager[Any]]:
-    """`weft.sanitize`: launches in its `with` run under the sanitizer."""
+    """`weft.sanitize`: launches inside its `with` run under the sanitizer."""
     import weft
 
     return weft.sanitize
@@ -119,6 +128,13 @@ def no_gpu() -> str:
     except MissingDependency as error:
         return f"{error.what}: {error.got}"
     return "" if driver.count() else "the driver finds no GPU"
+
+
+def _number(device: str) -> int | None:
+    """The number of a real GPU; None for a simulated one."""
+    from weft.device.selection import select
+
+    return select(device).number
 
 
 def _wanted(config: pytest.Config) -> list[str]:

@@ -14,10 +14,10 @@ from weft.pytest_plugin import no_gpu
 
 @pytest.mark.skipif(not no_gpu(), reason="there is a GPU")
 def test_without_a_gpu_nothing_is_timed() -> None:
-    found = weft.bench({"mine": lambda: None}, bytes=4.8e9, gpu="h200")
+    found = weft.bench({"mine": lambda: None}, bytes=4.8e9, device="sim:h200")
     assert not found.timed and not found.timings
     assert found.floor == pytest.approx(1e-3) and found.bound == "memory"
-    assert "No GPU here: nothing was timed. Floor on H200" in str(found)
+    assert "Not timed: a simulated GPU has no times. Floor on H200" in str(found)
 
 
 def test_nothing_to_time() -> None:

@@ -15,6 +15,7 @@ from weft.cli import app
 from weft.climbing import benchmark, summary, timing
 from weft.climbing.page import page
 from weft.device import models
+from weft.device.selection import Selection
 from weft.measure.bench.bench import Timing, _alarm, ceiling
 from weft.pytest_plugin import no_gpu
 
@@ -64,9 +65,10 @@ def test_without_a_gpu_there_are_floors_and_counters(mine: Path) -> None:
 
 @pytest.mark.skipif(not no_gpu(), reason="there is a GPU")
 def test_no_gpu_is_said(mine: Path) -> None:
-    for device in ("auto", "gpu"):
-        assert "No GPU here: nothing was timed" in run(mine, "--device", device).stdout
-    assert "No GPU here" not in run(mine, "--device", "sim").stdout
+    assert "There is no GPU, so nothing was timed" in run(mine, "--device", "auto").stdout
+    assert "There is no GPU" not in run(mine, "--device", "sim").stdout
+    refused = run(mine, "--device", "gpu")
+    assert refused.exit_code == 1 and "there is no GPU to time on" in refused.output
 
 
 @pytest.mark.sim
@@ -147,7 +149,7 @@ def test_files_that_are_no_records(tmp_path: Path, content: bytes, says: str) ->
 def test_an_operation_without_sizes_to_time_on() -> None:
     op = weft.Op("t", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=4)])
     with pytest.raises(weft.ArgumentError, match="no sizes to time on"):
-        benchmark.bench_file(op, {}, timed=True, gpu="h200", progress=print)
+        benchmark.bench_file(op, {}, device=Selection(number=0, key="h200"), progress=print)
 
 
 def test_what_is_said_of_odd_times() -> None:
@@ -182,7 +184,7 @@ def test_faster_than_the_hardware_is_an_alarm() -> None:
 def test_on_a_gpu_everything_is_timed(mine: Path, tmp_path: Path) -> None:
     result = run(mine, "--json", "--peer", "torch.add(x, x)", "--record", tmp_path / "r.jsonl")
     (found,) = json.loads(result.stdout)
-    assert found["device"] == "gpu" and set(found["peers"]) == {"2 * x", "torch.add(x, x)"}
+    assert found["device"] == "gpu:0" and set(found["peers"]) == {"2 * x", "torch.add(x, x)"}
     for rung in found["rungs"]:
         (t,) = rung["times"]
         assert t["low"] <= t["seconds"] <= t["high"] and 0.1 < t["of_limit"] < 1.1 and t["of_peer"]

@@ -49,7 +49,7 @@ def test_a_cell_becomes_kernels(shell: Any, capsys: pytest.CaptureFixture[str]) 
         ("%%cuda\n" + SCALE, 'cell_1.cu:3: identifier "BY" is undefined', "run_cell_magic"),
         ("%%cuda --nmae m\n" + SCALE, "unrecognized arguments: --nmae m", "SystemExit"),
         ("%%cuda -D 'X\n" + SCALE, "%%cuda cannot read its line", "shlex"),
-        ("%%cuda --name 3\n" + SCALE, "--name is a name of Python", "run_cell_magic"),
+        ("%%cuda --name 3\n" + SCALE, "--name must be a Python identifier", "run_cell_magic"),
         ("%%cuda\ntemplate <class T> __global__ void f(T* x) {}", "%%cuda --name m", "_bind"),
         ("%%cuda\n__device__ int f() { return 1; }", "no __global__ function", "_bind"),
     ],
@@ -107,7 +107,7 @@ def test_results_have_html() -> None:
     timing = Timing("<mine>", 1e-3, 0.9e-3, 1.1e-3, 10, 0, "graph")
     shown = Bench("h200", True, (timing,), floor=5e-4, bound="memory")._repr_html_()
     assert "&lt;mine&gt;" in shown and "50.0%" in shown and "<mine>" not in shown
-    assert "nothing was timed" in Bench("h200", False, (), floor=1e-3)._repr_html_()
+    assert "Not timed" in Bench("h200", False, (), floor=1e-3)._repr_html_()
     climb = Climb("vecadd", "sim", "H200", (RungResult(0, "naive", "an idea", "CUDA C++", "f32"),))
     assert climb._repr_html_().startswith("<iframe srcdoc=") and "an idea" in climb._repr_html_()
     assert "<td>00 one thread</td>" in ladder.find("vecadd")._repr_html_()

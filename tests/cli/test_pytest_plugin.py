@@ -69,6 +69,11 @@ def test_on_the_simulator(tmp_path: Path) -> None:
     assert "tail block" in said
 
 
+def test_on_a_named_model(tmp_path: Path) -> None:
+    said = _pytest(tmp_path, "--weft-device=sim:rtx3070", "-k", "right")
+    assert "PASSED test_kernels.py::test_right[sim:rtx3070]" in said, said
+
+
 @pytest.mark.skipif(not no_gpu(), reason="there is a GPU")
 def test_without_a_gpu_the_reason_is_given(tmp_path: Path) -> None:
     said = _pytest(tmp_path, "--weft-device=sim,gpu", "-k", "right")
@@ -76,4 +81,5 @@ def test_without_a_gpu_the_reason_is_given(tmp_path: Path) -> None:
 
 
 def test_a_device_with_a_typo(tmp_path: Path) -> None:
-    assert "--weft-device=gup: allowed are sim, gpu" in _pytest(tmp_path, "--weft-device=gup")
+    refused = _pytest(tmp_path, "--weft-device=gup")
+    assert "--weft-device=gup: no such device" in refused and "Did you mean 'gpu'?" in refused

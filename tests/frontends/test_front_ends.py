@@ -140,7 +140,7 @@ def test_wrong(end: End) -> None:
 @each
 def test_profiled(end: End) -> None:
     x, y, n = end.given()
-    p = weft.profile(end.launch("scaled"), x, y, n, gpu="rtx3070", **end.named)
+    p = weft.profile(end.launch("scaled"), x, y, n, device="sim:rtx3070", **end.named)
     np.testing.assert_array_equal(y, 3 * x)
     assert p.launch.kernel.endswith("scaled") and p.gpu == "rtx3070" and p.launch.grid == (4, 1, 1)
     assert {a.name: (a.read, a.written) for a in p.arrays} == {"x": (4000, 0), "y": (0, 4000)}

@@ -41,7 +41,7 @@ class Row:
     code: int = 0
     args: tuple[str, ...] = ()
     err: tuple[str, ...] = ()
-    gpu: str = "h200"
+    device: str = "sim"
 
     def __str__(self) -> str:
         return " ".join([Path(self.file).stem, *self.args])
@@ -118,7 +118,7 @@ ROWS = (
     Row(
         "device.cu",
         "NVIDIA GeForce RTX 3070 (weft), 8.6, 46 SMs, 8192 MiB\n",
-        gpu="rtx3070",
+        device="sim:rtx3070",
         err=("bounded: 512 threads a block, compiled for 256", "cudaFuncSetAttribute"),
     ),
     Row(
@@ -161,7 +161,7 @@ SLOW_ROWS = (  # as courses hand them out
     ],
 )
 def test_program(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
-    code = program.run(str(PROGRAMS / row.file), row.args, gpu=row.gpu)
+    code = program.run(str(PROGRAMS / row.file), row.args, device=row.device)
     out, err = capfd.readouterr()
     assert (out, code) == (row.out, row.code), err
     assert [part for part in row.err if part not in err] == [], err
@@ -270,8 +270,8 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
         program.run(str(source), [])
     with pytest.raises(Error, match="no such file"):
         program.run(str(tmp_path / "nothing.cu"), [])
-    with pytest.raises(LaunchError, match="no such GPU model"):
-        program.run(str(source), [], gpu="rtx9999")
+    with pytest.raises(LaunchError, match="no such device"):
+        program.run(str(source), [], device="sim:rtx9999")
     with pytest.raises(LaunchError, match="simulated GPU alone"):
         program.run(str(source), [], device="gpu")
 

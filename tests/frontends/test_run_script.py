@@ -193,7 +193,7 @@ def weft_run(
 
 @torch_too
 def test_cuda_tensors_are_on_the_cpu(tmp_path: Path) -> None:
-    done = weft_run("--gpu", "rtx3070", "FILE", folder=tmp_path, text=CUDA_TENSORS)
+    done = weft_run("--device", "sim:rtx3070", "FILE", folder=tmp_path, text=CUDA_TENSORS)
     assert (done.returncode, done.stdout) == (0, SAID), done.stderr
     assert done.stderr.count("not of a GPU") == 1
 
@@ -261,7 +261,7 @@ def test_sanitized_script(tmp_path: Path) -> None:
 REFUSED = {
     "no such file": (["missing.py"], "error: no such file\n  got: missing.py\n"),
     "another suffix": (["notes.txt"], "files that end in .py or .cu"),
-    "no such GPU": (["--gpu", "rtx307", "FILE"], "Did you mean 'rtx3070'?"),
+    "no such GPU": (["--device", "sim:rtx307", "FILE"], "Did you mean 'sim:rtx3070'?"),
 }
 
 

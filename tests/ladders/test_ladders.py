@@ -169,8 +169,11 @@ def test_an_operation_that_cannot_be_imported(own: Path, text: str, says: str) -
     ("arguments", "says"),
     [
         (["vecadd", "--to", "99"], "got: 99\n  allowed: 0 to "),
-        (["vecadd", "--device", "cpu"], "no such device\n  got: cpu\n  allowed: sim, gpu"),
-        (["--html", "page.html"], "which ladder?"),
+        (
+            ["vecadd", "--device", "cpu"],
+            "no such device\n  got: 'cpu'\n  allowed: sim",
+        ),
+        (["--html", "page.html"], "the name of a ladder is missing"),
     ],
 )
 def test_options_that_make_no_sense(arguments: list[str], says: str) -> None:
@@ -258,7 +261,7 @@ def test_recorded_times_come_first() -> None:
     assert re.search(r"01 shared tile +[\d.]+ [mµ]s +█+", shown), shown
     found = json.loads(run("transpose", "--to", "1", "--json").stdout)
     assert found["recorded"].startswith("NVIDIA H200") and found["rungs"][1]["times"]
-    assert found["device"] == "sim" and found["counted"] == "rows=128, columns=128"
+    assert found["device"] == "sim:h200" and found["counted"] == "rows=128, columns=128"
     assert list(found["floors"]) == ["rows=16384, columns=16384"]
 
 

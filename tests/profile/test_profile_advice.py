@@ -23,7 +23,7 @@ def module() -> weft.CudaModule:
 
 def _profile(module: weft.Module, row: Row) -> weft.Profile:
     kernel = module.kernel(row.kernel)
-    return weft.profile(kernel[row.grid, row.block, row.shared], *row.args, gpu=row.gpu)
+    return weft.profile(kernel[row.grid, row.block, row.shared], *row.args, device=row.gpu)
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -122,8 +122,8 @@ def test_what_it_prints_as_json_is_a_record(tmp_path: Path) -> None:
     ("name", "more", "said"),
     [
         ("nosuch.py", (), "there is no such file"),
-        ("two.py", ("two.py",), "one file is run on a GPU at a time"),
-        ("record.json", (), "one file is run on a GPU at a time"),
+        ("two.py", ("two.py",), "only one file can be profiled on a GPU"),
+        ("record.json", (), "only one file can be profiled on a GPU"),
         ("built", (), "ncu is not on PATH"),
     ],
 )

@@ -233,7 +233,7 @@ def test_a_callable_that_launches_one_kernel(module: weft.Module) -> None:
 def test_a_model_that_cannot_run_the_launch_names_the_limit(module: weft.Module) -> None:
     x = np.ones(256, np.float32)
     with pytest.raises(weft.LaunchError, match="more shared memory than a block may have on Tesla"):
-        weft.profile(module.reversed[1, 256, 70_000], x, x.copy(), gpu="t4")
+        weft.profile(module.reversed[1, 256, 70_000], x, x.copy(), device="sim:t4")
 
 
 # ---- the verb ------------------------------------------------------------------------------------
@@ -309,9 +309,9 @@ def test_a_fault_gives_the_fault_and_no_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("x.txt",), "does not know how to run this file"),
+        (("x.txt",), "cannot run a file of this type"),
         (("nosuch.json",), "cannot read the record"),
-        (("x.py", "--gpu", "rtx9"), "no such GPU model"),
+        (("x.py", "--device", "sim:rtx9"), "no such device"),
     ],
 )
 def test_mistakes_are_explained(args: tuple[str, ...], said: str) -> None:

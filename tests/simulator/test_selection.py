@@ -84,3 +84,64 @@ def test_variables_are_selected_by_word() -> None:
     for variable in (module.variable, module.k.variable):
         found = variable("count", np.int32, "sim")
         assert isinstance(found, np.ndarray) and found[()] == 7
+
+
+# ---- where words are taken -----------------------------------------------------------------------
+SCALE = "__global__ void scale(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }"
+BIG = "extern __shared__ float s[]; __global__ void big(float* x) { s[0] = x[0]; x[0] = 2 * s[0]; }"
+
+
+def test_profile_counts_for_the_model_that_is_named() -> None:
+    x, launch = np.ones(32, np.float32), weft.cuda(SCALE).scale[1, 32]
+    assert weft.profile(launch, x, 32, device="sim:rtx3070").gpu == "rtx3070"
+    assert weft.profile(lambda: launch(x, 32), device="sim:t4").gpu == "t4"
+    with pytest.warns(DeprecationWarning, match='gpu= is deprecated.*device="sim:rtx3070"'):
+        assert weft.profile(launch, x, 32, gpu="rtx3070").gpu == "rtx3070"
+
+
+def test_bench_gives_the_floor_on_the_model_that_is_named() -> None:
+    contenders = {"nothing": lambda: None}
+    assert weft.bench(contenders, bytes=1e9, device="sim:t4").gpu == models.get("t4").name
+    with pytest.warns(DeprecationWarning, match="gpu= is deprecated"):
+        assert weft.bench(contenders, device="sim", gpu="t4").gpu == models.get("t4").name
+    with pytest.raises(ArgumentError, match="times are taken on the first GPU") as caught:
+        weft.bench(contenders, device="gpu:1")
+    assert caught.value.next == "CUDA_VISIBLE_DEVICES=1 makes it the first"
+
+
+def doubled(x: np.ndarray, y: np.ndarray) -> None:
+    y[:] = x
+    weft.cuda(BIG).big[1, 1, 150_000](y)
+
+
+def test_check_holds_launches_to_the_limits_of_the_model_that_is_named() -> None:
+    op = weft.Op("double", "x:f32[1] -> y:f32[1]", lambda x: 2 * x, [weft.Case()])
+    assert weft.check(op, doubled).device == "NumPy"
+    assert weft.check(op, doubled, device="sim:h200")
+    with pytest.raises(weft.LaunchError, match=r"big needs more shared memory.*RTX 3070"):
+        weft.check(op, doubled, device="sim:rtx3070")
+    assert weft.check(op, doubled)  # the limits are those of one check
+
+
+def test_explain_chooses_for_the_model_that_is_named() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(4, 1000)
+    assert "T4, simulated" in str(weft.ops.explain(weft.ops.softmax, x, dim=1, device="sim:t4"))
+    with pytest.raises(ArgumentError, match="no such device"):
+        weft.ops.explain(weft.ops.softmax, x, dim=1, device="t5x")
+
+
+def test_front_ends_simulate_the_model_that_is_named() -> None:
+    pytest.importorskip("numba.cuda")
+    from weft.frontends import numba, triton
+
+    with pytest.raises(ArgumentError, match="selects a GPU to simulate"):
+        weft.kernel(lambda x: None, device="gpu")
+    for install in (numba.install, triton.install):
+        with pytest.raises(ArgumentError, match="install selects a GPU to simulate"):
+            install("gpu:1")
+        with (
+            pytest.warns(DeprecationWarning, match='gpu= is deprecated.*device="sim:t4"'),
+            pytest.raises(ArgumentError, match="selects a GPU"),  # nothing is installed
+        ):
+            install("gpu", gpu="t4")

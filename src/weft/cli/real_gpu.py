@@ -1,6 +1,6 @@
-"""`weft profile FILE --device gpu`: ncu's counters, and the simulator's facts of the same launches.
+"""`weft profile FILE --device gpu`: counters of ncu and of the simulator for the same launches.
 
-Where ncu cannot count, the simulator's facts stand alone, with times by events.
+Where ncu cannot read counters, the result has the simulator's counters and times by events.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import Any
 
 import typer
 
-from weft.device import models
 from weft.device.gpu import driver
+from weft.device.selection import Selection
 from weft.errors import Error, NoCounters
 from weft.frontends import timed
 from weft.frontends.program import toolkit
-from weft.measure.profile import ncu, on_gpu, record
+from weft.measure.profile import ncu, record
 from weft.measure.profile.ncu import KernelCounters
 from weft.report.profile import Profile, with_views
 
 SIMULATED = (".py", ".cu")
-"""Files that the simulator runs; a program that was built elsewhere is ncu's alone."""
+"""Suffixes of files that the simulator can run. ncu alone profiles a built program."""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """Launches of one kernel and shape: what ncu counted, and the simulator; either may lack."""
+    """Launches of one kernel and shape: counters of ncu and of the simulator, or None."""
 
     ncu: KernelCounters | None
     sim: Profile | None
 
 
 def dump(found: Sequence[Launched], note: str) -> dict[str, Any]:
-    """A record of the simulator's profiles, and what ncu has, each with the number of its own."""
+    """The record of a run. Each entry of ncu has the index of its simulated profile."""
     profiles = [one.sim for one in found if one.sim is not None]
     numbers = {id(p): i for i, p in enumerate(profiles)}
     counted = [
@@ -51,13 +51,13 @@ def dump(found: Sequence[Launched], note: str) -> dict[str, Any]:
 
 
 def launched(
-    file: Path, args: str, kernel: str | None, launch: int | None, gpu: str
+    file: Path, args: str, kernel: str | None, launch: int | None, device: Selection
 ) -> tuple[list[Launched], str]:
-    """What was launched, and a line on what is missing, if anything is."""
+    """The launches, and a note if some counters are missing."""
     if not file.is_file():
         raise Error("there is no such file", where=str(file))
-    gpu = _model(gpu)
-    flags = ["--gpu", gpu, "--args", args]
+    model = device.model if driver.count() else device.simulated
+    flags = ["--device", f"sim:{model.key}", "--args", args]
     flags += ["--kernel", kernel] if kernel else []
     flags += ["--launch", str(launch)] if launch is not None else []
     try:
@@ -69,7 +69,7 @@ def launched(
         raise Error(
             "no launch was counted",
             where=str(file),
-            next="--kernel and --launch choose among its launches; does it launch a kernel?",
+            next="--kernel and --launch select launches; check that the file launches a kernel",
         )
     try:
         simulated = _simulated(file, flags, said=subprocess.PIPE)
@@ -95,20 +95,13 @@ def _without(
     return [Launched(None, p) for p in found], note
 
 
-def _model(gpu: str) -> str:
-    """The model of the GPU that is there, unless another one was asked for."""
-    if gpu != models.DEFAULT or not driver.count():
-        return gpu
-    return on_gpu.model() or gpu
-
-
 @contextmanager
 def _program(file: Path) -> Iterator[list[str]]:
-    """The command that ncu runs; a CUDA program is built for the GPU that is there."""
+    """The command that ncu runs. A CUDA program is built for the GPU in this machine."""
     if file.suffix != ".cu":
         yield [sys.executable, str(file)] if file.suffix == ".py" else [str(file.resolve())]
         return
-    ncu.tool()  # nothing is built where it would be for nothing
+    ncu.tool()  # raises before the build if ncu is not there
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder, file.stem))
         arguments = ["-arch=native", "-lineinfo", "-o", out, str(file)]
@@ -117,14 +110,14 @@ def _program(file: Path) -> Iterator[list[str]]:
 
 
 def _simulated(file: Path, flags: Sequence[str], said: int | None = None) -> list[Profile]:
-    """The same file on the simulated GPU, in a process of its own; `said` is where errors go."""
+    """Profiles the file on the simulated GPU in its own process; `said` is its standard error."""
     if file.suffix not in SIMULATED:
-        raise Error("a built program is not simulated", got=str(file), next="give its .cu")
+        raise Error("a built program cannot be simulated", got=str(file), next="pass its .cu file")
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
     with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
         done = subprocess.run(command, stdout=out, stderr=said, text=True)
         if done.returncode and said is None:
-            raise typer.Exit(done.returncode)  # it has said why
+            raise typer.Exit(done.returncode)  # it has printed why
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
             raise Error("the file does not run on the simulated GPU", got=last[0].strip())

@@ -1,4 +1,4 @@
-"""How verbs print: tables and colours on a terminal, plain text in a pipe, JSON when asked."""
+"""Output of the verbs: tables and colours on a terminal, plain text in a pipe, JSON on request."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from rich.text import Text
 from weft.cli import ascii
 from weft.errors import CacheWarning, CompileWarning, Error
 
-Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-_PIPE_COLUMNS = 200  # a pipe has no width of its own; rich would cut tables at 80
+_PIPE_COLUMNS = 200  # a pipe has no width; rich would wrap tables at 80 columns
 
-_ROOMY = 100  # columns of a terminal from which tables have more air
+_ROOMY = 100  # terminals at least this wide get padding between columns
 
 
 def console() -> Console:
-    """Standard output; rich leaves colours out unless it is a terminal."""
+    """Standard output. Colours are printed on a terminal only."""
     width = None if sys.stdout.isatty() else _PIPE_COLUMNS
     return Console(highlight=False, markup=False, width=width)
 
 
 def data(value: Any) -> None:
-    """Facts for a program to read."""
+    """Prints a value as JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=not ascii.is_complete(sys.stdout.encoding)))
 
 
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()
 ) -> None:
-    """Rows under a header; columns named in `right` hold numbers."""
+    """Prints rows under a header. Columns named in `right` are right-aligned."""
     out = console()
     gap = 1 if out.width >= _ROOMY else 0
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
@@ -53,18 +53,24 @@ def table(
 
 
 def line(text: str = "", style: str = "") -> None:
-    """One line of text, never cut."""
+    """Prints one line of text without wrapping it."""
     console().print(Text(text, style), soft_wrap=True)
 
 
 def failure(error: Error) -> None:
-    """An error's own text on standard error."""
+    """Prints an error's text on standard error."""
     out = Console(stderr=True, highlight=False, markup=False)
     out.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
 
 
+def warning(text: str) -> None:
+    """A warning on standard error."""
+    out = Console(stderr=True, highlight=False, markup=False)
+    out.print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
+
+
 def bar(*, quiet: bool) -> Progress:
-    """A bar that counts steps, on a terminal only."""
+    """A progress bar that counts steps, on a terminal only."""
     hidden = quiet or not sys.stdout.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=console(), transient=True, disable=hidden)
@@ -72,16 +78,17 @@ def bar(*, quiet: bool) -> Progress:
 
 @contextmanager
 def warned() -> Iterator[None]:
-    """weft's own warnings inside look like its errors: their text on standard error, no line of
-    Python's. A script's warnings stay as they are."""
+    """Prints weft's own warnings as it prints errors: the text alone, on standard error.
+
+    Warnings of a user's script keep Python's format.
+    """
     plain = warnings.showwarning
 
     def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if not issubclass(category, CompileWarning | CacheWarning):
             plain(message, category, *place, **more)
             return
-        out = Console(stderr=True, highlight=False, markup=False)
-        out.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
+        warning(str(message))
 
     warnings.showwarning = tell
     try:
@@ -92,8 +99,10 @@ def warned() -> Iterator[None]:
 
 @contextmanager
 def ends_at_once() -> Iterator[None]:
-    """Ctrl-C inside ends the process there and then: threads may be in the midst of LLVM, whose
-    destructors must not run beside them."""
+    """Ctrl-C inside ends the process at once.
+
+    Other threads may be inside LLVM, and its destructors must not run at the same time.
+    """
     try:
         yield
     except KeyboardInterrupt:
@@ -102,7 +111,7 @@ def ends_at_once() -> Iterator[None]:
 
 
 def size(n: float) -> str:
-    """Bytes as people write them: 48 KiB, 139.8 GiB."""
+    """A number of bytes with its unit: 48 KiB, 139.8 GiB."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
     step = 0
     while n >= 1024 and step < len(units) - 1:
@@ -111,7 +120,7 @@ def size(n: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people write it: 1.234 ms."""
+    """A time with its unit: 1.234 ms."""
     for unit, least in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= least:
             return f"{seconds / least:.4g} {unit}"

@@ -21,9 +21,8 @@ from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
 from weft.climbing.recorded_times import with_recorded
 from weft.climbing.rung import Rung
-from weft.device import models
-from weft.device.gpu import driver
 from weft.device.models import GpuModel
+from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
 from weft.errors import ArgumentError, Error
 from weft.measure.check import input_data, user_file
@@ -34,23 +33,18 @@ from weft.measure.profile.session import Recording, recording
 Solution = Callable[..., Any]
 
 
-def has_gpu() -> bool:
-    """Is there a GPU to time on?"""
-    return driver.count() > 0
-
-
-def bench_ladder(ladder: Ladder, *, timed: bool, gpu: str, progress: Progress) -> Climb:
+def bench_ladder(ladder: Ladder, *, device: Selection, progress: Progress) -> Climb:
     """The rungs of a ladder."""
     peers(ladder.op)
-    result = climb(ladder, device="gpu" if timed else "sim", gpu=gpu, progress=progress)
-    return result if timed else with_recorded(ladder, result)
+    result = climb(ladder, device=device, progress=progress)
+    return result if device.real else with_recorded(ladder, result)
 
 
 def bench_file(
-    op: Op, solutions: Mapping[str, Solution], *, timed: bool, gpu: str, progress: Progress
+    op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Progress
 ) -> Climb:
     """The solutions that a file has of an operation."""
-    model = models.get(gpu)
+    model, timed = device.model, device.real
     peers(op)
     if timed and not op.bench:
         raise ArgumentError(
@@ -68,7 +62,7 @@ def bench_file(
     precision = op.inputs[0].dtype.name
     if not timed:
         return Climb(
-            op.name, "sim", model.name, tuple(reached), precision=precision,
+            op.name, device.word, model.name, tuple(reached), precision=precision,
             floors=floors(op, model), counted=repr(op.cases[0]),
         )  # fmt: skip
     from weft.climbing import timing
@@ -76,7 +70,7 @@ def bench_file(
     result = timing.time_rungs(op, ready, model, progress)
     rungs = tuple(replace(r, times=result.rungs.get(r.number, ())) for r in reached)
     more = (result.peers, result.limits, result.machine)
-    return Climb(op.name, "gpu", result.machine["gpu"], rungs, *more, precision=precision)
+    return Climb(op.name, device.word, result.machine["gpu"], rungs, *more, precision=precision)
 
 
 def peers(op: Op) -> None:

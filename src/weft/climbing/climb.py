@@ -18,13 +18,13 @@ from weft.climbing import counters
 from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung, Runner
-from weft.device import models
-from weft.device.gpu import driver
 from weft.device.models import GpuModel
+from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
 from weft.device.sim.run.launch import thread_count
-from weft.errors import ArgumentError, Error, MissingDependency, pip_install
+from weft.errors import Error, MissingDependency, pip_install
 from weft.measure import dtypes
+from weft.measure.bench.bench import to_time
 from weft.measure.check import buffers, input_data, user_file
 from weft.measure.check.check import check
 from weft.measure.op import Op
@@ -138,25 +138,28 @@ class Climb:
 def climb(
     ladder: Ladder,
     *,
-    device: str = "sim",
-    gpu: str = models.DEFAULT,
+    device: str | Selection = "sim",
     to: int | None = None,
     progress: Progress = lambda what: None,
 ) -> Climb:
     """Climbs a ladder: on the simulator rungs are checked and counted, on a GPU timed as well."""
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
-    model = models.get(gpu)
-    _there(device)
-    if not device.startswith("gpu"):
-        results = _climb_concurrently(ladder.op, chosen, device, model, progress)
+    where = to_time(device)
+    where.require(
+        "time on",
+        next="--device sim checks and counts; --from FILE shows what was timed elsewhere",
+    )
+    model = where.model
+    if not where.real:
+        results = _climb_concurrently(ladder.op, chosen, model, progress)
         return Climb(
-            ladder.op.name, device, model.name, tuple(results), floors=floors(ladder.op, model),
+            ladder.op.name, where.word, model.name, tuple(results), floors=floors(ladder.op, model),
             counted=repr(ladder.op.cases[0]), precision=ladder.op.inputs[0].dtype.name,
         )  # fmt: skip
     results, ready = [], []
     for rung in chosen:
         progress(rung.title)
-        result, runner = _try(ladder.op, rung, device, model.key, model.sms)
+        result, runner = _try(ladder.op, rung, "gpu", model)
         results.append(result)
         if runner is not None and result.right:
             ready.append((rung, runner))
@@ -167,25 +170,13 @@ def climb(
         RungResult(**{**vars(r), "times": timings.rungs.get(r.number, ())}) for r in results
     )
     return Climb(
-        ladder.op.name, device, timings.machine["gpu"], timed, timings.peers, timings.limits,
+        ladder.op.name, where.word, timings.machine["gpu"], timed, timings.peers, timings.limits,
         timings.machine, precision=ladder.op.inputs[0].dtype.name,
     )  # fmt: skip
 
 
-def _there(device: str) -> None:
-    """Is there such a device, and is it here?"""
-    if device.partition(":")[0] not in ("sim", "gpu"):
-        raise ArgumentError("no such device", got=device, allowed="sim, gpu")
-    if device.startswith("gpu") and not driver.count():
-        raise MissingDependency(
-            "there is no GPU to time on",
-            got=driver.absence(),
-            next="--device sim checks and counts; --from FILE shows what was timed elsewhere",
-        )
-
-
 def _climb_concurrently(
-    op: Op, rungs: Sequence[Rung], device: str, model: GpuModel, progress: Progress
+    op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Progress
 ) -> list[RungResult]:
     """Rungs on the simulator, on all cores: most of their time is LLVM's, which needs no GIL."""
     _parse_ahead(op, rungs, model.sms)
@@ -194,7 +185,7 @@ def _climb_concurrently(
     def climb_rung(rung: Rung) -> RungResult:
         turn = alone if rung.path.suffix == ".py" else contextlib.nullcontext()
         with turn, drafts():  # small arrays: what is compiled sooner is done sooner
-            return _try(op, rung, device, model.key, model.sms)[0]
+            return _try(op, rung, "sim", model)[0]
 
     waiting = list(rungs)  # taken from its end: the last rungs take longest
     done: queue.SimpleQueue[tuple[int, RungResult | BaseException]] = queue.SimpleQueue()
@@ -241,7 +232,7 @@ def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:
                 _ = list(rung.dims(sizes)), list(rung.scratch_shapes(sizes))
 
 
-def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[RungResult, Runner | None]:
+def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, Runner | None]:
     header: dict[str, Any] = {
         "number": rung.number,
         "name": rung.name,
@@ -251,11 +242,11 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[RungResul
     }
     try:
         _prepare(rung, device)
-        runner = Runner(rung, op, sms=sms, empty=zeros)
+        runner = Runner(rung, op, sms=model.sms, empty=zeros)
         check(op, runner, device=device, arrays=rung.arrays)
         facts: Mapping[str, float] = {}
-        if not device.startswith("gpu"):
-            facts = count(op, runner, gpu)
+        if device == "sim":
+            facts = count(op, runner, model)
             counters.verify(str(rung.path.name), rung.expect, facts)
         return RungResult(**header, facts=facts), runner
     except MissingDependency as error:
@@ -266,7 +257,7 @@ def _try(op: Op, rung: Rung, device: str, gpu: str, sms: int) -> tuple[RungResul
 
 def _prepare(rung: Rung, device: str) -> None:
     """Imports what holds the rung's arrays; Triton's kernels take CPU tensors by weft's driver."""
-    wanted = rung.arrays == "torch" or (device.startswith("gpu") and rung.arrays != "numpy")
+    wanted = rung.arrays == "torch" or (device == "gpu" and rung.arrays != "numpy")
     if wanted and "torch" not in sys.modules:
         try:
             importlib.import_module("torch")
@@ -278,7 +269,7 @@ def _prepare(rung: Rung, device: str) -> None:
         importlib.import_module("weft.triton")
 
 
-def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
+def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
     """The facts of a rung on the operation's first case; none where it launches no kernel."""
     if runner.rung.language == "Python":  # loops of the CPU: slow, and nothing to count
         return {}
@@ -289,7 +280,7 @@ def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
     results = max(arrays[s.name].size for s in (*op.outputs, *op.inputs[:1]))
     if runner.rung.path.suffix == ".cu":
         profiles = [
-            profile(launch, *args, gpu=gpu)
+            profile(launch, *args, device=Selection(key=model.key))
             for launch, args in runner.launches({**arrays, **case.sizes})
         ]
     else:
@@ -298,7 +289,7 @@ def count(op: Op, runner: Runner, gpu: str) -> dict[str, float]:
                 s.name: buffers.copied(arrays[s.name], s.dtype, buffers.torch("cpu"))
                 for s in (*op.inputs, *op.outputs)
             }
-        with recording(Recording(gpu, thread=threading.get_ident())) as recorded:
+        with recording(Recording(model.key, thread=threading.get_ident())) as recorded:
             runner(**arrays, **case.sizes)
         profiles = recorded.profiles
     return counters.facts(profiles, results) if profiles else {}

@@ -18,6 +18,7 @@ from weft import kernels
 from weft.climbing.climb import Progress, Time
 from weft.climbing.rung import Rung
 from weft.device.models import GpuModel
+from weft.device.selection import Selection
 from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install
 from weft.measure import dtypes
 from weft.measure.bench.bench import Contender, Timing, bench, interval
@@ -111,7 +112,8 @@ def _on_case(
     contenders |= probes
     answer = _answer(op, sets[0], torch)
     _verify(op, case, rungs, sets[0], answer, torch)
-    result = bench(contenders, sets=count, gpu=model.key, budget=BUDGET_S, bytes=moved, flops=work)
+    here = Selection(number=0, key=model.key)
+    result = bench(contenders, sets=count, device=here, budget=BUDGET_S, bytes=moved, flops=work)
     _verify(op, case, rungs, sets[0], answer, torch)
     computing = work / (model.fp32_tflops * 1e12)
     floor = min((result[n].seconds * moved / probed for n in probes), default=computing)

@@ -60,6 +60,27 @@ class Selection:
 
         return models.find(facts(self.number).name) or self.simulated
 
+    def first(self, reason: str) -> None:
+        """Raises ArgumentError for a real GPU that is not the first; `reason` says why."""
+        if self.number:
+            raise ArgumentError(
+                reason,
+                got=self.word,
+                allowed="gpu, gpu:0",
+                next=f"CUDA_VISIBLE_DEVICES={self.number} makes it the first",
+            )
+
+    def to_simulate(self, subject: str) -> GpuModel:
+        """The model to simulate; raises ArgumentError where `subject` was given a real GPU."""
+        if self.real:
+            raise ArgumentError(
+                f"{subject} selects a GPU to simulate",
+                got=self.word,
+                allowed="sim, sim:MODEL",
+                next="the device follows the data: arrays on a real GPU run there",
+            )
+        return self.simulated
+
     def require(self, purpose: str, next: str = "") -> None:
         """Raises MissingDependency for a real GPU that is not in this machine."""
         if self.number is None:

@@ -7,9 +7,9 @@ imports nothing of the third party, and has
              "builtins" is where plain functions are from
     AFTER    the module after whose import a script needs `install`
     kernel   kernel(fn, *, device, **options) -> what a user holds and launches
-    install  install(gpu): from now on that package's own launches run on the simulated GPU
+    install  install(device): from now on that package's own launches run on the simulated GPU
 
-What `weft run` takes is a module with `run(path, args, *, device, gpu) -> exit code`; the verb has
+What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has
 a table of them by suffix.
 """
 
@@ -20,7 +20,6 @@ import importlib
 import pkgutil
 from typing import Any, Protocol, cast
 
-from weft.device import models
 from weft.errors import ArgumentError
 
 
@@ -32,10 +31,10 @@ class FrontEnd(Protocol):
 
     def kernel(self, fn: Any, *, device: str, **options: Any) -> Any: ...
 
-    def install(self, gpu: str) -> None: ...
+    def install(self, device: str) -> None: ...
 
 
-def kernel(fn: Any, *, device: str = models.DEFAULT, **options: Any) -> Any:
+def kernel(fn: Any, *, device: str = "sim", **options: Any) -> Any:
     """A kernel of another package, e.g. a `@triton.jit` function, as weft's own are.
 
     device  the GPU to simulate, e.g. "sim:rtx3070"

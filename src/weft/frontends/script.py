@@ -17,6 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
 from weft.device import models
+from weft.device.selection import Selection, select
 from weft.errors import Error, pip_install
 from weft.frontends import front_ends
 
@@ -29,18 +30,18 @@ _EXTRAS = ("torch", "triton", "numba")
 Hook = Callable[[], None]
 
 
-def run(path: str, args: Sequence[str], *, device: str = "sim", gpu: str = models.DEFAULT) -> int:
+def run(path: str, args: Sequence[str], *, device: str | Selection = "sim") -> int:
     """Runs the script as `python path args...` would; its exit code.
 
-    device  "sim" simulates, "gpu" leaves everything as it is
-    gpu     the model to simulate
+    device  "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     """
+    chosen = select(device)  # an unknown word is reported before the script begins
+    chosen.first("a script chooses its GPU itself")
     code = _compiled(path)
     if isinstance(code, int):
         return code
-    if device == "sim":
-        model = models.get(gpu)  # a wrong name is said before the script begins
-        after_import(_hooks(model.key))
+    if not chosen.real:
+        after_import(_hooks(chosen.simulated.key))
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     sys.modules["__main__"] = main

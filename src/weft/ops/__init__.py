@@ -4,17 +4,34 @@
 `as_op` makes an op of a kernel (`bind/`).
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from weft.ops import aliases, bind
 from weft.ops.bind import as_op, verify
 
+if TYPE_CHECKING:  # needs torch
+    from weft.ops.explanation import Explanation
+
 __all__ = ["as_op", "explain", "verify"]
 
 
-def explain(op: Any, *args: Any, **options: Any) -> Any:
-    """Which kernel a call would use and why: `explain(weft.ops.softmax, x)`; print the result."""
-    return bind.with_torch("weft.ops.explanation").explain(op, *args, **options)
+def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation:
+    """Returns the kernel that a call of an op uses, and why, without running it.
+
+    op       an op of `weft.ops`
+    args     the arguments of the call; options are given by name
+    device   the GPU to choose for, e.g. "sim:rtx3070"; by default the one that the tensors are on
+
+    >>> import torch
+    >>> found = weft.ops.explain(weft.ops.softmax, torch.zeros(4, 1000), dim=1, device="sim:t4")
+    >>> print(str(found).splitlines()[0])
+    """
+    explanation: Explanation = bind.with_torch("weft.ops.explanation").explain(
+        op, *args, device=device, **options
+    )
+    return explanation
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.errors import ArgumentError
 from weft.ops.choose import Choice, Request
 from weft.ops.function import Function
+from weft.ops.target import named
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Explanation:
         }
 
 
-def explain(op: Any, *args: Any, **options: Any) -> Explanation:
-    """Which kernel a call of an op with these arguments uses, and why."""
+def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation:
+    """Which kernel a call of an op with these arguments uses, and why; see `weft.ops.explain`."""
     function = getattr(op, "op", None)
     if not isinstance(function, Function):
         raise ArgumentError(
@@ -49,4 +50,6 @@ def explain(op: Any, *args: Any, **options: Any) -> Explanation:
             got=repr(op), allowed="weft.ops.softmax, weft.ops.matmul, …",
         )  # fmt: skip
     request = function.request(*function.bound(args, options))
+    if device is not None:
+        request = replace(request, target=named(device))
     return Explanation(request, function.choice(request))

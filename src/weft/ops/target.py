@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.device import models
+from weft.device.selection import select
 
 _FP32_PER_SM = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
 """Single-precision results per clock and SM where it is not 128."""
@@ -43,7 +44,14 @@ class Target:
 
 def target(device: Any) -> Target:
     """The target for a torch device: its GPU, or the simulated one for the CPU."""
-    return _real(device.index or 0) if device.type == "cuda" else _simulated()
+    return _real(device.index or 0) if device.type == "cuda" else _simulated(models.DEFAULT)
+
+
+def named(device: str) -> Target:
+    """The target that a device word names: "sim:rtx3070", "gpu"."""
+    chosen = select(device)
+    chosen.require("choose kernels for", next='device="sim:h200" chooses for a model')
+    return _simulated(chosen.simulated.key) if chosen.number is None else _real(chosen.number)
 
 
 @functools.cache
@@ -62,8 +70,8 @@ def _real(number: int) -> Target:
 
 
 @functools.cache
-def _simulated() -> Target:
-    m = models.get(models.DEFAULT)
+def _simulated(key: str) -> Target:
+    m = models.get(key)
     return Target(
         name=m.name, real=False, capability=m.compute_capability, sms=m.sms,
         threads_per_sm=m.max_threads_per_sm, shared_per_block=m.shared_per_block,

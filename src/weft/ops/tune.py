@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from weft.ops.runner import runner
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.draw import Call, Tensor
 from weft.ops.sweep.time import Clock
+from weft.ops.target import named
 
 MARGIN = 0.03
 """A candidate replaces the one in use where it is faster by more than this: less is noise."""
@@ -83,10 +84,15 @@ class Tuned:
         }
 
 
-def listed(call: Call, device: str) -> Tuned:
-    """The candidates of a call with their modelled times; nothing is measured or stored."""
+def listed(call: Call, device: str, word: str | None = None) -> Tuned:
+    """The candidates of a call with their modelled times; nothing is measured or stored.
+
+    `word` names the GPU to choose for; by default it is that of `device`, torch's.
+    """
     function = _function(call.op)
     request = function.request(*_bound(function, call, [t.empty(device) for t in call.tensors]))
+    if word is not None:
+        request = replace(request, target=named(word))
     choice = function.choice(request)
     rows = tuple(Row(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
     return Tuned(call, request.target.name, rows, choice.used.name, choice.used.name)

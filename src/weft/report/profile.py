@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.device import models
 from weft.device.models import GpuModel
+from weft.device.selection import select, selected
 from weft.errors import Error, LaunchError
 from weft.kernels import Configured
 from weft.measure.profile import values
@@ -111,29 +112,39 @@ def write(path: str | Path, text: str) -> None:
 def profile(
     launch: Configured | Callable[..., Any],
     *args: Any,
-    gpu: str | None = None,
+    device: str | None = None,
     time_limit: float | None = None,
     block: int | None = None,
+    gpu: str | None = None,
     **options: Any,
 ) -> Profile:
-    """Runs `k[grid, block]` with these arguments once on the simulated GPU, and says what it did.
+    """Runs one launch on the simulated GPU and returns its counters, roofline and advice.
 
-    gpu      the model whose caches, limits and ceilings are meant; the kernel's own by default
-    block    the number of the block whose addresses are kept; by default the first and the last
-    options  of a Triton kernel: BLOCK=128, num_warps=4
+    launch      `k[grid, block]`, or a callable that launches one kernel
+    args        the arguments of the launch
+    device      the model whose caches, limits and rates apply, e.g. "sim:rtx3070"; by default the
+                kernel's own. "gpu" means the model of the GPU in this machine.
+    time_limit  seconds that the launch may take
+    block       the number of the block whose addresses are kept; by default the first and the last
+    options     constants and options of a Triton kernel: BLOCK=128, num_warps=4
+    gpu         deprecated: use `device`
 
-    Any callable will do, too, that launches one kernel.
-    Arrays are changed as by any launch. Where they are on a real GPU, it is timed by events, and
-    the same launch is counted on copies on the host.
-    Counters are exact, but for those in `Profile.modelled`.
+    Arrays change as in any launch. If they are on a real GPU, the launch is also timed there by
+    events. Counters are exact, except for those in `Profile.modelled`.
+
+    >>> p = weft.profile(module.scale[1, 32], x, 10.0, 4, device="sim:rtx3070")
+    >>> print(p.gpu, p.launch.kernel)
+    rtx3070 scale
     """
+    chosen = device if gpu is None else selected(device or "sim", gpu, name="gpu=")
     bare = not callable(launch) or hasattr(launch, "__getitem__")
     if isinstance(launch, Configured) or bare:
-        settings: dict[str, Any] = {"gpu": gpu, "time_limit": time_limit, "block": block, **options}
-        return with_views(measured(cast(Configured, launch), *args, **settings))
+        settings: dict[str, Any] = {"device": chosen, "time_limit": time_limit, "block": block}
+        return with_views(measured(cast(Configured, launch), *args, **settings, **options))
     from weft.measure.profile.session import Recording, recording
 
-    with recording(Recording(gpu)) as recorder:
+    model = None if chosen is None else select(chosen).model.key
+    with recording(Recording(model)) as recorder:
         launch(*args, **options)
     return with_views(_only(recorder))
 

@@ -1,4 +1,4 @@
-"""`weft bench PATH`: solutions or rungs beside what people would use instead."""
+"""`weft bench PATH`: time solutions or rungs against library implementations (peers)."""
 
 from __future__ import annotations
 
@@ -6,91 +6,91 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from weft.cli import bench_ops, show
+from weft.cli import bench_ops, options, show
 from weft.climbing import benchmark, ladder, records, summary
 from weft.climbing.climb import Climb
 from weft.climbing.page import page
-from weft.device import models
+from weft.device.selection import Selection
 from weft.errors import ArgumentError
+from weft.measure.bench.bench import to_time
 from weft.measure.check import user_file
 from weft.measure.op import Op
 from weft.report.profile import write
 
 OPS = "ops"
-"""What names the op library in place of a file or a ladder."""
-SWEEP = "Of `weft bench ops`"
-
-
-class Device(StrEnum):
-    """Where to bench."""
-
-    auto = "auto"
-    sim = "sim"
-    gpu = "gpu"
+"""The argument that selects the op library instead of a file or a ladder."""
+SWEEP = "Options of `weft bench ops`"
 
 
 def run(
     path: Annotated[
         str,
-        typer.Argument(help="A file with @op.solution, a ladder, records, or `ops`."),
+        typer.Argument(help="A file with @op.solution, a ladder, a .jsonl file, or `ops`."),
     ],
-    only: Annotated[str, typer.Option(help="One operation, one solution or one rung.")] = "",
+    only: Annotated[str, typer.Option(help="Bench only this operation, solution or rung.")] = "",
     peer: Annotated[
         list[str] | None,
-        typer.Option(help="One more peer, e.g. 'torch.relu(x)' or 'compile: torch.relu(x)'."),
+        typer.Option(help="Add a peer: 'torch.relu(x)' or 'compile: torch.relu(x)'. Repeatable."),
     ] = None,
     device: Annotated[
-        Device, typer.Option(help="gpu: time; sim: count; auto: time where there is a GPU.")
-    ] = Device.auto,
-    gpu: Annotated[str, typer.Option(help="The GPU whose ceilings are meant.")] = models.DEFAULT,
-    record: Annotated[Path | None, typer.Option(help="Append the result to a file.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
-    seed: Annotated[int, typer.Option(help="What is drawn.", rich_help_panel=SWEEP)] = 1,
+        str, typer.Option(help="gpu: time. sim or sim:MODEL: count. auto: time if there is a GPU.")
+    ] = options.AUTO,
+    gpu: options.Gpu = None,
+    record: Annotated[Path | None, typer.Option(help="Append the result to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the calls.", rich_help_panel=SWEEP)] = 1,
     count: Annotated[int, typer.Option(help="Calls per op.", min=1, rich_help_panel=SWEEP)] = 60,
     most: Annotated[
-        int, typer.Option(help="Elements of a tensor at the most.", min=2, rich_help_panel=SWEEP)
+        int, typer.Option(help="Largest number of elements.", min=2, rich_help_panel=SWEEP)
     ] = 2**26,
-    ops: Annotated[str, typer.Option(help="Some ops: a,b.", rich_help_panel=SWEEP)] = "",
+    ops: Annotated[
+        str, typer.Option(help="Only these ops, comma-separated.", rich_help_panel=SWEEP)
+    ] = "",
     compile: Annotated[
-        bool, typer.Option(help="Time torch.compile as well.", rich_help_panel=SWEEP)
+        bool, typer.Option(help="Also time torch.compile.", rich_help_panel=SWEEP)
     ] = True,
     budget: Annotated[
         float,
-        typer.Option(help="Seconds for torch.compile to compile.", min=0, rich_help_panel=SWEEP),
+        typer.Option(
+            help="Limit of seconds for torch.compile to compile.", min=0, rich_help_panel=SWEEP
+        ),
     ] = 1800.0,
     jobs: Annotated[
-        int, typer.Option(help="Processes that compile ahead.", min=1, rich_help_panel=SWEEP)
+        int,
+        typer.Option(
+            help="Number of processes that compile in advance.", min=1, rich_help_panel=SWEEP
+        ),
     ] = 1,
     json: show.Json = False,
 ) -> None:
-    """Time the solutions of a file, or the rungs of a ladder, beside their peers.
+    """Time the solutions of a file, or the rungs of a ladder, together with their peers.
 
-    All are checked first and after. Where there is no GPU nothing is timed: then it gives the
-    least time that the hardware allows and the simulator's counters. A file of records (.jsonl)
-    is shown again. Exit code 1 when a contender is wrong.
+    Results are checked before and after timing. Without a GPU, weft prints the least time that
+    the hardware allows and the simulator's counters. For a .jsonl file, weft prints its records.
+    The exit code is 1 if a contender is wrong.
 
-    `weft bench ops` sweeps the op library: calls drawn at random, beside PyTorch and torch.compile.
+    `weft bench ops` times the op library on random calls, together with PyTorch and torch.compile.
     """
+    where = to_time(None) if device == options.AUTO else options.device(device)
+    where = options.device(where, gpu)
+    where.require("time on", next="--device sim gives floors and counters")
     if path == OPS:
-        _refuse_sim(device)
+        _refuse_sim(where, asked=device != options.AUTO)
         bench_ops.run(
             bench_ops.Options(seed, count, most, ops, compile, budget, jobs, record, json)
         )
         return
-    models.get(gpu)
-    timed = device is not Device.sim and benchmark.has_gpu()
     if path.endswith(".jsonl"):
         results = [r for n, r in records.newest(Path(path)).items() if only in ("", n)]
     else:
         with show.ends_at_once(), _progress(quiet=json) as tell:
-            results = [*_results(path, only, peer or [], timed, gpu, tell)]
+            results = [*_results(path, only, peer or [], where, tell)]
         for result in results if record is not None else ():
             records.append(record, result)  # type: ignore[arg-type]
     if not results:
@@ -103,24 +103,24 @@ def run(
         show.data([r.to_dict() for r in results])
     else:
         for result in results:
-            _show(result, asked=not path.endswith(".jsonl") and device is not Device.sim)
+            _show(result, asked=not path.endswith(".jsonl") and device == options.AUTO)
         if html is not None:
             show.line(f"\nwrote {html}", "bold")
     if not all(r.right for r in results):
         raise typer.Exit(1)
 
 
-def _refuse_sim(device: Device) -> None:
-    if device is Device.sim:
+def _refuse_sim(device: Selection, *, asked: bool) -> None:
+    if asked and not device.real:
         raise ArgumentError(
-            "the sweep of the op library is timed, and the simulated GPU has no times",
-            got="--device sim", allowed="--device gpu",
+            "`weft bench ops` measures times, and the simulated GPU has none",
+            got=f"--device {device.word}", allowed="--device gpu",
             next="`weft tune OP --list` shows candidates and modelled times without a GPU",
         )  # fmt: skip
 
 
 def _results(
-    path: str, only: str, peers: list[str], timed: bool, gpu: str, tell: Callable[[str], None]
+    path: str, only: str, peers: list[str], device: Selection, tell: Callable[[str], None]
 ) -> Iterator[Climb]:
     if not path.endswith(".py"):
         whole = ladder.find(path)
@@ -131,13 +131,13 @@ def _results(
                 raise ArgumentError("no such rung", where=path, got=only, allowed=titles)
             whole = replace(whole, rungs=rungs)
         chosen = replace(whole, op=_with(whole.op, peers))
-        yield benchmark.bench_ladder(chosen, timed=timed, gpu=gpu, progress=tell)
+        yield benchmark.bench_ladder(chosen, device=device, progress=tell)
         return
     by_op: dict[int, tuple[Op, dict[str, benchmark.Solution]]] = {}
     for op, name, solution in user_file.solutions(Path(path), only):
         by_op.setdefault(id(op), (op, {}))[1][name] = solution
     for op, solutions in by_op.values():
-        yield benchmark.bench_file(_with(op, peers), solutions, timed=timed, gpu=gpu, progress=tell)
+        yield benchmark.bench_file(_with(op, peers), solutions, device=device, progress=tell)
 
 
 def _with(op: Op, peers: list[str]) -> Op:
@@ -147,7 +147,7 @@ def _with(op: Op, peers: list[str]) -> Op:
 def _one(results: list[Climb]) -> Climb:
     if len(results) > 1:
         names = ", ".join(r.ladder for r in results)
-        raise ArgumentError("a page is of one operation", got=names, next="--only NAME")
+        raise ArgumentError("a page shows one operation", got=names, next="--only NAME")
     return results[0]
 
 
@@ -163,9 +163,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 def _show(result: Climb, *, asked: bool) -> None:
     on_gpu = result.device.startswith("gpu")
     if not on_gpu and asked:
-        show.line(
-            "No GPU here: nothing was timed. Floors, and counters of the simulator:", "yellow"
-        )
+        show.line("There is no GPU, so nothing was timed. Floors and simulated counters:", "yellow")
     how = "timed on" if on_gpu else "checked and counted for"
     show.line(f"{result.ladder}, {how} {result.gpu}", "bold")
     if not on_gpu:

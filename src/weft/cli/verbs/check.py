@@ -1,4 +1,4 @@
-"""`weft check FILE`: are the kernels of a file right? `--sanitize`: does a program race?"""
+"""`weft check FILE`: test the solutions of a file, or run a program under the sanitizer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 import weft
 import weft.progress
-from weft.cli import show
+from weft.cli import options, show
 from weft.cli.verbs.run import runner
+from weft.device.selection import Selection
 from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import CheckFailed, Error
 from weft.frontends import compute_sanitizer
@@ -22,35 +23,45 @@ from weft.measure.check.workers import LIMIT, Outcome, check_file
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A Python file with weft.Op and @op.solution.")],
+    file: Annotated[
+        Path, typer.Argument(help="A Python file with a weft.Op and its @op.solution.")
+    ],
     args: Annotated[
-        list[str] | None, typer.Argument(help="With --sanitize: the program's, after `--`.")
+        list[str] | None,
+        typer.Argument(help="With --sanitize: arguments of the program, after `--`."),
     ] = None,
     sanitize: Annotated[
         bool,
-        typer.Option("--sanitize", help="Run a script or program under the sanitizer instead."),
+        typer.Option("--sanitize", help="Run a script or a CUDA program under the sanitizer."),
     ] = False,
     op: Annotated[
-        Path | None, typer.Option(help="Take operations from this file; FILE has solutions only.")
+        Path | None, typer.Option(help="Take the operations from this file, solutions from FILE.")
     ] = None,
-    only: Annotated[str, typer.Option(help="One operation or one solution.")] = "",
-    seed: Annotated[int | None, typer.Option(help="Repeat an earlier run.")] = None,
-    device: Annotated[str, typer.Option(help="sim, or gpu.")] = "sim",
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds of processor time for one call.")
-    ] = LIMIT,
+    only: Annotated[str, typer.Option(help="Check only this operation or solution.")] = "",
+    seed: Annotated[int | None, typer.Option(help="Repeat the run that printed this seed.")] = None,
+    device: Annotated[
+        str,
+        typer.Option(help="sim, sim:MODEL (launches must fit its limits), gpu or gpu:N."),
+    ] = "sim",
+    time_limit: Annotated[float, typer.Option(help="Limit of CPU seconds for one call.")] = LIMIT,
     json: show.Json = False,
 ) -> None:
-    """Judge every solution in a file against its operation's float64 reference.
+    """Check every solution in a file against its operation's float64 reference.
 
-    Each solution runs in a process of its own. The exit code is 0 when all are right, 1 when one
-    is wrong, 2 when one could not be judged. With --sanitize any Python script or CUDA program is
-    run as `weft run` does, and every memory access of its kernels is checked; on a GPU by
-    NVIDIA's compute-sanitizer.
+    Each solution runs in its own process. The exit code is 0 if all solutions are correct, 1 if
+    one is wrong, and 2 if one could not be checked.
+
+    With --sanitize, weft runs a Python script or a CUDA program and checks every memory access of
+    its kernels. With --device gpu, NVIDIA's compute-sanitizer does this.
     """
+    chosen = options.device(device)
     if sanitize:
-        sanitized = _on_gpu if device == "gpu" else _sanitized
-        raise typer.Exit(sanitized(file, args or [], json))
+        code = (
+            _on_gpu(file, args or [], json)
+            if chosen.real
+            else _sanitized(file, args or [], chosen, json)
+        )
+        raise typer.Exit(code)
     with _progress(quiet=json) as progress:
         task = progress.add_task("", total=None)
         outcomes = check_file(
@@ -72,12 +83,12 @@ def run(
 
 
 def _code(outcome: Outcome) -> int:
-    """0: right, 1: wrong, 2: it could not be judged."""
+    """0: correct, 1: wrong, 2: could not be checked."""
     return 0 if outcome.error is None else 1 if isinstance(outcome.error, CheckFailed) else 2
 
 
 def _print(outcome: Outcome, json: bool) -> None:
-    for line in outcome.said:  # not on standard output: only verdicts are there
+    for line in outcome.said:  # standard output has the results only
         print(f"{outcome.name} prints| {line}", file=sys.stderr)
     if json:
         return
@@ -90,7 +101,7 @@ def _print(outcome: Outcome, json: bool) -> None:
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    """One row of `--json`; numbers that JSON does not have are strings: "nan", "inf"."""
+    """One row of `--json`. Numbers that JSON lacks are strings: "nan", "inf"."""
     error = outcome.error
     row: dict[str, Any] = {"ok": error is None, "name": outcome.name}
     if outcome.report is not None:
@@ -110,18 +121,18 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _sanitized(file: Path, args: list[str], json: bool) -> int:
-    """Runs a program under the sanitizer and says what was found; the exit code."""
+def _sanitized(file: Path, args: list[str], device: Selection, json: bool) -> int:
+    """Runs a program under the sanitizer and prints the findings; returns the exit code."""
     said = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
     weft.progress.enabled = not json
     with weft.sanitize(raises=False) as report, said:
-        code = runner(file).run(str(file), args)
+        code = runner(file).run(str(file), args, device=device)
     return _reported(code, report, json, looked=report.launches > 0)
 
 
 def _on_gpu(file: Path, args: list[str], json: bool) -> int:
-    """Runs a program under the tools of compute-sanitizer, as `_sanitized` does under weft's."""
-    runner(file)  # refuses other files
+    """Runs a program under the tools of compute-sanitizer; returns the exit code."""
+    runner(file)  # raises for other file types
     with _progress(quiet=json) as progress:
         task = progress.add_task("", total=None)
 

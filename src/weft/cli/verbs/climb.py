@@ -1,4 +1,4 @@
-"""`weft climb NAME`: a ladder of kernels, rung by rung."""
+"""`weft climb NAME`: run every rung of a ladder."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import show
+from weft.cli import options, show
 from weft.climbing import ladder, records, summary
 from weft.climbing.climb import Climb, climb
 from weft.climbing.ladder import Ladder
 from weft.climbing.page import page
 from weft.climbing.recorded_times import with_recorded
-from weft.device import models
+from weft.device.selection import Selection
 from weft.errors import ArgumentError, Error
 from weft.report.profile import write
 
@@ -23,31 +23,41 @@ _ONE = "weft climb NAME ..., or --all"
 
 def run(
     name: Annotated[
-        str, typer.Argument(help="A ladder that comes with weft, or a folder of your own.")
+        str, typer.Argument(help="A ladder of weft, or the path of a ladder folder.")
     ] = "",
-    device: Annotated[str, typer.Option(help="sim: check and count; gpu: time as well.")] = "sim",
-    gpu: Annotated[
-        str, typer.Option(help="The GPU to count for, or to hold times against.")
-    ] = models.DEFAULT,
-    to: Annotated[int | None, typer.Option(min=0, help="Stop at this rung.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every ladder, a line for each.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Append the result to a file.")] = None,
+    device: Annotated[
+        str, typer.Option(help="sim or sim:MODEL: check and count. gpu: also time.")
+    ] = "sim",
+    gpu: options.Gpu = None,
+    to: Annotated[int | None, typer.Option(min=0, help="Stop after this rung.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Climb every ladder and print failures only.")
+    ] = False,
+    record: Annotated[Path | None, typer.Option(help="Append the result to this file.")] = None,
     recorded: Annotated[
-        Path | None, typer.Option("--from", help="Show what a file of records has; climb nothing.")
+        Path | None, typer.Option("--from", help="Show the records in this file; run nothing.")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
     json: show.Json = False,
 ) -> None:
-    """Climb a ladder: every rung compiled, checked, and counted or timed. Without a name: a list.
+    """Compile, check and profile every rung of a ladder. Without a name, list the ladders.
 
-    Exit code 1 when a rung is wrong, or does not do what its header says.
+    On a GPU the rungs are also timed. The exit code is 1 if a rung is wrong or its counters differ
+    from what its header states.
     """
+    chosen = options.device(device, gpu)
     if every and (name or recorded or html):
         more = name or str(recorded or html)
-        raise ArgumentError("--all is every ladder, shown briefly", got=more, next="leave it out")
+        raise ArgumentError(
+            "--all climbs every ladder and takes no name, --from or --html",
+            got=more,
+            next="leave it out",
+        )
     if not (name or every or recorded):
         if html or record or to is not None:
-            raise ArgumentError("which ladder?", allowed=", ".join(ladder.names()), next=_ONE)
+            raise ArgumentError(
+                "the name of a ladder is missing", allowed=", ".join(ladder.names()), next=_ONE
+            )
         _list(json)
         return
     if recorded is not None:
@@ -55,8 +65,8 @@ def run(
     else:
         found = []
         for one in ladder.names() if every else [name]:
-            found.append(_climbed(one, device, gpu, to if every else _within(one, to), json))
-            if record is not None:  # at once: a later ladder may fail
+            found.append(_climbed(one, chosen, to if every else _within(one, to), json))
+            if record is not None:  # now, because a later ladder may fail
                 records.append(record, found[-1])
             if every and not json:
                 _print(summary.failures(found[-1]))
@@ -73,7 +83,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Climb:
+def _climbed(name: str, device: Selection, to: int | None, json: bool) -> Climb:
     found = ladder.find(name)
     with show.ends_at_once(), show.bar(quiet=json) as progress:
         rungs = sum(to is None or r.number <= to for r in found.rungs)
@@ -82,12 +92,12 @@ def _climbed(name: str, device: str, gpu: str, to: int | None, json: bool) -> Cl
         def tell(what: str) -> None:
             progress.update(task, advance=1, description=f"{found.op.name}: {what}")
 
-        result = climb(found, device=device, gpu=gpu, to=to, progress=tell)
-        return result if device.startswith("gpu") else with_recorded(found, result)
+        result = climb(found, device=device, to=to, progress=tell)
+        return result if device.real else with_recorded(found, result)
 
 
 def _within(name: str, to: int | None) -> int | None:
-    """A rung to stop at that the ladder has."""
+    """The rung to stop at; raises where the ladder does not have it."""
     last = ladder.find(name).rungs[-1].number
     if to is not None and to > last:
         raise ArgumentError(
@@ -97,7 +107,7 @@ def _within(name: str, to: int | None) -> int | None:
 
 
 def _ladder(name: str) -> Ladder | None:
-    """The ladder that a climb was of; a record can be shown where its folder is not."""
+    """The ladder of a climb. None for a record whose folder is not on this machine."""
     try:
         return ladder.find(name)
     except Error:
@@ -131,7 +141,7 @@ def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
         show.table(table.columns, table.rows, right=table.right)
     for text in summary.notes(result):
         show.line(text, "yellow")
-    if found is not None and found.text and whole:  # who stops has not asked for the rest
+    if found is not None and found.text and whole:  # skipped when --to stops the climb early
         own = found.path.parent != ladder.HOME
         where = found.path / "ladder.md" if own else f"weft climb {found.path.name} --html FILE"
         show.line(f"\nWhat was measured, and why: {where}")

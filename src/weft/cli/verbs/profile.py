@@ -1,4 +1,4 @@
-"""`weft profile FILE`: what the kernels of a script or program do, or what changed in them."""
+"""`weft profile FILE`: profile the kernels of a script or program, or compare two profiles."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from weft.cli import show
+from weft.cli import options, show
 from weft.cli.real_gpu import Launched, dump, launched
-from weft.cli.verbs.run import Device, runner
-from weft.device import models
+from weft.cli.verbs.run import runner
+from weft.device.selection import Selection
 from weft.errors import Error
 from weft.measure.profile import record
 from weft.measure.profile.difference import Changes, diff
@@ -35,40 +35,40 @@ def run(
         Path, typer.Argument(help="A script (.py), a program (.cu) or a record (.json).")
     ],
     other: Annotated[
-        Path | None, typer.Argument(help="One more: shows what changes from the first to it.")
+        Path | None, typer.Argument(help="A second file to compare with the first.")
     ] = None,
-    kernel: Annotated[str | None, typer.Option(help="Only kernels of this name.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Profile only kernels with this name.")] = None,
     launch: Annotated[
-        int | None, typer.Option(min=0, help="Only this launch of them, counted from 0.")
+        int | None, typer.Option(min=0, help="Profile only this launch, counted from 0.")
     ] = None,
-    gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
     device: Annotated[
-        Device, typer.Option(help="gpu: ncu's counters of the GPU that is there, and sim's beside.")
-    ] = Device.sim,
-    args: Annotated[str, typer.Option(help="The program's arguments, as one string.")] = "",
-    html: Annotated[Path | None, typer.Option(help="Write a page to open in a browser.")] = None,
+        str, typer.Option(help="sim or sim:MODEL: simulate. gpu: also read ncu's counters.")
+    ] = "sim",
+    gpu: options.Gpu = None,
+    args: Annotated[str, typer.Option(help="Arguments of the program, in one string.")] = "",
+    html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
     json: show.Json = False,
 ) -> None:
-    """Profile every kernel that a script or program launches, with no GPU.
+    """Profile every kernel that a script or program launches. No GPU is needed.
 
-    Launches of one kernel and shape are counted together. With two files: what changed.
+    Launches of the same kernel and shape are added up. With two files, weft prints the differences.
     """
-    models.get(gpu)
-    if device is Device.gpu:
+    chosen = options.device(device, gpu)
+    if chosen.real:
         if other is not None or file.suffix == _RECORD:
             raise Error(
-                "one file is run on a GPU at a time",
+                "only one file can be profiled on a GPU",
                 got=" ".join(map(str, (file, other or ""))).strip(),
                 allowed="a script (.py), a program (.cu) or what nvcc has built",
-                next="leave --device gpu out to compare, or to look at a record",
+                next="to compare files or show a record, leave out --device gpu",
             )
-        _on_gpu(*launched(file, args, kernel, launch, gpu), html, json)
+        _on_gpu(*launched(file, args, kernel, launch, chosen), html, json)
         return
     if other is not None:
-        flags = [*_flags(kernel, launch), "--gpu", gpu, "--args", args]
+        flags = [*_flags(kernel, launch), "--device", chosen.word, "--args", args]
         _compare(file, other, flags, html, json)
         return
-    found = _profiles(file, Recording(gpu, kernel, launch), args, gpu, json)
+    found = _profiles(file, Recording(chosen.model.key, kernel, launch), args, chosen, json)
     if json:
         show.data(record.dump(list(found)))
     for profile in [] if json else found:
@@ -78,7 +78,7 @@ def run(
 
 
 def _on_gpu(found: list[Launched], note: str, html: Path | None, json: bool) -> None:
-    """What ncu has counted, and the simulator."""
+    """Prints the counters of ncu and of the simulator."""
     simulated = [one.sim for one in found if one.sim is not None]
     if json:
         show.data(dump(found, note))
@@ -91,7 +91,7 @@ def _on_gpu(found: list[Launched], note: str, html: Path | None, json: bool) -> 
 
 
 def _shown(found: list[Launched], note: str, *, whole: bool) -> Iterator[text.Styled]:
-    """Kernels that the simulator knows in full, those of libraries in short unless `whole`."""
+    """Simulated kernels in full; kernels of libraries as a summary unless `whole`."""
     if note:
         yield note, "yellow"
     for one in found:
@@ -124,16 +124,18 @@ def _print(lines: Iterable[text.Styled]) -> None:
         show.line(line, style)
 
 
-def _profiles(file: Path, wanted: Recording, args: str, gpu: str, json: bool) -> list[Profile]:
+def _profiles(
+    file: Path, wanted: Recording, args: str, device: Selection, json: bool
+) -> list[Profile]:
     if file.suffix == _RECORD:
         return [with_views(p) for p in record.load(file)]
     said = _to_standard_error() if json else contextlib.nullcontext()
-    with recording(wanted) as recorded, said:  # JSON is all that goes to standard output
-        code = runner(file).run(str(file), shlex.split(args), gpu=gpu)
+    with recording(wanted) as recorded, said:  # standard output has the JSON only
+        code = runner(file).run(str(file), shlex.split(args), device=device)
     if code:
-        raise typer.Exit(code)  # a program that fails says why itself; half a report helps nobody
-    if recorded.fault:  # the program went on, but what its kernels did after that means little
-        raise Error("a kernel failed, so that there is no report", got=recorded.fault)
+        raise typer.Exit(code)  # the program has printed why it failed
+    if recorded.fault:  # results after a failed kernel are not meaningful
+        raise Error("a kernel failed, so there is no report", got=recorded.fault)
     if not recorded.profiles:
         raise _nothing(file, recorded)
     return [with_views(p) for p in recorded.profiles]
@@ -141,7 +143,7 @@ def _profiles(file: Path, wanted: Recording, args: str, gpu: str, json: bool) ->
 
 @contextlib.contextmanager
 def _to_standard_error() -> Iterator[None]:
-    """Of this process and of those that it starts."""
+    """Redirects standard output of this process and its children to standard error."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -159,9 +161,9 @@ def _nothing(file: Path, recorded: Recording) -> Error:
         "no launch was profiled",
         where=str(file),
         got=f"launches of {seen}" if seen else "no launch on the simulated GPU",
-        next="--kernel and --launch choose among these"
+        next="--kernel and --launch select among these"
         if seen
-        else "launch a kernel in it; weft.profile keeps to itself what it launches",
+        else "launch a kernel in it; launches inside weft.profile do not count",
     )
 
 
@@ -178,7 +180,7 @@ def _compare(first: Path, second: Path, flags: list[str], html: Path | None, jso
 
 
 def _recorded(file: Path, flags: list[str]) -> list[Profile]:
-    """Each file is run by itself, in a process of its own."""
+    """Runs one file in its own process."""
     if file.suffix == _RECORD:
         return [with_views(p) for p in record.load(file)]
     runner(file)
@@ -198,7 +200,7 @@ def _waiting(file: Path) -> Progress:
 
 
 def _matched(before: list[Profile], after: list[Profile]) -> list[Changes]:
-    """Kernels by name, in order; where each side has one, these two whatever they are called."""
+    """Pairs kernels by name, in order. If each side has one kernel, they are a pair."""
     if len(before) == len(after) == 1:
         return [diff(before[0], after[0])]
     left, out = list(after), []
@@ -210,9 +212,9 @@ def _matched(before: list[Profile], after: list[Profile]) -> list[Changes]:
     if not out:
         names = [sorted({p.launch.kernel for p in side}) for side in (before, after)]
         raise Error(
-            "the two have no kernel in common",
+            "the two files have no kernel in common",
             got=" and ".join(", ".join(side) for side in names),
-            next="--kernel NAME on each with --json makes records of one kernel each",
+            next="--kernel NAME --json writes a record of one kernel; compare two such records",
         )
     return out
 

@@ -1,4 +1,4 @@
-"""`weft ptx FILE.cu`: the PTX that a CUDA C++ file compiles to."""
+"""`weft ptx FILE.cu`: compile a CUDA C++ file to PTX."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.syntax import Syntax
 
-from weft.cli import show
-from weft.device import models
+from weft.cli import options, show
+from weft.device.gpu.facts import facts
+from weft.device.selection import Selection
 from weft.errors import Error
 from weft.frontends.program.device_code import compile_device_code, is_program
 from weft.source import compile_cuda
@@ -21,23 +22,33 @@ from weft.values import Ptx
 def run(
     file: Annotated[Path, typer.Argument(help="A CUDA C++ file.")],
     arch: Annotated[
-        str | None, typer.Option(help="Architecture, e.g. sm_80; default: that of --device.")
+        str | None, typer.Option(help="Architecture, e.g. sm_80. Default: that of --device.")
     ] = None,
-    device: Annotated[str, typer.Option(help="The GPU to compile for.")] = models.DEFAULT,
-    std: Annotated[str, typer.Option(help="C++ standard.")] = "c++17",
-    define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
+    device: Annotated[
+        str, typer.Option(help="The GPU to compile for: sim, sim:MODEL, gpu or gpu:N.")
+    ] = "sim",
+    std: Annotated[str, typer.Option("-std", "--std", help="The C++ standard.")] = "c++17",
+    define: Annotated[
+        list[str] | None, typer.Option("-D", help="Define NAME or NAME=VALUE. Repeatable.")
+    ] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("-I", help="Add a folder of headers. Repeatable.")
+    ] = None,
     kernel: Annotated[
-        list[str] | None, typer.Option("-k", help="A template to instantiate: 'saxpy<float>'.")
+        list[str] | None,
+        typer.Option("-k", help="Instantiate a template: 'saxpy<float>'. Repeatable."),
     ] = None,
-    fast_math: Annotated[bool, typer.Option("--fast-math", help="NVRTC's fast math.")] = False,
+    fast_math: Annotated[bool, typer.Option("--fast-math", help="Compile with fast math.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", help="Write to this file instead of standard output.")
     ] = None,
     json: show.Json = False,
 ) -> None:
-    """Compile a CUDA C++ file to PTX and print it; a whole program is compiled by nvcc."""
-    target = arch or models.get(device).compile_for
+    """Compile a CUDA C++ file to PTX and print it.
+
+    NVRTC compiles kernels. nvcc compiles a file that also has host code.
+    """
+    target = arch or _architecture(options.device(device))
     if is_program(file):
         ptx = compile_device_code(
             file,
@@ -65,6 +76,10 @@ def run(
         show.data(_facts(ptx, output))
     elif output is None:
         _print(ptx.text)
+
+
+def _architecture(device: Selection) -> str:
+    return device.simulated.compile_for if device.number is None else facts(device.number).machine
 
 
 def _definition(text: str) -> tuple[str, Define]:

@@ -1,68 +1,72 @@
-"""`weft run FILE [ARGS...]`: a script or a whole program, its kernels on the simulated GPU."""
+"""`weft run FILE [ARGS...]`: run a script or a CUDA program with its kernels on a device."""
 
 from __future__ import annotations
 
 import importlib
 import os
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from weft import progress
-from weft.device import models
+from weft.cli import options
+from weft.device.selection import Selection
 from weft.device.sim.run import settings
 from weft.errors import Error
 from weft.measure.check import user_file
 
 SETTINGS = {"allow_interspersed_args": False}
-"""What follows the file belongs to it, options too."""
+"""Everything after the file, options included, is passed to the file."""
 
 _RUNNERS = {".py": "weft.frontends.script", ".cu": "weft.frontends.program"}
-"""Suffix -> the module whose `run(path, args, device=, gpu=)` gives the exit code."""
-
-
-class Device(StrEnum):
-    """Where kernels run."""
-
-    sim = "sim"
-    gpu = "gpu"
+"""Suffix -> the module whose `run(path, args, device=)` returns the exit code."""
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="A Python script or a CUDA program (.py, .cu).")],
-    args: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
+    args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
     device: Annotated[
-        Device, typer.Option(help="Simulate a GPU, or use the one that is there.")
-    ] = Device.sim,
-    gpu: Annotated[str, typer.Option(help="The GPU to simulate.")] = models.DEFAULT,
+        str, typer.Option(help="Where kernels run: sim, sim:MODEL, or gpu (scripts only).")
+    ] = "sim",
+    gpu: options.Gpu = None,
     sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="Stop at races and other mistakes in kernels.")
+        bool, typer.Option("--sanitize", help="Stop at the first data race or memory error.")
     ] = False,
     sources: Annotated[
-        list[str] | None, typer.Option("--with", help="CUDA: one more source of the program.")
+        list[str] | None, typer.Option("--with", help="CUDA: add a source file. Repeatable.")
     ] = None,
-    include: Annotated[list[str] | None, typer.Option("-I", help="CUDA: headers.")] = None,
+    include: Annotated[
+        list[str] | None, typer.Option("-I", help="CUDA: add a folder of headers. Repeatable.")
+    ] = None,
     define: Annotated[
-        list[str] | None, typer.Option("-D", help="CUDA: NAME or NAME=VALUE.")
+        list[str] | None, typer.Option("-D", help="CUDA: define NAME or NAME=VALUE. Repeatable.")
     ] = None,
-    std: Annotated[str | None, typer.Option("-std", help="CUDA: C++ standard.")] = None,
-    optimize: Annotated[str | None, typer.Option("-O", help="CUDA: the host's level.")] = None,
-    library: Annotated[list[str] | None, typer.Option("-l", help="CUDA: a library.")] = None,
-    folder: Annotated[list[str] | None, typer.Option("-L", help="CUDA: libraries.")] = None,
+    std: Annotated[
+        str | None, typer.Option("-std", "--std", help="CUDA: the C++ standard.")
+    ] = None,
+    optimize: Annotated[
+        str | None, typer.Option("-O", help="CUDA: the optimization level of host code.")
+    ] = None,
+    library: Annotated[
+        list[str] | None, typer.Option("-l", help="CUDA: link a library. Repeatable.")
+    ] = None,
+    folder: Annotated[
+        list[str] | None, typer.Option("-L", help="CUDA: add a folder of libraries. Repeatable.")
+    ] = None,
     nvcc: Annotated[
-        list[str] | None, typer.Option("--nvcc", help="CUDA: any other flag, --nvcc=-rdc=true.")
+        list[str] | None,
+        typer.Option("--nvcc", help="CUDA: pass a flag to nvcc, e.g. --nvcc=-rdc=true."),
     ] = None,
 ) -> None:
     """Run a Python script (Triton, Numba, PyTorch) or a CUDA program on the simulated GPU.
 
-    Options of weft stand before the file; all that follows is the program's.
+    Put weft's options before the file. Everything after the file is passed to the program.
     """
-    module = runner(file)
+    module, chosen = runner(file), options.device(device, gpu)
     progress.enabled = True
     if sanitize:
-        _sanitize(device)
+        _sanitize(chosen)
     lettered = {"-I": include, "-D": define, "-L": folder, "-l": library}
     flags = [
         *(f"{letter}{value}" for letter, values in lettered.items() for value in values or []),
@@ -72,17 +76,17 @@ def run(
     ]
     compiled = {"sources": sources or [], "flags": flags} if file.suffix == ".cu" else {}
     if (flags or sources) and not compiled:
-        raise Error("only CUDA programs are compiled", got=str(file), next="leave out its flags")
-    raise typer.Exit(module.run(str(file), args or [], device=device.value, gpu=gpu, **compiled))
+        raise Error("compiler flags are for CUDA programs", got=str(file), next="leave them out")
+    raise typer.Exit(module.run(str(file), args or [], device=chosen, **compiled))
 
 
-def _sanitize(device: Device) -> None:
-    """As WEFT_SANITIZE=1 does, for this process and those that it starts."""
-    if device is not Device.sim:
+def _sanitize(device: Selection) -> None:
+    """Does what WEFT_SANITIZE=1 does, for this process and its children."""
+    if device.real:
         raise Error(
-            "only launches on the simulated GPU are sanitized here",
-            got=f"--device {device.value}",
-            next=f"weft check --device {device.value} --sanitize FILE",
+            "`weft run --sanitize` checks launches on the simulated GPU only",
+            got=f"--device {device.word}",
+            next="weft check --device gpu --sanitize FILE",
         )
     os.environ[settings.VARIABLE] = "1"
     settings.turn_on()
@@ -93,7 +97,7 @@ def runner(file: Path) -> Any:
     name = _RUNNERS.get(file.suffix)
     if name is None:
         raise Error(
-            "weft does not know how to run this file",
+            "weft cannot run a file of this type",
             got=str(file),
             allowed=f"files that end in {' or '.join(_RUNNERS)}",
         )

@@ -1,4 +1,4 @@
-"""`weft tune OP`: measures the kernels that an op of the library can use, stores the fastest."""
+"""`weft tune OP`: measure the kernels that an op of the library can use; store the fastest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from weft.cli import show
+from weft.cli import options, show
 from weft.errors import ArgumentError
 from weft.ops import bind
 
@@ -19,24 +19,31 @@ if TYPE_CHECKING:
 def run(
     op: Annotated[str, typer.Argument(help="An op of weft.ops: softmax, matmul, sum, …")],
     shapes: Annotated[
-        str, typer.Option(help="Calls: '64x4096,4096x4096;8x512,512x512'; else drawn ones.")
+        str, typer.Option(help="Calls: '64x4096,4096x4096;8x512,512x512'. Default: random calls.")
     ] = "",
-    dtype: Annotated[str, typer.Option(help="Of the tensors of --shapes.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Data type of the tensors of --shapes.")] = "float32",
     set: Annotated[
-        list[str] | None, typer.Option(help="An option of the op with --shapes, e.g. dim=0.")
+        list[str] | None,
+        typer.Option(help="Set an option of the op, with --shapes, e.g. dim=0. Repeatable."),
     ] = None,
-    calls: Annotated[int, typer.Option(help="How many calls to draw.", min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="What is drawn.")] = 1,
+    calls: Annotated[int, typer.Option(help="Number of random calls.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the random calls.")] = 1,
+    device: Annotated[
+        str, typer.Option(help="gpu: measure. With --list also sim:MODEL. auto: the GPU or sim.")
+    ] = options.AUTO,
     list: Annotated[
-        bool, typer.Option("--list", help="Show the candidates; measure nothing.")
+        bool, typer.Option("--list", help="List the candidates; measure nothing.")
     ] = False,
     json: show.Json = False,
 ) -> None:
     """Measure the kernels that an op can use for some calls, and store the fastest.
 
-    It measures on the present GPU. Winners are kept in the user's cache; later calls with the same
-    dtypes, shapes, strides and options use them. `--list` needs no GPU.
+    weft measures on the GPU of this machine and stores the results in the user's cache. Later calls
+    with the same dtypes, shapes, strides and options use them. --list needs no GPU.
     """
+    word = None if device == options.AUTO else device
+    if word is not None and not list:
+        _require_gpu(word)
     tuning, gpu = (bind.with_torch(f"weft.ops.{name}") for name in ("tune", "sweep.gpu"))
     wanted: Any = (
         tuning.written(op, shapes, dtype, dict(map(_option, set or ())))
@@ -44,7 +51,7 @@ def run(
         else tuning.drawn(op, calls, seed)
     )
     if list:
-        found = [tuning.listed(call, gpu.present()) for call in wanted]
+        found = [tuning.listed(call, gpu.present(), word) for call in wanted]
     else:
         gpu.need("weft tune", f"`weft tune {op} --list` shows the candidates and modelled times")
         found = _tuned(wanted, seed, json)
@@ -57,14 +64,25 @@ def run(
         _changes(found)
 
 
+def _require_gpu(word: str) -> None:
+    """Raises for a simulated GPU, which has no times, and for any but the first real one."""
+    chosen = options.device(word)
+    chosen.first("weft tune measures on the first GPU")
+    if not chosen.real:
+        raise ArgumentError(
+            "weft tune measures times, and the simulated GPU has none",
+            got=f"--device {chosen.word}", allowed="--device gpu, or --list",
+        )  # fmt: skip
+
+
 def _option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise ArgumentError("an option of an op cannot be read", got=text, allowed="NAME=VALUE")
+        raise ArgumentError("--set cannot be read", got=text, allowed="NAME=VALUE")
     try:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
-        return name, value  # a word, as in activation=relu
+        return name, value  # a string, as in activation=relu
 
 
 def _tuned(calls: Any, seed: int, json: bool) -> Any:
@@ -96,8 +114,10 @@ def _row(one: Tuned, row: Row, measured: bool) -> tuple[str | Text, ...]:
 
 def _changes(found: Any) -> None:
     changed = [one for one in found if one.chosen != one.before]
-    show.line(f"\n{len(changed)} of {len(found)} calls use another kernel now", "bold")
+    show.line(f"\n{len(changed)} of {len(found)} calls now use another kernel", "bold")
     for one in changed:
         show.line(f"  {one.call}: {one.before} → {one.chosen}, {one.gain:.2f} x as fast")
     if not all(one.stored for one in found):
-        show.line("the cache cannot be used, nothing is kept: `weft cache` says why", "yellow")
+        show.line(
+            "The cache cannot be used, so nothing is stored. `weft cache` shows why.", "yellow"
+        )

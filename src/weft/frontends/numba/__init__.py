@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from weft.device import models
+from weft.device.selection import select, selected
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ TAKES = ("numba", "builtins")
 AFTER = "numba.cuda"
 
 
-def kernel(fn: Any, *, device: str = models.DEFAULT, **options: Any) -> NumbaKernel:
+def kernel(fn: Any, *, device: str = "sim", **options: Any) -> NumbaKernel:
     """A plain function or a `@cuda.jit` kernel; `options` are those of `cuda.jit`."""
     if not (inspect.isfunction(fn) or hasattr(fn, "py_func")):
         raise ArgumentError(
@@ -28,22 +28,32 @@ def kernel(fn: Any, *, device: str = models.DEFAULT, **options: Any) -> NumbaKer
             got=f"{type(fn).__name__} {fn!r}",
             allowed="a function, or what @cuda.jit makes of one",
         )
+    model = select(device).to_simulate("weft.kernel")
     from weft.frontends.numba.versions import require
 
     require()
     from weft.frontends.numba.launch import NumbaKernel
 
-    return NumbaKernel(fn, models.get(device), options)
+    return NumbaKernel(fn, model, options)
 
 
-def install(gpu: str = models.DEFAULT, *, force: bool = True) -> bool:
-    """Numba's own launches and device arrays go to the simulated GPU from now on.
+def install(device: str = "sim", *, force: bool = True, gpu: str | None = None) -> bool:
+    """Sends Numba's own launches and device arrays to the simulated GPU from now on.
 
-    Without `force` nothing is changed where there is a GPU. Says whether it is simulated.
+    device  the GPU to simulate: "sim", "sim:rtx3070"
+    force   simulates even where there is a real GPU; otherwise nothing changes there
+    gpu     deprecated: use `device`
+
+    Returns whether the GPU is simulated. `import weft.numba` calls it with force=False.
+
+    >>> import weft.numba
+    >>> print(weft.numba.install())
+    True
     """
+    model = selected(device, gpu, name="gpu=").to_simulate("weft.numba.install")
     from weft.frontends.numba.versions import require
 
     require()
     from weft.frontends.numba import seams
 
-    return seams.install(models.get(gpu), force=force)
+    return seams.install(model, force=force)

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from weft import progress
-from weft.device import models
+from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
 from weft.errors import LaunchError
 from weft.frontends.program import toolkit
@@ -37,8 +37,7 @@ def run(
     path: str,
     args: Sequence[str],
     *,
-    device: str = "sim",
-    gpu: str = models.DEFAULT,
+    device: str | Selection = "sim",
     sources: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> int:
@@ -47,13 +46,14 @@ def run(
     sources  more files of the program
     flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
     """
-    if device != "sim":
+    chosen = select(device)
+    if chosen.real:
         raise LaunchError(
             "a whole program runs on the simulated GPU alone",
-            got=f"--device {device}",
+            got=f"--device {chosen.word}",
             next=f"nvcc {path} builds it for the GPU that is there",
         )
-    model = models.get(gpu)
+    model = chosen.simulated
     program = build([path, *sources], flags, model.compile_for, toolkit.find())
     return _run(program, model.key, (os.path.splitext(path)[0], *args))
 

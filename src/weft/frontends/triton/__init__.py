@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from weft.device import models
+from weft.device.selection import select, selected
 from weft.errors import LaunchError, MissingDependency, pip_install
 from weft.kernels.module import is_fast
 
@@ -24,7 +24,7 @@ TAKES = ("triton",)
 AFTER = "triton"
 
 
-def kernel(fn: Any, *, device: str = models.DEFAULT, math: str = "exact") -> Any:
+def kernel(fn: Any, *, device: str = "sim", math: str = "exact") -> Any:
     """A `@triton.jit` function, autotuned or not, as a kernel: `k[grid](*args, BLOCK=128)`.
 
     math  "exact": every bit as the hardware; "fast": tensor cores by plain FMA
@@ -37,14 +37,24 @@ def kernel(fn: Any, *, device: str = models.DEFAULT, math: str = "exact") -> Any
         )
     from weft.frontends.triton.jit_kernel import TritonKernel
 
-    return TritonKernel(fn, models.get(device), fast=is_fast(math))
+    return TritonKernel(fn, select(device).to_simulate("weft.kernel"), fast=is_fast(math))
 
 
-def install(gpu: str = models.DEFAULT, *, math: str = "exact", alone: bool = True) -> None:
-    """Makes the simulated GPU the one that Triton launches on.
+def install(
+    device: str = "sim", *, math: str = "exact", alone: bool = True, gpu: str | None = None
+) -> None:
+    """Makes the simulated GPU the one that Triton launches on. `import weft.triton` calls it.
 
-    alone  even where there is a real GPU; otherwise CUDA tensors go to that one
+    device  the GPU to simulate: "sim", "sim:rtx3070"
+    math    "exact" matches the hardware bit for bit; "fast" computes tensor-core products with
+            plain FMA
+    alone   simulates even where there is a real GPU; otherwise CUDA tensors go to that one
+    gpu     deprecated: use `device`
+
+    >>> import weft.triton
+    >>> weft.triton.install("sim:rtx3070")
     """
+    model = selected(device, gpu, name="gpu=").to_simulate("weft.triton.install")
     for name in ("triton", "torch"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependency(
@@ -52,4 +62,4 @@ def install(gpu: str = models.DEFAULT, *, math: str = "exact", alone: bool = Tru
             )
     from weft.frontends.triton.driver import activate
 
-    activate(models.get(gpu), fast=is_fast(math), alone=alone)
+    activate(model, fast=is_fast(math), alone=alone)

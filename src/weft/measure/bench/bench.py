@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.device import models
 from weft.device.models import GpuModel
+from weft.device.selection import Selection, select, selected
 from weft.errors import ArgumentError, CheckFailed, expect
 
 BUDGET_S = 1.0
@@ -92,7 +92,8 @@ class Bench:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [] if self.timed else [f"No GPU here: nothing was timed. Floor on {self.gpu}:"]
+        untimed = f"Not timed: a simulated GPU has no times. Floor on {self.gpu}:"
+        lines = [] if self.timed else [untimed]
         if self.floor:
             lines.append(f"  floor {_time(self.floor)} ({self.bound})")
         best = min((t.seconds for t in self.timings), default=0.0)
@@ -120,27 +121,39 @@ def bench(
     flops: float = 0,
     sets: int = 1,
     check: Callable[[str], None] | None = None,
-    gpu: str = models.DEFAULT,
+    device: str | Selection | None = None,
     precision: str = "f32",
     budget: float = BUDGET_S,
     progress: Callable[[str], None] = lambda what: None,
+    gpu: str | None = None,
 ) -> Bench:
-    """Times contenders on the GPU that is there, in turns.
+    """Times callables on a GPU, in turns, and compares them with the least time possible.
 
-    bytes, flops  what one call must move and compute at least: they give the floor
+    contenders    name -> callable, or a `Contender`
+    bytes, flops  the least that one call must move and compute; they give the floor
     sets          how many input sets contenders rotate through, so that none stays in the L2
     check         called with a contender's name before it is timed and after
-    gpu           the ceilings to hold against: a model's name
+    device        "gpu" times; "sim:h200" only gives the floor on that model. By default it times
+                  where there is a GPU.
+    precision     whose ceiling applies: "f32", "f64", "tf32", "f16", "bf16"
+    budget        seconds for each contender
+    progress      called with what is being done
+    gpu           deprecated: use `device`
+
+    >>> result = weft.bench({"copy": lambda: None}, bytes=4.8e9, device="sim:h200")
+    >>> print(result)
+    Not timed: a simulated GPU has no times. Floor on H200 SXM 141 GB:
+      floor 1 ms (memory)
     """
     expect("contenders", contenders, Mapping, allowed='{"name": callable, ...}')
     if not contenders:
         raise ArgumentError("nothing to time", allowed='{"name": callable, ...}')
     by_name = {n: c if isinstance(c, Contender) else Contender(c) for n, c in contenders.items()}
-    model = models.get(gpu)
+    chosen = selected(to_time(device), gpu, name="gpu=")
+    chosen.require("time on", next='device="sim:h200" gives the floor on a model')
+    model = chosen.model
     floor, bound = ceiling(model, bytes, flops, precision)
-    from weft.device.gpu import driver
-
-    if not driver.count():
+    if not chosen.real:
         return Bench(model.name, False, (), bytes, flops, floor, bound)
     from weft.measure.bench.clocks import ClockMonitor
 
@@ -151,6 +164,20 @@ def bench(
         _alarm(timing, *ceiling(model, bytes, flops, timing.precision or precision), model)
     machine = {**_machine(), **monitor.to_dict()}
     return Bench(model.name, True, timings, bytes, flops, floor, bound, machine)
+
+
+def to_time(device: str | Selection | None) -> Selection:
+    """Where to time: what a word says; by default the first GPU, else the simulated one.
+
+    Timing is on the first GPU only: streams, clocks and ceilings are those of one GPU.
+    """
+    from weft.device.gpu import driver
+
+    if device is None:
+        return select("gpu" if driver.count() else "sim")
+    chosen = select(device)
+    chosen.first("times are taken on the first GPU")
+    return chosen
 
 
 def ceiling(model: GpuModel, bytes: float, flops: float, precision: str) -> tuple[float, str]:

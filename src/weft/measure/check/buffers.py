@@ -108,7 +108,7 @@ def torch(device: str) -> Library:
         raise ArgumentError(
             "PyTorch has no such device",
             got=f"{device!r}: {str(error).partition(chr(10))[0]}",
-            allowed='"sim", "gpu", or a device as PyTorch names it',
+            allowed='"sim", or "gpu" and "gpu:1" where PyTorch has CUDA and finds the GPU',
         ) from None
 
     def view(a: Any, dtype: DType, shape: tuple[int, ...]) -> Any:

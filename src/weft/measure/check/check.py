@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.selection import select
 from weft.errors import ArgumentError, CheckFailed, expect
 from weft.kernels import Configured
-from weft.measure.check import input_data, subjects
+from weft.measure.check import input_data, limits, subjects
 from weft.measure.check.judge import Verdict, judge, repeat
 from weft.measure.check.subjects import Fillings, Ranges, Trials
 from weft.measure.op import Op
@@ -86,19 +87,20 @@ def check(
     seed        repeats an earlier run; also WEFT_SEED
     options     go to the subject with the arguments: constants of a Triton kernel, num_warps
     """
-    expect("device", device, str, allowed='"sim" or "gpu"')
+    place = select(device)
     chosen = chosen_seed(seed)
     solution = args[0] if isinstance(subject, Op) and args else None
     rng = generator(chosen, getattr(solution, "__name__", ""))
     fillings = _fillings(specials)
     if isinstance(subject, Op):
         name, trials = subjects.solution_trials(
-            subject, args, options, device, arrays, fillings, rng
+            subject, args, options, place, arrays, fillings, rng
         )
     else:
         spec = subjects.CallSpec(out, reference, reduce, accumulate, result, ranges or {})
         name, trials = subjects.call_trials(subject, args, options, spec, fillings, rng)
-    return judged(name, trials, chosen, rng, progress)
+    with limits.held(place):
+        return judged(name, trials, chosen, rng, progress)
 
 
 def judged(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from weft.device import arrays as device_arrays
+from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.kernels import Configured
 from weft.measure import dtypes
@@ -52,7 +53,7 @@ def solution_trials(
     op: Op,
     args: Sequence[Any],
     options: Mapping[str, Any],
-    device: str,
+    device: Selection,
     arrays: str,
     fillings: Fillings,
     rng: np.random.Generator,
@@ -131,16 +132,16 @@ def _drawn(op: Op, case: int, filling: input_data.Filling, provider: Provider) -
     return {spec.name: provider.data(spec, case, filling) for spec in op.inputs}
 
 
-def library_for(device: str, arrays: str = "") -> Library:
+def library_for(device: Selection, arrays: str = "") -> Library:
     """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU.
 
     `arrays` asks for those of one library: numpy or torch.
     """
-    if device.startswith("sim") or arrays == "numpy":
+    if not device.real or arrays == "numpy":
         return buffers.torch("cpu") if arrays == "torch" else buffers.NUMPY
     if "torch" not in sys.modules and "cupy" in sys.modules:
         return buffers.cupy()
-    return buffers.torch(device.replace("gpu", "cuda"))
+    return buffers.torch(f"cuda:{device.number}")
 
 
 def calling(op: Op, solution: Callable[..., Any], case: Case) -> Callable[[Mapping[str, Any]], Any]:

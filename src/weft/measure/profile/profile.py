@@ -12,6 +12,7 @@ from weft.device import models
 from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
+from weft.device.selection import Selection, select
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.observation import Observer
 from weft.device.time_limit import limited, within
@@ -28,15 +29,15 @@ LEAST_L1 = 16 * 1024
 def profile(
     subject: Configured,
     *args: Any,
-    gpu: str | None = None,
+    device: str | Selection | None = None,
     time_limit: float | None = None,
     block: int | None = None,
     **options: Any,
 ) -> Profile:
     """Runs `k[grid, block]` with these arguments once, and says what it did.
 
-    gpu    the model whose caches and limits are meant; the kernel's own by default
-    block  the number of the block whose addresses are kept; by default the first and the last
+    device  the model whose caches and limits apply, e.g. "sim:rtx3070"; the kernel's own by default
+    block   the number of the block whose addresses are kept; by default the first and the last
 
     What else is given by name goes to the kernel: constants of Triton's, num_warps.
 
@@ -50,7 +51,7 @@ def profile(
             got=type(subject).__name__,
             next="weft.profile(kernel[grid, block], x, y, n)",
         )
-    limit = limited(time_limit)
+    limit, chosen = limited(time_limit), None if device is None else select(device)
     subject.names(args, options)  # refuses what does not fit
     real = on_gpu(subject, args, options)
     if real is not None:
@@ -59,8 +60,8 @@ def profile(
     if 0 in launch.config.grid:
         raise LaunchError("there is nothing to profile", got=f"a grid of {launch.config.grid}")
     kernel = launch.kernel
-    wanted = gpu if gpu is not None else (real.gpu if real else None)
-    model = kernel.model if wanted is None else models.get(wanted)
+    own = models.get(real.gpu) if real and real.gpu else kernel.model
+    model = chosen.model if chosen else own
     kernel.check(launch.config, model)
     last = math.prod(launch.config.grid) - 1
     expect("block", block, int, type(None), allowed="the number of a block, or None")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.device.selection import select
 from weft.errors import ArgumentError, Error, MissingDependency
 from weft.measure.check import input_data, subjects, user_file
 from weft.measure.check.check import Report, chosen_seed, generator, judged
@@ -62,6 +63,7 @@ def check_file(
         raise MissingDependency(
             "files are judged on Linux only", next="weft.check(op, solution) judges in this process"
         )
+    select(device)  # refuses an unknown word before any process starts
     used = chosen_seed(seed)
     with (
         _unreadable(),

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.selection import select
 from weft.errors import Error
-from weft.measure.check import subjects, user_file
+from weft.measure.check import limits, subjects, user_file
 from weft.measure.check.runner import LocalRunner, SubjectArray
 from weft.measure.check.workers import wire
 from weft.measure.dtypes import Array
@@ -76,7 +77,9 @@ class Served:
             for side in (operation.inputs, operation.outputs)
         )
         call = subjects.calling(operation, operation.solutions[solution], at)
-        library = subjects.library_for(device)
+        chosen = select(device)
+        library = subjects.library_for(chosen)
+        limits.hold(chosen)
         self._local = LocalRunner(call, inputs, outputs, library, arrays)
         return {"library": library.name}, {}
 
