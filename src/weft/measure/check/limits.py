@@ -26,7 +26,7 @@ class _Held:
 
     def run(self, asked: Request) -> None:
         plan = asked.plan
-        summary = plan.sim.summaries.get(plan.entry)
+        summary = plan.sim.kernels.get(plan.entry)
         name = summary.name if summary else plan.entry
         check(name, plan.sim.entry(plan.entry), plan.config, self.model, None)
         if self.inner is None:
