@@ -8,13 +8,15 @@ and stored whole, so a build that is killed leaves nothing behind that could be 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import json
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -56,7 +58,7 @@ def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Tool
     paths, flags = [os.path.abspath(path) for path in sources], user_flags.wanted(flags)
     shim = _shim_files()
     asked = (FORMAT, toolkit.identity, os.getcwd(), paths, list(flags), arch, shim)
-    library = _cached("library", cache.key(FORMAT, toolkit.identity, shim), toolkit, _library)
+    library = _library(cache.key(FORMAT, toolkit.identity, shim), toolkit)
     listed = cache.key("files", *asked)
     files = json.loads(cache.get("program", listed) or b"[]")
     if files and (code := cache.get("program", _key(asked, files))) is not None:
@@ -78,17 +80,8 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _cached(kind: str, key: str, toolkit: Toolkit, make: Callable[[Toolkit, Path], bytes]) -> bytes:
-    found = cache.get(kind, key)
-    if found is None:
-        with tempfile.TemporaryDirectory(prefix="weft-") as folder:
-            found = make(toolkit, Path(folder))
-        cache.put(kind, key, found)
-    return found
-
-
 def _parallel(work: Sequence[Callable[[], None]]) -> None:
-    with ThreadPoolExecutor(min(len(work), os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(len(work), _cores())) as pool:
         waiting = [pool.submit(each) for each in work]
         try:
             for done in waiting:
@@ -98,28 +91,62 @@ def _parallel(work: Sequence[Callable[[], None]]) -> None:
             raise
 
 
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
 # ---- the library --------------------------------------------------------------------------------
 def _shim_files() -> dict[str, str]:
     files = [*_SHIM.iterdir(), *(_HERE / "include").iterdir()]
     return {file.name: file.read_text() for file in sorted(files)}
 
 
-def _library(toolkit: Toolkit, folder: Path) -> bytes:
-    """The runtime library, compiled against the headers of this toolkit."""
+def _library(key: str, toolkit: Toolkit) -> bytes:
+    """The runtime library for this toolkit, compiled once."""
+    if (library := cache.get("library", key)) is not None:
+        return library
+    with _alone(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        if (library := cache.get("library", key)) is None:
+            library = _compiled_library(toolkit, Path(folder))
+            cache.put("library", key, library)
+    return library
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Processes that need the library at the same time wait for the first, which compiles it."""
+    handle = os.open(cache.folder("library"), os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: each compiles its own
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _compiled_library(toolkit: Toolkit, folder: Path) -> bytes:
+    """Compiled against the headers of this toolkit, which take longer than weft's own lines.
+
+    So there is one unit for each core, which includes its share of the files.
+    """
     progress.say("compiling the runtime library for this toolkit (once)")
     (folder / "names.inc").write_text(_error_names(toolkit, folder))
     options = ["-x", "c++", "-std=c++17", "-O1", "-I", str(folder), *HEADERS]
     options += ["-Xcompiler", "-fPIC,-fvisibility=hidden"]
     sources = sorted(_SHIM.glob("*.cpp"))
-    objects = [str(folder / f"{path.stem}.o") for path in sources]
+    count = min(len(sources), _cores())
+    units = [folder / f"unit_{i}.cpp" for i in range(count)]
+    for i, unit in enumerate(units):
+        unit.write_text("".join(f'#include "{path}"\n' for path in sources[i::count]))
 
-    def compile(path: Path, out: str) -> None:
-        toolkit.run([*options, "-c", str(path), "-o", out], what=f"compile weft's {path.name}")
+    def compile(unit: Path) -> None:
+        out = str(unit.with_suffix(".o"))
+        toolkit.run([*options, "-c", str(unit), "-o", out], what="compile weft's runtime library")
 
-    pairs = zip(sources, objects, strict=True)
-    _parallel([functools.partial(compile, path, out) for path, out in pairs])
+    _parallel([functools.partial(compile, unit) for unit in units])
     out = folder / LIBRARY
     named = ["-Xlinker", f"-soname={LIBRARY}"]
+    objects = [str(unit.with_suffix(".o")) for unit in units]
     toolkit.run([*_SHARED, *named, *objects, "-o", str(out)], what="link weft's own library")
     return out.read_bytes()
 

@@ -9,18 +9,18 @@ struct Executable {
     std::vector<Work> work;
 };
 
-static std::mutex mutex;
+static std::mutex graphs_mutex;
 static std::set<Graph *> graphs;
 static std::set<Executable *> executables;
 
 cudaGraph_t publish(std::unique_ptr<Graph> graph) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(graphs_mutex);
     graphs.insert(graph.get());
     return reinterpret_cast<cudaGraph_t>(graph.release());
 }
 
 static Graph *known(cudaGraph_t graph) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(graphs_mutex);
     auto found = graphs.find(reinterpret_cast<Graph *>(graph));
     return found == graphs.end() ? nullptr : *found;
 }
@@ -85,7 +85,7 @@ API cudaError_t cudaGraphCreate(cudaGraph_t *out, unsigned) {
     return cudaSuccess;
 }
 API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(graphs_mutex);
     auto *found = reinterpret_cast<Graph *>(graph);
     if (!graphs.erase(found)) return failed(cudaErrorInvalidValue);
     delete found;
@@ -182,7 +182,7 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph) {
     if (!found) return failed(cudaErrorInvalidValue);
     auto work = ordered(*found);
     if (work.size() < found->nodes.size()) return failed(cudaErrorInvalidValue);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(graphs_mutex);
     auto *made = new Executable{std::move(work)};
     executables.insert(made);
     *out = reinterpret_cast<cudaGraphExec_t>(made);
@@ -203,7 +203,7 @@ API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t 
     return instantiate(out, graph);
 }
 API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(graphs_mutex);
     auto *found = reinterpret_cast<Executable *>(executable);
     if (!executables.erase(found)) return failed(cudaErrorInvalidValue);
     delete found;
@@ -217,7 +217,7 @@ API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
     WORKING;
     Executable *found = reinterpret_cast<Executable *>(executable);
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(graphs_mutex);
         if (!executables.count(found)) return failed(cudaErrorInvalidValue);
     }
     return failed(submit(stream, cudaGraphNodeTypeGraph, [work = found->work] {
@@ -231,7 +231,7 @@ API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t grap
     auto *source = known(graph);
     if (!source) return failed(cudaErrorInvalidValue);
     auto work = ordered(*source);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(graphs_mutex);
     auto *found = reinterpret_cast<Executable *>(executable);
     bool fits = executables.count(found) && work.size() == found->work.size();
     if (info)

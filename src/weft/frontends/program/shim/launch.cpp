@@ -19,13 +19,13 @@ struct Configuration {
     size_t shared;
     cudaStream_t stream;
 };
-std::mutex mutex;
+std::mutex launch_mutex;
 std::unordered_map<const void *, Parameters> layouts;
 std::unordered_map<const void *, Chosen> chosen;
 thread_local std::vector<Configuration> configurations;
 
 const Parameters &parameters(const void *function) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(launch_mutex);
     auto &found = layouts[function];
     if (!found.known) {
         std::vector<uint32_t> pairs(2 * 4096);
@@ -41,7 +41,7 @@ const Parameters &parameters(const void *function) {
 }
 
 Chosen chosen_for(const void *function) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(launch_mutex);
     auto found = chosen.find(function);
     return found == chosen.end() ? Chosen() : found->second;
 }
@@ -176,7 +176,7 @@ API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *funct
 API cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute attribute, int value) {
     FunctionFacts facts;
     if (ops.facts(function, &facts, 0)) return failed(cudaErrorInvalidDeviceFunction);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(launch_mutex);
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         if (value < 0 || value + facts.static_shared > model.shared_optin)
             return failed(cudaErrorInvalidValue);

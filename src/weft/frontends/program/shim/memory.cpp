@@ -14,7 +14,7 @@ constexpr size_t PATTERN_LIMIT = 64
                                  << 20;  // larger allocations are left alone: their pages cost time
 constexpr int PATTERN = 0xcd;            // fresh device memory is not zero: make that visible
 
-static std::mutex mutex;
+static std::mutex memory_mutex;
 static std::map<uintptr_t, Allocation> allocations;
 static std::map<uintptr_t, size_t> freed;  // and not allocated again: start and size
 static size_t used = 0;            // of the GPU's memory
@@ -59,7 +59,7 @@ static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kin
     if (!out) return failed(cudaErrorInvalidValue);
     *out = nullptr;
     if (bytes == 0) return cudaSuccess;
-    std::unique_lock<std::mutex> guard(mutex);
+    std::unique_lock<std::mutex> guard(memory_mutex);
     bool counts = kind != Kind::host;
     if (counts && bytes > size_t(model.memory) - used) return failed(cudaErrorMemoryAllocation);
     void *memory = take(bytes, kind);
@@ -88,7 +88,7 @@ static cudaError_t release(const char *call, void *memory, bool host, bool waits
     if (!memory) return cudaSuccess;
     if (waits) wait_for_all();  // kernels may still use it
     WORKING;
-    std::unique_lock<std::mutex> guard(mutex);
+    std::unique_lock<std::mutex> guard(memory_mutex);
     if (const char *why = not_freeable(uintptr_t(memory), host)) {
         guard.unlock();
         bool twice = strstr(why, "freed before");
@@ -104,7 +104,7 @@ static cudaError_t release(const char *call, void *memory, bool host, bool waits
     guard.unlock();
     if (hooks) hooks->freed(call, uintptr_t(memory), allocation.size);
     when_idle([memory, allocation] {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(memory_mutex);
         give_back(memory, allocation.size, allocation.kind);
     });
     return cudaSuccess;
@@ -126,7 +126,7 @@ static const char *not_freeable(uintptr_t address, bool host) {
 }
 
 bool find(const void *address, uintptr_t *start, Allocation *out) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     auto after = allocations.upper_bound(uintptr_t(address));
     if (after == allocations.begin()) return false;
     auto &[base, allocation] = *--after;
@@ -166,7 +166,7 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
 }
 
 void release_all() {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     for (auto entry = allocations.begin(); entry != allocations.end();) {
         if (entry->second.owned && entry->second.kind != Kind::host) {
             auto [start, allocation] = *entry;
@@ -188,7 +188,7 @@ using namespace weft;
 
 // The start of memory that was freed and not given out again; 0 when the address is in none.
 API uint64_t weft_freed(uint64_t address) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     auto after = freed.upper_bound(address);
     if (after == freed.begin()) return 0;
     auto &[start, size] = *--after;
@@ -199,7 +199,7 @@ API uint64_t weft_freed(uint64_t address) {
 
 API uint64_t weft_generation() { return generation; }
 API size_t weft_allocations(uint64_t *out, size_t room) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     size_t count = 0;
     for (auto &[start, allocation] : allocations) {
         if (count < room) {
@@ -216,7 +216,7 @@ API size_t weft_allocations(uint64_t *out, size_t room) {
 // a kernel that died nothing can be freed, so then there is none.
 API size_t weft_unfreed(uint64_t *out, const char **calls, size_t room) {
     if (dead()) return 0;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     size_t count = 0;
     for (auto &[start, allocation] : allocations) {
         if (allocation.kind == Kind::host) continue;
@@ -321,7 +321,7 @@ API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr
 
 API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     WORKING;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     if (!memory || !bytes) return failed(cudaErrorInvalidValue);
     if (!allocations.insert({uintptr_t(memory), {bytes, Kind::host, false, flags, "cudaHostRegister", 0}}).second)
         return failed(cudaErrorHostMemoryAlreadyRegistered);
@@ -330,7 +330,7 @@ API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
 }
 API cudaError_t cudaHostUnregister(void *memory) {
     WORKING;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     auto found = allocations.find(uintptr_t(memory));
     if (found == allocations.end() || found->second.owned)
         return failed(cudaErrorHostMemoryNotRegistered);
@@ -359,7 +359,7 @@ API cudaError_t cudaHostGetFlags(unsigned *flags, void *memory) {
 
 API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     WORKING;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(memory_mutex);
     *total = size_t(model.memory);
     *free_bytes = *total - used;
     return cudaSuccess;

@@ -24,7 +24,7 @@ struct Event {
     TaskPtr task;
 };
 
-static std::mutex mutex;
+static std::mutex streams_mutex;
 static std::set<Stream *> streams;
 static std::set<Event *> events;
 static std::atomic<int> captures{0};  // most programs never begin one
@@ -41,13 +41,13 @@ static bool is_default(cudaStream_t stream) {
 }
 
 static Stream *known(cudaStream_t stream) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     auto found = streams.find(reinterpret_cast<Stream *>(stream));
     return found == streams.end() ? nullptr : *found;
 }
 
 static Event *known(cudaEvent_t event) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     auto found = events.find(reinterpret_cast<Event *>(event));
     return found == events.end() ? nullptr : *found;
 }
@@ -95,7 +95,7 @@ cudaError_t may_wait(cudaStream_t stream) {
 
 static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
     WORKING;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     auto *stream = new Stream{flags, priority, nullptr, make_queue(!(flags & cudaStreamNonBlocking))};
     streams.insert(stream);
     *out = reinterpret_cast<cudaStream_t>(stream);
@@ -129,7 +129,7 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     return cudaSuccess;
 }
 API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     auto *found = reinterpret_cast<Stream *>(stream);
     if (!streams.erase(found)) return failed(cudaErrorInvalidResourceHandle);
     tell(What::stream_destroyed, uintptr_t(stream));
@@ -197,7 +197,7 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
 
 API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     WORKING;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     auto *event = new Event;
     event->timed = !(flags & cudaEventDisableTiming);
     events.insert(event);
@@ -208,7 +208,7 @@ API cudaError_t cudaEventCreate(cudaEvent_t *out) {
     return cudaEventCreateWithFlags(out, cudaEventDefault);
 }
 API cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     auto *found = reinterpret_cast<Event *>(event);
     if (!events.erase(found)) return failed(cudaErrorInvalidResourceHandle);
     delete found;
@@ -295,7 +295,7 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     auto capture = capture_of(stream);
     if (!capture) return failed(cudaErrorIllegalState);
     if (capture->origin != stream) return failed(cudaErrorStreamCaptureUnmatched);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(streams_mutex);
     for (auto *each : streams)
         if (each->capture == capture) each->capture = nullptr;
     capture->open = false;

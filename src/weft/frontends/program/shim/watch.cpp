@@ -16,7 +16,7 @@ namespace {
 struct Guard {
     uint64_t start, end, readable;
 };
-std::mutex mutex;
+std::mutex watch_mutex;
 std::vector<Guard> guards;
 int running = 0;  // pieces of work: they use the same addresses as the host, unguarded
 
@@ -58,7 +58,7 @@ void touched(int signal, siginfo_t *info, void *context) {
     auto address = uint64_t(info->si_addr);
     bool known = false;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(watch_mutex);
         for (auto &each : guards) known |= each.start <= address && address < each.end;
         uint64_t page = sysconf(_SC_PAGESIZE);
         if (known)
@@ -86,7 +86,7 @@ Running::Running(cudaStream_t stream)
 Running::Running(uint64_t number) : number(number) {
     if (!hooks) return;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(watch_mutex);
         if (running++ == 0) protect(false);
     }
     hooks->begins(number);
@@ -94,7 +94,7 @@ Running::Running(uint64_t number) : number(number) {
 Running::~Running() {
     if (!hooks) return;
     hooks->ends(number);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(watch_mutex);
     if (--running == 0) protect(true);
 }
 
@@ -116,7 +116,7 @@ API int weft_frames(void **out, int room) { return backtrace(out, room); }
 
 // The memory that the host must not touch now: start, end, and whether it may be read.
 API void weft_guard(const Guard *rows, size_t count) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(watch_mutex);
     if (running == 0) protect(false);
     guards.assign(rows, rows + count);
     if (running == 0) protect(true);
