@@ -7,12 +7,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
 import devices
 import seeds
-from folders import ROOT, TESTS
+import weft
 from weft.device.sim.run import draft
 from weft.pytest_plugin import no_gpu
 
@@ -35,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     devices.current = devices.DEVICES[config.getoption("--device")]()
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, each of which would compile all of weft's modules.
-        compileall.compile_dir(ROOT / "src" / "weft", quiet=2)
+        compileall.compile_dir(Path(weft.__file__).parent, quiet=2)
 
 
 def pytest_report_header() -> str:
@@ -56,8 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Chooses the machine code of this test and of the processes that it starts."""
-    folder = item.path.relative_to(TESTS).parts[0]
-    os.environ[draft.VARIABLE] = "0" if folder in OPTIMISED else "1"
+    os.environ[draft.VARIABLE] = "0" if item.path.parent.name in OPTIMISED else "1"
 
 
 @pytest.hookimpl(wrapper=True)

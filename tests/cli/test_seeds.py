@@ -36,8 +36,10 @@ def run(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
     env = {k: v for k, v in os.environ.items() if k not in ("WEFT_SEED", "WEFT_TEST_SEEDS")}
     env = {k: v for k, v in env.items() if not k.startswith("PYTEST_")}
     env["PYTHONPATH"] = str(Path(weft.__file__).parents[1])
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others take longer to load than the test runs
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
-    command += ["--rootdir", str(folder), "-p", "no:cacheprovider", *options, str(folder)]
+    command += ["--rootdir", str(folder), "-p", "no:cacheprovider"]
+    command += ["-p", "xdist", "-p", "pytest_timeout", *options, str(folder)]
     done = subprocess.run(
         command, env={**env, **variables}, cwd=folder, capture_output=True, text=True, check=False
     )
