@@ -1,4 +1,4 @@
-"""Where the largest element stands: the first of equal ones; the first NaN if there is one."""
+"""The index of the largest element: the first of equal elements, or the first NaN."""
 
 import numpy as np
 

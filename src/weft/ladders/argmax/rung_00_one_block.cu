@@ -1,5 +1,5 @@
 // rung:   00 one block
-// idea:   a tree over pairs of value and place in shared memory; one block walks over all
+// idea:   a tree over pairs of value and index in shared memory; one block processes all elements
 // bench:  n=2**22
 // launch: argmax<<<1, 256>>>
 

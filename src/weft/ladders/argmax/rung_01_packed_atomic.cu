@@ -1,6 +1,6 @@
 // rung:   01 packed atomic
-// idea:   value and place as one 64-bit number, ordered as the pair is: a whole grid can offer its
-//         best with one atomic a warp
+// idea:   value and index are packed into one 64-bit integer with the order of the pairs: all
+//         blocks combine their results with one atomic per warp
 // scratch: best:u64[1]
 // launch: start<<<1, 1>>>
 // launch: offer<<<min(cdiv(n, 256), 8 * sms), 256>>>

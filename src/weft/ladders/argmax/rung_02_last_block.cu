@@ -1,6 +1,6 @@
 // rung:   02 last block
-// idea:   one launch, 16-byte loads, eight ahead; a pair is a value and its place, and the block that
-//         finishes last joins the pairs of all
+// idea:   one launch, 16-byte loads, eight in advance; the block that finishes last combines the
+//         pairs of all blocks
 // scratch: partial:u64[8*sms] finished:u32[1]
 // launch: argmax<<<max(1, min(cdiv(n, 16384), 2 * sms)), 512>>>
 

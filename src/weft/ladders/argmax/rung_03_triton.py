@@ -1,7 +1,7 @@
 """
 rung:   03 triton
-idea:   the same in Triton: value and place in one integer of 64 bits, the first place the largest,
-        so that an atomic maximum joins what the programs have found
+idea:   the same in Triton: value and index in one 64-bit integer, with the first index the largest,
+        so that an atomic maximum combines the results of the programs
 arrays: torch
 """
 

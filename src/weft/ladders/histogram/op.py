@@ -1,4 +1,4 @@
-"""Counting: how often each of 256 values stands in an array."""
+"""How often each of 256 values occurs in an array."""
 
 import numpy as np
 

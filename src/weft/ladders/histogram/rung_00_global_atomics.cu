@@ -1,6 +1,6 @@
 // rung:   00 global atomics
-// idea:   a thread for each element adds one to its count in memory: all threads of the GPU meet
-//         at 256 addresses
+// idea:   one thread per element adds one to a count in global memory: all threads of the GPU
+//         compete for 256 addresses
 // clear:  counts
 // expect: global atomics per input = 1
 // launch: histogram<<<cdiv(n, 256), 256>>>

@@ -1,5 +1,5 @@
 // rung:   01 privatised
-// idea:   each block counts in shared memory, and adds its counts to memory once
+// idea:   each block counts in shared memory, and adds its counts to global memory once
 // clear:  counts
 // expect: global atomics per input <= 0.6
 // launch: histogram<<<cdiv(n, 2048), 256>>>

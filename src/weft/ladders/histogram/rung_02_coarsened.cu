@@ -1,6 +1,6 @@
 // rung:   02 coarsened
-// idea:   as many blocks as fit, each with a long piece: clearing and adding up is paid for once
-//         for many elements
+// idea:   as many blocks as the GPU holds, each with many elements: clearing and adding the counts
+//         is amortised over more elements
 // clear:  counts
 // launch: histogram<<<min(cdiv(n, 256), 8 * sms), 256>>>
 

@@ -1,6 +1,6 @@
 // rung:   03 warp copies
-// idea:   a copy of the counts for each warp: warps no longer meet, but the lanes of one still do,
-//         and 32 equal values are 32 steps
+// idea:   one copy of the counts per warp: warps no longer conflict, but the lanes of a warp still
+//         do, and 32 equal values take 32 steps
 // clear:  counts
 // launch: histogram<<<min(cdiv(n, 256), 8 * sms), 256>>>
 

@@ -1,6 +1,6 @@
 // rung:   04 lane copies
-// idea:   a copy for each lane, side by side: lane l only ever touches bank l, so that no data,
-//         not even a constant, makes a conflict. 32 KiB for a block, however many warps it has
+// idea:   one copy of the counts per lane, interleaved: lane l accesses only bank l, so no data
+//         causes a conflict, not even a constant. A block needs 32 KiB, for any number of warps
 // clear:  counts
 // expect: shared atomic wavefronts per request = 1
 // launch: histogram<<<min(cdiv(n, 1024), 2 * sms), 1024, 32768>>>

@@ -1,6 +1,6 @@
 // rung:   05 vectorised
-// idea:   16 bytes a load and four loads ahead of their use: enough of them are on their way to
-//         keep memory busy while the counts are made
+// idea:   16-byte loads, four in advance: enough bytes are in flight to keep the memory busy while
+//         the kernel counts
 // clear:  counts
 // expect: load sectors per request = 16
 // expect: shared atomic wavefronts per request = 1

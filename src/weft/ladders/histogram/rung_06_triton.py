@@ -1,6 +1,6 @@
 """
 rung:   06 triton
-idea:   Triton has a histogram of its own: a program counts a block, then adds it to memory
+idea:   Triton has a built-in histogram: a program counts a block, then adds it to global memory
 arrays: torch
 """
 

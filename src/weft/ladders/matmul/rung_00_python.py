@@ -1,6 +1,6 @@
 """
 rung:   00 python
-idea:   three loops, as the definition says
+idea:   three nested loops, as in the definition
 arrays: numpy
 bench:  M=64, N=64, K=64
 """

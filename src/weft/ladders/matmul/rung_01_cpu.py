@@ -1,7 +1,7 @@
 """
 rung:   01 cpu
-idea:   the same loops in C, with the two inner ones exchanged so that memory is walked in order and
-        the compiler can use vectors; one core
+idea:   the same loops in C, with the two inner ones exchanged, so that memory is read in order
+        and the compiler can vectorise; one core
 arrays: numpy
 bench:  M=512, N=512, K=512
 """

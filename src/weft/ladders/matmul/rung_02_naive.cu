@@ -1,6 +1,6 @@
 // rung:   02 naive
-// idea:   a thread for each element of C. Here x runs down the rows: the lanes of a warp read A, and
-//         write C, a whole row apart
+// idea:   one thread per element of C. threadIdx.x is the row: the lanes of a warp read A, and
+//         write C, with a stride of a whole row
 // expect: load sectors per request > 15
 // expect: store sectors per request = 32
 // bench:  M=2048, N=2048, K=2048

@@ -1,6 +1,6 @@
 // rung:   03 coalesced
-// idea:   x runs along the columns: the lanes of a warp read neighbours of B, one and the same element
-//         of A, and write neighbours of C
+// idea:   threadIdx.x is the column: the lanes of a warp read adjacent elements of B and the same
+//         element of A, and write adjacent elements of C
 // expect: load sectors per request <= 2.6
 // expect: store sectors per request = 4
 // launch: matmul<<<(cdiv(N, 32), cdiv(M, 32)), (32, 32)>>>

@@ -1,6 +1,6 @@
 // rung:   04 shared tile
-// idea:   a block of 32 x 32 reads a tile of A and one of B once, and uses every element 32 times from
-//         shared memory
+// idea:   a block of 32 x 32 threads loads a tile of A and a tile of B once, and uses every element
+//         32 times from shared memory
 // expect: bytes read per result < 600
 // launch: matmul<<<(cdiv(N, 32), cdiv(M, 32)), (32, 32)>>>
 

@@ -1,6 +1,6 @@
 // rung:   05 register column
-// idea:   a thread computes eight elements of a column: an element of B that it has read is used eight
-//         times from a register, and shared memory is asked half as often for each product
+// idea:   one thread computes eight elements of a column: it uses an element of B eight times from
+//         a register, and needs half as many loads from shared memory per product
 // launch: matmul<<<(cdiv(N, 64), cdiv(M, 64)), 512>>>
 
 __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {

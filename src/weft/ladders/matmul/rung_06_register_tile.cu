@@ -1,5 +1,5 @@
 // rung:   06 register tile
-// idea:   8 x 8 elements of C for a thread: 16 numbers from shared memory make 64 products
+// idea:   one thread computes 8 x 8 elements of C: 16 numbers from shared memory give 64 products
 // launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)), 256>>>
 
 __global__ void __launch_bounds__(256) matmul(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -1,6 +1,7 @@
 // rung:   08 conflict free
-// idea:   a thread's eight columns are two groups of four, 64 columns apart: eight neighbouring lanes read
-//         128 bytes in a row. A's tile is padded, so that turning it costs no conflicts either
+// idea:   the eight columns of a thread are two groups of four, 64 columns apart: eight adjacent
+//         lanes read 128 contiguous bytes. The tile of A is padded, so that transposing it causes
+//         no bank conflicts
 // expect: shared bank conflicts = 0
 // launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
 // launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>

@@ -1,6 +1,7 @@
 // rung:   10 async
-// idea:   tiles come by cp.async straight into shared memory, three stages in a ring: no register holds
-//         what is on its way. What the next k needs is read while this one is multiplied
+// idea:   cp.async copies tiles directly into shared memory, in a ring of three stages: no
+//         registers hold data in flight. The operands of the next k are loaded during the
+//         multiply-adds of the current one
 // expect: shared load wavefronts per request <= 2
 // launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 49920>>>
 // launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>

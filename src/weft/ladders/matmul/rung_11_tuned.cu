@@ -1,7 +1,7 @@
 // rung:   11 tuned
-// idea:   8 x 16 elements of C for a thread and 128 x 256 for a block: six vectors from shared memory make
-//         128 products, where 8 x 8 need four for 64. Blocks go through C in bands of eight rows of
-//         tiles, so that those that run together share more of A and B in the L2
+// idea:   8 x 16 elements of C per thread and 128 x 256 per block: six vector loads from shared
+//         memory give 128 products, where 8 x 8 needs four for 64. Blocks process C in bands of
+//         eight rows of tiles, so that concurrent blocks share more of A and B in the L2
 // expect: shared load wavefronts per request <= 2
 // launch: matmul<<<(cdiv(N, 256), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 24832>>>
 // launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>

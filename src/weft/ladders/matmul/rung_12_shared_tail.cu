@@ -1,8 +1,8 @@
 // rung:   12 shared tail
-// idea:   512 tiles on 132 SMs are three full waves and a last one of 116; 2,048 tiles leave half of the
-//         SMs idle at the end. So the tiles of the last wave are cut along K into as many equal shares
-//         as there are SMs (stream-K, Osama and others). Who has the beginning of a tile adds what
-//         the others have left in memory
+// idea:   512 tiles on 132 SMs are three full waves and a last one of 116; 2,048 tiles leave half
+//         of the SMs idle at the end. The tiles of the last wave are therefore split along K into
+//         as many equal shares as there are SMs (stream-K, Osama and others). The block with the
+//         first share of a tile adds the partial results of the others
 // scratch: partial:f32[sms*32768] told:u32[sms]
 // clear:  told
 // expect: shared load wavefronts per request <= 2

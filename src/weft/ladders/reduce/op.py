@@ -1,4 +1,4 @@
-"""The sum of an array: one number from a gibibyte."""
+"""The sum of an array."""
 
 import numpy as np
 

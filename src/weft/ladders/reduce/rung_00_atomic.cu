@@ -1,5 +1,5 @@
 // rung:   00 atomic
-// idea:   every thread adds its element to one address: right, and all of them wait in one line
+// idea:   every thread adds its element to one address: correct, but all atomics are serialised
 // clear:  y
 // launch: reduce<<<cdiv(n, 256), 256>>>
 

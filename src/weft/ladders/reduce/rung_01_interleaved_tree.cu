@@ -1,6 +1,6 @@
 // rung:   01 interleaved tree
-// idea:   a block adds its 256 elements in shared memory as a tree, pairs of neighbours first; one
-//         atomic a block. The threads that work lie further and further apart: warps stay half idle
+// idea:   a block adds its 256 elements in shared memory as a tree, adjacent pairs first; one
+//         atomic per block. The active threads move further and further apart: warps are half idle
 // clear:  y
 // expect: branch divergence > 0
 // launch: reduce<<<cdiv(n, 256), 256>>>

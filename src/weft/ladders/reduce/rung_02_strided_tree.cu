@@ -1,6 +1,6 @@
 // rung:   02 strided tree
-// idea:   the working threads are the first ones: whole warps work or rest. But thread t takes
-//         elements 2·d·t: at a distance of 32 they share a bank
+// idea:   the active threads are the first ones: whole warps are active or idle. But thread t reads
+//         element 2·d·t: with a stride of 32, all are in one bank
 // clear:  y
 // expect: shared bank conflicts > 0
 // launch: reduce<<<cdiv(n, 256), 256>>>

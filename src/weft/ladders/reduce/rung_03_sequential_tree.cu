@@ -1,5 +1,6 @@
 // rung:   03 sequential tree
-// idea:   the upper half is folded onto the lower: the first threads work, on neighbours
+// idea:   the upper half is added to the lower half: the first threads are active, and access
+//         adjacent elements
 // clear:  y
 // expect: shared bank conflicts = 0
 // launch: reduce<<<cdiv(n, 256), 256>>>

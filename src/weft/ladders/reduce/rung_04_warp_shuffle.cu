@@ -1,6 +1,6 @@
 // rung:   04 warp shuffle
-// idea:   a thread adds many elements first, in a register; a warp's 32 sums are exchanged between
-//         registers, without shared memory and without barriers
+// idea:   a thread first adds many elements in a register; the 32 sums of a warp are exchanged by
+//         shuffles, without shared memory and without barriers
 // clear:  y
 // launch: reduce<<<min(cdiv(n, 256), 8 * sms), 256>>>
 

@@ -1,6 +1,6 @@
 // rung:   05 vectorised
-// idea:   16 bytes a load, and eight loads on their way before the first is used: memory answers
-//         after 660 cycles, and only what is under way counts
+// idea:   16-byte loads, eight in flight before the first is used: the memory latency is 660
+//         cycles, and bandwidth depends on the bytes in flight
 // clear:  y
 // expect: load sectors per request = 16
 // launch: reduce<<<min(cdiv(n, 16384), 2 * sms), 512>>>

@@ -1,7 +1,7 @@
 // rung:   06 last block
-// idea:   one launch and no memset: blocks leave their sums in memory, and the one that finishes last
-//         adds them up. No atomic touches the sum, so that the order of all additions is fixed and
-//         the answer is the same bits each time
+// idea:   one launch and no memset: blocks store their sums, and the block that finishes last adds
+//         them. No atomic updates the sum, so the order of additions is fixed and the result has
+//         the same bits in every run
 // scratch: partial:f32[8*sms] finished:u32[1]
 // launch: reduce<<<max(1, min(cdiv(n, 16384), 2 * sms)), 512>>>
 

@@ -1,6 +1,6 @@
 """
 rung:   07 triton
-idea:   the same in Triton: programs add long pieces and join their sums with an atomic
+idea:   the same in Triton: programs add long pieces and combine their sums with an atomic
 arrays: torch
 """
 

@@ -1,4 +1,4 @@
-"""The largest element of an array; NaN if there is one, as PyTorch and NumPy answer."""
+"""The largest element of an array, or NaN if there is one, as in PyTorch and NumPy."""
 
 import numpy as np
 

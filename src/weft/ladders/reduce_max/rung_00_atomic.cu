@@ -1,6 +1,6 @@
 // rung:   00 atomic
-// idea:   there is no atomic maximum of floats, but bits of a float can be ordered as integers:
-//         every thread offers its element
+// idea:   there is no atomic maximum of floats, but the bits of a float can be mapped to integers
+//         with the same order: every thread issues one atomic maximum
 // scratch: best:u32[1]
 // launch: start<<<1, 1>>>
 // launch: offer<<<cdiv(n, 256), 256>>>

@@ -1,5 +1,6 @@
 // rung:   01 warp shuffle
-// idea:   a thread keeps the largest of many, a warp exchanges registers, a block offers once
+// idea:   a thread keeps the maximum of many elements, a warp exchanges registers, a block issues
+//         one atomic
 // scratch: best:u32[1]
 // launch: start<<<1, 1>>>
 // launch: offer<<<min(cdiv(n, 256), 8 * sms), 256>>>

@@ -1,6 +1,6 @@
 // rung:   02 last block
-// idea:   one launch: 16-byte loads, eight ahead, and the block that finishes last joins what the
-//         others left, as for the sum
+// idea:   one launch: 16-byte loads, eight in advance, and the block that finishes last combines
+//         the results of the others, as for the sum
 // scratch: partial:f32[8*sms] finished:u32[1]
 // expect: load sectors per request > 15
 // launch: reduce<<<max(1, min(cdiv(n, 16384), 2 * sms)), 512>>>

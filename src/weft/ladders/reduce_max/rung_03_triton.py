@@ -1,7 +1,7 @@
 """
 rung:   03 triton
-idea:   the same in Triton: floats as integers of the same order, NaN above all, so that an atomic
-        maximum of integers joins what the programs have found
+idea:   the same in Triton: floats as integers of the same order, with NaN as the largest, so that
+        an atomic maximum of integers combines the results of the programs
 arrays: torch
 """
 

@@ -1,5 +1,5 @@
 // rung:   00 hillis steele
-// idea:   one block; in step d every element adds the one d places before it: log2 steps, each over
+// idea:   one block; in step d every element adds the element d places before it: log2 steps over
 //         all elements of a tile, n·log2(n) additions
 // bench:  n=2**22
 // launch: scan<<<1, 1024>>>

@@ -1,6 +1,6 @@
 // rung:   01 blelloch
 // idea:   up a tree of sums and down again: 2·n additions instead of n·log2(n); but half of the
-//         threads rest at every level
+//         threads are idle at every level
 // bench:  n=2**22
 // launch: scan<<<1, 1024>>>
 

@@ -1,6 +1,6 @@
 // rung:   02 warp
-// idea:   a warp scans 32 values in registers with five shuffles; one value for each warp goes through
-//         shared memory: two barriers a tile instead of twenty
+// idea:   a warp scans 32 values in registers with five shuffles; one value per warp goes through
+//         shared memory: two barriers per tile instead of twenty
 // bench:  n=2**22
 // launch: scan<<<1, 1024>>>
 

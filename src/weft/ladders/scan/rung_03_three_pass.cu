@@ -1,6 +1,6 @@
 // rung:   03 three pass
-// idea:   all SMs: sums of tiles, a scan of these sums, then every tile again from its start. x is read
-//         twice and y written once: three quarters of what one pass over memory could do, at best
+// idea:   all SMs: sums of tiles, a scan of these sums, then every tile again from its start. x is
+//         read twice and y written once: at best three quarters of the speed of a single pass
 // scratch: sums:f32[cdiv(n,4096)]
 // launch: tile_sums<<<cdiv(n, 4096), 256>>>
 // launch: scan_sums<<<1, 1024>>>

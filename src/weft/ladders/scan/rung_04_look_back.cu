@@ -1,9 +1,9 @@
 // rung:   04 look back
-// idea:   one pass: a tile tells the next ones its sum as soon as it knows it, and its running total as
-//         soon as that is known; a tile looks back over its predecessors until it meets a total
-//         (decoupled look-back, Merrill and Garland). x is read once, y written once. Sums come
-//         first, and a warp of its own looks back while the others scan
-//         A tile is in registers and in shared memory: the more is under way, the less a wait costs
+// idea:   one pass: a tile publishes its sum as soon as it is known, and its running total as soon
+//         as that is known; a tile looks back over its predecessors until it finds a total
+//         (decoupled look-back, Merrill and Garland). x is read once, y written once. Sums are
+//         computed first, and a separate warp looks back while the others scan. A tile is in
+//         registers and in shared memory: the more bytes are in flight, the less a wait costs
 // clear:  state
 // scratch: state:u64[cdiv(n,19712)]
 // launch: scan<<<cdiv(n, 19712), 256, 43008>>>

@@ -1,6 +1,6 @@
 """
 rung:   05 triton
-idea:   Triton scans a block with `tl.cumsum`; three launches join the blocks
+idea:   Triton scans a block with `tl.cumsum`; three launches combine the blocks
 arrays: torch
 """
 

@@ -1,6 +1,6 @@
 // rung:   00 naive
-// idea:   a thread for each row, three passes over it: the maximum, the sum of exponentials, the result.
-//         Neighbouring threads read addresses a whole row apart
+// idea:   one thread per row, three passes: the maximum, the sum of exponentials, the result.
+//         Adjacent threads read addresses that are a whole row apart
 // expect: load sectors per request >= 6
 // bench:  rows=65536, n=1024
 // launch: softmax<<<cdiv(rows, 64), 64>>>

@@ -1,6 +1,6 @@
 // rung:   01 shared
-// idea:   a block for each row: neighbours read neighbours, and the maximum and the sum are found by
-//         trees in shared memory
+// idea:   one block per row: adjacent threads read adjacent elements, and trees in shared memory
+//         compute the maximum and the sum
 // expect: load sectors per request <= 4.1
 // launch: softmax<<<rows, 256>>>
 

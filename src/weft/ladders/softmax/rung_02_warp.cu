@@ -1,5 +1,5 @@
 // rung:   02 warp
-// idea:   a warp for each row: shuffles instead of trees, and no barrier anywhere
+// idea:   one warp per row: shuffles instead of trees, and no barriers
 // launch: softmax<<<cdiv(rows, 8), 256>>>
 
 __device__ float larger(float a, float b) { return a > b || a != a ? a : b; }

@@ -1,6 +1,6 @@
 // rung:   03 online
-// idea:   maximum and sum in one pass: when a larger element comes, the sum so far is scaled down
-//         (online softmax, Milakov and Gimelshein). Two passes over memory instead of three
+// idea:   maximum and sum in one pass: at a larger element, the sum so far is scaled down (online
+//         softmax, Milakov and Gimelshein). Two passes over memory instead of three
 // launch: softmax<<<rows, 256>>>
 
 __device__ float larger(float a, float b) { return a > b || a != a ? a : b; }

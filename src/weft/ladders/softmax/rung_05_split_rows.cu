@@ -1,7 +1,7 @@
 // rung:   05 split rows
-// idea:   a long row is shared by several blocks: each keeps its piece in registers, tells the others
-//         maximum and sum, and waits for theirs, while its next piece is already on its way into
-//         shared memory. Short rows get blocks of a few warps, so that many are under way at once
+// idea:   several blocks share a long row: each keeps its piece in registers, publishes maximum and
+//         sum, and waits for the others, while its next piece is loaded into shared memory. Short
+//         rows use blocks of a few warps, so that many are in flight at once
 // expect: bytes read per result = 4
 // scratch: slots:u64[rows*cdiv(n,4096)] readers:u32[rows]
 // launch: whole<float, 32, 8><<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>

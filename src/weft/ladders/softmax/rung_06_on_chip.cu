@@ -1,6 +1,6 @@
 // rung:   06 on chip
-// idea:   one SM has 256 KiB of registers and 227 KiB of shared memory: half of each hold rows of up to
-//         65,536 elements, and nobody waits for another block. Longer ones are shared by several
+// idea:   one SM has 256 KiB of registers and 227 KiB of shared memory: half of each holds rows of
+//         up to 65,536 elements, and no block waits for another. Several blocks share longer rows
 // expect: bytes read per result = 4
 // scratch: slots:u64[rows*cdiv(n,8192)] readers:u32[rows]
 // launch: whole<float, 32, 8><<<rows if (n <= 1024) * (n % 4 == 0) else 0, 32>>>

@@ -1,5 +1,5 @@
 // rung:   00 naive
-// idea:   a thread for each row, three passes over it
+// idea:   one thread per row, three passes
 // precision: bf16
 // bench:  rows=65536, n=1024
 // launch: softmax<<<cdiv(rows, 64), 64>>>

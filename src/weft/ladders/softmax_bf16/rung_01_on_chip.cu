@@ -1,6 +1,6 @@
 // rung:   01 on chip
-// idea:   the kernels of the float ladder with eight elements in 16 bytes. Elements stay bf16 in their
-//         registers, which holds rows of twice the length; exponentials are computed again for the
+// idea:   the kernels of the float ladder with eight elements in 16 bytes. Elements stay bf16 in
+//         registers, which allows rows of twice the length; exponentials are computed again for the
 //         result instead of being kept
 // precision: bf16
 // expect: bytes read per result = 2

@@ -1,4 +1,4 @@
-"""Transposition: nothing to compute, eight bytes to move for each element."""
+"""Transposition: no arithmetic, eight bytes of memory traffic per element."""
 
 from weft.measure import Case, Op
 

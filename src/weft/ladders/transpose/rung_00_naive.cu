@@ -1,6 +1,6 @@
 // rung:   00 naive
-// idea:   a thread for each element; a warp reads a row, which is one piece of memory, and writes a
-//         column, which is 32 pieces: each store of 4 bytes touches a sector of 32
+// idea:   one thread per element; a warp reads a row, which is contiguous, and writes a column,
+//         which is not: each store of 4 bytes uses a sector of 32
 // expect: load sectors per request <= 4
 // expect: store sectors per request = 32
 // launch: transpose<<<(cdiv(columns, 32), cdiv(rows, 8)), (32, 8)>>>

@@ -1,6 +1,7 @@
 // rung:   01 shared tile
-// idea:   a tile of 32 x 32 goes through shared memory: rows are read whole, and columns of the
-//         tile are written as whole rows of the result. But a column of the tile lies in one bank
+// idea:   a tile of 32 x 32 goes through shared memory: rows are read as contiguous memory, and
+//         columns of the tile are written as contiguous rows of the result. But a column of the
+//         tile is in one bank
 // expect: store sectors per request <= 4
 // expect: shared load wavefronts per request = 32
 // launch: transpose<<<(cdiv(columns, 32), cdiv(rows, 32)), (32, 8)>>>

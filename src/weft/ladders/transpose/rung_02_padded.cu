@@ -1,6 +1,6 @@
 // rung:   02 padded
-// idea:   one more column in the tile: neighbours in a column are 33 words apart, so that they lie
-//         in 32 different banks
+// idea:   one more column in the tile: adjacent elements of a column are 33 words apart, so they
+//         are in 32 different banks
 // expect: shared load wavefronts per request = 1
 // launch: transpose<<<(cdiv(columns, 32), cdiv(rows, 32)), (32, 8)>>>
 

@@ -1,6 +1,6 @@
 // rung:   03 swizzled
-// idea:   no room is wasted: the column index is exchanged by an exclusive or with the row's, and
-//         rows as well as columns of the tile lie in 32 banks
+// idea:   no padding: the column index is combined with the row index by exclusive or, and both
+//         rows and columns of the tile are in 32 banks
 // expect: shared load wavefronts per request = 1
 // expect: shared store wavefronts per request = 1
 // launch: transpose<<<(cdiv(columns, 32), cdiv(rows, 32)), (32, 8)>>>

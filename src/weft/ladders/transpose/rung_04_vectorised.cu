@@ -1,13 +1,13 @@
 // rung:   04 vectorised
-// idea:   tiles of 64 x 64, 16 bytes a thread on both sides: four times the bytes in flight for
-//         each instruction, and rows of the result in pieces of 256 bytes. Eight lanes take a row
-//         and four rows a warp; with one word of padding all 32 scalars land in different banks
+// idea:   tiles of 64 x 64, 16 bytes per thread on both sides: four times the bytes in flight per
+//         instruction, and rows of the result in pieces of 256 bytes. Eight lanes read a row, and a
+//         warp reads four rows; with one word of padding, all 32 scalars are in different banks
 // expect: load sectors per request = 16
 // expect: store sectors per request = 16
 // expect: shared load wavefronts per request = 1
 // expect: shared store wavefronts per request = 1
-// lesson: more and longer pieces on their way count: 512 threads for a tile beat 128 and 256, and tiles of
-//         64 x 64 those of 32 x 32. Streaming hints cost 2.6 %
+// lesson: more and longer pieces in flight are faster: 512 threads per tile beat 128 and 256, and
+//         tiles of 64 x 64 beat tiles of 32 x 32. Streaming hints cost 2.6 %
 // launch: transpose<<<(cdiv(columns, 64), cdiv(rows, 64)), 512>>>
 
 #ifndef TR

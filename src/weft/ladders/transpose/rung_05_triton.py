@@ -1,6 +1,6 @@
 """
 rung:   05 triton
-idea:   the same in Triton: a program moves a tile, the compiler takes it through shared memory
+idea:   the same in Triton: a program moves a tile; the compiler uses shared memory
 arrays: torch
 """
 

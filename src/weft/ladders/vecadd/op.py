@@ -1,4 +1,4 @@
-"""Vector addition: one operation for every twelve bytes, so that only memory counts."""
+"""Vector addition: one operation per twelve bytes, limited by memory bandwidth."""
 
 from weft.measure import Case, Op
 

@@ -1,5 +1,5 @@
 // rung:   00 one thread
-// idea:   a kernel is a C function; one thread does all the work, as a CPU would
+// idea:   a kernel is a C function; one thread does all the work, as on a CPU
 // expect: load sectors per request = 1
 // bench:  n=2**18
 // launch: vecadd<<<1, 1>>>

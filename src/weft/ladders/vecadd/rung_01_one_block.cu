@@ -1,6 +1,6 @@
 // rung:   01 one block
-// idea:   the 1,024 threads of a block share the elements; neighbours take neighbours, so that a
-//         warp's 32 loads of 4 bytes are one request of four 32-byte sectors
+// idea:   the 1,024 threads of a block share the elements; adjacent threads access adjacent
+//         elements, so the 32 loads of a warp are one request of four 32-byte sectors
 // expect: load sectors per request <= 4
 // bench:  n=2**24
 // launch: vecadd<<<1, 1024>>>

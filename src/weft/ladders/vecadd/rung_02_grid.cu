@@ -1,6 +1,6 @@
 // rung:   02 grid
-// idea:   a block lives on one SM, so one block uses one of them; a thread for each element
-//         keeps all of them busy
+// idea:   a block runs on one SM, so one block uses one of them; one thread per element keeps all
+//         of them busy
 // expect: load sectors per request <= 4
 // launch: vecadd<<<cdiv(n, 256), 256>>>
 

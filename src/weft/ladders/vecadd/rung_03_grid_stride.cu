@@ -1,6 +1,6 @@
 // rung:   03 grid stride
-// idea:   as many blocks as the GPU holds at once, each goes on to the next piece: no block has to
-//         start late, and any n works with any grid
+// idea:   as many blocks as the GPU holds at once, and each continues with the next piece: no block
+//         starts late, and any n works with any grid
 // expect: load sectors per request <= 4
 // launch: vecadd<<<min(cdiv(n, 256), 8 * sms), 256>>>
 

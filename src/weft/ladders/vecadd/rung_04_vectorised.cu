@@ -1,6 +1,6 @@
 // rung:   04 vectorised
-// idea:   16 bytes a thread and load: a quarter of the instructions and requests move the same
-//         bytes, and more of them are on their way at a time
+// idea:   16 bytes per thread and load: a quarter of the instructions and requests move the same
+//         bytes, and more bytes are in flight
 // expect: load sectors per request <= 16
 // launch: vecadd<<<max(1, cdiv(n, 1024)), 256>>>
 

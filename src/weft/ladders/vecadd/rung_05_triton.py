@@ -1,6 +1,6 @@
 """
 rung:   05 triton
-idea:   the same in Triton: a program adds a block of elements, the compiler makes the vectors
+idea:   the same in Triton: a program adds a block of elements; the compiler vectorises
 arrays: torch
 """
 
