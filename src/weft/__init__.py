@@ -1,6 +1,7 @@
 """weft: write GPU kernels from Python and run them, with or without a GPU."""
 
 import importlib as _importlib
+import warnings as _warnings
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -30,39 +31,71 @@ from weft.errors import (
 )
 
 if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
+    from weft import ops, sanitizer
+    from weft.climbing.climb import Climb, RungResult
+    from weft.climbing.entry import climb
     from weft.frontends import kernel
     from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
-    from weft.kernels.sanitize import empty, filled, sanitize
-    from weft.measure import Case, Contender, Op
-    from weft.measure.bench.bench import bench
+    from weft.measure import Bench, Case, Contender, Op, Report
+    from weft.measure.bench.bench import Timing, bench
     from weft.measure.check.check import check
+    from weft.measure.check.judge import Verdict
+    from weft.measure.profile.advice.rule import Advice
+    from weft.measure.profile.difference import Changes
+    from weft.measure.profile.roofline import Roofline
+    from weft.measure.profile.sections import Section
     from weft.ops import as_op
     from weft.report import Profile, profile
+    from weft.sanitizer import sanitize
 
 _LAZY = {
+    "weft.climbing.climb": ("Climb", "RungResult"),
+    "weft.climbing.entry": ("climb",),
     "weft.frontends": ("kernel",),
     "weft.kernels": ("Kernel", "Launch", "Module", "cdiv", "cuda", "load_ptx", "synchronize"),
-    "weft.kernels.sanitize": ("empty", "filled", "sanitize"),
-    "weft.measure": ("Case", "Contender", "Op"),
-    "weft.measure.bench.bench": ("bench",),
+    "weft.measure": ("Bench", "Case", "Contender", "Op", "Report"),
+    "weft.measure.bench.bench": ("Timing", "bench"),
     "weft.measure.check.check": ("check",),
+    "weft.measure.check.judge": ("Verdict",),
+    "weft.measure.profile.advice.rule": ("Advice",),
+    "weft.measure.profile.difference": ("Changes",),
+    "weft.measure.profile.roofline": ("Roofline",),
+    "weft.measure.profile.sections": ("Section",),
     "weft.ops": ("as_op",),
     "weft.report": ("Profile", "profile"),
+    "weft.sanitizer": ("sanitize",),
 }
 """Module -> public names that are imported on first use: `import weft` loads no NumPy."""
+_DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
+"""Names that have moved, for one release, and where they are now."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_PACKAGES = ("device", "frontends", "kernels", "measure", "ops", "report", "source")
+_PACKAGES = (
+    "device", "frontends", "kernels", "measure", "ops", "report", "sanitizer", "source",
+)  # fmt: skip
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
 
 
-def __getattr__(name: str) -> _Any:
+def _import(name: str) -> _Any:
+    """A public name on its first use; a deprecated one on every use, with a warning."""
     if name in _PACKAGES:
         return _importlib.import_module(f"weft.{name}")
+    if name in _DEPRECATED:
+        home = _DEPRECATED[name]
+        _warnings.warn(
+            f"weft.{name} is deprecated and will be removed in the next release; use {home}.{name}",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(_importlib.import_module(home), name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(_importlib.import_module(_HOME[name]), name)
     globals()[name] = value  # the next use is a plain lookup
     return value
+
+
+if not _TYPE_CHECKING:  # a type checker must know a misspelt name
+    __getattr__ = _import
 
 
 def __dir__() -> list[str]:
@@ -77,12 +110,16 @@ def load_ipython_extension(shell: _Any) -> None:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "ArgumentError",
     "AssertFailed",
+    "Bench",
     "CacheError",
     "CacheWarning",
     "Case",
+    "Changes",
     "CheckFailed",
+    "Climb",
     "CompileError",
     "CompileWarning",
     "Contender",
@@ -102,20 +139,27 @@ __all__ = [
     "OutOfMemory",
     "Profile",
     "PtxError",
+    "Report",
+    "Roofline",
+    "RungResult",
     "SanitizerError",
+    "Section",
     "TimeLimit",
+    "Timing",
     "Trapped",
     "UnsupportedInstruction",
+    "Verdict",
     "as_op",
     "bench",
     "cdiv",
     "check",
+    "climb",
     "cuda",
-    "empty",
-    "filled",
     "kernel",
     "load_ptx",
+    "ops",
     "profile",
     "sanitize",
+    "sanitizer",
     "synchronize",
 ]

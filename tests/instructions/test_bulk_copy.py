@@ -248,7 +248,7 @@ def test_what_a_bulk_copy_writes_is_written(nbytes: int, unwritten: int) -> None
     """The sanitizer reports the words that the copy left out, and no others."""
     body = f"st.shared.b32 [%r5], %r1;{STORE}@!%p0 cp.async.bulk.wait_group 0;"
     store = weft.load_ptx(f"{HEAD}{body}\nret; }}\n", device="sim:h200").kernel("k")
-    y, z = weft.empty(64, np.uint32), np.zeros(64, np.uint32)
+    y, z = weft.sanitizer.empty(64, np.uint32), np.zeros(64, np.uint32)
     with weft.sanitize(raises=False) as report:
         store[1, 64](np.zeros(64, np.uint32), y, nbytes)
         weft.cuda(ADDED).added[1, 64](y, z)

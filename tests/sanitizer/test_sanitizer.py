@@ -123,14 +123,14 @@ def test_what_ends_a_launch_is_a_finding_and_the_cause() -> None:
 
 def test_fresh_memory_is_filled_by_the_host_or_a_kernel() -> None:
     twice = weft.cuda("__global__ void k(const float* x, float* y) { y[0] = 2 * x[0]; }").k
-    x, y = weft.empty(1), np.zeros(1, np.float32)
+    x, y = weft.sanitizer.empty(1), np.zeros(1, np.float32)
     with pytest.raises(weft.SanitizerError, match=r"uninitialised[^$]*x\[0\]"):
         twice[1, 1](x, y, sanitize=True)
     twice[1, 1](y, x, sanitize=True)
     twice[1, 1](x, y, sanitize=True)
-    z = weft.empty((1,), np.float32)
+    z = weft.sanitizer.empty((1,), np.float32)
     z[:] = 1
-    weft.filled(z)
+    weft.sanitizer.filled(z)
     twice[1, 1](z, y, sanitize=True)
 
 

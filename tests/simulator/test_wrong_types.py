@@ -69,9 +69,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "bench device": lambda v: weft.bench({"f": lambda: None}, device=v),
     "profile block": lambda v: weft.profile(K[1, 1], Y, 0, block=v),
     "Profile.load": lambda v: weft.Profile.load(v),
-    "empty": lambda v: weft.empty(v),
-    "empty dtype": lambda v: weft.empty(3, v),
-    "filled": lambda v: weft.filled(v),
+    "climb": lambda v: weft.climb(v),
+    "climb to": lambda v: weft.climb("vecadd", to=v if isinstance(v, str) else "0"),
+    "sanitizer empty": lambda v: weft.sanitizer.empty(v),
+    "sanitizer empty dtype": lambda v: weft.sanitizer.empty(3, v),
+    "sanitizer filled": lambda v: weft.sanitizer.filled(v),
     "Op name": lambda v: op(name=v),
     "Op signature": lambda v: op(signature=v),
     "Op reference": lambda v: op(reference=v),
@@ -101,7 +103,7 @@ def test_an_unknown_device(device: str) -> None:
 def test_the_table_reaches_every_function() -> None:
     from_errors = {n for n in weft.__all__ if isinstance(getattr(weft, n), type)}
     named = {word for call in CALLS for word in call.split()[0].split(".")}
-    left_out = {"as_op", "sanitize", "synchronize"}  # of torch; take flags and a device's number
+    left_out = {"as_op", "ops", "sanitize", "synchronize"}  # of torch; take flags and a device
     assert set(weft.__all__) - from_errors <= named | left_out
 
 

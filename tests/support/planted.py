@@ -152,7 +152,7 @@ def named(case: Case, findings: Sequence[Any]) -> bool:
 
 def _cuda(case: Case, bug: bool, folder: Path) -> Callable[[], None]:
     kernel = weft.cuda(case.source(bug=bug), name=f"{case.name}.cu").kernel("k")
-    args = case.arguments(weft.empty)
+    args = case.arguments(weft.sanitizer.empty)
     return lambda: kernel[case.grid, case.block, case.shared](*args, time_limit=case.limit)
 
 
@@ -170,7 +170,7 @@ def _module(case: Case, bug: bool, folder: Path) -> Any:
 
 def _numba(case: Case, bug: bool, folder: Path) -> Callable[[], None]:
     kernel = weft.kernel(_module(case, bug, folder).k)
-    args = case.arguments(weft.empty)
+    args = case.arguments(weft.sanitizer.empty)
     return lambda: kernel[case.grid, case.block](*args)
 
 
@@ -178,7 +178,7 @@ def _triton(case: Case, bug: bool, folder: Path) -> Callable[[], None]:
     kernel = weft.kernel(_module(case, bug, folder).k)
     import torch
 
-    given = case.arguments(weft.empty)
+    given = case.arguments(weft.sanitizer.empty)
     args = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in given]
     return lambda: kernel[case.grid](*args)
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from weft.measure.check.check import check
 from weft.measure.op import Op
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
+from weft.report.profile import write
 
 Progress = Callable[[str], None]
 
@@ -56,10 +58,21 @@ class Time:
 
 @dataclass(frozen=True)
 class RungResult:
-    """What came of a rung, or of a contender of `weft bench`, whose number is negative.
+    """The result of one rung, or of a contender of `weft bench`, whose number is negative.
 
-    facts      counted on the simulator, on the first case
-    missing    why it could not be tried, e.g. a package that is not installed
+    number, name  its place on the ladder and what it is called
+    idea          what it does differently from the rung before
+    language      "CUDA C++", "Triton", "Numba" or "Python"
+    precision     what it computes in, e.g. "f32"
+    right         whether its results are correct and its counters are as its header states
+    error         why it is wrong
+    missing       why it could not be run, e.g. a package that is not installed
+    facts         counters of the simulator, on the first case
+    times         its times; on the simulated GPU the recorded ones
+
+    >>> rung = weft.climb("vecadd", to=0).rungs[0]
+    >>> print(rung.title, rung.language, rung.right)
+    00 one thread CUDA C++ True
     """
 
     number: int
@@ -80,11 +93,21 @@ class RungResult:
 
 @dataclass(frozen=True)
 class Climb:
-    """A ladder climbed; `peers` and `limits` are there where it was timed.
+    """The result of `weft.climb`. `print` shows every rung; `save` writes a page or a record.
 
-    floors    modelled: the least time of each size on the GPU
-    counted   the size that the rungs' facts were counted on
-    recorded  where and when the times were measured, if not by this climb
+    ladder     the ladder's name
+    device     where it ran: "sim:h200", "gpu:0"
+    gpu        the name of the GPU
+    rungs      a `RungResult` for each rung
+    peers      library implementations and their times, where it was timed
+    limits     what bounds the time on each size, where it was timed
+    floors     the modelled least time on each size
+    counted    the size that the rungs' counters belong to
+    recorded   where and when the times were measured, if not by this climb
+
+    >>> result = weft.climb("vecadd", to=0)
+    >>> print(result.ladder, result.device, result.right)
+    vecadd sim:h200 True
     """
 
     ladder: str
@@ -117,6 +140,26 @@ class Climb:
     def to_dict(self) -> dict[str, Any]:
         when = self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {**asdict(self), "when": when}
+
+    def __str__(self) -> str:
+        """Each rung with its idea, its counters and its times."""
+        summary = importlib.import_module("weft.climbing.summary")  # it needs climbs
+        return "\n".join(line for line, style in summary.rungs(None, self)).strip("\n")
+
+    def save(self, path: str | Path) -> None:
+        """Writes a page (.html), or appends a record that `load` reads (.jsonl)."""
+        if Path(path).suffix == ".html":
+            page = importlib.import_module("weft.climbing.page")  # it needs climbs
+            write(path, page.page(page.source(self), self))
+            return
+        importlib.import_module("weft.climbing.records").append(Path(path), self)
+
+    @classmethod
+    def load(cls, path: str | Path, name: str = "") -> Climb:
+        """The newest record of a ladder in a file; without a name, the newest of all."""
+        records = importlib.import_module("weft.climbing.records")  # it needs climbs
+        climb: Climb = records.climb(Path(path), name)
+        return climb
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page of the climb, with the sources where they are at hand."""

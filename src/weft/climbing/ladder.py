@@ -74,8 +74,8 @@ def names() -> list[str]:
 def find(name_or_path: str) -> Ladder:
     """A ladder by its name, or the folder of one's own."""
     path = Path(name_or_path)
-    folder = path if (path / "op.py").is_file() else HOME / name_or_path
-    if not (folder / "op.py").is_file():
+    folder = path if _is_ladder(path) else HOME / name_or_path
+    if not _is_ladder(folder):
         near = difflib.get_close_matches(name_or_path, names(), 1)
         raise ArgumentError(
             "no such ladder",
@@ -96,6 +96,13 @@ def find(name_or_path: str) -> Ladder:
                 next=f"call one of them rung_{read[-1].number + 1:02}_...",
             )
     return Ladder(_operation(folder), read, folder)
+
+
+def _is_ladder(folder: Path) -> bool:
+    try:
+        return (folder / "op.py").is_file()
+    except (OSError, ValueError):  # a name that the file system cannot have
+        return False
 
 
 def _operation(folder: Path) -> Op:

@@ -28,7 +28,7 @@ _QUIET = ("samples", "throttled_samples")
 
 
 def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
-    """The whole page; `found` is the ladder itself, where it is at hand."""
+    """The whole page; `source` is the ladder itself, where it is at hand."""
     return render(
         "ladder",
         verb=verb,
@@ -52,11 +52,15 @@ def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
 
 def framed(result: Climb) -> str:
     """The page in a frame, for a notebook."""
+    return frame(page(source(result), result), "weft climb")
+
+
+def source(result: Climb) -> Ladder | None:
+    """The ladder of a climb; None for a user's own ladder and for a benchmark of solutions."""
     try:
-        source: Ladder | None = ladder.find(result.ladder)
-    except ArgumentError:  # a ladder of one's own, or a contest
-        source = None
-    return frame(page(source, result), "weft climb")
+        return ladder.find(result.ladder)
+    except ArgumentError:
+        return None
 
 
 def _text(markdown: str) -> Markup:

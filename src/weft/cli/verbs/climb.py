@@ -10,10 +10,10 @@ import typer
 
 from weft.cli import options, show
 from weft.climbing import ladder, records, summary
-from weft.climbing.climb import Climb, climb
+from weft.climbing.climb import Climb
+from weft.climbing.entry import climb
 from weft.climbing.ladder import Ladder
 from weft.climbing.page import page
-from weft.climbing.recorded_times import with_recorded
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, Error
 from weft.report.profile import write
@@ -65,9 +65,7 @@ def run(
     else:
         found = []
         for one in ladder.names() if every else [name]:
-            found.append(_climbed(one, chosen, to if every else _within(one, to), json))
-            if record is not None:  # now, because a later ladder may fail
-                records.append(record, found[-1])
+            found.append(_climbed(ladder.find(one), chosen, to, record, json, every))
             if every and not json:
                 _print(summary.failures(found[-1]))
     climbed = _ladder(name or found[0].ladder)
@@ -83,27 +81,25 @@ def run(
         raise typer.Exit(1)
 
 
-def _climbed(name: str, device: Selection, to: int | None, json: bool) -> Climb:
-    found = ladder.find(name)
+def _climbed(
+    source: Ladder,
+    device: Selection,
+    to: int | None,
+    record: Path | None,
+    json: bool,
+    every: bool,
+) -> Climb:
+    """Climbs one ladder with a progress bar. With `every`, `to` may lie beyond the last rung."""
+    if every and to is not None:
+        to = min(to, source.rungs[-1].number)
     with show.ends_at_once(), show.bar(quiet=json) as progress:
-        rungs = sum(to is None or r.number <= to for r in found.rungs)
-        task = progress.add_task(found.op.name, total=rungs)
+        rungs = sum(to is None or r.number <= to for r in source.rungs)
+        task = progress.add_task(source.op.name, total=rungs)
 
         def tell(what: str) -> None:
-            progress.update(task, advance=1, description=f"{found.op.name}: {what}")
+            progress.update(task, advance=1, description=f"{source.op.name}: {what}")
 
-        result = climb(found, device=device, to=to, progress=tell)
-        return result if device.real else with_recorded(found, result)
-
-
-def _within(name: str, to: int | None) -> int | None:
-    """The rung to stop at; raises where the ladder does not have it."""
-    last = ladder.find(name).rungs[-1].number
-    if to is not None and to > last:
-        raise ArgumentError(
-            "no such rung to stop at", where=name, got=str(to), allowed=f"0 to {last}"
-        )
-    return to
+        return climb(source, device=device, to=to, record=record, progress=tell)
 
 
 def _ladder(name: str) -> Ladder | None:

@@ -1,8 +1,8 @@
 """Memory that was allocated and not written yet: which words a kernel or the host has filled.
 
-`weft.empty` and the allocator of programs register what they give out; the sanitizer reports
-kernels that read a word before anybody has written it. Writes by the host are announced by
-`filled`. Memory is forgotten when it is freed.
+`weft.sanitizer.empty` and the allocator of programs register their allocations. The sanitizer
+reports kernels that read a word before it is written. `filled` announces writes by the host.
+Memory that is freed is forgotten.
 """
 
 from __future__ import annotations
