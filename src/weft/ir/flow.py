@@ -73,6 +73,18 @@ class Flow(ABC):
         tail = _RARE if rare else _LIKELY if likely else ""
         self._end(f"br {cond.tref}, label %{yes}, label %{no}{tail}")
 
+    def jump_if(self, cond: Val, label: str, *, rare: bool = False) -> None:
+        """Leaves for `label` if the scalar `cond` holds."""
+        on = self.label("on")
+        self.branch(cond, label, on, rare=rare)
+        self.place(on)
+
+    def jump_unless(self, cond: Val, label: str) -> None:
+        """Leaves for `label` in the unlikely case that the scalar `cond` does not hold."""
+        on = self.label("on")
+        self.branch(cond, on, label, likely=True)
+        self.place(on)
+
     def jump_table(self, value: Val, cases: Mapping[int, str], default: str) -> None:
         """Jumps to the label of a value."""
         table = " ".join(f"{value.ty} {k}, label %{label}" for k, label in cases.items())
@@ -111,11 +123,12 @@ class Flow(ABC):
         then: Callable[[], T],
         otherwise: Callable[[], T],
         *,
+        rare: bool = False,
         likely: bool = False,
     ) -> T:
         """One of two arms, by the scalar `cond`; its value."""
         yes, no = self.label("then"), self.label("else")
-        self.branch(cond, yes, no, likely=likely)
+        self.branch(cond, yes, no, rare=rare, likely=likely)
         return self._arms([(yes, then), (no, otherwise)])
 
     def switch(

@@ -11,14 +11,7 @@ _EXPONENT, _SIGN, _LEAST = 0x7F800000, 0x80000000, 0x00800000
 
 def rarely(b: Builder, cond: Val, value: Val, fix: Callable[[], Val]) -> Val:
     """`value`, or what `fix` makes where the scalar `cond` holds."""
-    odd, end, start = b.label("rare"), b.label("end"), b.block
-    b.branch(cond, odd, end, rare=True)
-    b.place(odd)
-    fixed = fix()
-    fixed_from = b.block
-    b.jump(end)
-    b.place(end)
-    return b.phi(value.ty, value.n, [(fixed, fixed_from), (value, start)])
+    return b.either(cond, fix, lambda: value, rare=True)
 
 
 def raw_bits(b: Builder, v: Val) -> Val:

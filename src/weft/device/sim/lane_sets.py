@@ -25,21 +25,12 @@ def lane_bits(b: Builder, args: list[Val]) -> Val:
 
 def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
     """`body(lane)` for every set bit, lowest first."""
-    pre, head, work, end = b.block, b.label("head"), b.label("lane"), b.label("end")
-    rest, following = b.name(), b.name()
-    b.jump(head)
-    b.place(head)
-    slot = len(b.fn.lines)
-    b.fn.lines.append("")
-    left = Val(b, "i32", 0, rest)
-    b.branch(left.eq(0), end, work)
-    b.place(work)
-    lane = b.intrinsic("cttz", [left], extra="true")
-    body(lane)
-    b.emit(f"{following} = and i32 {rest}, {(left - 1).ref}")
-    b.fn.lines[slot] = f"  {rest} = phi i32 [ {lanes.ref}, %{pre} ], [ {following}, %{b.block} ]"
-    b.jump(head)
-    b.place(end)
+
+    def one(left: Val) -> Val:
+        body(b.intrinsic("cttz", [left], extra="true"))
+        return left & (left - 1)
+
+    b.while_(lanes, lambda left: left.ne(0), one)
 
 
 def spread(base: Val, offsets: Sequence[int]) -> Val:

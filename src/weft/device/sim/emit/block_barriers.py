@@ -95,11 +95,8 @@ class BlockBarriers:
     def _check_release(self, site: int) -> None:
         e, b = self.e, self.e.b
         self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
-        go, again = b.label("go"), b.label("again")
-        b.branch(self._released(site), go, again)
-        b.place(again)
-        b.emit(f"ret i32 {Status.WAITING}")
-        b.place(go)
+        with b.when(self._released(site) ^ 1):
+            b.ret(b.integer("i32", Status.WAITING))
         self.words.store(self.waits_at + 16 * site, b.integer("i32", 0))
 
     def _after_barrier(self, block: Block, site: int) -> None:
@@ -151,12 +148,10 @@ class BlockBarriers:
                 self.words.store(at, b.integer("i32", 0))
                 send(lanes, block.successors[0])
         low = self.words.load(Frame.LOWEST)
-        again = b.label("again")
         gone = self.words.load(Frame.LIVE).eq(0)
-        b.branch(low.ne(NOTHING_PENDING) | gone, "dispatch", again)
-        b.place(again)
+        b.jump_if(low.ne(NOTHING_PENDING) | gone, "dispatch")
         self.words.store(Frame.SITE, self._waiting_site())
-        b.emit(f"ret i32 {Status.WAITING}")
+        b.ret(b.integer("i32", Status.WAITING))
 
     def _waiting_site(self) -> Val:
         """A barrier that lanes of this warp wait at."""

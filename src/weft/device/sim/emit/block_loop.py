@@ -6,6 +6,9 @@ blocks which wait for each other (locks, grid barriers) all get on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from weft.device.sim.emit.stall import FrameLayout, emit_stall, note_change
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
@@ -32,6 +35,12 @@ TURNS = 256
 across a barrier of its own, so that its warps never yield."""
 
 
+class Round:
+    """What `round` returns."""
+
+    DONE, STUCK, YIELDED, FAULT = range(4)
+
+
 def emit_run(
     module: IrModule,
     *,
@@ -54,101 +63,121 @@ def emit_run(
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
     context, worker = fn.params
-    current = b.alloca("i32")
-    idle = b.alloca("i32")
-    zero, one = b.integer("i32", 0), b.integer("i32", 1)
-    b.store(zero, current)
-    b.store(zero, idle)
-    b.jump("next")
-
-    b.place("next")
-    stop = b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).tref}")
-    b.branch(stop.ne(0), "stopped", "look", rare=True)
-    b.place("look")
-    slots = b.load("ptr", 0, b.at(worker, Worker.SLOTS))
-    i = b.load("i32", 0, current)
-    slot = b.at(slots, i.zext("i64") * slot_bytes)
-    state = b.load("i32", 0, b.at(slot, Slot.STATE))
-    b.branch(state.ne(0), "go", "fresh")
-
-    b.place("fresh")
-    begun = b.val("i32", 0, f"call i32 @start({context.tref}, {worker.tref}, {slot.tref})")
-    b.branch(begun.ne(0), "go", "dry")
-
-    b.place("go")
-    result = b.val("i32", 0, f"call i32 @round({context.tref}, {worker.tref}, {slot.tref})")
-    b.emit(
-        f"switch i32 {result.ref}, label %faulty [ i32 0, label %finished "
-        f"i32 1, label %stuck i32 2, label %yielding ]"
-    )
-
-    b.place("finished")
-    watch.finished(b, context, worker, slot)
-    b.store(zero, b.at(slot, Slot.STATE))
-    note_change(b, worker)
-    progress = b.at(worker, Worker.PROGRESS)
-    b.store(b.load("i64", 0, progress) + 1, progress)
-    b.store(zero, idle)
-    b.jump("next")
-
-    # nothing to start here: any other slot that still holds a block?
-    b.place("dry")
-    b.store(b.load("i32", 0, idle) + 1, idle)
-    b.jump("turn")
-
-    b.place("yielding")
-    if waits:
-        b.emit(f"call void @stall({context.tref}, {worker.tref}, {slot.tref})")
-    b.store(zero, idle)
-    b.jump("turn")
-
-    b.place("turn")
-    count = b.load("i64", 0, b.at(worker, Worker.SLOT_COUNT)).trunc("i32")
-    following = b.load("i32", 0, current) + one
-    following = b.select(following.uge(count), zero, following)
-    b.store(following, current)
-    b.branch(b.load("i32", 0, idle).uge(count), "over", "next")
-    b.place("over")
-    b.emit(f"ret i32 {Run.FINISHED}")
-
-    b.place("stuck")
-    b.store(b.load("i32", 0, current).zext("i64"), b.at(worker, Worker.ERROR_SLOT))
-    b.store(one, b.at(context, Context.STOP))  # other blocks may wait for this one
-    b.emit(f"ret i32 {Run.DEADLOCK}")
-    b.place("faulty")
-    b.store(b.load("i32", 0, current).zext("i64"), b.at(worker, Worker.ERROR_SLOT))
-    halted = b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).tref}")
-    failed = b.load("i64", 0, b.at(worker, Worker.ERROR)).ne(0)
-    b.branch(failed | halted.eq(0), "failed", "stopped")
-    b.place("failed")
-    b.store(one, b.at(context, Context.STOP))
-    b.emit(f"ret i32 {Run.FAULT}")
-    b.place("stopped")
-    b.emit(f"ret i32 {Run.STOPPED}")
+    _Worker(b, context, worker, watch, waits).emit(slot_bytes)
     module.functions["run"] = fn.text().replace("define internal", "define")
 
 
+class _Worker:
+    """The body of `run`: the worker's slots in turn, until no block is left."""
+
+    def __init__(self, b: Builder, context: Val, worker: Val, watch: Watcher, waits: bool) -> None:
+        self.b, self.context, self.worker = b, context, worker
+        self.watch, self.waits = watch, waits
+        self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
+        self.current, self.idle = b.alloca("i32"), b.alloca("i32")
+        """The slot whose turn it is; slots in a row that had nothing to run."""
+
+    def emit(self, slot_bytes: int) -> None:
+        b, worker = self.b, self.worker
+        b.store(self.zero, self.current)
+        b.store(self.zero, self.idle)
+        with b.forever() as again:
+            b.jump_if(_stopped(b, self.context), "stopped", rare=True)
+            slots = b.load("ptr", 0, b.at(worker, Worker.SLOTS))
+            slot = b.at(slots, b.load("i32", 0, self.current).zext("i64") * slot_bytes)
+            occupied = b.load("i32", 0, b.at(slot, Slot.STATE)).ne(0)
+            ready = b.either(occupied, lambda: b.integer("i1", 1), partial(self._start, slot))
+            b.either(ready, partial(self._run, slot, again), self._nothing_to_run)
+            count = b.load("i64", 0, b.at(worker, Worker.SLOT_COUNT)).trunc("i32")
+            following = b.load("i32", 0, self.current) + self.one
+            b.store(b.select(following.uge(count), self.zero, following), self.current)
+            with b.when(b.load("i32", 0, self.idle).uge(count)):
+                b.ret(b.integer("i32", Run.FINISHED))
+        b.place("stopped")
+        b.ret(b.integer("i32", Run.STOPPED))
+
+    def _call(self, kind: str, name: str, slot: Val) -> str:
+        args = ", ".join(v.tref for v in (self.context, self.worker, slot))
+        return f"call {kind} @{name}({args})"
+
+    def _start(self, slot: Val) -> Val:
+        """Takes the next block into an empty slot; false when there is none."""
+        return self.b.val("i32", 0, self._call("i32", "start", slot)).ne(0)
+
+    def _run(self, slot: Val, again: str) -> None:
+        """Runs the slot's block as far as it goes."""
+        b = self.b
+        result = b.val("i32", 0, self._call("i32", "round", slot))
+        arms: dict[int, Callable[[], None]] = {
+            Round.DONE: partial(self._finished, slot, again),
+            Round.STUCK: self._stuck,
+            Round.YIELDED: partial(self._yielded, slot),
+        }
+        b.switch(result, arms, self._failed)
+
+    def _finished(self, slot: Val, again: str) -> None:
+        b = self.b
+        self.watch.finished(b, self.context, self.worker, slot)
+        b.store(self.zero, b.at(slot, Slot.STATE))
+        note_change(b, self.worker)
+        progress = b.at(self.worker, Worker.PROGRESS)
+        b.store(b.load("i64", 0, progress) + 1, progress)
+        b.store(self.zero, self.idle)
+        b.jump(again)  # the same slot takes the next block
+
+    def _yielded(self, slot: Val) -> None:
+        if self.waits:
+            self.b.emit(self._call("void", "stall", slot))
+        self.b.store(self.zero, self.idle)
+
+    def _nothing_to_run(self) -> None:
+        self.b.store(self.b.load("i32", 0, self.idle) + 1, self.idle)
+
+    def _stuck(self) -> None:
+        b = self.b
+        self._note_slot()
+        b.store(self.one, b.at(self.context, Context.STOP))  # other blocks may wait for this one
+        b.ret(b.integer("i32", Run.DEADLOCK))
+
+    def _failed(self) -> None:
+        """A fault, or a warp that has left because the launch was told to end."""
+        b = self.b
+        self._note_slot()
+        error = b.load("i64", 0, b.at(self.worker, Worker.ERROR)).ne(0)
+        b.jump_unless(error | (_stopped(b, self.context) ^ 1), "stopped")
+        b.store(self.one, b.at(self.context, Context.STOP))
+        b.ret(b.integer("i32", Run.FAULT))
+
+    def _note_slot(self) -> None:
+        b = self.b
+        b.store(b.load("i32", 0, self.current).zext("i64"), b.at(self.worker, Worker.ERROR_SLOT))
+
+
+def _stopped(b: Builder, context: Val) -> Val:
+    """Has the launch been told to end?"""
+    return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).tref}").ne(0)
+
+
 def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
-    """A block's number: from the worker's own batch, or a new batch off the shared counter."""
+    """A block's number: from the worker's own batch, or a new batch off the shared counter.
+
+    Jumps to "none" when all blocks have been taken.
+    """
     mine, end = b.at(worker, Worker.BATCH_NEXT), b.at(worker, Worker.BATCH_END)
     shared = b.at(context, Context.NEXT)
     total = b.load("i64", 0, b.at(context, Context.TOTAL))
     held = b.load("i64", 0, mine)
-    b.branch(held.ult(b.load("i64", 0, end)), "some", "look")
-    b.place("look")
-    seen = b.load("i64", 0, shared)  # a look first, so that the counter cannot run away
-    b.branch(seen.uge(total), "none", "take")
-    b.place("take")
-    many = b.select(total.ugt(MANY_BLOCKS), b.integer("i64", batch), b.integer("i64", 1))
-    taken = b.val("i64", 0, f"atomicrmw add {shared.tref}, {many.tref} monotonic")
-    b.branch(taken.uge(total), "none", "have")
-    b.place("none")
-    b.emit("ret i32 0")
-    b.place("have")
-    b.store(b.umin(taken + many, total), end)
-    b.jump("some")
-    b.place("some")
-    index = b.phi("i64", 0, [(held, "entry"), (taken, "have")])
+
+    def take() -> Val:
+        seen = b.load("i64", 0, shared)  # a look first, so that the counter cannot run away
+        b.jump_if(seen.uge(total), "none")
+        many = b.select(total.ugt(MANY_BLOCKS), b.integer("i64", batch), b.integer("i64", 1))
+        taken = b.val("i64", 0, f"atomicrmw add {shared.tref}, {many.tref} monotonic")
+        b.jump_if(taken.uge(total), "none")
+        b.store(b.umin(taken + many, total), end)
+        return taken
+
+    index = b.either(held.ult(b.load("i64", 0, end)), lambda: held, take)
     b.store(index + 1, mine)
     return index
 
@@ -194,12 +223,14 @@ def _emit_start(
         b.store(b.integer("i32", -1), b.at(frame, Frame.SEEN))
         b.store(b.integer("i32", -1), b.at(frame, Frame.ROTATE))
     watch.started(b, context, worker, slot)
-    b.emit("ret i32 1")
+    b.ret(b.integer("i32", 1))
+    b.place("none")
+    b.ret(b.integer("i32", 0))
     module.functions["start"] = fn.text()
 
 
 def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> None:
-    """round(context, worker, slot): runs a block until it is done (0), stuck (1), or yields (2)."""
+    """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
     fn = Function("round", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
@@ -208,57 +239,53 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
     ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
     b.store(b.integer("i32", TURNS), turns)
-    b.jump("again")
-    b.place("again")
-    b.store(zero, ran)
-    b.store(zero, yielded)
-    with b.loop(warps) as w:
-        frame = b.at(slot, (w.zext("i64") * frame_bytes) + Slot.FRAMES)
-        done = b.load("i32", 0, frame).eq(FINISHED)
-        seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
-        held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
-        same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
-        with b.when((done | (held & same)) ^ 1):
-            given = ", ".join(x.tref for x in (context, worker, slot, frame, w))
-            result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({given})")
-            b.store(result, b.at(frame, Frame.STATUS))
-            with b.when(result.eq(Status.FAULT), rare=True):
-                b.ret(b.integer("i32", 3))
-            with b.when(result.eq(Status.DONE)):
-                at = b.at(slot, Slot.LIVE_WARPS)
-                b.store(b.load("i32", 0, at) - 1, at)
-                b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
-            with b.when(result.eq(Status.WAITING)):
-                now = b.load("i32", 0, b.at(slot, Slot.RELEASES))
-                b.store(now, b.at(frame, Frame.SEEN))
-            away = result.eq(Status.YIELDED).zext("i32")
-            b.store(b.load("i32", 0, yielded) + away, yielded)
-            b.store(b.load("i32", 0, ran) + (b.integer("i32", 1) - away), ran)
-    ids = b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS))
-    with b.when(ids.ne(0)):
-        b.emit(f"call void @release({slot.tref})")
-    b.branch(b.load("i32", 0, b.at(slot, Slot.LIVE_WARPS)).eq(0), "done", "left")
-    b.place("done")
-    b.emit("ret i32 0")
-    b.place("left")
-    b.branch(b.load("i32", 0, ran).ne(0), "on", "idle")
-    b.place("on")
-    if waits:
-        left = b.load("i32", 0, turns) - 1
-        b.store(left, turns)
-        b.branch(left.eq(0), "away", "again")
-    else:
-        b.jump("again")
-    b.place("idle")
-    b.branch(b.load("i32", 0, yielded).ne(0), "patient", "stuck")
-    b.place("stuck")
-    b.emit("ret i32 1")
-    b.place("patient")
-    left = b.load("i32", 0, tries) - 1
-    b.store(left, tries)
-    b.branch(left.eq(0), "away", "again")
-    b.place("away")
-    b.emit("ret i32 2")
+    with b.forever():
+        b.store(zero, ran)
+        b.store(zero, yielded)
+        with b.loop(warps) as w:
+            frame = b.at(slot, (w.zext("i64") * frame_bytes) + Slot.FRAMES)
+            done = b.load("i32", 0, frame).eq(FINISHED)
+            seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
+            held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
+            same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
+            with b.when((done | (held & same)) ^ 1):
+                given = ", ".join(x.tref for x in (context, worker, slot, frame, w))
+                result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({given})")
+                b.store(result, b.at(frame, Frame.STATUS))
+                with b.when(result.eq(Status.FAULT), rare=True):
+                    b.ret(b.integer("i32", Round.FAULT))
+                with b.when(result.eq(Status.DONE)):
+                    at = b.at(slot, Slot.LIVE_WARPS)
+                    b.store(b.load("i32", 0, at) - 1, at)
+                    b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
+                with b.when(result.eq(Status.WAITING)):
+                    now = b.load("i32", 0, b.at(slot, Slot.RELEASES))
+                    b.store(now, b.at(frame, Frame.SEEN))
+                away = result.eq(Status.YIELDED).zext("i32")
+                b.store(b.load("i32", 0, yielded) + away, yielded)
+                b.store(b.load("i32", 0, ran) + (b.integer("i32", 1) - away), ran)
+        ids = b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS))
+        with b.when(ids.ne(0)):
+            b.emit(f"call void @release({slot.tref})")
+        with b.when(b.load("i32", 0, b.at(slot, Slot.LIVE_WARPS)).eq(0)):
+            b.ret(b.integer("i32", Round.DONE))
+
+        def count_down(rounds: Val) -> None:
+            left = b.load("i32", 0, rounds) - 1
+            b.store(left, rounds)
+            with b.when(left.eq(0)):
+                b.ret(b.integer("i32", Round.YIELDED))
+
+        def got_on() -> None:
+            if waits:
+                count_down(turns)
+
+        def got_nowhere() -> None:
+            with b.when(b.load("i32", 0, yielded).eq(0)):
+                b.ret(b.integer("i32", Round.STUCK))
+            count_down(tries)
+
+        b.either(b.load("i32", 0, ran).ne(0), got_on, got_nowhere)
     module.functions["round"] = fn.text()
 
 
@@ -293,5 +320,5 @@ def _emit_release(module: IrModule, watch: Watcher) -> None:
             b.store(b.load("i32", 0, ids) & ~mine, ids)
 
     each_lane(b, b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS)), one)
-    b.emit("ret void")
+    b.ret()
     module.functions["release"] = fn.text()

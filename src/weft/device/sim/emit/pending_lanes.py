@@ -72,8 +72,8 @@ class Pending:
         bit = b.integer("i64", 1) << (i & 63).zext("i64")
         b.store(b.load("i64", 0, word) & ~bit, word)
         self._find_lowest()
-        cases = " ".join(f"i32 {k}, label %B{x}" for k, x in enumerate(self.points))
-        b.emit(f"switch i32 {i.ref}, label %B{self.points[0]} [ {cases} ]")
+        cases = {k: f"B{x}" for k, x in enumerate(self.points)}
+        b.jump_table(i, cases, cases[0])
 
     def _find_lowest(self) -> None:
         b, e = self.e.b, self.e

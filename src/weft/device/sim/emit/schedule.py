@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
@@ -84,7 +85,7 @@ class Schedule:
             self._emit_dispatch()
         b.place("abort")
         b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
-        b.emit(f"ret i32 {Status.FAULT}")
+        b.ret(b.integer("i32", Status.FAULT))
         resumes = enumerate(self.suspension.resumes, 1)
         cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes)
         state = b.name()
@@ -135,11 +136,10 @@ class Schedule:
         elif block.index in self.e.program.divergent:
             self._split(block)
         else:
-            yes, no = self.e.b.label("yes"), self.e.b.label("no")
-            self.e.b.branch(self.e.guard(), yes, no)
-            for label, target in zip((yes, no), block.successors, strict=True):
-                self.e.b.place(label)
-                self.edge(block, target)
+            taken, fallen = block.successors
+            self.e.b.either(
+                self.e.guard(), lambda: self.edge(block, taken), lambda: self.edge(block, fallen)
+            )
 
     def edge(self, block: Block, target: int) -> None:
         """Go to `target` with the lanes in MASK, unless others are due first."""
@@ -152,10 +152,7 @@ class Schedule:
         if not e.program.partial[block.index]:
             b.jump(f"B{target}")
             return
-        wait = b.label("wait")
-        due = self.pending.none_before(target)
-        b.branch(due, f"B{target}", wait)
-        b.place(wait)
+        b.jump_if(self.pending.none_before(target), f"B{target}")
         self.pending.add(target, e.mask())
         b.jump("dispatch")
 
@@ -169,34 +166,23 @@ class Schedule:
         """On every way back: a launch can be ended wherever it goes round."""
         e, b = self.e, self.e.b
         stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
-        go = b.label("go")
-        b.branch(stop.ne(0), "abort", go, rare=True)
-        b.place(go)
+        b.jump_if(stop.ne(0), "abort", rare=True)
 
     def _split(self, block: Block) -> None:
         """A conditional branch on which lanes may disagree."""
         e, b = self.e, self.e.b
         taken, fallen = block.successors
-        all_yes, some, all_no, both = (b.label(x) for x in ("all", "some", "none", "both"))
+        # two tests may find that all lanes agree, and both lead to the same code: labels by hand
+        all_yes, all_no = b.label("all"), b.label("none")
         quick = e.quick.found.get(e.ins.guard or "")
         if quick is not None:
-            agreed, differ = b.label("agreed"), b.label("differ")
-            value = quick.value ^ 1 if e.ins.guard_negated else quick.value
-            b.branch(quick.known, agreed, differ)
-            b.place(agreed)
-            b.branch(value, all_yes, all_no)
-            b.place(differ)
+            with b.when(quick.known):
+                b.branch(quick.value ^ 1 if e.ins.guard_negated else quick.value, all_yes, all_no)
         mask = e.mask()
         yes = e.bits_of(e.guard()) & mask
         no = mask & ~yes
-        b.branch(no.eq(0), all_yes, some)
-        b.place(all_yes)
-        self.edge(block, taken)
-        b.place(some)
-        b.branch(yes.eq(0), all_no, both)
-        b.place(all_no)
-        self.edge(block, fallen)
-        b.place(both)
+        b.jump_if(no.eq(0), all_yes)
+        b.jump_if(yes.eq(0), all_no)
         e.watch.diverge(block)
         (first, go), (later, hold) = sorted(
             [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
@@ -204,6 +190,9 @@ class Schedule:
         self.send(hold, later)
         b.store(go, e.mask_slot)
         self.edge(block, first)
+        for label, target in ((all_yes, taken), (all_no, fallen)):
+            b.place(label)
+            self.edge(block, target)
 
     def _many(self, block: Block, last: Instruction) -> None:
         """`brx.idx`: each lane picks its target from a table."""
@@ -252,18 +241,11 @@ class Schedule:
             self.edge(block, block.successors[0])
             return
         if last.guard is not None:
-            go, skip = b.label("go"), b.label("skip")
-            b.branch(e.guard(), go, skip)
-            b.place(skip)
-            self.edge(block, block.successors[-1])
-            b.place(go)
+            with b.when(e.guard() ^ 1):
+                self.edge(block, block.successors[-1])
         index = e.read(last.operands[0], "u32")
-        labels = [b.label("case") for _ in table]
-        cases = " ".join(f"i32 {i}, label %{x}" for i, x in enumerate(labels))
-        b.emit(f"switch i32 {index.ref}, label %{labels[-1]} [ {cases} ]")
-        for label, target in zip(labels, table, strict=True):
-            b.place(label)
-            self.edge(block, target)
+        *arms, beyond = [partial(self.edge, block, target) for target in table]
+        b.switch(index, dict(enumerate(arms)), beyond)
 
     # ---- pending lanes ----------------------------------------------------------------------
     def _emit_dispatch(self) -> None:
@@ -271,34 +253,28 @@ class Schedule:
         b = self.e.b
         b.place("dispatch")
         i = self.words.load(Frame.LOWEST)
-        run, none = b.label("run"), b.label("none")
-        b.branch(i.eq(NOTHING_PENDING), none, run)
-        b.place(none)
-        self._nobody_runs()
+        with b.when(i.eq(NOTHING_PENDING)):
+            self._nobody_runs()
         if self.suspension.rotates:
+            due = b.block
+            b.jump("run")
             b.place("rotate")
-            chosen = self.pending.next_turn()
-            b.jump(run)
-            b.place(run)
-            i = b.val("i32", 0, f"phi i32 [ {i.ref}, %dispatch ], [ {chosen.ref}, %rotate ]")
-        else:
-            b.place(run)
+            chosen, rotated = self.pending.next_turn(), b.block
+            b.jump("run")
+            b.place("run")
+            i = b.phi("i32", 0, [(i, due), (chosen, rotated)])
         self.pending.take(i)
 
     def _nobody_runs(self) -> None:
         """No lane can run: some wait at a barrier, or all have left."""
         b = self.e.b
         live = self.words.load(Frame.LIVE)
-        done = b.label("done")
-        waiting = b.label("waiting")
-        b.branch(live.eq(0), done, waiting)
-        b.place(waiting)
+        with b.when(live.eq(0)):
+            self._finish()
         if self.barriers:
             self.block_barriers.suspend_all(self.send)
         else:
             b.jump("abort")
-        b.place(done)
-        self._finish()
 
     def send(self, lanes: Val, target: int) -> None:
         """Lanes that do not run now: they go on at `target` later, or have returned."""
@@ -335,4 +311,4 @@ class Schedule:
         for finish in self._finishes:
             finish()
         self.words.store(Frame.STATE, b.integer("i32", FINISHED))
-        b.emit(f"ret i32 {Status.DONE}")
+        b.ret(b.integer("i32", Status.DONE))

@@ -49,7 +49,7 @@ def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
     )
     with b.when(epoch.ne(0)):  # somebody wants to know
         _compare(b, slot, epoch, _state(b, slot, frames, barriers))
-    b.emit("ret void")
+    b.ret()
     module.functions["stall"] = fn.text()
 
 

@@ -59,7 +59,7 @@ class Suspension:
         self.words.store(Frame.SITE, site or b.integer("i32", e.ins.index))
         self.words.store(Frame.MASK, b.load("i32", 0, e.mask_slot))
         e.registers.save(names, e.frame)
-        b.emit(f"ret i32 {status}")
+        b.ret(b.integer("i32", status))
         b.place(label)
         e.registers.restore(names, e.frame)
         b.store(self.words.load(Frame.MASK), e.mask_slot)

@@ -267,9 +267,7 @@ class WarpEmitter(WarpOperands):
 
     def abort_unless(self, ok: Val) -> None:
         """Leaves the warp when a helper has noted an error."""
-        go = self.b.label("ok")
-        self.b.emit(f"br {ok.tref}, label %{go}, label %abort, !prof !2")
-        self.b.place(go)
+        self.b.jump_unless(ok, "abort")
 
 
 MAKES_PREDICATES = ("setp", "and", "or", "not")
