@@ -45,9 +45,9 @@ def summary(table: Table) -> str:
          _wrong(kernels)),
     ]  # fmt: skip
     return (
-        f"One {m['gpu']} (driver {m['driver']}, ptxas {m['ptxas']}) and the simulated H200, the "
-        "same PTX, compared bit by bit:\n\n"
-        + table(("what", "how many#", "compared#", "that differ#"), body)
+        f"One {m['gpu']} (driver {m['driver']}, ptxas {m['ptxas']}) and the simulated H200 run the "
+        "same PTX; the results are compared bit by bit:\n\n"
+        + table(("what", "number#", "results compared#", "different#"), body)
         + f"\n\n{_explained(programs + kernels)}"
     )
 
@@ -60,11 +60,10 @@ def _explained(found: Sequence[Finding]) -> str:
         causes.cause(kind, x) == causes.UNKNOWN for kind, x in zip(kinds, wrong, strict=True)
     )
     return (
-        f"Of the {len(wrong)} programs and launches that differ, {len(wrong) - unknown} do so for "
-        "a reason that is known: the assembler's own arithmetic and mistakes, the order of "
-        f"atomics. {sum(x.get('shown', False) for x in wrong)} programs were rewritten as "
-        "ptxas understood them, and then leave on the simulator what they left on the GPU, in "
-        "every bit."
+        f"Of the {len(wrong)} programs and launches that differ, {len(wrong) - unknown} have a "
+        "known cause: arithmetic and bugs of the assembler, or the order of atomics. "
+        f"{sum(x.get('shown', False) for x in wrong)} programs were rewritten as ptxas understood "
+        "them; on the simulator they then give the results of the GPU, bit for bit."
     )
 
 
@@ -159,7 +158,7 @@ def by_kernel(table: Table) -> str:
          _wrong(found))
         for where, found in sorted(groups.items())
     ]  # fmt: skip
-    return table(("from", "kernels#", "launches#", "values compared#", "that differ#"), body)
+    return table(("from", "kernels#", "launches#", "values compared#", "different#"), body)
 
 
 def differences(table: Table) -> str:
@@ -172,7 +171,7 @@ def differences(table: Table) -> str:
                 shown[kind, causes.cause(kind, x)] += x.get("shown", False)
     body = [(kind, number, shown[kind, why] or "", why)
             for (kind, why), number in sorted(counted.items())]  # fmt: skip
-    return table(("what", "how many#", "shown#", "cause"), body) if body else "Nothing differs."
+    return table(("what", "number#", "shown#", "cause"), body) if body else "Nothing differs."
 
 
 def refusals(table: Table) -> str:
@@ -181,7 +180,7 @@ def refusals(table: Table) -> str:
         re.sub(r"'?\d+'?", "N", x["refused"]) for x in findings("programs") if "refused" in x
     )
     body = [(number, said) for said, number in counted.most_common()]
-    return table(("programs#", "what ptxas says"), body)
+    return table(("programs#", "message of ptxas"), body)
 
 
 def left_out(table: Table) -> str:

@@ -28,7 +28,7 @@ def best_table(table: Table) -> str:
     if not rows:
         return MISSING.format(file=_shown())
     header = ("ladder", "size", "best rung", "time#", "of the limit#", "of the best peer#",
-              "best peer", "to reach", "")  # fmt: skip
+              "best peer", "target", "")  # fmt: skip
     return f"{_machine()}\n\n{table(header, rows)}"
 
 
@@ -59,7 +59,8 @@ def _machine() -> str:
     versions = ", ".join(f"{n} {known[n]}" for n in ("torch", "triton") if n in known)
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
-        f"{gpus}, {versions}, {when}; medians of interleaved samples, inputs rotated past the L2."
+        f"{gpus}, {versions}, {when}; medians of interleaved samples; inputs rotate through copies "
+        "that exceed the L2."
     )
 
 
@@ -96,7 +97,7 @@ def _size(case: str) -> str:
 def _whole(climb: Climb, table: Table) -> str:
     cases = list(climb.limits)
     other = any(t.case not in cases for r in climb.rungs for t in r.times)
-    header = ["rung", *(f"{_size(case)}#" for case in cases), *(["on a size of its own#"] * other)]
+    header = ["rung", *(f"{_size(case)}#" for case in cases), *(["on another size#"] * other)]
     rows = [[climb.named(r), *_cells(r.times, cases, other)] for r in climb.rungs]
     rows += [[f"`{name}`", *_cells(times, cases, other)] for name, times in climb.peers.items()]
     limits = "; ".join(f"{_size(case)}: {text}" for case, text in climb.limits.items())

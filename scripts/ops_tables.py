@@ -87,7 +87,7 @@ def summary_table(table: Table) -> str:
     if not found:
         return MISSING.format(file=_shown())
     header = ("op", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
-              "torch's#")  # fmt: skip
+              "host µs, torch#")  # fmt: skip
     host = _host()
     rows = [_summary(record, host.get(op, [])) for op, record in found.items()]
     return f"{_machine(found.values())}\n\n{table(header, rows)}"
@@ -133,9 +133,9 @@ def _machine(records: Iterable[dict[str, Any]]) -> str:
     torches = ", ".join(sorted({r["torch"] for r in every}))
     seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in every}))
     return (
-        f"{gpus}, torch {torches}, {when}, seed {seeds}; calls drawn at random and made eagerly, "
-        "contenders in turns. Ratios are against the fastest of PyTorch and, where it was timed, "
-        "torch.compile; above 1 weft is faster."
+        f"{gpus}, torch {torches}, {when}, seed {seeds}; random calls, made eagerly. The "
+        "contenders take turns. The ratio is the time of the fastest peer (PyTorch and, where it "
+        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster."
     )
 
 

@@ -26,8 +26,8 @@ def found_table(table: Markdown) -> str:
     alarms = sum(bool(c.get("alarm")) for c in cases["weft"].values())
     header = ("kind", "language", "weft#", "compute-sanitizer#", "Triton's or Numba's own#")
     return (
-        f"{table(header, body)}\n\nFound with the right line, of those tried. weft raised {alarms} "
-        f"false alarms on {len(cases['weft'])} clean twins. "
+        f"{table(header, body)}\n\nCases found with the right line, of the cases tried. weft "
+        f"reported {alarms} false positives on {len(cases['weft'])} correct twins. "
         f"compute-sanitizer: {_when(newest.get('gpu'))}, all four tools, on an H200; "
         f"{_left_out(cases)}."
     )
@@ -70,5 +70,5 @@ def _when(record: Mapping[str, Any] | None) -> str:
 def _left_out(cases: Mapping[str, Mapping[str, Any]]) -> str:
     cuda = sum(c["language"] == "CUDA C++" for c in cases["weft"].values())
     missing = cuda - len(cases.get("gpu", {}))
-    return f"{missing} of the {cuda} cases in CUDA C++ have not been tried there" if missing > 0 \
-        else "all cases in CUDA C++"  # fmt: skip
+    return f"{missing} of the {cuda} CUDA C++ cases have not been tried there" if missing > 0 \
+        else "all CUDA C++ cases"  # fmt: skip

@@ -99,11 +99,11 @@ def speed_table() -> str:
     run = runs[-1]
     machine = run["machine"]
     times = ("kernel", "weft, ms#", "2 cores, ms#", "C++, ms#", "weft / C++#", "1 to 2 cores#")
-    reached = ("figure", "measured#", "to reach#", "")
+    reached = ("figure", "measured#", "target#", "")
     return "\n\n".join(
         [
-            "CPU time of the simulation, in milliseconds, against the same algorithm written by "
-            "hand as C++ loops over threads (`g++ -O3 -march=native`, one core). Made by "
+            "CPU time of the simulation in milliseconds, compared with the same algorithm written "
+            "by hand as C++ loops over threads (`g++ -O3 -march=native`, one core). Measured by "
             f"`benchmarks/sim_speed.py` on {run['when'][:10]}: {machine['cpu']}, "
             f"{machine['cores']} cores, load {machine['load']:.1f}.",
             table(times, (line for case in run["cases"] for line in _case(case))),
@@ -148,15 +148,15 @@ def launch_table() -> str:
     mine, other = (run["first"][name] for name in ("weft", "torch load_inline"))
     known = run["versions"]
     return (
-        f"Host time of one launch of a kernel with two arrays and an int, median of "
-        f"{run['rounds']} turns of {run['launches']} launches, by "
+        f"Host time of one launch of a kernel with two arrays and an int: median of "
+        f"{run['rounds']} rounds of {run['launches']} launches, measured by "
         f"`benchmarks/launch_overhead.py` on {run['when'][:10]}: {run['gpu']}, "
         f"driver {run['driver']}, {run['cpu']}, Python "
         f"{known['python']}, torch {known['torch']}, CuPy {known['cupy-cuda13x']}, cuda.core "
         f"{known['cuda-core']}, Triton {known['triton']}.\n\n"
         f"{table(('launch', 'median, µs#', 'lowest, µs#'), body)}\n\n"
-        f"From the source string to the first result, in a new process with nothing cached: weft "
-        f"{mine:.2f} s, torch's `load_inline` {other:.1f} s, {other / mine:.0f} times as long."
+        f"Time from the source string to the first result, in a new process with an empty cache: "
+        f"weft {mine:.2f} s, torch's `load_inline` {other:.1f} s, {other / mine:.0f} times as long."
     )
 
 
@@ -168,12 +168,12 @@ def front_end_table(name: str) -> str:
         return f"Not measured yet: `python benchmarks/frontends_speed.py --only {name} --record`."
     run = runs[-1]
     machine = run["machine"]
-    header = ("kernel", "size", "weft, ms#", f"{run['rival']}, ms#", "times faster#", "to reach#",
-              "error of weft#", "of the other#")  # fmt: skip
+    header = ("kernel", "size", "weft, ms#", f"{run['rival']}, ms#", "times faster#", "target#",
+              "error of weft#", "error of the other#")  # fmt: skip
     return (
-        f"Processor time on one core, {machine['cpu']}, on {run['when'][:10]}; the first launch, "
-        "which compiles, is left out. The error is the largest difference from float64, "
-        f"as a part of the largest value.\n\n{table(header, map(_front_end_case, run['cases']))}"
+        f"CPU time on one core, {machine['cpu']}, on {run['when'][:10]}, without the first launch, "
+        "which compiles. The error is the largest difference from float64, as a fraction of the "
+        f"largest value.\n\n{table(header, map(_front_end_case, run['cases']))}"
     )
 
 
@@ -195,7 +195,7 @@ def ncu_table() -> str:
     header = ("kernel", "equal#", "differ", "DRAM bytes#", "L1 misses#", "lanes#")
     return (
         f"{table(header, profile_tables.ncu_rows())}\n\n"
-        f"DRAM bytes of {near} of the {some} kernels that move any to speak of are within 25 %."
+        f"For {near} of the {some} kernels with significant traffic, DRAM bytes are within 25 %."
     )
 
 
