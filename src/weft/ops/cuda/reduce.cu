@@ -175,10 +175,39 @@ __global__ void __launch_bounds__(256) rows(const T* x, O* y, void* found, int* 
     if (there && t == 0) y[row] = to<O>(Op::finish(all, scale));
 }
 
+// Where the elements of [outer, n, inner] and the results are: dense, or along any dimensions.
+struct Dense {
+    long long n, inner;
+    __device__ long long column(long long outer, long long at) const { return outer * n * inner + at; }
+    __device__ long long row(long long i) const { return i * inner; }
+    __device__ long long result(long long outer, long long at) const { return outer * inner + at; }
+};
+struct Dims {
+    int rank;
+    unsigned size[5];
+    long long stride[5];
+
+    __device__ long long at(unsigned i) const {
+        long long sum = 0;
+        for (int d = rank - 1; d > 0; d--) {
+            unsigned next = i / size[d];
+            sum += (i - next * size[d]) * stride[d];
+            i = next;
+        }
+        return sum + i * stride[0];
+    }
+};
+struct Strided {
+    Dims kept, reduced, written;  // `kept` in x is `written` in y
+    __device__ long long column(long long, long long at) const { return kept.at(unsigned(at)); }
+    __device__ long long row(long long i) const { return reduced.at(unsigned(i)); }
+    __device__ long long result(long long, long long at) const { return written.at(unsigned(at)); }
+};
+
 // Along the middle of [outer, n, inner]: a block takes `width` groups of V neighbours of `inner`, with 256 / width
-// threads for each.
-template <class T, class C, class O, template <class> class Operation, int V>
-__global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, long long n,
+// threads for each. Neighbouring threads take neighbours of `inner`, or with ALONG neighbours of n.
+template <class T, class C, class O, template <class> class Operation, int V, class Place, bool ALONG>
+__global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, Place place, long long n,
                                                long long inner, int width, long long tiles, int parts, long long each,
                                                double scale) {
     using Op = Operation<C>;
@@ -186,20 +215,23 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
     __shared__ State shared[256 * V];
     int part = blockIdx.x % parts;
     long long tile = blockIdx.x / parts, outer = tile / tiles;
-    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
+    int deep = 256 / width;
+    int w = ALONG ? threadIdx.x / deep : threadIdx.x % width, t = ALONG ? threadIdx.x % deep : threadIdx.x / width;
+    int next = ALONG ? 1 : width;  // from a thread of a column to the next one
     long long column = (tile % tiles * width + w) * V;
-    bool there = t < deep && column < inner;
+    bool there = t < deep && w < width && column < inner;
     State s[V];
 #pragma unroll
     for (int j = 0; j < V; j++) s[j] = Op::none();
-    const T* p = x + outer * n * inner + column;
-    if (there)
+    if (there) {
+        const T* p = x + place.column(outer, column);
 #pragma unroll 4
         for (long long i = part * each + t; i < min(n, (part + 1) * each); i += deep) {
-            Vector<T, V> v = load<V>(p + i * inner);
+            Vector<T, V> v = load<V>(p + place.row(i));
 #pragma unroll
             for (int j = 0; j < V; j++) Op::add(s[j], to<C>(v[j]), i);
         }
+    }
     auto united = [&]() {  // the lower half of the threads of a column takes over the upper half, until one is left
         for (int left = deep; left > 1; left = (left + 1) / 2) {
             int half = (left + 1) / 2;
@@ -209,7 +241,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
             __syncthreads();
             if (there && t + half < left)
 #pragma unroll
-                for (int j = 0; j < V; j++) s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * width]);
+                for (int j = 0; j < V; j++) s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * next]);
             __syncthreads();
         }
     };
@@ -230,5 +262,5 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
     }
     if (there && t == 0)
 #pragma unroll
-        for (int j = 0; j < V; j++) y[outer * inner + column + j] = to<O>(Op::finish(s[j], scale));
+        for (int j = 0; j < V; j++) y[place.result(outer, column) + j] = to<O>(Op::finish(s[j], scale));
 }
