@@ -136,7 +136,7 @@ def compiled(row: Row) -> str:
         taken = given
         launch, values = weft.kernel(_kernel(row))[row.grid, row.block].plain(*given)
     kernel, shape = launch.kernel, launch.config
-    entry = kernel.code.entry(kernel.entry)
+    entry = kernel.summary
     block = kernel.packer.pack(values)[0]
     places = {a.ctypes.data: f"@{i}" for i, a in enumerate(given) if isinstance(a, np.ndarray)}
     params = [_told(block[p.offset : p.offset + p.size], p.type, places) for p in entry.params]

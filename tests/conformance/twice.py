@@ -16,6 +16,7 @@ import numpy as np
 
 from conformance.devices import DEVICE, _place
 from weft.device.gpu import memory
+from weft.device.sim.device import module
 from weft.kernels.kernel import Launch
 
 Finding = dict[str, Any]
@@ -102,8 +103,9 @@ def _loaded(ptx: str) -> Any:
 
 def _variables(launch: Launch) -> Kept:
     """What the module's variables hold."""
-    image = launch.kernel._sim.image
-    launch.kernel._sim.place()
+    code = module(launch.kernel.program, launch.kernel.simulator)
+    code.place()
+    image = code.image
     return {name: image.view(name, np.dtype(np.uint8)).tobytes() for name in image.placed}
 
 

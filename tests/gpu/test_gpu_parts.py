@@ -15,7 +15,7 @@ import pytest
 
 import weft
 from weft.device import arrays
-from weft.device.gpu import driver, guard, machine, native, pending, streams, system
+from weft.device.gpu import driver, guard, machine, native_launch, pending, streams, system
 from weft.device.gpu.call import Layout, Slot
 from weft.device.gpu.module import waits_for_grid
 
@@ -165,7 +165,7 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
     template = ctypes.create_string_buffer(bytes(range(64)), 64)
     offsets, config = (ctypes.c_int64 * 2)(32, 8), driver.LaunchConfig()
     ring = (ctypes.c_int64 * (pending.KEPT + 1))()
-    head = dict.fromkeys(native._HEAD, 0) | {
+    head = dict.fromkeys(native_launch._HEAD, 0) | {
         "count": 1,
         "launch": machine.address(recorder.function),
         "save": machine.address(python.PyEval_SaveThread),
@@ -180,8 +180,8 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
         "template": ctypes.addressof(template),
         "ring": ctypes.addressof(ring),
     }
-    numbers = [*head.values(), native._WHOLE, id(int), 0, 2**40, 8, 8]
-    launch = machine.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
+    numbers = [*head.values(), native_launch._WHOLE, id(int), 0, 2**40, 8, 8]
+    launch = machine.function(native_launch._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
     assert launch(2**33 + 5) == 0
     assert recorder.seen == [[bytes(range(32, 36)), struct.pack("<q", 2**33 + 5)]]
 
@@ -193,11 +193,11 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
     capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         pytest.skip("this torch has no C exchange interface")
-    api, python = arrays.exchange(capsule), native.ctypes.pythonapi
+    api, python = arrays.exchange(capsule), native_launch.ctypes.pythonapi
     x = torch.ones(4, 4)
     assert api.dtype(x) == 2 | 32 << 8 | 1 << 16
-    template = native.ctypes.create_string_buffer(64)
-    head = dict.fromkeys(native._HEAD, 0) | {
+    template = native_launch.ctypes.create_string_buffer(64)
+    head = dict.fromkeys(native_launch._HEAD, 0) | {
         "count": 2,
         "from_long": machine.address(python.PyLong_FromLong),
         "as_long": machine.address(python.PyLong_AsLongLongAndOverflow),
@@ -205,14 +205,14 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
         "describe": api.describe,
         "place": 1,  # the host's memory
         "param_bytes": 16,
-        "template": native.ctypes.addressof(template),
+        "template": native_launch.ctypes.addressof(template),
     }
     words = [
-        (native._ARRAY, id(torch.Tensor), api.dtype(x), 0, 8, 0),
-        (native._WHOLE, id(int), -8, 7, 4, 8),
+        (native_launch._ARRAY, id(torch.Tensor), api.dtype(x), 0, 8, 0),
+        (native_launch._WHOLE, id(int), -8, 7, 4, 8),
     ]
     numbers = [*head.values(), *words[0], *words[1]]
-    launch = machine.function(native._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
+    launch = machine.function(native_launch._code()[0], struct.pack(f"<{len(numbers)}q", *numbers))
     bad: list[tuple[Any, ...]] = [
         (), (x,), (x, 1, 2), (x, 8), (x, -9), (x, 10**30), (x, 1.0), (x, "1"), (x, None), (1, 1),
         (x.double(), 1), (x.t(), 1), (x[:, ::2], 1), (x.numpy(), 1), (x.to("meta"), 1),
@@ -220,7 +220,7 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
     ]  # fmt: skip
     before = sys.getrefcount(x)
     for args in bad * 20:
-        assert launch(*args) == native.REFUSED
+        assert launch(*args) == native_launch.REFUSED
     assert sys.getrefcount(x) == before
 
 
@@ -228,9 +228,9 @@ def test_machine_code_refuses_what_it_does_not_know() -> None:
 def test_the_guard_tells_layouts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """On tensors of the CPU, whose number in DLPack takes the place of CUDA's."""
     torch = pytest.importorskip("torch")
-    if not hasattr(torch.Tensor, native.EXCHANGE):
+    if not hasattr(torch.Tensor, native_launch.EXCHANGE):
         pytest.skip("this torch has no C exchange interface")
-    monkeypatch.setattr(native, "CUDA", 1)
+    monkeypatch.setattr(native_launch, "CUDA", 1)
     monkeypatch.setattr(driver, "count", lambda: 1)
     room = torch.zeros(64)
     x, y = room[:12].view(3, 4), room[16:20]

@@ -179,7 +179,7 @@ def test_without_ptxas_ptx_is_not_assembled(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_report_that_says_nothing_is_an_error_of_its_own() -> None:
     k = weft.cuda("__global__ void k() {}").k
-    silent = Kernel(k.code, k.entry, k.name, dict)
+    silent = Kernel(k.program, k.model, k.entry, k.name, dict)
     with pytest.raises(weft.LaunchError, match="did not say what k needs"):
         _ = silent.resources
 

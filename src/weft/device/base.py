@@ -1,8 +1,28 @@
-"""What the simulated GPU and the real one have in common: the values that a launch passes."""
+"""The protocol that the simulated GPU and the real one implement, and the values that it passes.
+
+    module = program.on(device)                                code that is loaded on a device
+    launch = device.prepare(module, entry, config, packer)     compiled; the caller checks limits
+    launch.run(args, packer.pack(args), time_limit)
+
+`weft.kernels` uses devices through these names alone; `weft.device.devices` makes them.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from weft.device.summary import ModuleSummary, summarize
+from weft.values import Ptx
+
+if TYPE_CHECKING:  # a launch from the cache needs neither
+    from weft.ptx.model import Module
+    from weft.source.resources import Resources
+
+Assemble = Callable[[str], bytes]
+"""An architecture, e.g. sm_90a -> machine code for it."""
 
 Dim3 = tuple[int, int, int]
 """Sizes along x, y and z, as CUDA's dim3."""
@@ -42,3 +62,162 @@ class Place(NamedTuple):
     device: int
     library: str
     stream: int | None
+
+
+Packed = tuple[bytes, list[Allocation], object, Place | None]
+"""Packed arguments: the parameter block, the memory that the kernel may access, an object that
+keeps this memory alive, and the real GPU that the arrays are on, None for host memory."""
+
+
+class Packer(Protocol):
+    """Checks and packs the arguments of one kernel."""
+
+    def pack(self, args: Sequence[Any]) -> Packed: ...
+
+
+class KernelInfo(NamedTuple):
+    """A kernel's name in the source, and how to get the assembler's resource report."""
+
+    name: str
+    resources: Callable[[], Resources]
+
+
+class Limits(Protocol):
+    """The limits that a simulated GPU and a real one both state."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def machine(self) -> str: ...
+    @property
+    def max_grid(self) -> Dim3: ...
+    @property
+    def max_block(self) -> Dim3: ...
+    @property
+    def max_threads_per_block(self) -> int: ...
+    @property
+    def static_shared_per_block(self) -> int: ...
+    @property
+    def shared_per_block(self) -> int: ...
+    @property
+    def registers_per_block(self) -> int: ...
+
+
+class FastPath(NamedTuple):
+    """Faster ways to repeat a launch with similar arguments. They refuse all other arguments.
+
+    native  takes the arguments and returns 0 when it has launched
+    python  takes the sequence of arguments and returns whether it has launched
+    """
+
+    native: Callable[..., int] | None
+    python: Callable[[Sequence[Any]], bool] | None
+
+
+class PreparedLaunch(Protocol):
+    """A kernel with its launch configuration on one device: all that its launches share."""
+
+    def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> FastPath | None:
+        """Launches, and returns the fast path for launches like this one, where there is one."""
+
+    def bind(self, args: Sequence[Any], packed: Packed) -> Callable[[], None]:
+        """A function that launches with these arguments."""
+
+
+class DeviceModule(Protocol):
+    """A program that is loaded on a device."""
+
+    def resources(self, entry: str) -> Resources | None:
+        """What a kernel needs, where the device reports it; None where an assembler must."""
+
+    def find(self, name: str) -> list[str]:
+        """The variables that a C++ name may mean, as PTX names them."""
+
+    def admit(self, instance: Program) -> None:
+        """Makes the variables of a template instance reachable by `find` and `variable`."""
+
+    def variable(self, name: str, dtype: Any) -> Any:
+        """A variable, by its C++ name, that is indexed like an array."""
+
+
+class Device(Protocol):
+    """A simulated or a real GPU. Equal devices share the programs that are loaded on them."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that sources are compiled for, e.g. sm_90a."""
+
+    def load(self, program: Program) -> DeviceModule:
+        """Loads a program; `Program.on` calls it once per device."""
+
+    def prepare(
+        self,
+        module: DeviceModule,
+        entry: str,
+        config: LaunchConfig,
+        packer: Packer,
+        stream: object = None,
+        time_limit: float | None = None,
+    ) -> PreparedLaunch:
+        """Compiles or loads what launches with this configuration need."""
+
+    def observe(
+        self,
+        module: DeviceModule,
+        entry: str,
+        config: LaunchConfig,
+        packed: Packed,
+        observer: object,
+        time_limit: float | None,
+    ) -> None:
+        """Runs one launch under an observer; raises ArgumentError where none can be attached."""
+
+    def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
+        """Runs one launch under the sanitizer; raises ArgumentError where it cannot run."""
+
+
+class Program:
+    """One compilation, and the devices that it is loaded on; the first use of a device loads it.
+
+    An instance of a template is a program of its own, whose `base` is the program of its module.
+
+    assemble  gives machine code for an architecture; None where there is only PTX
+    kernels   describes its kernels, by entry
+    """
+
+    def __init__(self, ptx: Ptx, assemble: Assemble | None = None, base: Program | None = None):
+        self.ptx, self.assemble, self.base = ptx, assemble, base
+        self.kernels: dict[str, KernelInfo] = {}
+        self.instances: list[Program] = []
+        self._loaded: dict[Device, DeviceModule] = {}
+        self._lock = threading.RLock()
+        if base is not None:
+            base.instances.append(self)
+
+    @functools.cached_property
+    def module(self) -> Module:
+        """The parsed PTX."""
+        from weft.ptx.parse import parse  # a launch from the cache parses nothing
+
+        return parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
+
+    @functools.cached_property
+    def summary(self) -> ModuleSummary:
+        """The module without its code."""
+        return summarize(self.ptx.text, lambda: self.module)
+
+    def loaded(self, device: Device) -> DeviceModule | None:
+        """The module on a device, if it has been loaded there."""
+        return self._loaded.get(device)
+
+    def on(self, device: Device) -> DeviceModule:
+        """The module on a device."""
+        module = self._loaded.get(device)
+        if module is None:
+            with self._lock:
+                module = self._loaded.get(device) or device.load(self)
+                self._loaded[device] = module
+        return module

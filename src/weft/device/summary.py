@@ -7,12 +7,13 @@ but the code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft import cache
 from weft.device.version import generator
-from weft.errors import UnsupportedInstruction
+from weft.errors import LaunchError, UnsupportedInstruction
 
 if TYPE_CHECKING:
     from weft.ptx.model import Function, Module
@@ -65,6 +66,28 @@ def summarize(text: str, parsed: Callable[[], Module]) -> ModuleSummary:
         data = json.dumps(_describe(parsed())).encode()
         cache.put("summary", key, data)
     return _restore(json.loads(data))
+
+
+def matching(name: str, variables: Iterable[str]) -> list[str]:
+    """The variables that a C++ name may mean: itself, or the last part of a mangled name."""
+    candidates = list(variables)
+    if name in candidates:
+        return [name]
+    last = re.compile(rf"_Z.*\D{len(name)}{re.escape(name)}E?")
+    return [x for x in candidates if last.fullmatch(x)]
+
+
+def choose(name: str, variables: Iterable[str]) -> str:
+    """The one variable that a C++ name means; LaunchError where there is not exactly one."""
+    candidates = list(variables)
+    matches = matching(name, candidates)
+    if len(matches) == 1:
+        return matches[0]
+    raise LaunchError(
+        f"'{name}' may be one of several variables" if matches else f"no variable '{name}'",
+        got=name,
+        allowed=", ".join(matches or candidates) or "none",
+    )
 
 
 def _describe(module: Module) -> dict[str, Any]:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from weft.device import devices
 from weft.device.arguments import Packer
-from weft.device.base import LaunchConfig
+from weft.device.base import Device, KernelInfo, LaunchConfig, Packed, Program
 from weft.device.models import GpuModel
-from weft.device.selection import number
-from weft.device.sim.run.launch import Plan
-from weft.device.sim.run.module import KernelInfo, SimModule
+from weft.device.summary import Entry
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
 from weft.kernels.limits import check
 from weft.source.resources import Resources
 
-if TYPE_CHECKING:
-    from weft.device.gpu.plan import GpuPlan
-    from weft.device.gpu.program import Program
-    from weft.device.gpu.variable import GpuVariable
-    from weft.device.sim.run.observation import Observer
-
 REMEMBERED = 256
-"""Launch shapes that a kernel keeps ready."""
+"""Launch configurations that a kernel keeps prepared."""
 
 
 def cdiv(a: int, b: int) -> int:
@@ -46,21 +38,28 @@ class Kernel(Indexed[Launch]):
 
     def __init__(
         self,
-        sim: SimModule,
+        program: Program,
+        model: GpuModel,
         entry: str,
         name: str,
         measure: Callable[[], Mapping[str, Resources]],
-        program: Callable[[], Program] | None = None,
-        home: int | None = None,
+        *,
+        fast: bool = False,
+        home: Device | None = None,
     ) -> None:
-        """`program` is the code for real GPUs, the PTX by default; `home` a GPU it was made for."""
-        self._sim, self.entry, self.name, self.home = sim, entry, name, home
-        self._measure = measure
-        self._program = program or functools.cache(functools.partial(_from_ptx, sim))
+        """A kernel of a program, by its entry in the PTX and its name in the source.
+
+        model    the GPU to simulate for arrays in host memory; `fast` as in SimDevice
+        measure  gives what the assembler reports of the program's kernels, by entry
+        home     the real GPU that the program was compiled for, which runs all launches
+        """
+        self.program, self.model, self.home = program, model, home
+        self.simulator = devices.simulated(model, fast=fast)
+        self.entry, self.name, self._measure = entry, name, measure
         self._resources: Resources | None = None
         self._packer: Packer | None = None
         self._launches: dict[Hashable, Launch] = {}
-        sim.kernels[entry] = KernelInfo(name, lambda: self.resources)
+        program.kernels[entry] = KernelInfo(name, lambda: self.resources)
 
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
@@ -68,66 +67,72 @@ class Kernel(Indexed[Launch]):
     @property
     def packer(self) -> Packer:
         if self._packer is None:
-            entry, types = self._sim.entry(self.entry), self._sim.ptx.signatures.get(self.entry)
-            self._packer = Packer(self.name, entry.params, entry.param_bytes, types)
+            summary, types = self.summary, self.program.ptx.signatures.get(self.entry)
+            self._packer = Packer(self.name, summary.params, summary.param_bytes, types)
         return self._packer
 
     @property
-    def model(self) -> GpuModel:
-        """The GPU that is simulated for arrays of the host."""
-        return self._sim.model
-
-    @property
-    def code(self) -> SimModule:
-        """The module that it is in, on the simulated GPU."""
-        return self._sim
+    def summary(self) -> Entry:
+        """Its parameters, launch bounds and shared memory."""
+        return self.program.summary.entries[self.entry]
 
     @property
     def ptx(self) -> str:
         """The PTX of the module this kernel is in."""
-        return self._sim.ptx.text
+        return self.program.ptx.text
 
     @property
     def static_shared(self) -> int:
-        """Bytes of shared memory that a block has without asking."""
-        return self._sim.entry(self.entry).static_shared
+        """Bytes of static shared memory per block."""
+        return self.summary.static_shared
 
     @property
     def resources(self) -> Resources:
-        """Registers, spills and shared memory on the GPU that is simulated, or the one it is for.
+        """Registers, spills and shared memory on the simulated GPU, or the one it is for.
 
-        The first call compiles to machine code; launches are then held to the registers too.
+        The first call compiles to machine code; launches are then also checked for registers.
         """
         if self._resources is None:
-            variables = self._sim.summary.variables
+            variables = self.program.summary.variables
             constant = sum(v.size for v in variables if v.space == "const")
-            found = self._measure().get(self.entry)
-            if found is None:
+            report = self._measure().get(self.entry)
+            if report is None:
                 raise LaunchError(
                     f"the assembler did not say what {self.name} needs",
-                    next="`weft cache clear`, so that it is assembled anew",
+                    next="run `weft cache clear`, so that it is assembled again",
                 )
-            self._resources = replace(found, constant_bytes=constant)
-            self._launches.clear()  # they were checked without
+            self._resources = replace(report, constant_bytes=constant)
+            self._launches.clear()  # they were checked without its registers
         return self._resources
 
-    def variable(
-        self, name: str, dtype: Any = np.uint8, device: int | str | None = None
-    ) -> np.ndarray[Any, Any] | GpuVariable:
+    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
         """A `__device__` or `__constant__` variable of its module; `device` as Module.variable."""
-        where = self.home if device is None else number(device)
-        if where is None:
-            return self._sim.variable(name, dtype)
-        return gpu_variable(self._program(), self._sim, name, dtype, where)
+        where = devices.named(device, self.simulator, self.home)
+        return self.program.on(where).variable(name, dtype)
+
+    def device_of(self, packed: Packed) -> Device:
+        """The device where the arrays of a launch are."""
+        _, memory, _, place = packed
+        if place is not None:
+            return devices.real(place.device)
+        if self.home is None:
+            return self.simulator
+        if memory:
+            raise ArgumentError(
+                f"{self.name} was compiled for a real GPU, its arrays are in host memory",
+                got="arrays on the CPU",
+                next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
+            )
+        return self.home
 
     def __getitem__(self, config: Any) -> Launch:
         try:
             return self._launches[config]
         except (KeyError, TypeError):  # a new one, or a list
-            found = super().__getitem__(config)
+            launch = super().__getitem__(config)
         if _constant(config) and len(self._launches) < REMEMBERED:
-            self._launches[config] = found
-        return found
+            self._launches[config] = launch
+        return launch
 
     def bind(
         self,
@@ -150,9 +155,7 @@ class Kernel(Indexed[Launch]):
             _dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem)
         )
         if stream is not None:
-            from weft.device.gpu import streams  # launches without one do without its code
-
-            streams.handle(stream)  # refuses what is none
+            devices.check_stream(stream)
         return Launch(self, config, stream)
 
     def as_op(self, name: str, schema: str = "", **options: Any) -> Any:
@@ -160,44 +163,14 @@ class Kernel(Indexed[Launch]):
         ops = importlib.import_module("weft.ops")  # by its name: it stands above kernels
         return ops.as_op(self, name, schema, **options)
 
-    def check(self, config: LaunchConfig, model: GpuModel | None = None) -> None:
-        """Raises LaunchError where the simulated GPU, or another model, cannot run the launch."""
-        check(self.name, self._sim.entry(self.entry), config, model or self.model, self._resources)
-
-    def plan(self, config: LaunchConfig, observer: Observer | None = None) -> Plan:
-        """What all launches with a configuration on the simulated GPU have in common."""
-        return Plan(self._sim, self.entry, config, observer)
-
-    def gpu_plan(self, config: LaunchConfig, stream: object, device: int) -> GpuPlan:
-        """What all launches with a configuration on a real GPU have in common."""
-        from weft.device.gpu.call import Layout
-        from weft.device.gpu.facts import facts
-        from weft.device.gpu.plan import GpuPlan
-
-        code, entry = self._program().on(device), self._sim.entry(self.entry)
-        check(self.name, entry, config, facts(device), code.resources(self.entry))
-        layout = Layout(entry.param_bytes, tuple(param.offset for param in entry.params))
-        call = code.call(self.entry, layout, *config, name=self.name)
-        return GpuPlan(self.packer, call, stream)
-
-
-def gpu_variable(
-    program: Program, sim: SimModule, name: str, dtype: Any, device: int
-) -> GpuVariable:
-    """The variable that a C++ name means, on a real GPU."""
-    from weft.device.gpu.variable import GpuVariable
-
-    return GpuVariable(program, sim.symbol(name), np.dtype(dtype), device)
-
-
-def _from_ptx(sim: SimModule) -> Program:
-    from weft.device.gpu.program import Program  # only launches on a real GPU need it
-
-    return Program(sim.ptx, None)
+    def check(self, config: LaunchConfig, device: Device) -> None:
+        """Raises LaunchError where a device cannot run the launch."""
+        resources = self.program.on(device).resources(self.entry) or self._resources
+        check(self.name, self.summary, config, device.limits, resources)
 
 
 def _constant(config: Any) -> bool:
-    """Is this a value that stays what it is? A list or a tensor may be another one next time."""
+    """Whether a configuration is immutable; a list or a tensor may have changed next time."""
     if isinstance(config, tuple):
         return all(_constant(item) for item in config)
     return config is None or type(config) is int

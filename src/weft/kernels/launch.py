@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from weft.device.base import Allocation, LaunchConfig, Place
-from weft.device.sim.run.launch import Plan
-from weft.device.sim.run.settings import Request
-from weft.device.time_limit import limited, within
-from weft.errors import ArgumentError
+from weft.device.base import Device, LaunchConfig, Packed, PreparedLaunch
+from weft.device.time_limit import limited
 from weft.kernels.configured import Plain, in_order
 from weft.kernels.suggest import unexpected
 
 if TYPE_CHECKING:
-    from weft.device.gpu.native import Native
-    from weft.device.gpu.plan import GpuPlan
-    from weft.device.gpu.quick import Quick
-    from weft.device.sim.run.observation import Observer
     from weft.kernels.kernel import Kernel
 
 
@@ -31,19 +23,20 @@ class Launch:
     kernel: Kernel
     config: LaunchConfig
     stream: object = None
-    _plan: Plan | None = field(default=None, repr=False)
-    _gpus: dict[int, GpuPlan] = field(default_factory=dict, repr=False)
-    _quick: Quick | None = field(default=None, repr=False)
-    _native: Native | None = field(default=None, repr=False)
-    _shortest: Callable[..., int] | None = field(default=None, repr=False)
+    _prepared: dict[Device, PreparedLaunch] = field(default_factory=dict, repr=False)
+    _on_host: PreparedLaunch | None = field(default=None, repr=False)
+    """For arrays in host memory: those launches look nothing else up."""
+    _native: Callable[..., int] | None = field(default=None, repr=False)
+    _python: Callable[[Sequence[Any]], bool] | None = field(default=None, repr=False)
+    """The fast paths of the last device that has any."""
 
     def __call__(
         self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **named: Any
     ) -> None:
         """Runs the grid where the arrays are.
 
-        On the simulated GPU it returns when all is done, on a real one as soon as it is launched.
-        With `sanitize` every access is checked, and SanitizerError raised when something is found.
+        On the simulated GPU it returns when the grid has run, on a real one as soon as it is
+        launched. With `sanitize` every access is checked, and findings raise SanitizerError.
         """
         if named:
             raise unexpected(self.name, named, ("time_limit", "sanitize"))
@@ -52,10 +45,10 @@ class Launch:
         if sanitize:
             self._sanitize(args, time_limit)
             return
-        shortest = self._shortest
-        if shortest is None or time_limit is not None or shortest(*args):
-            quick = self._quick
-            if quick is None or time_limit is not None or not quick(args):
+        native = self._native
+        if native is None or time_limit is not None or native(*args):
+            python = self._python
+            if python is None or time_limit is not None or not python(args):
                 self._run(args, time_limit)
 
     @property
@@ -78,88 +71,54 @@ class Launch:
 
     def bind(self, *args: Any) -> Callable[[], None]:
         """A function that launches with these arguments, which are checked once."""
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if self._is_simulated(memory, place):
-            return functools.partial(self._simulate, params, memory, keep, None)
-        if 0 in self.config.grid:
-            return lambda: None
-        return self._gpu_plan(place).bind(params, place, args)
+        packed = self.kernel.packer.pack(args)
+        prepared = self._prepare(packed, None)
+        return _nothing if prepared is None else prepared.bind(args, packed)
+
+    def observe(self, observer: object, *args: Any, time_limit: float | None = None) -> None:
+        """The same launch under an observer: on the simulated GPU, whatever the kernel is for."""
+        limit, kernel = limited(time_limit), self.kernel
+        packed = kernel.packer.pack(args)
+        device = kernel.simulator if packed[3] is None else kernel.device_of(packed)
+        kernel.check(self.config, device)
+        if 0 not in self.config.grid:
+            module = kernel.program.on(device)
+            device.observe(module, kernel.entry, self.config, packed, observer, limit)
 
     def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if self._plan is not None and place is None:  # simulated before
-            self._plan.run(params, memory, keep, time_limit)
-            return
-        if self._is_simulated(memory, place):
-            self._simulate(params, memory, keep, time_limit)
-            return
-        plan = self._gpu_plan(place)
-        if 0 not in self.config.grid:
-            plan.run(params, place, time_limit)
-            if place is not None:
-                self._learn(plan, args, place.library)
-
-    def _learn(self, plan: GpuPlan, args: tuple[Any, ...], library: str) -> None:
-        """Takes shorter ways from now on to launches like this one."""
-        self._quick = plan.quick(args, library)
-        if self._native is None and (found := plan.native(args)) is not None:
-            self._native, self._shortest = found, found.launch
-
-    def _simulate(
-        self, params: bytes, memory: list[Allocation], keep: object, time_limit: float | None
-    ) -> None:
-        if self._plan is None:
-            self.kernel.check(self.config)
-            if 0 in self.config.grid:
+        packed = self.kernel.packer.pack(args)
+        prepared = self._on_host if packed[3] is None else None
+        if prepared is None:
+            prepared = self._prepare(packed, time_limit)
+            if prepared is None:
                 return
-            self._plan = within(time_limit, self.name, lambda: self.kernel.plan(self.config))
-        self._plan.run(params, memory, keep, time_limit)
+        fast = prepared.run(args, packed, time_limit)
+        if fast is not None:
+            self._native, self._python = fast
 
-    def observe(self, observer: Observer, *args: Any, time_limit: float | None = None) -> None:
-        """The same launch under an observer."""
-        limit = limited(time_limit)
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if place is not None:
-            raise ArgumentError(
-                f"{self.kernel.name} can be observed on the simulated GPU only",
-                got=f"arrays on gpu:{place.device}",
-                next="pass copies on the CPU: x.cpu()",
+    def _prepare(self, packed: Packed, time_limit: float | None) -> PreparedLaunch | None:
+        """The launch on the device where the arrays are; None for a grid without blocks."""
+        kernel = self.kernel
+        device = kernel.device_of(packed)
+        prepared = self._prepared.get(device)
+        if prepared is None:
+            kernel.check(self.config, device)
+            if 0 in self.config.grid:
+                return None
+            module, packer = kernel.program.on(device), kernel.packer
+            prepared = self._prepared[device] = device.prepare(
+                module, kernel.entry, self.config, packer, self.stream, time_limit
             )
-        self.kernel.check(self.config)
-        if 0 not in self.config.grid:
-            plan = within(limit, self.name, lambda: self.kernel.plan(self.config, observer))
-            plan.run(params, memory, keep, limit)
+            if device is kernel.simulator and kernel.home is None:
+                self._on_host = prepared
+        return prepared
 
     def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
-        from weft.device.sim.tools.sanitizer.session import Strict  # nobody else needs its code
+        packed = self.kernel.packer.pack(args)
+        prepared = self._prepare(packed, time_limit)
+        if prepared is not None:
+            self.kernel.device_of(packed).sanitize(prepared, packed, time_limit)
 
-        params, memory, keep, place = self.kernel.packer.pack(args)
-        if not self._is_simulated(memory, place):
-            raise ArgumentError(
-                f"{self.kernel.name} can be sanitized on the simulated GPU only",
-                got="arrays on a real GPU",
-                next="pass copies on the CPU: x.cpu()",
-            )
-        self.kernel.check(self.config)
-        if 0 not in self.config.grid:
-            plan = self._plan or within(
-                time_limit, self.name, lambda: self.kernel.plan(self.config)
-            )
-            Strict().run(Request(plan, params, memory, keep, time_limit))
 
-    def _is_simulated(self, memory: list[Allocation], place: Place | None) -> bool:
-        home = self.kernel.home
-        if home is not None and place is None and memory:
-            raise ArgumentError(
-                f"{self.kernel.name} was made for a real GPU, its arrays are in host memory",
-                got=f"device='gpu:{home}' and arrays on the CPU",
-                next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
-            )
-        return home is None and place is None
-
-    def _gpu_plan(self, place: Place | None) -> GpuPlan:
-        device = place.device if place is not None else self.kernel.home or 0
-        plan = self._gpus.get(device)
-        if plan is None:
-            plan = self._gpus[device] = self.kernel.gpu_plan(self.config, self.stream, device)
-        return plan
+def _nothing() -> None:
+    """The bound launch of a grid without blocks."""

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Protocol
 
-from weft.device.base import LaunchConfig
+from weft.device.base import LaunchConfig, Limits
 from weft.device.summary import Entry
 from weft.errors import LaunchError
 from weft.source.resources import Resources
 
 
-class Limits(Protocol):
-    """What a simulated GPU and a real one both state."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def max_grid(self) -> tuple[int, int, int]: ...
-    @property
-    def max_block(self) -> tuple[int, int, int]: ...
-    @property
-    def max_threads_per_block(self) -> int: ...
-    @property
-    def static_shared_per_block(self) -> int: ...
-    @property
-    def shared_per_block(self) -> int: ...
-    @property
-    def registers_per_block(self) -> int: ...
-
-
 def check(
-    name: str, entry: Entry, config: LaunchConfig, m: Limits, known: Resources | None
+    name: str, entry: Entry, config: LaunchConfig, m: Limits, resources: Resources | None
 ) -> None:
-    """Raises LaunchError for what the device would refuse; registers only where they are known."""
-    for what, given, most in (
+    """Raises LaunchError where the device would refuse; registers count where they are known."""
+    for what, sizes, most in (
         ("grid", config.grid, m.max_grid),
         ("block", config.block, m.max_block),
     ):
-        for axis, n, limit in zip("xyz", given, most, strict=True):
+        for axis, n, limit in zip("xyz", sizes, most, strict=True):
             if n > limit:
                 raise LaunchError(
                     f"{name}: {what}.{axis} is too large for {m.name}",
@@ -49,8 +29,8 @@ def check(
         raise LaunchError(f"{name}: a block needs threads", got=str(config.block))
     _check_threads(name, entry, config.block, m)
     _check_shared(name, entry, config, m)
-    if known is not None:
-        _check_registers(name, prod(config.block), m, known)
+    if resources is not None:
+        _check_registers(name, prod(config.block), m, resources)
 
 
 def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limits) -> None:
@@ -86,11 +66,11 @@ def _check_shared(name: str, entry: Entry, config: LaunchConfig, m: Limits) -> N
         )
 
 
-def _check_registers(name: str, threads: int, m: Limits, known: Resources) -> None:
-    if known.registers_for(threads) > m.registers_per_block:
+def _check_registers(name: str, threads: int, m: Limits, resources: Resources) -> None:
+    if resources.registers_for(threads) > m.registers_per_block:
         raise LaunchError(
             f"{name} needs more registers than a block may have on {m.name}",
-            got=f"{known.registers} a thread, {known.registers_for(threads)} for {threads}",
+            got=f"{resources.registers} a thread, {resources.registers_for(threads)} for {threads}",
             allowed=f"up to {m.registers_per_block}",
             next="launch fewer threads a block, or compile with __launch_bounds__(threads)",
         )

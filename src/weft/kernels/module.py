@@ -6,25 +6,23 @@ import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from weft.device import devices
+from weft.device.base import Device, Program
 from weft.device.models import GpuModel
 from weft.device.selection import number, select
-from weft.device.sim.run.module import SimModule
+from weft.device.summary import matching
 from weft.errors import CompileError, Error, LaunchError, expect
-from weft.kernels.kernel import Kernel, gpu_variable
+from weft.kernels.kernel import Kernel
 from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
 from weft.source.assemble import assemble
 from weft.source.from_cuda import Define, Machine, compile_machine
 from weft.source.resources import Resources, read
 from weft.values import Ptx
-
-if TYPE_CHECKING:
-    from weft.device.gpu.program import Program
-    from weft.device.gpu.variable import GpuVariable
 
 _Build = Callable[[Sequence[str]], Ptx]
 _Assemble = Callable[[Sequence[str], str], Machine]
@@ -71,14 +69,13 @@ def cuda(
     [ 0. 10. 20. 30.]
     """
     model, home = _placed(device)
+    target = home or devices.simulated(model)
     how: dict[str, Any] = {"std": std, "defines": defines, "include": include}
     how |= {"fast_math": fast_math, "options": options, "name": name}
 
     def build(names: Sequence[str]) -> Ptx:
-        target = (
-            arch if arch is not None else (model.compile_for if home is None else _machine(home))
-        )
-        return compile_cuda(source_or_path, arch=target, name_expressions=names, **how)
+        chosen = target.architecture if arch is None else arch
+        return compile_cuda(source_or_path, arch=chosen, name_expressions=names, **how)
 
     def assemble(names: Sequence[str], machine: str) -> Machine:
         return compile_machine(source_or_path, arch=machine, name_expressions=names, **how)
@@ -100,7 +97,7 @@ def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exac
     >>> module.nothing[1, 32]()
     """
     model, home = _placed(device)
-    return Module(read_ptx(text_or_path), model, is_fast(math), home)
+    return Module(Program(read_ptx(text_or_path)), model, is_fast(math), home)
 
 
 def synchronize(device: int | str | None = None) -> None:
@@ -114,25 +111,17 @@ def synchronize(device: int | str | None = None) -> None:
     where = number(device)
     if device is not None and where is None:
         return
-    from weft.device.gpu import pending  # only a real GPU has something to wait for
-
-    pending.synchronize(where)
+    devices.synchronize(where)
 
 
-def _placed(device: str) -> tuple[GpuModel, int | None]:
-    """The GPU to simulate, and the number of the real one where that was asked for."""
+def _placed(device: str) -> tuple[GpuModel, Device | None]:
+    """The GPU to simulate, and the real one where that was asked for."""
     chosen = select(device)
-    return chosen.simulated, chosen.number
-
-
-def _machine(device: int) -> str:
-    from weft.device.gpu.facts import facts  # needs a driver
-
-    return facts(device).machine
+    return chosen.simulated, None if chosen.number is None else devices.real(chosen.number)
 
 
 def is_fast(mode: str) -> bool:
-    """Is this the mode in which tensor cores sum by plain FMA?"""
+    """Whether a mode computes tensor-core products with plain FMA."""
     if mode not in ("exact", "fast"):
         raise LaunchError("unknown math mode", got=repr(mode), allowed="'exact' or 'fast'")
     return mode == "fast"
@@ -141,10 +130,12 @@ def is_fast(mode: str) -> bool:
 class Module:
     """Kernels and variables of one compilation."""
 
-    def __init__(self, ptx: Ptx, model: GpuModel, fast: bool, home: int | None = None) -> None:
-        self.ptx, self.model, self._fast, self._home = ptx, model, fast, home
-        self._sim = SimModule(ptx, model, fast=fast)
-        self._program = functools.cache(functools.partial(self._for_gpus, ptx, ()))
+    def __init__(
+        self, program: Program, model: GpuModel, fast: bool, home: Device | None = None
+    ) -> None:
+        """Arrays in host memory run on a simulated GPU of `model`; `home` is a real GPU."""
+        self.program, self.ptx, self.model = program, program.ptx, model
+        self._fast, self._home = fast, home
         self._kernels: dict[str, Kernel] = {}
 
     def __getattr__(self, name: str) -> Kernel:
@@ -158,34 +149,41 @@ class Module:
     @property
     def names(self) -> list[str]:
         """The kernels, as C++ spells them."""
-        return list(self.ptx.entries) or list(self._sim.summary.entries)
+        return list(self.ptx.entries) or list(self.program.summary.entries)
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name."""
         if name not in self._kernels:
-            self._kernels[name] = Kernel(
-                self._sim, self._entry(name), name, self._measure, self._program, self._home
-            )
+            entry = self._entry(name)
+            self._kernels[name] = self._make(self.program, entry, name, self._measure)
         return self._kernels[name]
 
-    def _for_gpus(self, ptx: Ptx, names: Sequence[str]) -> Program:
-        """The code for real GPUs: the driver assembles the PTX."""
-        from weft.device.gpu.program import Program  # only launches on a real GPU need it
+    def _make(
+        self,
+        program: Program,
+        entry: str,
+        name: str,
+        measure: Callable[[], Mapping[str, Resources]],
+    ) -> Kernel:
+        return Kernel(program, self.model, entry, name, measure, fast=self._fast, home=self._home)
 
-        return Program(ptx, None)
+    def _device(self, word: int | str | None = None) -> Device:
+        """The device that a word or a number names; None names the one it was compiled for."""
+        simulator = devices.simulated(self.model, fast=self._fast)
+        return devices.named(word, simulator, self._home)
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        """What the assembler says of the kernels, and of these instances of templates."""
-        if self._home is not None:
-            code = self._program().on(self._home)
-            return {entry: code.resources(entry) for entry in self._sim.summary.entries}
-        return assemble(self.ptx.text, self.model.machine)
+        """What each kernel needs, by entry; `names` are instances of templates."""
+        device, entries = self._device(), self.program.summary.entries
+        loaded = self.program.on(device)
+        reported = {e: r for e in entries if (r := loaded.resources(e)) is not None}
+        return reported or assemble(self.ptx.text, device.limits.machine)
 
     def _entry(self, name: str) -> str:
         entries = self.ptx.entries
         if name in entries:
             return entries[name]
-        if name in entries.values() or name in self._sim.summary.entries:
+        if name in entries.values() or name in self.program.summary.entries:
             return name
         raise self._unknown(name)
 
@@ -198,18 +196,13 @@ class Module:
             next=suggest(name, self.names, sources),
         )
 
-    def variable(
-        self, name: str, dtype: Any = np.uint8, device: int | str | None = None
-    ) -> np.ndarray[Any, Any] | GpuVariable:
+    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
         """A `__device__` or `__constant__` variable.
 
         On the simulated GPU it is an array that shares its memory. On a real one, which `device`
         names ("gpu:1", or the number), it is read and written by copies.
         """
-        where = self._home if device is None else number(device)
-        if where is None:
-            return self._sim.variable(name, dtype)
-        return gpu_variable(self._program(), self._sim, name, dtype, where)
+        return self.program.on(self._device(device)).variable(name, dtype)
 
 
 class CudaModule(Module):
@@ -222,40 +215,27 @@ class CudaModule(Module):
         fast: bool,
         build: _Build,
         assemble: _Assemble,
-        home: int | None = None,
+        home: Device | None = None,
     ) -> None:
-        super().__init__(ptx, model, fast, home)
         self._build, self._assemble = build, assemble
+        super().__init__(Program(ptx, self._machine_code()), model, fast, home)
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        arch = self.model.machine if self._home is None else _machine(self._home)
+        arch = self._device().limits.machine
         return read(self._assemble(names, arch).report, arch)
 
-    def _for_gpus(
-        self, ptx: Ptx, names: Sequence[str], instance: SimModule | None = None
-    ) -> Program:
-        """The code for real GPUs: machine code straight from the source."""
-        from weft.device.gpu.program import Program  # only launches on a real GPU need it
-
-        def assemble(arch: str) -> bytes:
-            return self._assemble(names, arch).cubin
-
-        if instance is None:
-            return Program(ptx, assemble)
-        plain = [v.name for v in instance.summary.variables if not v.relocations]
-        return Program(ptx, assemble, self._program(), lambda: plain)
+    def _machine_code(self, *names: str) -> Callable[[str], bytes]:
+        """Compiles the source, with instances of templates, to machine code for a real GPU."""
+        return lambda arch: self._assemble(names, arch).cubin
 
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
         expect("a kernel's name", name, str, allowed="a string")
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
             ptx = self._instance(name)
-            sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
-            measured = functools.partial(self._measure, [name])
-            program = functools.cache(functools.partial(self._for_gpus, ptx, [name], sim))
-            self._kernels[name] = Kernel(
-                sim, ptx.entries[name], name, measured, program, self._home
-            )
+            program = Program(ptx, self._machine_code(name), base=self.program)
+            measure = functools.partial(self._measure, [name])
+            self._kernels[name] = self._make(program, ptx.entries[name], name, measure)
         return super().kernel(name)
 
     def _instance(self, name: str) -> Ptx:
@@ -268,20 +248,20 @@ class CudaModule(Module):
                 raise  # the template is there: the compiler says what is wrong with its arguments
             raise self._unknown(name) from error
 
-    def variable(
-        self, name: str, dtype: Any = np.uint8, device: int | str | None = None
-    ) -> np.ndarray[Any, Any] | GpuVariable:
+    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
         """A `__device__` or `__constant__` variable; `ns::x` and `x<float>` are taken too.
 
         On the simulated GPU all instances of templates share it and it is an array. On a real one,
         which `device` names, each has its own; what is written here is written to them all.
         """
         expect("a variable's name", name, str, allowed="a string")
-        if len(self._sim.find(name)) != 1:
-            with contextlib.suppress(CompileError):  # it is no name that the source knows
-                ptx = self._build([f"&{name}"])
-                sim = SimModule(ptx, self.model, fast=self._fast, within=self._sim)
-                name = next(iter(sim.find(ptx.entries[f"&{name}"])), name)
+        module = self.program.on(self._device(device))
+        if len(module.find(name)) != 1:
+            with contextlib.suppress(CompileError):  # the source has no such name
+                instance = Program(self._build([f"&{name}"]))
+                module.admit(instance)
+                variables = [v.name for v in instance.summary.variables]
+                name = next(iter(matching(instance.ptx.entries[f"&{name}"], variables)), name)
         return super().variable(name, dtype, device)
 
 

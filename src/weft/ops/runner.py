@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from weft.device import devices
 from weft.device.base import LaunchConfig
-from weft.device.gpu.addressed import Launch, addressed
+from weft.device.gpu.addressed_launch import Launch, addressed
 from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, result
 
 Run = Callable[..., Any]
@@ -95,8 +96,10 @@ def _launch(step: Step, device: int) -> Launch:
     params = packer.pack([None if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)
     offsets = [field.offset for argument, field in fields if _is_address(argument)]
-    call = kernel.gpu_plan(config, None, device).call
-    return addressed(call, params, offsets, torch.Tensor)
+    gpu = devices.real(device)
+    kernel.check(config, gpu)
+    launch = gpu.prepare(kernel.program.on(gpu), kernel.entry, config, packer)
+    return addressed(launch, params, offsets, torch.Tensor)
 
 
 def _is_address(argument: Any) -> bool:

@@ -2,7 +2,7 @@
 
 Reading dtype, device, shape, strides and address of a tensor in Python takes ten times as long as
 comparing them: DLPack's C exchange interface gives all of them in some 20 ns. The function is
-compiled once, as in `native.py`, and gets what it compares with as its `self`:
+compiled once, as in `native_launch.py`, and gets what it compares with as its `self`:
 
     guard(*arrays) -> 1 where all are of the same type and layout as before, else 0
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.device import arrays
-from weft.device.gpu import driver, machine, native
+from weft.device.gpu import driver, machine, native_launch
 
 Guard = Callable[..., int]
 
@@ -148,7 +148,7 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
 
     Always 0 where the arrays or the interpreter are not known well enough.
     """
-    exchange = getattr(types[0], native.EXCHANGE, None)
+    exchange = getattr(types[0], native_launch.EXCHANGE, None)
     if exchange is None or not machine.is_known_python() or driver.count() != 1:
         return never
     api = arrays.exchange(exchange)
@@ -167,7 +167,7 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
         kept.append(sizes)
         number = value.device.index or 0
         rank_and_dtype = len(value.shape) | api.dtype(value) << 32
-        place = native.CUDA | number << 32
+        place = native_launch.CUDA | number << 32
         numbers += [0, place, rank_and_dtype, value.data_ptr() % 16, ctypes.addressof(sizes)]
     record = struct.pack(f"<{len(numbers)}q", *(_signed(n) for n in numbers))
     _KEPT.append(kept)

@@ -1,4 +1,4 @@
-"""A kernel with its shape on one GPU: what all launches there have in common."""
+"""A kernel with its launch configuration on one GPU: all that its launches there share."""
 
 from __future__ import annotations
 
@@ -8,67 +8,72 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.device.arguments import Packer
-from weft.device.base import Place
+from weft.device.base import FastPath, Packed, Place
 from weft.device.gpu import driver, pending, streams
 from weft.device.gpu.call import Call
-from weft.device.gpu.native import Native, native
-from weft.device.gpu.quick import Quick, Shortcut, shortcut
+from weft.device.gpu.fast_launch import FastLaunch, fast_launch
+from weft.device.gpu.native_launch import NativeLaunch, native_launch
 from weft.device.time_limit import limited
 from weft.errors import TimeLimit
 
 _PAUSE = 0.001
-"""Seconds between two looks at a launch that has a time limit."""
+"""Seconds between two queries of a launch that has a time limit."""
 
 
 class GpuPlan:
-    """Launches on the stream that was given, or the one that is current where the arrays are."""
+    """Launches on the stream that was given, or on the current one of the arrays' library."""
 
     def __init__(self, packer: Packer, call: Call, stream: object) -> None:
         self.call, self._packer = call, packer
         self._stream = None if stream is None else streams.handle(stream)
-        self._shortcuts: dict[str, Shortcut | None] = {}
+        self._fast: dict[str, FastLaunch | None] = {}
+        self._native: NativeLaunch | None = None
 
-    def run(self, params: bytes, place: Place | None, time_limit: float | None) -> None:
+    def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> FastPath | None:
         """Launches; returns at once unless there is a time limit."""
+        params, _, _, place = packed
         stream = self._current(place)()
         self.call.run(params, stream)
         if time_limit is not None:
             self._await(stream, time_limit)
+        return None if place is None else self._fast_path(args, place.library)
 
-    def quick(self, args: Sequence[Any], library: str) -> Quick | None:
-        """The short way for arguments like these, which the long way has found to be right."""
-        if library not in self._shortcuts:
-            self._shortcuts[library] = shortcut(self._packer, self.call, self._stream, library)
-        found = self._shortcuts[library]
-        if found is None:
-            return None
-        found.learn(self._packer, args)
-        return found.run
-
-    def native(self, args: Sequence[Any]) -> Native | None:
-        """The shortest way for arguments like these, where there is one."""
-        return native(self._packer, self.call, self._stream, args)
-
-    def bind(self, params: bytes, place: Place | None, args: Sequence[Any]) -> Callable[[], None]:
-        """A launch with these parameters, on what is then the current stream."""
+    def bind(self, args: Sequence[Any], packed: Packed) -> Callable[[], None]:
+        """A launch with these parameters, on the stream that is then current."""
+        params, _, _, place = packed
         current = self._current(place)
-        found = native(self._packer, self.call, self._stream, args, params)
-        if found is None:
+        native = native_launch(self._packer, self.call, self._stream, args, params)
+        if native is None:
             return self.call.bound(params, current, args)
 
         def launch() -> None:
-            if found.launch():  # the longer way mends it, or says what is wrong
+            if native.launch():  # the slow path makes the context current, or raises the error
                 self.call.run(params, current())
 
         return launch
 
+    def _fast_path(self, args: Sequence[Any], library: str) -> FastPath:
+        """What launches arguments like these, which the slow path has checked."""
+        if library not in self._fast:
+            self._fast[library] = fast_launch(self._packer, self.call, self._stream, library)
+        fast = self._fast[library]
+        if fast is not None:
+            fast.learn(self._packer, args)
+        if self._native is None:
+            self._native = native_launch(self._packer, self.call, self._stream, args)
+        native = self._native
+        return FastPath(
+            native=None if native is None else native.launch,
+            python=None if fast is None else fast.run,
+        )
+
     def _current(self, place: Place | None) -> Callable[[], int]:
-        given = self._stream
-        if given is None and place is not None:
+        stream = self._stream
+        if stream is None and place is not None:
             if place.library or place.stream is None:
                 return functools.partial(streams.getter(place.library), place.device)
-            given = place.stream
-        return lambda: given or 0
+            stream = place.stream
+        return lambda: stream or 0
 
     def _await(self, stream: int, seconds: float) -> None:
         limit = limited(seconds)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.gpu import memory
-from weft.device.gpu.program import Program
 from weft.errors import LaunchError
 
 
@@ -18,8 +18,15 @@ class GpuVariable:
     `torch.as_tensor(v)` and `cupy.asarray(v)` see its memory itself.
     """
 
-    def __init__(self, program: Program, name: str, dtype: np.dtype[Any], device: int) -> None:
-        places = program.holders(name, device)
+    def __init__(
+        self,
+        holders: Callable[[], list[tuple[int, int]]],
+        name: str,
+        dtype: np.dtype[Any],
+        device: int,
+    ) -> None:
+        """`holders` gives address and size of the variable, then those in template instances."""
+        places = holders()
         if not places:
             raise LaunchError(
                 f"no variable '{name}' in the code on gpu:{device}",
@@ -35,7 +42,7 @@ class GpuVariable:
                 got=f"{self.nbytes} bytes",
                 next="pass its dtype",
             )
-        self._program = program  # the memory is the program's
+        self._holders = holders  # it also keeps the code loaded that the memory belongs to
 
     def get(self) -> NDArray[Any]:
         """Its value now."""
@@ -46,7 +53,7 @@ class GpuVariable:
         """Gives it a value: an array of its length, or one number for all."""
         whole = np.empty(len(self), self.dtype)
         whole[:] = value
-        for address, nbytes in self._program.holders(self.name, self.device):
+        for address, nbytes in self._holders():
             if nbytes == self.nbytes:
                 memory.write(address, whole.tobytes(), self.device)
 

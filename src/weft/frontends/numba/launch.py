@@ -18,6 +18,7 @@ from numba.cuda.core import sigutils
 from numba.cuda.core.errors import NumbaError as CudaNumbaError
 from numba.cuda.dispatcher import CUDADispatcher
 
+from weft.device import devices
 from weft.device.models import GpuModel
 from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError, CompileError, LaunchError
@@ -91,9 +92,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
 
     def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> NumbaLaunch:
         if stream is not None:
-            from weft.device.gpu import streams  # nothing else here needs a GPU
-
-            streams.handle(stream)  # refuses what is none
+            devices.check_stream(stream)
         return NumbaLaunch(self, (grid, block, shared_mem), stream)
 
     # ---- compiled code ----------------------------------------------------------------------

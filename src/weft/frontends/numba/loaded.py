@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.base import LaunchConfig
+from weft.device.base import LaunchConfig, Program
 from weft.device.models import GpuModel
-from weft.device.sim.run.module import SimModule
+from weft.device.sim.device import module
 from weft.frontends.numba.arguments import Packer
 from weft.kernels import Kernel
 from weft.source.assemble import assemble
@@ -31,31 +31,32 @@ class Loaded(Kernel):
         captured: Sequence[Any],
     ) -> None:
         name, entry = next(iter(ptx.entries.items()))
-        super().__init__(SimModule(ptx, model), entry, name, self._assembled)
-        about = self._sim.entry(entry)
-        self._numba = Packer(name, names, types, about.params, about.param_bytes, captured)
+        super().__init__(Program(ptx), model, entry, name, self._assembled)
+        params, size = self.summary.params, self.summary.param_bytes
+        self._numba = Packer(name, names, types, params, size, captured)
 
     @property
     def packer(self) -> Any:
         return self._numba
 
     def _assembled(self) -> Mapping[str, Resources]:
-        return assemble(self.ptx, self._sim.model.machine)
+        return assemble(self.ptx, self.model.machine)
 
     def status(self, what: str) -> NDArray[np.int32]:
         """A variable in which a kernel compiled with debug=True notes an exception."""
-        return self._sim.variable(f"{self.entry}__{what}__", np.int32)
+        code = module(self.program, self.simulator)
+        return code.variable(f"{self.entry}__{what}__", np.int32)
 
     @property
     def max_threads(self) -> int:
         """Of a block: as the GPU has it, or as `launch_bounds` say."""
-        bounds = self._sim.entry(self.entry).directives.get("maxntid")
-        most = self._sim.model.max_threads_per_block
+        bounds = self.summary.directives.get("maxntid")
+        most = self.model.max_threads_per_block
         return most if bounds is None else math.prod(bounds)
 
     def blocks_per_sm(self, threads: int, shared: int) -> int:
         """How many blocks of a shape an SM holds at once."""
-        sim = self._sim
+        sim = module(self.program, self.simulator)
         grid = LaunchConfig((1, 1, 1), (threads, 1, 1), shared)
         compiled = sim.compiled(self.entry, grid.block)
         return sim.resident_blocks(compiled, grid, sim.registers(self.entry)) // sim.model.sms

@@ -154,7 +154,7 @@ class Runtime:
             plan = self._plan(host, grid, cooperative)
             memory = self._reachable(plan)
             with self._watched(plan, memory):
-                plan.run(ctypes.string_at(params, size), memory, None, None)
+                plan.run((), (ctypes.string_at(params, size), memory, None, None), None)
 
         return self._outcome(run)
 

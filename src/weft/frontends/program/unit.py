@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 
 from weft import cache
-from weft.device.base import Allocation
+from weft.device.base import Allocation, KernelInfo, Program
 from weft.device.models import GpuModel
 from weft.device.sim.run.heap import Heap
-from weft.device.sim.run.module import KernelInfo, SimModule
+from weft.device.sim.run.module import SimModule
 from weft.device.summary import Entry
 from weft.frontends.program.toolkit import Toolkit
 from weft.source import demangle, read_ptx
@@ -57,7 +57,7 @@ class Unit:
     @cached_property
     def sim(self) -> SimModule:
         ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
-        sim = SimModule(ptx, self.model)
+        sim = SimModule(Program(ptx), self.model)
         sim.place()
         for name in sim.summary.entries:
             sim.kernels[name] = KernelInfo(_plain(name), functools.partial(self.resources, name))

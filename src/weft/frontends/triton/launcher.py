@@ -17,8 +17,9 @@ from triton import knobs
 from triton.runtime import _allocation
 
 from weft import cache
+from weft.device.base import Program
 from weft.device.models import GpuModel
-from weft.device.sim.run.module import SimModule
+from weft.device.sim.device import module
 from weft.errors import LaunchError
 from weft.frontends.triton import pipeline
 from weft.frontends.triton.packing import TritonPacker
@@ -58,20 +59,17 @@ class Variant(Kernel):
     def __init__(self, text: str, name: str, model: GpuModel, *, fast: bool = False) -> None:
         """`fast`: tensor cores by plain FMA."""
         ptx = pipeline.load(text, name)
-        sim = SimModule(ptx, model, fast=fast)
-        super().__init__(sim, name, name, functools.partial(assemble, text, model.machine))
+        measure = functools.partial(assemble, text, model.machine)
+        super().__init__(Program(ptx), model, name, name, measure, fast=fast)
 
     def takes(self, signature: Mapping[str, Any], file: str) -> None:
         """Says what the arguments are and whose code it is; Triton knows both apart from it."""
         if self._packer is None:
-            ptx = pipeline.at_home(self._sim.ptx, file)
-            if ptx is not self._sim.ptx:
-                kernels, self._sim = (
-                    self._sim.kernels,
-                    SimModule(ptx, self.model, fast=self._sim.fast),
-                )
-                self._sim.kernels |= kernels
-            self._packer = TritonPacker(self.name, self._sim.entry(self.entry), signature)
+            ptx = pipeline.at_home(self.program.ptx, file)
+            if ptx is not self.program.ptx:
+                kernels, self.program = self.program.kernels, Program(ptx)
+                self.program.kernels |= kernels
+            self._packer = TritonPacker(self.name, self.summary, signature)
 
 
 class Scratch:
@@ -142,7 +140,8 @@ class Launcher:
         function.takes(self.signature, self.file)
         launch = function[grid, m.num_warps * 32, m.shared]
         if getattr(m, "launch_cooperative_grid", False):
-            function.code.check_cooperative(function.entry, launch.config)
+            code = module(function.program, function.simulator)
+            code.check_cooperative(function.entry, launch.config)
         blocks = grid[0] * grid[1] * grid[2]
         scratch = (
             _scratch(blocks * m.global_scratch_size, m.global_scratch_align, "_allocator"),

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from weft.device import models
+from weft.device import devices, models
 from weft.device.base import LaunchConfig
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy
 from weft.device.selection import Selection, select
+from weft.device.sim.device import module
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.observation import Observer
 from weft.device.time_limit import limited, within
@@ -62,7 +63,7 @@ def profile(
     kernel = launch.kernel
     own = models.get(real.gpu) if real and real.gpu else kernel.model
     model = chosen.model if chosen else own
-    kernel.check(launch.config, model)
+    kernel.check(launch.config, devices.simulated(model))
     last = math.prod(launch.config.grid) - 1
     expect("block", block, int, type(None), allowed="the number of a block, or None")
     if block is not None and not 0 <= block <= last:
@@ -71,7 +72,8 @@ def profile(
     def run(observer: Observer) -> None:
         launch.observe(observer, *values, time_limit=limit)
 
-    result = profile_launch(kernel.code, kernel.entry, launch.config, model, run, block=block)
+    code = module(kernel.program, kernel.simulator)
+    result = profile_launch(code, kernel.entry, launch.config, model, run, block=block)
     return result if real is None else replace(result, measured=real.seconds, note=real.note)
 
 

@@ -6,7 +6,6 @@ in which a variable is there once. Compiled code finds variables by a table of a
 
 from __future__ import annotations
 
-import re
 import struct
 import threading
 from collections.abc import Mapping, Sequence
@@ -81,13 +80,6 @@ class Image:
         rows = ((c.base, c.used, writable, 0) for c, writable in chunks if c.used)
         self.rows = [number for row in rows for number in row]
         return np.array([addresses[v.name] for v in mine], np.int64)
-
-    def find(self, name: str) -> list[str]:
-        """The variables that a C++ name may mean: itself, or the last part of a mangled name."""
-        if name in self.placed:
-            return [name]
-        last = re.compile(rf"_Z.*\D{len(name)}{re.escape(name)}E?")
-        return [x for x in self.placed if last.fullmatch(x)]
 
     def view(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """A variable's memory as an array."""

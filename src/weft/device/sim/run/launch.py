@@ -7,10 +7,10 @@ import functools
 import math
 import os
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from weft.device.base import Allocation, LaunchConfig
+from weft.device.base import Allocation, LaunchConfig, Packed
 from weft.device.sim.layout import Context, Run
 from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
@@ -82,20 +82,23 @@ class Plan:
         found.observer = observer
         return found
 
-    def run(
-        self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
-    ) -> None:
-        """Runs the grid to its end; raises what went wrong. `keep` owns the memory."""
+    def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> None:
+        """Runs the grid to its end; raises what went wrong."""
+        params, memory, keep, _ = packed
         report = settings.active() if self.observer is None else None
         if report is not None:
             report.run(settings.Request(self, params, memory, keep, time_limit))
             return
         self.run_plain(params, memory, keep, time_limit)
 
+    def bind(self, args: Sequence[Any], packed: Packed) -> Callable[[], None]:
+        """A function that launches with these arguments."""
+        return functools.partial(self.run, args, packed, None)
+
     def run_plain(
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
-        """The same, whatever the switch says."""
+        """The same, whatever session is active; `keep` owns the memory."""
         quick = self._small and time_limit is None
         idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
         sim = self.sim

@@ -5,46 +5,41 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from weft.device.base import Allocation, Dim3, LaunchConfig
+from weft.device.base import Allocation, Dim3, LaunchConfig, Program
 from weft.device.models import GpuModel
 from weft.device.occupancy import occupancy
 from weft.device.sim.run import draft
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.compile import Compiled, compile_kernel
 from weft.device.sim.run.image import Image
-from weft.device.summary import Entry, ModuleSummary, summarize
+from weft.device.summary import Entry, ModuleSummary, choose, matching
 from weft.errors import Error, LaunchError, memory_for
-from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
     from weft.device.sim.run.observation import Observer
     from weft.device.sim.run.services import Services
     from weft.ptx.model import Function, Module
-    from weft.source.resources import Resources
-
-
-class KernelInfo(NamedTuple):
-    """A kernel's name in the source, and how to get the assembler's resource report."""
-
-    name: str
-    resources: Callable[[], Resources]
 
 
 class SimModule:
-    """PTX loaded on a simulated GPU; `kernels` describes its kernels, by entry."""
+    """A program that is loaded on a simulated GPU."""
 
     def __init__(
-        self, ptx: Ptx, model: GpuModel, *, fast: bool = False, within: SimModule | None = None
+        self,
+        program: Program,
+        model: GpuModel,
+        *,
+        fast: bool = False,
+        within: SimModule | None = None,
     ) -> None:
-        """`within` another one it shares that one's variables and heap."""
-        self.ptx, self.model, self.fast = ptx, model, fast
-        self._module: Module | None = None
+        """A template instance, `within` its module, shares the module's variables and heap."""
+        self.program, self.ptx, self.kernels = program, program.ptx, program.kernels
+        self.model, self.fast = model, fast
         self._summary: ModuleSummary | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
@@ -54,22 +49,17 @@ class SimModule:
         self.root: SimModule = within.root if within else self
         self.image: Image = within.image if within else Image()
         self.allocates = False
-        self.kernels: dict[str, KernelInfo] = {}
 
     @property
     def module(self) -> Module:
         """The parsed PTX."""
-        if self._module is None:
-            from weft.ptx.parse import parse
-
-            self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
-        return self._module
+        return self.program.module
 
     @property
     def summary(self) -> ModuleSummary:
         """The module without its code."""
         if self._summary is None:
-            self._summary = summarize(self.ptx.text, lambda: self.module)
+            self._summary = self.program.summary
             self.root.allocates |= self._summary.allocates
         return self._summary
 
@@ -98,24 +88,25 @@ class SimModule:
         return self._symbols
 
     def find(self, name: str) -> list[str]:
-        """The variables that a C++ name may mean."""
+        """The variables that a C++ name may mean, as PTX names them."""
         self.place()
-        return self.image.find(name)
+        return matching(name, self.image.placed)
+
+    def admit(self, instance: Program) -> None:
+        """Places the variables of a template instance in the image that instances share."""
+        SimModule(instance, self.model, fast=self.fast, within=self).place()
 
     def variable(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
         """A variable as an array that shares its memory."""
-        return self.image.view(self.symbol(name), np.dtype(dtype))
+        self.place()
+        return self.image.view(choose(name, self.image.placed), np.dtype(dtype))
 
-    def symbol(self, name: str) -> str:
-        """The variable that a C++ name means, as PTX calls it."""
-        found = self.find(name)
-        if len(found) == 1:
-            return found[0]
-        raise LaunchError(
-            f"'{name}' may be one of several variables" if found else f"no variable '{name}'",
-            got=name,
-            allowed=", ".join(found or self.image.placed) or "none",
-        )
+    def resources(self, entry: str) -> None:
+        """Only an assembler knows: `registers` asks it."""
+
+    def name(self, entry: str) -> str:
+        """A kernel's name in the source, where it is known."""
+        return self.kernels[entry].name if entry in self.kernels else entry
 
     def owned(self) -> list[Allocation]:
         """Memory that no argument gives: blocks of the heap, and the module's variables."""
@@ -165,9 +156,8 @@ class SimModule:
         registers, total = self.registers(entry), math.prod(config.grid)
         most = self.resident_blocks(compiled, config, registers)
         if total > most:
-            name = self.kernels[entry].name if entry in self.kernels else entry
             raise LaunchError(
-                f"{name}: too many blocks for a cooperative launch",
+                f"{self.name(entry)}: too many blocks for a cooperative launch",
                 got=f"{total} blocks of {math.prod(config.block)} threads",
                 allowed=f"{most}, which {self.model.name} holds at once",
                 next="launch fewer blocks and let each do more, in a loop over the grid",

@@ -33,7 +33,7 @@ CUDA = 2
 """DLPack's number for CUDA memory."""
 
 
-class Native(NamedTuple):
+class NativeLaunch(NamedTuple):
     """The function, and what must live as long: memory that it points at, arrays it is bound to."""
 
     launch: Callable[..., int]
@@ -268,13 +268,13 @@ def _code() -> tuple[machine.Method, object]:
     return machine.compiled("native launch", b"launch", _text())
 
 
-def native(
+def native_launch(
     packer: Packer,
     call: Call,
     stream: int | None,
     args: Sequence[Any],
     bound: bytes | None = None,
-) -> Native | None:
+) -> NativeLaunch | None:
     """The launch for arguments like these, or one that is `bound` to their parameter block.
 
     None where it cannot be.
@@ -322,7 +322,7 @@ def make(
     words: Sequence[Sequence[int] | None],
     params: bytes,
     keep: object = None,
-) -> Native:
+) -> NativeLaunch:
     """The launch of a parameter block, whose open arguments `words` describe."""
     python, slot = ctypes.pythonapi, Slot(call)
     template = ctypes.create_string_buffer(params, ROOM)
@@ -352,4 +352,4 @@ def make(
     }
     numbers = [*(head[name] for name in _HEAD), *(n for row in words for n in row or ())]
     record = struct.pack(f"<{len(numbers)}q", *numbers)
-    return Native(machine.function(_code()[0], record), (slot, template, offsets, keep))
+    return NativeLaunch(machine.function(_code()[0], record), (slot, template, offsets, keep))

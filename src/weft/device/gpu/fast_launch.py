@@ -1,9 +1,9 @@
-"""The short way to a launch: a function written for one kernel, one shape and one GPU.
+"""The fast path of a launch in Python: a function generated for one kernel, configuration and GPU.
 
-Most launches are given arrays like those of the launch before. What must be looked at is then
-known: the type, dtype, contiguity and device of each array, the type of each number. The checks
-are written out as one expression and compiled, as dataclasses are: a loop over the arguments
-takes as long as the driver does. Whatever does not pass takes the long way, which explains it.
+Most launches take arrays like those of the launch before. It is then enough to check the type,
+dtype, contiguity and device of each array and the type of each number. The checks are generated
+as one expression and compiled, as dataclasses do: a loop over the arguments takes as long as the
+driver does. Arguments that do not pass take the slow path, which raises the error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from weft.device.arguments import Packer
 from weft.device.gpu import pending, streams
 from weft.device.gpu.call import Call, Slot
 
-Quick = Callable[[Sequence[Any]], bool]
-"""Arguments -> launched? False for all that it does not know."""
+Run = Callable[[Sequence[Any]], bool]
+"""Arguments -> whether it has launched; False for arguments that it does not know."""
 
 _CHECKS = {
     "torch": "{a}.is_contiguous() and {a}.get_device() == device",
@@ -33,7 +33,7 @@ _REAL = frozenset({int, float, np.float16, np.float32, np.float64})
 """Types that `struct` packs as an integer, or as a floating-point number, of the parameter."""
 
 _SOURCE = """
-def quick(args):
+def launch(args):
     if len(args) != {count}:
         return False
     {names} = args
@@ -52,7 +52,7 @@ def quick(args):
     if slot.stream != stream:
         slot.config.stream = slot.stream = stream
     note(name)
-    code = launch(*slot.given)
+    code = driver_launch(*slot.given)
     if code:
         failed(code, slot)
     give(slot)
@@ -60,27 +60,27 @@ def quick(args):
 """
 
 
-class Shortcut:
-    """The quick launch of one plan, and the arrays that it knows by now."""
+class FastLaunch:
+    """The fast path of one plan, and the array types that it accepts so far."""
 
     def __init__(self, packer: Packer, call: Call, stream: int | None, library: str) -> None:
         self._library = library
-        self._known: list[tuple[set[type], set[object]]] = [(set(), set()) for _ in packer.params]
-        self.run: Quick = _compile(packer, call, stream, library, self._known)
+        self._accepted = [(set[type](), set[object]()) for _ in packer.params]
+        self.run: Run = _compile(packer, call, stream, library, self._accepted)
 
     def learn(self, packer: Packer, args: Sequence[Any]) -> None:
-        """Takes note of arrays that the long way found to be right."""
-        for value, want, (types, dtypes) in zip(args, packer.types, self._known, strict=True):
+        """Accepts the types of arrays that the slow path has checked."""
+        for value, want, (types, dtypes) in zip(args, packer.types, self._accepted, strict=True):
             if want is not None and want.pointer and arrays.library(value) == self._library:
                 types.add(type(value))
                 dtypes.add(value.dtype)
 
 
-def shortcut(packer: Packer, call: Call, stream: int | None, library: str) -> Shortcut | None:
-    """The quick way for kernels whose parameters are all pointers and plain numbers."""
+def fast_launch(packer: Packer, call: Call, stream: int | None, library: str) -> FastLaunch | None:
+    """The fast path of a kernel whose parameters are all pointers and plain numbers."""
     if packer.whole is None or library not in _CHECKS:
         return None
-    return Shortcut(packer, call, stream, library)
+    return FastLaunch(packer, call, stream, library)
 
 
 def _compile(
@@ -88,17 +88,17 @@ def _compile(
     call: Call,
     stream: int | None,
     library: str,
-    known: Sequence[tuple[set[type], set[object]]],
-) -> Quick:
+    accepted: Sequence[tuple[set[type], set[object]]],
+) -> Run:
     assert packer.whole is not None
     names = [f"a{i}" for i in range(len(packer.params))]
-    room: dict[str, Any] = {
+    namespace: dict[str, Any] = {
         "REFUSED": (struct.error, OverflowError, TypeError),
         "current": streams.getter(library),
         "device": call.device,
         "failed": call.failed,
         "give": call.idle.append,
-        "launch": call.launcher,
+        "driver_launch": call.launcher,
         "make": lambda: Slot(call),
         "name": call.name,
         "note": pending.launched.append,
@@ -109,12 +109,12 @@ def _compile(
     values: list[str] = []
     for i, (name, want) in enumerate(zip(names, packer.types, strict=True)):
         if want is not None and want.pointer:
-            room[f"types{i}"], room[f"dtypes{i}"] = known[i]
+            namespace[f"types{i}"], namespace[f"dtypes{i}"] = accepted[i]
             checks.append(f"type({name}) in types{i} and {name}.dtype in dtypes{i}")
             checks.append(_CHECKS[library].format(a=name))
             values.append(_ADDRESS[library].format(a=name))
         else:
-            room[f"types{i}"] = _REAL if want is not None and want.format in "fd" else _WHOLE
+            namespace[f"types{i}"] = _REAL if want is not None and want.format in "fd" else _WHOLE
             checks.append(f"type({name}) in types{i}")
             values.append(name)
     text = _SOURCE.format(
@@ -124,6 +124,6 @@ def _compile(
         values=", ".join(values),
         stream="current(device)" if stream is None else repr(stream),
     )
-    exec(compile(text, f"<launch of {call.name}>", "exec"), room)
-    made: Quick = room["quick"]
+    exec(compile(text, f"<launch of {call.name}>", "exec"), namespace)
+    made: Run = namespace["launch"]
     return made

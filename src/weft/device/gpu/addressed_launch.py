@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft.device import arrays
-from weft.device.gpu import driver, machine, native, streams
-from weft.device.gpu.call import Call
+from weft.device.base import PreparedLaunch
+from weft.device.gpu import driver, machine, native_launch, streams
+from weft.device.gpu.plan import GpuPlan
 
 
 class Launch(NamedTuple):
@@ -26,8 +27,12 @@ class Launch(NamedTuple):
     keep: object
 
 
-def addressed(call: Call, params: bytes, offsets: Sequence[int], torch_tensor: Any) -> Launch:
-    """The launch of `call` with the pointers at `offsets` of its parameter block left open."""
+def addressed(
+    launch: PreparedLaunch, params: bytes, offsets: Sequence[int], torch_tensor: Any
+) -> Launch:
+    """A launch on a real GPU with the pointers at `offsets` of its parameter block left open."""
+    assert isinstance(launch, GpuPlan)
+    call = launch.call
     current = streams.getter("torch")
 
     def slow(*addresses: int) -> None:
@@ -36,11 +41,11 @@ def addressed(call: Call, params: bytes, offsets: Sequence[int], torch_tensor: A
             struct.pack_into("<Q", block, offset, address)
         call.run(bytes(block), current(call.device))
 
-    exchange = getattr(torch_tensor, native.EXCHANGE, None)
-    fits = len(params) <= native.ROOM and len(call.layout.offsets) <= native.MANY
+    exchange = getattr(torch_tensor, native_launch.EXCHANGE, None)
+    fits = len(params) <= native_launch.ROOM and len(call.layout.offsets) <= native_launch.MANY
     known = driver.count() == 1 and machine.is_known_python() and fits
     if exchange is None or not known:
-        return Launch(lambda *addresses: native.REFUSED, slow, None)
-    words = [native.address_word(offset) for offset in offsets]
-    made = native.make(call, None, arrays.exchange(exchange), words, params)
+        return Launch(lambda *addresses: native_launch.REFUSED, slow, None)
+    words = [native_launch.address_word(offset) for offset in offsets]
+    made = native_launch.make(call, None, arrays.exchange(exchange), words, params)
     return Launch(made.launch, slow, made)

@@ -1,0 +1,71 @@
+"""A real GPU as a device."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
+from weft.device.gpu.facts import GpuFacts, facts
+from weft.device.gpu.loaded import LoadedProgram
+from weft.device.gpu.plan import GpuPlan
+from weft.errors import ArgumentError
+
+
+class GpuDevice:
+    """A real GPU, by its number; `weft.device.devices.real` makes one for each number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @property
+    def limits(self) -> GpuFacts:
+        return facts(self.number)
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that sources are compiled for."""
+        return facts(self.number).machine
+
+    def load(self, program: Program) -> LoadedProgram:
+        """Loads machine code, or PTX."""
+        return LoadedProgram(program, self, self.number)
+
+    def prepare(
+        self,
+        module: DeviceModule,
+        entry: str,
+        config: LaunchConfig,
+        packer: Packer,
+        stream: object = None,
+        time_limit: float | None = None,
+    ) -> GpuPlan:
+        """The time limit begins with the launch: the driver cannot be stopped while it loads."""
+        assert isinstance(module, LoadedProgram)
+        return module.prepare(entry, config, packer, stream)
+
+    def observe(
+        self,
+        module: DeviceModule,
+        entry: str,
+        config: LaunchConfig,
+        packed: Packed,
+        observer: object,
+        time_limit: float | None,
+    ) -> NoReturn:
+        """Observers add code to simulated kernels only."""
+        assert isinstance(module, LoadedProgram)
+        raise self._refused(module.program.kernels[entry].name, "observed")
+
+    def sanitize(
+        self, launch: PreparedLaunch, packed: Packed, time_limit: float | None
+    ) -> NoReturn:
+        """The sanitizer runs on the simulated GPU only."""
+        assert isinstance(launch, GpuPlan)
+        raise self._refused(launch.call.name, "sanitized")
+
+    def _refused(self, kernel: str, what: str) -> ArgumentError:
+        return ArgumentError(
+            f"{kernel} can be {what} on the simulated GPU only",
+            got=f"arrays on gpu:{self.number}",
+            next="pass copies on the CPU: x.cpu()",
+        )

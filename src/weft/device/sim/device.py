@@ -1,0 +1,91 @@
+"""A simulated GPU as a device: programs are loaded on it, and tools attach to its launches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
+from weft.device.models import GpuModel
+from weft.device.sim.run.launch import Plan
+from weft.device.sim.run.module import SimModule
+from weft.device.sim.run.settings import Request
+from weft.device.time_limit import within
+
+if TYPE_CHECKING:  # code that emits is imported by the kernels that must be compiled
+    from weft.device.sim.run.observation import Observer
+
+
+@dataclass(frozen=True, eq=False)
+class SimDevice:
+    """The simulated GPU of a model; `fast` computes tensor-core products with plain FMA."""
+
+    model: GpuModel
+    fast: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """A model is compared by identity: a table of figures has no quick hash."""
+        return isinstance(other, SimDevice) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[int, bool]:
+        return id(self.model), self.fast
+
+    @property
+    def limits(self) -> GpuModel:
+        return self.model
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that sources are compiled for."""
+        return self.model.compile_for
+
+    def load(self, program: Program) -> SimModule:
+        """A template instance shares the variables and the heap of its module."""
+        base = None if program.base is None else module(program.base, self)
+        return SimModule(program, self.model, fast=self.fast, within=base)
+
+    def prepare(
+        self,
+        module: DeviceModule,
+        entry: str,
+        config: LaunchConfig,
+        packer: Packer,
+        stream: object = None,
+        time_limit: float | None = None,
+    ) -> Plan:
+        """Compiles a kernel; launches run at once, whatever their stream."""
+        sim = cast(SimModule, module)
+        return within(time_limit, sim.name(entry), lambda: Plan(sim, entry, config))
+
+    def observe(
+        self,
+        module: DeviceModule,
+        entry: str,
+        config: LaunchConfig,
+        packed: Packed,
+        observer: object,
+        time_limit: float | None,
+    ) -> None:
+        """Runs one launch under an observer."""
+        sim, watching = cast(SimModule, module), cast("Observer", observer)
+        plan = within(time_limit, sim.name(entry), lambda: Plan(sim, entry, config, watching))
+        plan.run((), packed, time_limit)
+
+    def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
+        """Runs one launch under the sanitizer; raises SanitizerError for its findings."""
+        from weft.device.sim.tools.sanitizer.session import Strict  # other launches do without
+
+        params, memory, keep, _ = packed
+        Strict().run(Request(cast(Plan, launch), params, memory, keep, time_limit))
+
+
+def module(program: Program, device: object) -> SimModule:
+    """A program's module on a simulated GPU, with all that tools read of it."""
+    assert isinstance(device, SimDevice)
+    loaded = program.on(device)
+    assert isinstance(loaded, SimModule)
+    return loaded
