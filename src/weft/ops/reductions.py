@@ -23,7 +23,7 @@ BLOCK = 256
 TURNS, ROUND = 4, 0.8e-6
 """Loads that a thread has under way at once, and seconds until they have arrived."""
 JOIN = 4e-6
-"""Seconds for the last block to join the partial results of the others, and for the scratch of a call."""
+"""Seconds for the last block to join partial results, and for the scratch of a call."""
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations whose state is not one number of at most 8 bytes."""
 MOST_DIMS = 5
