@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from weft.ir.builder import Builder
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 BITS = {
     "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128,
@@ -14,6 +12,21 @@ BITS = {
 """Width of each element type."""
 
 FLOATS = {"half": 16, "float": 32, "double": 64}
+
+
+class Arithmetic(Protocol):
+    """What a value asks of the builder that it belongs to: `Builder` implements it."""
+
+    def like(self, a: Val, o: Operandish) -> Val: ...
+    def binary(self, op: str, a: Val, c: Val) -> Val: ...
+    def icmp(self, pred: str, a: Val, c: Operandish) -> Val: ...
+    def cast(self, op: str, v: Val, ty: str) -> Val: ...
+    def select(self, cond: Val, a: Val, c: Val) -> Val: ...
+    def fneg(self, v: Val) -> Val: ...
+    def umax(self, a: Val, c: Operandish) -> Val: ...
+    def bits(self, v: Val) -> Val: ...
+    def splat(self, v: Val, n: int) -> Val: ...
+    def lanes(self, ty: str, values: Sequence[int]) -> Val: ...
 
 
 class Val:
@@ -27,7 +40,7 @@ class Val:
 
     __slots__ = ("b", "n", "raw_nan", "ref", "ty")
 
-    def __init__(self, b: Builder, ty: str, n: int, ref: str, raw_nan: bool = False) -> None:
+    def __init__(self, b: Arithmetic, ty: str, n: int, ref: str, raw_nan: bool = False) -> None:
         self.b, self.ty, self.n, self.ref, self.raw_nan = b, ty, n, ref, raw_nan
 
     @property

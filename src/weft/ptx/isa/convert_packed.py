@@ -81,7 +81,7 @@ def tf32(e: Builder, a: Val, *, frnd: str, satfinite: str, relu: str) -> Val:
     return e.smax(out, 0) if relu else out
 
 
-def _to_f8(kind: str, relu: str, v: Val) -> Val:
+def _to_f8(e: Builder, kind: str, relu: str, v: Val) -> Val:
     """The bits of an f32 in an 8-bit format, in the low byte of an i16."""
     drop, most = _F8_SHAPE[kind]
 
@@ -93,7 +93,7 @@ def _to_f8(kind: str, relu: str, v: Val) -> Val:
         out = bits.slt(0).select(b.integer("i16", 0), magnitude) if relu else magnitude | sign
         return b.is_nan(x).select(b.integer("i16", 0x7F), out)
 
-    return v.b.lanewise(f"cvt.{relu}{kind}.f32", [v], "i16", body)
+    return e.lanewise(f"cvt.{relu}{kind}.f32", [v], "i16", body)
 
 
 @instruction(
@@ -107,7 +107,7 @@ def _to_f8(kind: str, relu: str, v: Val) -> Val:
     ],
 )
 def f8_from_f32(e: Builder, a: Val, b: Val, *, relu: str, dtype: str) -> Val:
-    return _to_f8(dtype, relu, a) << 8 | _to_f8(dtype, relu, b)
+    return _to_f8(e, dtype, relu, a) << 8 | _to_f8(e, dtype, relu, b)
 
 
 @instruction(
@@ -119,7 +119,7 @@ def f8_from_f32(e: Builder, a: Val, b: Val, *, relu: str, dtype: str) -> Val:
 )
 def f8_from_f16(e: Builder, a: Val, *, relu: str, dtype: str) -> Val:
     halves = e.view(a, "half", 2 * (a.n or 1))
-    wide = _to_f8(dtype, relu, e.cast("fpext", halves, "float"))
+    wide = _to_f8(e, dtype, relu, e.cast("fpext", halves, "float"))
     if not a.n:  # LLVM 22 for AArch64 cannot see <2 x i8> as a half, should that be next
         return e.extract(wide, 1) << 8 | e.extract(wide, 0)
     return e.view(wide.trunc("i8"), "i16", a.n)

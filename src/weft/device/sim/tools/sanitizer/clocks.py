@@ -29,7 +29,7 @@ def word(b: Builder, p: Val, at: int = 0) -> Val:
 
 
 def _larger(old: Val, new: Val) -> Val:
-    return old.b.intrinsic("umax", [old, new])
+    return old.b.umax(old, new)
 
 
 def put(b: Builder, v: Val, p: Val, at: int = 0) -> None:
