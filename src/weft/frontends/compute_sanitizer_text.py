@@ -63,7 +63,7 @@ def findings(text: str, quote: Quote = lambda file, line: "") -> list[Finding]:
 
 
 def complete(text: str) -> bool:
-    """Whether a tool came to its end: it counts what it has found, were it nothing."""
+    """Whether a tool has finished: it prints a total even if it found nothing."""
     return re.search(rf"^{_PREFIX} (?:ERROR|RACECHECK) SUMMARY: ", text, re.M) is not None
 
 

@@ -1,4 +1,4 @@
-"""A script on a real GPU, its launches timed by events: for machines that let nobody count.
+"""Times a script's launches on a real GPU with events, where reading counters is not permitted.
 
 `times` runs a script in a process of its own. A kernel of weft's is launched on copies of its
 arrays when it is seen first, as `weft.profile` does; around each launch of Triton's stand two

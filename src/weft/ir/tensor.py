@@ -191,6 +191,6 @@ def halves(b: Builder, v: Val, kind: str, name: str, picks: Sequence[int]) -> Va
 
 
 def low_or_high(low: bool) -> tuple[str, list[int]]:
-    """Of the four numbers in every lane two, and a name for the choice: for `halves`."""
+    """A name, and the indices of the low or high two of each lane's four bytes: for `halves`."""
     picks = [4 * (i // 2) + i % 2 + (0 if low else 2) for i in range(64)]
     return ("low" if low else "high"), picks

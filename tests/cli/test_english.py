@@ -1,0 +1,110 @@
+"""The English of the documents, of the help and of docstrings: what a machine can hold.
+
+The lists have phrases that were once used here and that a reader stumbles over. They grow when one
+is found; a phrase never leaves.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from folders import ROOT
+from weft.cli import NAMES, app
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import tables
+
+PHRASES = (
+    "how manieth",
+    "were it nothing",
+    "say it and end",
+    "is anybody still",
+    "who knows of whose",
+    "let nobody",
+    "lets nobody",
+    "of the four numbers in every lane two",
+    "is said, and is no error",
+    "who stops has not asked",
+    "a rung for an idea",
+    "is told when it",
+    "looks over a kernel's shoulder",
+    "for better or worse",
+    "believe in a gpu",
+)
+"""Nowhere: neither in documents nor in docstrings."""
+WORDS = (
+    "nobody",
+    "anybody",
+    "somebody",
+    "whoever",
+    "tells",
+    "mends",
+    "mended",
+    "speaks",
+    "for ever",
+    "is said",
+    "says so",
+    "held against",
+    "no matter what",
+)
+"""Not in what users read: documents and the help. People do not act in kernels; `reports`, `fixes`
+and `compared with` are what these mean."""
+LADDERS = sorted((ROOT / "src" / "weft" / "ladders").glob("*/ladder.md"))
+TEXTS = [pytest.param(p, id=str(p.relative_to(ROOT))) for p in [*tables.documents(), *LADDERS]]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def phrases_in(text: str, *lists: tuple[str, ...]) -> list[str]:
+    """The phrases of the lists that a text has, whatever its case and line breaks."""
+    flat = " ".join(text.lower().split())
+    return [p for each in lists for p in each if re.search(rf"\b{re.escape(p)}\b", flat)]
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_documents(path: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert phrases_in(prose, PHRASES, WORDS) == []
+
+
+def test_the_help_of_every_command() -> None:
+    found = {name: phrases_in(text, PHRASES, WORDS) for name, text in _help().items()}
+    assert len(found) > 40
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_docstrings() -> None:
+    found = {str(p.relative_to(ROOT)): phrases_in(_docstrings(p), PHRASES) for p in SOURCES}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_a_phrase_is_noticed() -> None:
+    assert phrases_in("It prints a total, were it\n  nothing.", PHRASES) == ["were it nothing"]
+    assert phrases_in("Nobody waits; anybody's guess", WORDS) == ["nobody", "anybody"]
+
+
+def _help() -> dict[str, str]:
+    """The help of all commands and options."""
+    texts = {}
+    group = get_command(app)
+    for name in NAMES:
+        command = group.get_command(None, name)
+        texts[name] = command.help or ""
+        for option in command.params:
+            texts[f"{name} {option.name}"] = getattr(option, "help", None) or ""
+    return texts
+
+
+def _docstrings(path: Path) -> str:
+    """Every string of a module that stands alone: docstrings, and those below constants."""
+    tree = ast.parse(path.read_text())
+    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return "\n".join(
+        v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)
+    )
