@@ -8,11 +8,11 @@ whose kind is what happens there: the source is read, the target is written or r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.observe import BulkCopy
+from weft.device.sim.tools.counters.counting_rows import CountingRows
 from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTORS_A_LINE, Row
 from weft.device.sim.tools.counters.lines import (
     BYPASS,
@@ -28,13 +28,10 @@ from weft.device.sim.tools.counters.lines import (
 )
 from weft.ir import Builder, Val
 
-if TYPE_CHECKING:
-    from weft.device.sim.tools.counters.watcher import CountWatcher
-
 WAYS = {"bulk load": BYPASS, "bulk store": STORE, "bulk reduction": CHANGE}
 
 
-def count(w: CountWatcher, copy: BulkCopy) -> None:
+def count(w: CountingRows, copy: BulkCopy) -> None:
     """Both sides of a copy, unless no lane runs."""
     b = w.e.b
     onto = "bulk reduction" if copy.reduces else "bulk store"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.layout import Space
 from weft.device.sim.tools.counters import shared
+from weft.device.sim.tools.counters.counting_rows import CountingRows
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.lines import way_of
 from weft.ir import Builder, Val
 
 if TYPE_CHECKING:
     from weft.device.sim.observe import Rows, Touch
-    from weft.device.sim.tools.counters.watcher import CountWatcher
 
 WIDEST = 16
 Places = Sequence[tuple[int, int]]
@@ -55,7 +55,7 @@ def _follows(before: tuple[int, Places], places: Places) -> bool:
     )
 
 
-def count(w: CountWatcher, touch: Touch) -> None:
+def count(w: CountingRows, touch: Touch) -> None:
     """One access after the other, of all lanes."""
     e, b, rows = w.e, w.e.b, touch.rows
     assert rows is not None

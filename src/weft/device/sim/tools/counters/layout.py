@@ -74,3 +74,12 @@ WAYS = 4
 
 TAG_GROUPS = (0x6F7AB5, 0xBAD5DA)
 """A line's two parities over these bits say which of four tag lookups it takes (measured)."""
+
+
+WARPS = 4
+"""Warps of a block that are watched."""
+BLOCKS = 2
+"""Blocks whose warps are watched."""
+
+RECORD = 34
+"""Words: lanes, where shared memory starts, 32 addresses."""

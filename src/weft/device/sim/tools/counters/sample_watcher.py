@@ -7,8 +7,7 @@ from typing import Any
 
 from weft.device.sim.layout import Context, Slot, Space
 from weft.device.sim.observe import Touch, Watched
-from weft.device.sim.tools.counters.layout import Launch
-from weft.device.sim.tools.counters.sampling import BLOCKS, RECORD, WARPS
+from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, WARPS, Launch
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
 

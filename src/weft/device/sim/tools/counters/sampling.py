@@ -16,17 +16,10 @@ from numpy.typing import NDArray
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.counters.counting import Counting
-from weft.device.sim.tools.counters.layout import Launch
+from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, WARPS, Launch
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
-
-WARPS = 4
-"""Warps of a block that are watched."""
-BLOCKS = 2
-
-RECORD = 34
-"""Words: lanes, where shared memory starts, 32 addresses."""
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Space
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 Origins = frozenset[str | int] | None
@@ -42,6 +40,12 @@ class Variable:
     name: str
     start: int
     size: int
+
+
+class Bounded(Checking, Protocol):
+    """A watcher that knows the variables of a kernel's accesses."""
+
+    variables: dict[int, Variable]
 
 
 def shared(program: Program) -> dict[int, Variable]:
@@ -138,7 +142,7 @@ def _join(a: Origins, b: Origins) -> Origins:
     return None if a is None or b is None else a | b
 
 
-def check(w: Sanitizing, a: Address, nbytes: int, lanes: Val) -> None:
+def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
     """Before an access to shared memory: is it inside its own variable?"""
     e, b = w.e, w.e.b
     variable = w.variables.get(e.ins.index)

@@ -5,23 +5,19 @@ They take no part in races: no thread makes them, and they land when they are wa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Space
 from weft.device.sim.observe import BulkCopy
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.ir import Builder, Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _FULL = 15
 """All four bytes of a word are written."""
 
 
-def mark(w: Sanitizing, copy: BulkCopy) -> None:
+def mark(w: Checking, copy: BulkCopy) -> None:
     """Marks the targets of a copy as written."""
     if copy.space != Space.GLOBAL:
         return

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.memory.async_copies import SIZES, Ring
 from weft.device.sim.observe import Touch
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Record, Slot
 from weft.ir import Builder, Val
 from weft.ptx.model import Imm, Instruction
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 SITE = 16
@@ -26,7 +23,7 @@ SITE = 16
 class Copies:
     """Records of copies: pending when issued, written when they are waited for."""
 
-    def __init__(self, w: Sanitizing) -> None:
+    def __init__(self, w: Checking) -> None:
         self.w = w
 
     def started(self, b: Builder, slot: Val) -> None:

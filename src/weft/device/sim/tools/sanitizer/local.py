@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.observe import Touch
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow import Way, bytes_of, is_missing
+from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers
 from weft.ptx.model import FloatImm, Imm, Instruction
 
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
-
 _C_FILES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inl")
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+
+
+class Tracking(Checking, Protocol):
+    """A watcher that tracks undefined values."""
+
+    undefined: Undefined
 
 
 class Local:
@@ -30,7 +35,7 @@ class Local:
     made generic (`escapes`), generic accesses may be to local memory.
     """
 
-    def __init__(self, w: Sanitizing) -> None:
+    def __init__(self, w: Tracking) -> None:
         self.w, self.layout = w, w.layout
         body = [i for block in w.e.program.graph.blocks for i in block.code]
         self.escapes = any(i.parts[0] == "cvta" and "local" in i.parts for i in body)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.observe import Watched
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.layout import Kind, Slot, Worker
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.model import Instruction, Operand
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
 WHOLE_WARP = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
@@ -32,7 +28,7 @@ def mask_of(program: Program, ins: Instruction) -> Operand | None:
     return None if everyone else ins.operands[-1]
 
 
-def order_lanes(w: Sanitizing, ins: Instruction) -> None:
+def order_lanes(w: Checking, ins: Instruction) -> None:
     """The lanes that meet know of each other: all of the warp, or groups that masks name."""
     e, b = w.e, w.e.b
     mask = mask_of(e.program, ins)
@@ -69,7 +65,7 @@ def order_lanes(w: Sanitizing, ins: Instruction) -> None:
     each_lane(b, lanes, group_of)
 
 
-def check_lanes(w: Sanitizing, ins: Instruction) -> None:
+def check_lanes(w: Checking, ins: Instruction) -> None:
     """Lanes that an instruction names and that do not execute it, though they could."""
     e, b = w.e, w.e.b
     w.count(Worker.SYNCS, b.integer("i64", 1))
@@ -96,7 +92,7 @@ def check_lanes(w: Sanitizing, ins: Instruction) -> None:
     e.forget_mask()
 
 
-def arrive(w: Sanitizing, number: Val, count: Val | None, lanes: Val) -> None:
+def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
     """Lanes arrive at a barrier of the block."""
     e, b = w.e, w.e.b
     nobody = b.integer("i64", 0)
@@ -124,12 +120,12 @@ def arrive(w: Sanitizing, number: Val, count: Val | None, lanes: Val) -> None:
         _check_split(w, me, lanes)
 
 
-def leave(w: Sanitizing, lanes: Val) -> None:
+def leave(w: Checking, lanes: Val) -> None:
     """Lanes return: a barrier at which others of their warp wait for them is not for all."""
     _check_others(w, w.e.b.integer("i32", -1), lanes)
 
 
-def _check_split(w: Sanitizing, me: Val, lanes: Val) -> None:
+def _check_split(w: Checking, me: Val, lanes: Val) -> None:
     """Lanes of a warp that are not here: late, if they were overtaken; else elsewhere.
 
     Lanes run in the order of the code. Only who spins is overtaken, and may still come: what
@@ -149,7 +145,7 @@ def _check_split(w: Sanitizing, me: Val, lanes: Val) -> None:
         report(b, w.p, Kind.BARRIER_SPLIT, me, b.integer("i64", 0), missing.zext("i64"))
 
 
-def _check_others(w: Sanitizing, here: Val, lanes: Val) -> None:
+def _check_others(w: Checking, here: Val, lanes: Val) -> None:
     """Do other lanes of the warp wait at another barrier, which these have not passed?"""
     e = w.e
     if not w.one_sided:

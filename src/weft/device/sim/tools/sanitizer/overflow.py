@@ -8,21 +8,18 @@ wraps and comes back (`i - 1 + n` of unsigned numbers) is right in the end and n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
 from weft.device.sim.analyse.lattice import adds_bits
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
 from weft.device.sim.lane_sets import lane_table
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.layout import Kind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Val
 from weft.ptx import cfg
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Special
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _DEEP = 4
 """Instructions back from the widening, at most."""
@@ -134,7 +131,7 @@ class Overflow:
             return "add" if len(known) == 2 and adds_bits(known) else None
         return _operation(ins)
 
-    def check(self, w: Sanitizing, ins: Instruction) -> None:
+    def check(self, w: Checking, ins: Instruction) -> None:
         """Before a widening: does the value fit?"""
         if ins.index not in self.plan:
             return
@@ -154,7 +151,7 @@ class Overflow:
                 nothing = b.integer("i64", 0)
                 report(b, w.p, Kind.OVERFLOW, w.me(b.integer("i32", 1) << lane), nothing, nothing)
 
-    def _wraps(self, w: Sanitizing, tree: Node, signed: bool, lane: Val | None) -> Val:
+    def _wraps(self, w: Checking, tree: Node, signed: bool, lane: Val | None) -> Val:
         """Is the value another one in 32 bits? Of one lane, or of all.
 
         An unsigned value may have been made from negative parts, so that both readings must fail.
@@ -166,7 +163,7 @@ class Overflow:
         other = self._exact(w, tree, False, lane)
         return exact.ne(short.zext("i64")) & other.ne(short.zext("i64"))
 
-    def _exact(self, w: Sanitizing, tree: Node | Operand, signed: bool, lane: Val | None) -> Val:
+    def _exact(self, w: Checking, tree: Node | Operand, signed: bool, lane: Val | None) -> Val:
         """The value in 64 bits, of one lane or of all."""
         e, b = w.e, w.e.b
         if not isinstance(tree, Node):

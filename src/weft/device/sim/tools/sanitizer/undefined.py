@@ -9,21 +9,18 @@ an address, or is stored; it names the read and the use.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.emit.warp_ops import source_lanes
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.tools.sanitizer import meetings
+from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Kind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers
 from weft.ptx.model import Instruction, Mem
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _PLACES = 64
@@ -82,7 +79,7 @@ def _passes(program: Program, ins: Instruction) -> bool:
 class Undefined:
     """The code that follows undefined values in one kernel."""
 
-    def __init__(self, w: Sanitizing, found: Plan) -> None:
+    def __init__(self, w: Checking, found: Plan) -> None:
         self.w, self.plan = w, found
         self.index = {name: i for i, name in enumerate(found.reached)}
 
