@@ -1,9 +1,9 @@
 """What a user holds: modules, kernels and configured launches."""
 
-from weft.kernels.configured import Configured, Plain
+from weft.kernels.configured import Configured
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.kernel import Kernel, cdiv
-from weft.kernels.launch import Launch
+from weft.kernels.launch import Launch, Plain
 from weft.kernels.module import CudaModule, Module, cuda, load_ptx, synchronize
 
 __all__ = [

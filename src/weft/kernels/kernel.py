@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import importlib
 import operator
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft.device import devices
-from weft.device.arguments import Packer
-from weft.device.base import Device, KernelInfo, LaunchConfig, Packed, Program
-from weft.device.models import GpuModel
-from weft.device.summary import Entry
+from weft.device.base import LaunchConfig
 from weft.errors import ArgumentError, LaunchError
+from weft.kernels.code import KernelCode
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
-from weft.kernels.limits import check
-from weft.source.resources import Resources
 
 REMEMBERED = 256
 """Launch configurations that a kernel keeps prepared."""
@@ -33,101 +28,21 @@ def cdiv(a: int, b: int) -> int:
         raise ArgumentError("cdiv takes two whole numbers", got=f"{a!r}, {b!r}: {error}") from None
 
 
-class Kernel(Indexed[Launch]):
+class Kernel(KernelCode, Indexed[Launch]):
     """One kernel; `k[grid, block](*args)` runs it."""
-
-    def __init__(
-        self,
-        program: Program,
-        model: GpuModel,
-        entry: str,
-        name: str,
-        measure: Callable[[], Mapping[str, Resources]],
-        *,
-        fast: bool = False,
-        home: Device | None = None,
-    ) -> None:
-        """A kernel of a program, by its entry in the PTX and its name in the source.
-
-        model    the GPU to simulate for arrays in host memory; `fast` as in SimDevice
-        measure  gives what the assembler reports of the program's kernels, by entry
-        home     the real GPU that the program was compiled for, which runs all launches
-        """
-        self.program, self.model, self.home = program, model, home
-        self.simulator = devices.simulated(model, fast=fast)
-        self.entry, self.name, self._measure = entry, name, measure
-        self._resources: Resources | None = None
-        self._packer: Packer | None = None
-        self._launches: dict[Hashable, Launch] = {}
-        program.kernels[entry] = KernelInfo(name, lambda: self.resources)
 
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
-
-    @property
-    def packer(self) -> Packer:
-        if self._packer is None:
-            summary, types = self.summary, self.program.ptx.signatures.get(self.entry)
-            self._packer = Packer(self.name, summary.params, summary.param_bytes, types)
-        return self._packer
-
-    @property
-    def summary(self) -> Entry:
-        """Its parameters, launch bounds and shared memory."""
-        return self.program.summary.entries[self.entry]
-
-    @property
-    def ptx(self) -> str:
-        """The PTX of the module this kernel is in."""
-        return self.program.ptx.text
-
-    @property
-    def static_shared(self) -> int:
-        """Bytes of static shared memory per block."""
-        return self.summary.static_shared
-
-    @property
-    def resources(self) -> Resources:
-        """Registers, spills and shared memory on the simulated GPU, or the one it is for.
-
-        The first call compiles to machine code; launches are then also checked for registers.
-        """
-        if self._resources is None:
-            variables = self.program.summary.variables
-            constant = sum(v.size for v in variables if v.space == "const")
-            report = self._measure().get(self.entry)
-            if report is None:
-                raise LaunchError(
-                    f"the assembler did not say what {self.name} needs",
-                    next="run `weft cache clear`, so that it is assembled again",
-                )
-            self._resources = replace(report, constant_bytes=constant)
-            self._launches.clear()  # they were checked without its registers
-        return self._resources
 
     def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
         """A `__device__` or `__constant__` variable of its module; `device` as Module.variable."""
         where = devices.named(device, self.simulator, self.home)
         return self.program.on(where).variable(name, dtype)
 
-    def device_of(self, packed: Packed) -> Device:
-        """The device where the arrays of a launch are."""
-        _, memory, _, place = packed
-        if place is not None:
-            return devices.real(place.device)
-        if self.home is None:
-            return self.simulator
-        if memory:
-            raise ArgumentError(
-                f"{self.name} was compiled for a real GPU, its arrays are in host memory",
-                got="arrays on the CPU",
-                next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
-            )
-        return self.home
-
     def __getitem__(self, config: Any) -> Launch:
         try:
-            return self._launches[config]
+            kept: Launch = self._launches[config]
+            return kept
         except (KeyError, TypeError):  # a new one, or a list
             launch = super().__getitem__(config)
         if _constant(config) and len(self._launches) < REMEMBERED:
@@ -162,11 +77,6 @@ class Kernel(Indexed[Launch]):
         """This kernel as an op of PyTorch, e.g. "mine::square": `weft.as_op` has the options."""
         ops = importlib.import_module("weft.ops")  # by its name: it stands above kernels
         return ops.as_op(self, name, schema, **options)
-
-    def check(self, config: LaunchConfig, device: Device) -> None:
-        """Raises LaunchError where a device cannot run the launch."""
-        resources = self.program.on(device).resources(self.entry) or self._resources
-        check(self.name, self.summary, config, device.limits, resources)
 
 
 def _constant(config: Any) -> bool:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.device.base import Device, LaunchConfig, Packed, PreparedLaunch
 from weft.device.time_limit import limited
-from weft.kernels.configured import Plain, in_order
+from weft.kernels.argument_names import in_order
+from weft.kernels.code import KernelCode
 from weft.kernels.suggest import unexpected
-
-if TYPE_CHECKING:
-    from weft.kernels.kernel import Kernel
 
 
 @dataclass(slots=True, eq=False)
 class Launch:
     """A kernel with its grid; call it with the arguments."""
 
-    kernel: Kernel
+    kernel: KernelCode
     config: LaunchConfig
     stream: object = None
     _prepared: dict[Device, PreparedLaunch] = field(default_factory=dict, repr=False)
@@ -118,6 +116,10 @@ class Launch:
         prepared = self._prepare(packed, time_limit)
         if prepared is not None:
             self.kernel.device_of(packed).sanitize(prepared, packed, time_limit)
+
+
+Plain = tuple[Launch, Sequence[Any]]
+"""A launch and all its arguments; front ends add some to those that the user passes."""
 
 
 def _nothing() -> None:

@@ -18,14 +18,14 @@ from weft.measure.profile.cliffs import curves
 from weft.measure.profile.difference import LINE_COUNTERS
 from weft.measure.profile.values import Instruction, Line
 from weft.report import cells, charts, words
+from weft.report.analysis import AnalysedProfile
 from weft.report.colour import colour
-from weft.report.profile import Profile
 
 AROUND = 6
 """Lines of a file that are shown before the first counted one and after the last."""
 
 
-def page(profiles: Sequence[Profile]) -> str:
+def page(profiles: Sequence[AnalysedProfile]) -> str:
     """A whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
@@ -39,7 +39,7 @@ def render(template: str, **values: Any) -> str:
     return _template(f"{template}.html").render(css=css, js=_part(f"{template}.js"), **values)
 
 
-def fragment(p: Profile) -> str:
+def fragment(p: AnalysedProfile) -> str:
     """What a notebook shows: the page in a frame of its own, so that styles do not meet."""
     return cells.frame(page([p]), "weft profile")
 
@@ -57,7 +57,7 @@ def _part(name: str) -> Markup:
     return Markup(files("weft.report").joinpath(name).read_text())
 
 
-def _view(p: Profile, number: int) -> dict[str, Any]:
+def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
     """All that the template shows of one profile."""
     s, roof = p.launch, p.roofline
     most = p.model.max_warps_per_sm
@@ -91,7 +91,7 @@ def _view(p: Profile, number: int) -> dict[str, Any]:
     }
 
 
-def _hot(p: Profile) -> str:
+def _hot(p: AnalysedProfile) -> str:
     """The line that is shown first: what asks most of memory, else what executes most."""
 
     def weight(line: Line) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def _place(file: str, number: int) -> str:
 
 
 # ---- source and PTX ------------------------------------------------------------------------------
-def _files(p: Profile) -> list[tuple[str, list[dict[str, Any]]]]:
+def _files(p: AnalysedProfile) -> list[tuple[str, list[dict[str, Any]]]]:
     out = []
     for name in dict.fromkeys(line.file for line in p.lines):
         counted = {line.number: line for line in p.lines if line.file == name}
@@ -124,7 +124,9 @@ def _files(p: Profile) -> list[tuple[str, list[dict[str, Any]]]]:
     return out
 
 
-def _row(p: Profile, file: str, number: int, text: str, line: Line | None) -> dict[str, Any]:
+def _row(
+    p: AnalysedProfile, file: str, number: int, text: str, line: Line | None
+) -> dict[str, Any]:
     out: dict[str, Any] = {
         "number": number,
         "place": _place(file, number),
@@ -150,7 +152,7 @@ def _row(p: Profile, file: str, number: int, text: str, line: Line | None) -> di
     }
 
 
-def _ptx(p: Profile) -> list[dict[str, Any]]:
+def _ptx(p: AnalysedProfile) -> list[dict[str, Any]]:
     by_line = {i.ptx_line: i for i in p.instructions}
     return [_instruction(number, text, by_line.get(number)) for number, text in p.ptx]
 
@@ -167,7 +169,7 @@ def _instruction(number: int, text: str, ins: Instruction | None) -> dict[str, A
     }
 
 
-def _samples(p: Profile) -> list[dict[str, Any]]:
+def _samples(p: AnalysedProfile) -> list[dict[str, Any]]:
     """The addresses of warps, with what the picture says of them."""
     owner = {i.index: i for i in p.instructions}
     gx, gy, _ = p.launch.grid

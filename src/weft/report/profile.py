@@ -4,63 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from weft.device import models
-from weft.device.models import GpuModel
 from weft.device.selection import select, selected
 from weft.errors import Error, LaunchError
 from weft.kernels import Configured
 from weft.measure.profile import values
 from weft.measure.profile.profile import profile as measured
+from weft.report.analysis import AnalysedProfile
 
-if TYPE_CHECKING:  # who only launches kernels needs none of the views
-    from weft.measure.profile.advice.rule import Advice
-    from weft.measure.profile.difference import Changes
-    from weft.measure.profile.roofline import Roofline
-    from weft.measure.profile.sections import Section
+if TYPE_CHECKING:  # a process that profiles one launch does not import it
     from weft.measure.profile.session import Recording
 
 
-class Profile(values.Profile):
-    """A launch, counted; `print` it, or `save` it as a page.
-
-    What holds the numbers is described in `weft.measure.profile.values`.
-    """
-
-    @cached_property
-    def model(self) -> GpuModel:
-        """The GPU whose caches, limits and ceilings are meant."""
-        return models.get(self.gpu)
-
-    @cached_property
-    def sections(self) -> tuple[Section, ...]:
-        """The numbers in sections, with ncu's names."""
-        from weft.measure.profile.sections import sections
-
-        return sections(self, self.model)
-
-    @cached_property
-    def roofline(self) -> Roofline:
-        """Arithmetic intensity at each level of memory, the bound and the floor."""
-        from weft.measure.profile.roofline import roofline
-
-        return roofline(self, self.model)
-
-    @cached_property
-    def advice(self) -> tuple[Advice, ...]:
-        """What to change, the largest possible gain first."""
-        from weft.measure.profile.advice.advice import advise
-
-        return advise(self, self.model)
-
-    def compare(self, other: values.Profile) -> Changes:
-        """What changes from this profile to another."""
-        from weft.measure.profile.difference import diff
-
-        return diff(self, other)
+class Profile(AnalysedProfile):
+    """A launch, counted; `print` it, or `save` it as a page."""
 
     def __str__(self) -> str:
         from weft.report.text import text

@@ -10,7 +10,7 @@ from weft.measure.profile.difference import Change, Changes
 from weft.measure.profile.ncu import KernelCounters
 from weft.measure.profile.sections import Metric
 from weft.report import words
-from weft.report.profile import Profile
+from weft.report.analysis import AnalysedProfile
 
 WIDTH = 100
 HOT = 12
@@ -20,12 +20,12 @@ Styled = tuple[str, str]
 """A line and its style: bold, dim, yellow or nothing."""
 
 
-def text(p: Profile) -> str:
+def text(p: AnalysedProfile) -> str:
     """All that a terminal shows, without styles."""
     return "\n".join(line for line, _ in view(p))
 
 
-def view(p: Profile) -> Iterator[Styled]:
+def view(p: AnalysedProfile) -> Iterator[Styled]:
     """Head, sections, hot lines, advice."""
     s, roof = p.launch, p.roofline
     yield f"{s.kernel}  grid {words.dims(s.grid)}, block {words.dims(s.block)}", "bold"
@@ -52,7 +52,7 @@ def view(p: Profile) -> Iterator[Styled]:
     )
 
 
-def of_ncu(c: KernelCounters, p: Profile | None) -> Iterator[Styled]:
+def of_ncu(c: KernelCounters, p: AnalysedProfile | None) -> Iterator[Styled]:
     """Launches on a real GPU, in the same sections; beside them the simulator's facts, if any."""
     yield f"{c.kernel}  grid {words.dims(c.grid)}, block {words.dims(c.block)}", "bold"
     many = f"{c.launches} launches together, " if c.launches > 1 else ""
@@ -93,7 +93,7 @@ def _metric(m: Metric) -> str:
     return f"  {m.label:<42}{'~' if m.modelled else ' '}{words.value(m):>16}"
 
 
-def _roofline(p: Profile) -> Iterator[Styled]:
+def _roofline(p: AnalysedProfile) -> Iterator[Styled]:
     roof = p.roofline
     yield "Roofline", "bold"
     for level in roof.levels:
@@ -111,7 +111,7 @@ def _roofline(p: Profile) -> Iterator[Styled]:
     yield "", ""
 
 
-def _lines(p: Profile) -> Iterator[Styled]:
+def _lines(p: AnalysedProfile) -> Iterator[Styled]:
     total = sum(line.executions for line in p.lines) or 1
     hot = sorted(p.lines, key=lambda line: -line.executions)[:HOT]
     shown = sorted(hot, key=lambda line: (line.file, line.number))
@@ -129,7 +129,7 @@ def _lines(p: Profile) -> Iterator[Styled]:
     yield "", ""
 
 
-def _advice(p: Profile) -> Iterator[Styled]:
+def _advice(p: AnalysedProfile) -> Iterator[Styled]:
     if not p.advice:
         return
     yield "Advice", "bold"

@@ -25,7 +25,7 @@ from weft.errors import ArgumentError, CompileError, LaunchError
 from weft.frontends.numba import seams
 from weft.frontends.numba.compiled import SimKernel, kernel_class
 from weft.kernels import Indexed, Kernel, Plain
-from weft.kernels.configured import in_order
+from weft.kernels.argument_names import in_order
 from weft.kernels.suggest import unexpected
 from weft.source.resources import Resources
 

@@ -11,7 +11,8 @@ from weft.errors import ArgumentError, LaunchError
 from weft.frontends.triton import beside
 from weft.frontends.triton.driver import simulating
 from weft.frontends.triton.launcher import capturing
-from weft.kernels import Kernel, Plain
+from weft.kernels import Plain
+from weft.kernels.code import KernelCode
 from weft.source.resources import Resources
 
 Grid = int | Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
@@ -28,7 +29,7 @@ class TritonKernel:
         """`fast`: tensor cores by plain FMA."""
         self.fn, self.model, self.fast = fn, model, fast
         self.name = str(getattr(fn, "__name__", "kernel"))
-        self.variants: list[Kernel] = []
+        self.variants: list[KernelCode] = []
 
     def __repr__(self) -> str:
         return f"<weft.TritonKernel {self.name} on {self.model.name}>"
@@ -36,12 +37,12 @@ class TritonKernel:
     def __getitem__(self, grid: Grid) -> TritonLaunch:
         return TritonLaunch(self, grid)
 
-    def compile(self, *args: Any, **options: Any) -> Kernel:
+    def compile(self, *args: Any, **options: Any) -> KernelCode:
         """The code for such arguments, without running it."""
         return self[1].plain(*args, **options)[0].kernel
 
     @property
-    def latest(self) -> Kernel:
+    def latest(self) -> KernelCode:
         """What was compiled or launched last."""
         if not self.variants:
             raise LaunchError(
@@ -60,7 +61,7 @@ class TritonKernel:
         """What Triton's own `ptxas` says of the latest variant."""
         return self.latest.resources
 
-    def note(self, variant: Kernel) -> None:
+    def note(self, variant: KernelCode) -> None:
         """Makes a variant the latest."""
         if variant in self.variants:
             self.variants.remove(variant)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weft.device import arrays as device_arrays
 from weft.errors import DeviceError
 from weft.kernels import Configured
-from weft.kernels.configured import Plain
+from weft.kernels.launch import Plain
 from weft.measure.check import buffers
 from weft.measure.check.harness import Writer
 
