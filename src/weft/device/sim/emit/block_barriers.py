@@ -156,11 +156,11 @@ class BlockBarriers:
     def _waiting_site(self) -> Val:
         """A barrier that lanes of this warp wait at."""
         b = self.e.b
-        found = b.integer("i32", 0)
+        site = b.integer("i32", 0)
         for i, (_, ins) in enumerate(self.sites):
             lanes = self.words.load(self.waits_at + 16 * i)
-            found = b.select(lanes.ne(0), b.integer("i32", ins.index), found)
-        return found
+            site = b.select(lanes.ne(0), b.integer("i32", ins.index), site)
+        return site
 
 
 def _barrier_arrive(x: Builder, args: list[Val]) -> Val:

@@ -163,10 +163,10 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
 
     Jumps to "none" when all blocks have been taken.
     """
-    mine, end = b.at(worker, Worker.BATCH_NEXT), b.at(worker, Worker.BATCH_END)
+    following, end = b.at(worker, Worker.BATCH_NEXT), b.at(worker, Worker.BATCH_END)
     shared = b.at(context, Context.NEXT)
     total = b.load("i64", 0, b.at(context, Context.TOTAL))
-    held = b.load("i64", 0, mine)
+    held = b.load("i64", 0, following)
 
     def take() -> Val:
         seen = b.load("i64", 0, shared)  # a look first, so that the counter cannot run away
@@ -178,7 +178,7 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
         return taken
 
     index = b.either(held.ult(b.load("i64", 0, end)), lambda: held, take)
-    b.store(index + 1, mine)
+    b.store(index + 1, following)
     return index
 
 
@@ -249,8 +249,8 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
             held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
             same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
             with b.when((done | (held & same)) ^ 1):
-                given = ", ".join(x.tref for x in (context, worker, slot, frame, w))
-                result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({given})")
+                args = ", ".join(x.tref for x in (context, worker, slot, frame, w))
+                result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({args})")
                 b.store(result, b.at(frame, Frame.STATUS))
                 with b.when(result.eq(Status.FAULT), rare=True):
                     b.ret(b.integer("i32", Round.FAULT))
@@ -316,8 +316,8 @@ def _emit_release(module: IrModule, watch: Watcher) -> None:
             releases = b.at(slot, Slot.RELEASES)
             b.store(b.load("i32", 0, releases) + 1, releases)
             ids = b.at(slot, Slot.ARRIVED_IDS)
-            mine = b.integer("i32", 1) << i
-            b.store(b.load("i32", 0, ids) & ~mine, ids)
+            bit = b.integer("i32", 1) << i
+            b.store(b.load("i32", 0, ids) & ~bit, ids)
 
     each_lane(b, b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS)), one)
     b.ret()

@@ -25,20 +25,20 @@ _COMBINED = 64
 
 
 @dataclass(slots=True)
-class Quick:
-    """Do all lanes agree (`known`), on what (`value`), and the lanes if they do not."""
+class LanePredicate:
+    """Do all lanes agree (`agreed`), on what (`value`), and the lanes if they do not."""
 
-    known: Val
+    agreed: Val
     value: Val
     lanes: Callable[[], Val]
 
 
 class Predicates:
-    """The quick predicates of the block under emission."""
+    """The predicates of the block under emission."""
 
     def __init__(self, e: Operands) -> None:
         self.e = e
-        self.found: dict[str, Quick] = {}
+        self.deferred: dict[str, LanePredicate] = {}
         self.defs: Counter[str] = Counter()
         self.readers: dict[str, list[Instruction]] = {}
         for block in e.program.graph.blocks:
@@ -51,12 +51,12 @@ class Predicates:
         """Takes a predicate's definition over; False when it must be carried out as usual."""
         if ins.guard is not None or not self._only_branches(ins):
             return False
-        quick = self._compare(ins) if ins.parts[0] == "setp" else self._combine(ins)
-        if quick is None:
+        predicate = self._compare(ins) if ins.parts[0] == "setp" else self._combine(ins)
+        if predicate is None:
             return False
         dest = ins.operands[0]
         assert isinstance(dest, Reg)
-        self.found[dest.name] = quick
+        self.deferred[dest.name] = predicate
         return True
 
     def _only_branches(self, ins: Instruction) -> bool:
@@ -84,7 +84,7 @@ class Predicates:
         return block.index in self.e.program.divergent
 
     # ---- comparisons ------------------------------------------------------------------------
-    def _compare(self, ins: Instruction) -> Quick | None:
+    def _compare(self, ins: Instruction) -> LanePredicate | None:
         kind = ins.parts[-1]
         order = _ORDER.get(ins.parts[1])
         if len(ins.parts) != 3 or order is None or kind not in ("s32", "u32"):
@@ -109,7 +109,7 @@ class Predicates:
 
     def _ends(
         self, ins: Instruction, order: str, sign: str, a: Operand, b: Operand, form_a: Form
-    ) -> Quick:
+    ) -> LanePredicate:
         """Compares the lowest and the highest lane; they settle it unless the sum wraps."""
         e, x = self.e, self.e.b
         left, right = e.base(a, "b32"), e.base(b, "b32")
@@ -126,7 +126,7 @@ class Predicates:
             return x.icmp(sign + order, p, q)
 
         one, two = test(first), test(last)
-        return Quick(steady & (one ^ two ^ 1), one, lambda: self._lanes(ins))
+        return LanePredicate(steady & (one ^ two ^ 1), one, lambda: self._lanes(ins))
 
     def _lanes(self, ins: Instruction) -> Val:
         """The comparison as it stands, lane by lane."""
@@ -140,42 +140,42 @@ class Predicates:
         return first
 
     # ---- combinations -----------------------------------------------------------------------
-    def _combine(self, ins: Instruction) -> Quick | None:
-        """Once a source is quick it has no register, so that this must be quick as well."""
+    def _combine(self, ins: Instruction) -> LanePredicate | None:
+        """A source that was deferred has no register, so that this must be deferred as well."""
         if not _combines(ins):
             return None
-        if not any(name in self.found for name in self.e.program.uses(ins)):
+        if not any(name in self.deferred for name in self.e.program.uses(ins)):
             return None
-        known = [self._source(o) for o in ins.operands[1:]]
+        sources = [self._source(o) for o in ins.operands[1:]]
         if ins.parts[0] == "not":
-            return _negate(known[0])
-        a, b = known
+            return _negate(sources[0])
+        a, b = sources
         settles = 0 if ins.parts[0] == "and" else 1  # one side alone decides
 
-        def alone(q: Quick) -> Val:
-            return q.known & (q.value ^ 1 if settles == 0 else q.value)
+        def alone(q: LanePredicate) -> Val:
+            return q.agreed & (q.value ^ 1 if settles == 0 else q.value)
 
-        sure = (a.known & b.known) | alone(a) | alone(b)
+        sure = (a.agreed & b.agreed) | alone(a) | alone(b)
         if settles == 0:
-            value = a.value & b.value & a.known & b.known
-            return Quick(sure, value, lambda: self._both(a, b, "and"))
+            value = a.value & b.value & a.agreed & b.agreed
+            return LanePredicate(sure, value, lambda: self._both(a, b, "and"))
         value = alone(a) | alone(b)
-        return Quick(sure, value, lambda: self._both(a, b, "or"))
+        return LanePredicate(sure, value, lambda: self._both(a, b, "or"))
 
-    def _both(self, a: Quick, b: Quick, op: str) -> Val:
+    def _both(self, a: LanePredicate, b: LanePredicate, op: str) -> Val:
         return self.e.b.binary(op, self.e.b.splat(a.lanes(), 32), self.e.b.splat(b.lanes(), 32))
 
-    def _source(self, operand: Operand) -> Quick:
-        """A quick predicate, a uniform one as such, or lanes of which nothing is known."""
+    def _source(self, operand: Operand) -> LanePredicate:
+        """A deferred predicate, a uniform one as such, or lanes of which nothing is known."""
         if isinstance(operand, Not):
             return _negate(self._source(operand.of))
-        if isinstance(operand, Reg) and operand.name in self.found:
-            return self.found[operand.name]
+        if isinstance(operand, Reg) and operand.name in self.deferred:
+            return self.deferred[operand.name]
         form = self.e.program.form_of(operand)
-        agreed = form is not None and form.kind == UNIFORM and isinstance(operand, Reg)
+        uniform = form is not None and form.kind == UNIFORM and isinstance(operand, Reg)
         lanes = self.e.read(operand, "pred")
-        flag = self.e.b.integer("i1", int(agreed))
-        return Quick(flag, lanes if agreed else flag, lambda: lanes)
+        flag = self.e.b.integer("i1", int(uniform))
+        return LanePredicate(flag, lanes if uniform else flag, lambda: lanes)
 
 
 def _combines(ins: Instruction) -> bool:
@@ -183,5 +183,5 @@ def _combines(ins: Instruction) -> bool:
     return ins.parts[-1] == "pred" and ins.parts[0] in ("and", "or", "not")
 
 
-def _negate(q: Quick) -> Quick:
-    return Quick(q.known, q.value ^ 1, lambda: q.lanes() ^ 1)
+def _negate(q: LanePredicate) -> LanePredicate:
+    return LanePredicate(q.agreed, q.value ^ 1, lambda: q.lanes() ^ 1)

@@ -41,7 +41,7 @@ class WarpOperands:
     """Registers, constants, symbols and masks of the instruction at hand: the emitter's base."""
 
     specials: Specials
-    quick: Predicates
+    predicates: Predicates
 
     def __init__(self, program: Program, module: IrModule) -> None:
         self.program = program
@@ -259,8 +259,8 @@ class WarpOperands:
     def guard(self) -> Val:
         """The guard predicate of the instruction, negation resolved."""
         assert self.ins.guard is not None
-        quick = self.quick.found.get(self.ins.guard)
-        p = quick.lanes() if quick is not None else self.read_register(self.ins.guard)
+        deferred = self.predicates.deferred.get(self.ins.guard)
+        p = deferred.lanes() if deferred is not None else self.read_register(self.ins.guard)
         return p ^ 1 if self.ins.guard_negated else p
 
     def executing(self) -> Val:

@@ -137,8 +137,8 @@ def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) ->
     if space not in starts:
         _copy(e, ins, dest, source, "b64")
         return
-    own = e.program.result(ins)
-    assert own is not None
+    result = e.program.result(ins)
+    assert result is not None
     start = e.b.val("i64", 0, f"ptrtoint {starts[space].tref} to i64")
     start = e.b.integer("i64", 0) - start if to_space else start
     if form.kind in (INDEXED, SPARSE) and space != "local":
@@ -146,10 +146,10 @@ def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) ->
         w.base = w.base + start
         e.write_wide(dest.name, w)
         return
-    if own.is_scalar:
+    if result.is_scalar:
         base = e.base(source, "b64") + start
         dest_form = e.program.forms[dest.name]
-        e.write(dest, base if dest_form.is_scalar else _lanes(base, own))
+        e.write(dest, base if dest_form.is_scalar else _lanes(base, result))
         return
     v = e.read(source, "b64") + start
     if space == "local":
@@ -212,8 +212,8 @@ def _require(e: RowWarp, value: Val, mark: int, wrong: Val, what: str) -> None:
     """A barrier's number or count: refused when it is compiled if it is known, else when run."""
     b = e.b
     if value.is_const:
-        known = int(value.ref) & 0xFFFFFFFF
-        if known > MAX_BARRIER if mark == 0 else (known % 32 or not 0 < known <= MAX_THREADS):
+        number = int(value.ref) & 0xFFFFFFFF
+        if number > MAX_BARRIER if mark == 0 else (number % 32 or not 0 < number <= MAX_THREADS):
             raise PtxError(f"{e.ins.opcode}: {what}", allowed=BARRIER_LIMITS[mark])
         return
     lanes = e.executing()

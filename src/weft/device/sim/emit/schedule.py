@@ -29,7 +29,7 @@ from weft.ptx.model import Instruction
 class Scheduled(Arriving, Protocol):
     """What the branches of a warp depend on."""
 
-    quick: Predicates
+    predicates: Predicates
     observed: bool
 
     def guard(self) -> Val:
@@ -174,10 +174,12 @@ class Schedule:
         taken, fallen = block.successors
         # two tests may find that all lanes agree, and both lead to the same code: labels by hand
         all_yes, all_no = b.label("all"), b.label("none")
-        quick = e.quick.found.get(e.ins.guard or "")
-        if quick is not None:
-            with b.when(quick.known):
-                b.branch(quick.value ^ 1 if e.ins.guard_negated else quick.value, all_yes, all_no)
+        settled = e.predicates.deferred.get(e.ins.guard or "")
+        if settled is not None:
+            with b.when(settled.agreed):
+                b.branch(
+                    settled.value ^ 1 if e.ins.guard_negated else settled.value, all_yes, all_no
+                )
         mask = e.mask()
         yes = e.bits_of(e.guard()) & mask
         no = mask & ~yes

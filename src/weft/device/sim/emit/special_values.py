@@ -26,7 +26,7 @@ class Specials:
 
     def __init__(self, e: Located) -> None:
         self.e = e
-        self.known: dict[str, Val] = {}
+        self.values: dict[str, Val] = {}
 
     def prologue(self) -> None:
         """What is computed once, at the entry of the warp."""
@@ -75,9 +75,9 @@ class Specials:
 
     def base(self, name: str) -> Val:
         """The scalar part; computed once in a block, but for clocks."""
-        if name not in self.known or name.startswith(("clock", "globaltimer")):
-            self.known[name] = self._value(name)
-        return self.known[name]
+        if name not in self.values or name.startswith(("clock", "globaltimer")):
+            self.values[name] = self._value(name)
+        return self.values[name]
 
     def _value(self, name: str) -> Val:
         b = self.e.b

@@ -64,14 +64,14 @@ def _publish(b: Builder, value: Val, at: Val) -> None:
 
 
 def _compare(b: Builder, slot: Val, epoch: Val, state: Val) -> None:
-    kept, age, limit, repeated, own = (
+    kept, age, limit, repeated, compared = (
         b.at(slot, x) for x in (Slot.STATE_HASH, Slot.AGE, Slot.LIMIT, Slot.REPEATED, Slot.EPOCH)
     )
     zero, one = b.integer("i64", 0), b.integer("i64", 1)
-    with b.when(b.load("i64", 0, own).ne(epoch)):
+    with b.when(b.load("i64", 0, compared).ne(epoch)):
         for value, place in ((state, kept), (zero, age), (one, limit), (zero, repeated)):
             b.store(value, place)
-        _publish(b, epoch, own)  # last: the fields above are of this epoch
+        _publish(b, epoch, compared)  # last: the fields above are of this epoch
         b.ret()
     with b.when(state.eq(b.load("i64", 0, kept))):
         _publish(b, one, repeated)

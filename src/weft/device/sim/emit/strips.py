@@ -92,8 +92,8 @@ def takes(e: Stripped, block: Block, ins: Instruction) -> bool:
         return False
     if any(s.name == "cc" or s.pair for s in d.row.operands):
         return False
-    own = e.program.result(ins)
-    return own is not None and own.kind == VECTOR and all(_fits(e, o) for o in ins.operands[1:])
+    form = e.program.result(ins)
+    return form is not None and form.kind == VECTOR and all(_fits(e, o) for o in ins.operands[1:])
 
 
 def _fits(e: Stripped, operand: Operand) -> bool:
@@ -147,13 +147,15 @@ def emit(e: Stripped, block: Block, start: int, count: int) -> None:
         for ins in run:
             e.ins = ins
             d = e.program.decoded[ins.index]
-            given = list(ins.operands[1:])
+            sources = list(ins.operands[1:])
             args: list[Val | None] = []
             for spec in d.row.operands:
                 if not spec.is_dest:
-                    known = given.pop(0) if given else None
+                    source = sources.pop(0) if sources else None
                     kind = d.types[spec.name]
-                    args.append(_read(e, known, kind, first, values) if known is not None else None)
+                    args.append(
+                        _read(e, source, kind, first, values) if source is not None else None
+                    )
             out = d.row.function(b, *args, **d.words)
             dest = ins.operands[0]
             assert isinstance(dest, Reg)

@@ -54,7 +54,7 @@ class WarpEmitter(WarpOperands):
         self.strips: dict[int, dict[int, int]] = {}
         self.groups: dict[tuple[str, int, int, bool], Group] = {}
         self.specials = Specials(self)
-        self.quick = Predicates(self)
+        self.predicates = Predicates(self)
         self.windows = Windows(self)
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
@@ -105,10 +105,10 @@ class WarpEmitter(WarpOperands):
     def _emit_block(self, block: Block) -> None:
         self.block = block
         self._mask = None
-        self.specials.known = {}
+        self.specials.values = {}
         self.b.place(f"B{block.index}")
         self.groups.clear()
-        self.quick.found.clear()
+        self.predicates.deferred.clear()
         self.versions.clear()
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
@@ -138,7 +138,7 @@ class WarpEmitter(WarpOperands):
         decoded = self.program.decoded[ins.index]
         if not decoded.row.warp:
             self.changes.instruction(ins)
-            if ins.parts[0] not in MAKES_PREDICATES or not self.quick.defer(ins):
+            if ins.parts[0] not in MAKES_PREDICATES or not self.predicates.defer(ins):
                 self._lane_row(ins)
             return
         guard = self.program.forms[ins.guard] if ins.guard else None
@@ -146,55 +146,55 @@ class WarpEmitter(WarpOperands):
             self.changes.instruction(ins)
             decoded.row.function(self, ins, **decoded.words)
             return
-        known, special = self._mask, dict(self.specials.known)
+        mask, values = self._mask, dict(self.specials.values)
         with self.b.when(self.guard()):  # every lane agrees: step over the instruction
             self.predicate_taken = True
             self.changes.instruction(ins)
             decoded.row.function(self, ins, **decoded.words)
         self.predicate_taken = False
-        self._mask, self.specials.known = known, special  # what was computed inside ends there
+        self._mask, self.specials.values = mask, values  # what was computed inside ends there
 
     # ---- lane-wise rows ---------------------------------------------------------------------
     def _lane_row(self, ins: Instruction) -> None:
         d = self.program.decoded[ins.index]
-        own = self.program.result(ins)
-        own = own if own is not None else Form(UNIFORM)
+        result = self.program.result(ins)
+        result = result if result is not None else Form(UNIFORM)
         dest = ins.operands[0]
         if isinstance(dest, Reg) and self.program.forms[dest.name].const is not None:
             return  # known at compile time: readers use the constant
-        if own.kind in (INDEXED, SPARSE) and isinstance(dest, Reg):
-            self.write_wide(dest.name, self.wide.build(ins, own))
+        if result.kind in (INDEXED, SPARSE) and isinstance(dest, Reg):
+            self.write_wide(dest.name, self.wide.build(ins, result))
             return
-        scalar_bases = own.is_scalar and self._keeps_bases(ins, own)
+        scalar_bases = result.is_scalar and self._keeps_bases(ins, result)
         args: list[Val | None] = []
-        given = list(ins.operands[1:])
+        sources = list(ins.operands[1:])
         for spec in d.row.operands:
             if spec.is_dest:
                 continue
             if spec.name == "cc":
                 args.append(self.read_register(CARRY))
-            elif not given:
+            elif not sources:
                 args.append(None)
             else:
                 read = self.base if scalar_bases else self.read
-                args.append(read(given.pop(0), d.types[spec.name]))
-        if own.kind == AFFINE and ins.parts[0] in ("or", "xor") and self._adds_bits(ins):
+                args.append(read(sources.pop(0), d.types[spec.name]))
+        if result.kind == AFFINE and ins.parts[0] in ("or", "xor") and self._adds_bits(ins):
             assert args[0] is not None and args[1] is not None
             out: Any = args[0] + args[1]
         else:
             out = d.row.function(self.b, *args, **d.words)
         results = list(out) if isinstance(out, tuple) else [out]
-        if own.kind == AFFINE:
-            results = [self.spread(results[0], own)] if not self._is_affine(dest) else results
+        if result.kind == AFFINE:
+            results = [self.spread(results[0], result)] if not self._is_affine(dest) else results
         self._store_results(dest, results)
 
     def _adds_bits(self, ins: Instruction) -> bool:
         """An `or` of two affine values that is their sum (with a constant it is done as it is)."""
         forms = [self.program.form_of(o) for o in ins.operands[1:]]
-        known = [f for f in forms if f is not None]
-        return all(f.const is None for f in known) and adds_bits(known)
+        sources = [f for f in forms if f is not None]
+        return all(f.const is None for f in sources) and adds_bits(sources)
 
-    def _keeps_bases(self, ins: Instruction, own: Form) -> bool:
+    def _keeps_bases(self, ins: Instruction, result: Form) -> bool:
         """Can the row be applied to the scalar parts of its sources?
 
         The result is affine, or uniform because the sources' lane offsets cancel.
@@ -203,7 +203,7 @@ class WarpEmitter(WarpOperands):
         if not all(f is not None and f.is_scalar for f in forms):
             return False  # lanes that are known to be 0 have no scalar part
         moving = any(f is not None and f.kind == AFFINE for f in forms)
-        return own.kind == AFFINE or (moving and ".".join(ins.parts[:-1]) in SCALAR_OPS)
+        return result.kind == AFFINE or (moving and ".".join(ins.parts[:-1]) in SCALAR_OPS)
 
     def _is_affine(self, dest: Operand) -> bool:
         return isinstance(dest, Reg) and self.program.forms[dest.name].kind == AFFINE

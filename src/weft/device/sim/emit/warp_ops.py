@@ -81,8 +81,8 @@ def _match(ty: str) -> Callable[[Builder, list[Val]], Val]:
 
         def one(lane: Val) -> None:
             at = lane.zext("i64")
-            mine = x.load(ty, 0, x.at(table, at << (3 if ty == "i64" else 2)))
-            same = lane_bits(x, [values.eq(mine)]) & x.load("i32", 0, x.at(groups, at << 2))
+            value = x.load(ty, 0, x.at(table, at << (3 if ty == "i64" else 2)))
+            same = lane_bits(x, [values.eq(value)]) & x.load("i32", 0, x.at(groups, at << 2))
             x.store(same, x.at(out, at << 2))
 
         each_lane(x, lanes, one)
@@ -138,11 +138,11 @@ class AcrossLanes:
             fixed = _known(lane)
             index = lane & 31 if fixed is None else fixed & 31
             picked = b.extract(value, index) if value.n else value
-            found = b.integer("i1", 1)
+            in_range = b.integer("i1", 1)
         elif (by := _known(lane)) is not None and (limit := _known(clamp)) is not None:
             sources = [shuffle_source(mode, i, by, limit) for i in LANES]
             picked = b.shuffle(value, [j for j, _ in sources]) if value.n else value
-            found = b.lanes("i1", [inside for _, inside in sources])
+            in_range = b.lanes("i1", [inside for _, inside in sources])
         else:
             find = b.helper(
                 f"shfl_{mode}", [("i32", 32), ("i32", 32)], ("i32", 32), _source_lanes(mode)
@@ -150,9 +150,9 @@ class AcrossLanes:
             source = find(lane, clamp)
             pick = b.helper("shfl_pick", [("float", 32), ("i32", 32)], ("float", 32), _pick)
             picked = pick(b.canonical(value), source) if value.n else value
-            found = source.ult(32)
+            in_range = source.ult(32)
         e.write(d, picked)
-        e.write(p, found)
+        e.write(p, in_range)
 
     def vote(self, ins: Instruction, op: str) -> None:
         """`vote`: whose predicate holds, among the members that execute it."""

@@ -15,8 +15,8 @@ class WideRules:
     def __init__(self, e: Operands) -> None:
         self.e = e
 
-    def build(self, ins: Instruction, own: Form) -> Wide:
-        return getattr(self, "_" + ins.parts[0])(ins, own)  # type: ignore[no-any-return]
+    def build(self, ins: Instruction, result: Form) -> Wide:
+        return getattr(self, "_" + ins.parts[0])(ins, result)  # type: ignore[no-any-return]
 
     def _operand(self, operand: Operand) -> Wide | None:
         """A source that already is wide."""
@@ -25,16 +25,16 @@ class WideRules:
             return self.e.read_wide(operand.name)
         return None
 
-    def _fresh(self, operand: Operand, own: Form) -> Wide:
+    def _widened(self, operand: Operand, result: Form) -> Wide:
         """A 32-bit source, widened."""
         e = self.e
-        index = (e.base if own.kind == INDEXED else e.read)(operand, "b32")
-        return Wide(e.b.integer("i64", 0), index, own.off, own.scale, own.signed)
+        index = (e.base if result.kind == INDEXED else e.read)(operand, "b32")
+        return Wide(e.b.integer("i64", 0), index, result.off, result.scale, result.signed)
 
-    def _cvt(self, ins: Instruction, own: Form) -> Wide:
-        return self._operand(ins.operands[1]) or self._fresh(ins.operands[1], own)
+    def _cvt(self, ins: Instruction, result: Form) -> Wide:
+        return self._operand(ins.operands[1]) or self._widened(ins.operands[1], result)
 
-    def _mov(self, ins: Instruction, own: Form) -> Wide:
+    def _mov(self, ins: Instruction, result: Form) -> Wide:
         w = self._operand(ins.operands[1])
         assert w is not None
         return w
@@ -45,7 +45,7 @@ class WideRules:
         base = w.base + amount if sign == 1 else w.base - amount
         return Wide(base, w.index, w.off, w.scale, w.signed)
 
-    def _add(self, ins: Instruction, own: Form, sign: int = 1) -> Wide:
+    def _add(self, ins: Instruction, result: Form, sign: int = 1) -> Wide:
         a, b = ins.operands[1], ins.operands[2]
         w = self._operand(a)
         if w is not None:
@@ -54,13 +54,13 @@ class WideRules:
         assert w is not None and sign == 1
         return self._shift(w, self.e.read(a, "b64"))
 
-    def _sub(self, ins: Instruction, own: Form) -> Wide:
-        return self._add(ins, own, -1)
+    def _sub(self, ins: Instruction, result: Form) -> Wide:
+        return self._add(ins, result, -1)
 
     def _times(self, w: Wide, c: int) -> Wide:
         return Wide(w.base * c, w.index, w.off, w.scale * c, w.signed)
 
-    def _shl(self, ins: Instruction, own: Form) -> Wide:
+    def _shl(self, ins: Instruction, result: Form) -> Wide:
         w, n = self._operand(ins.operands[1]), self.e.program.form_of(ins.operands[2])
         assert w is not None and n is not None and n.const is not None
         return self._times(w, 1 << n.const)
@@ -74,7 +74,7 @@ class WideRules:
         form = self.e.program.form_of(a)
         return b, form.const if form is not None else None
 
-    def _product(self, ins: Instruction, own: Form) -> Wide | None:
+    def _product(self, ins: Instruction, result: Form) -> Wide | None:
         """The product's wide form, or None when it is uniform."""
         other, c = self._factor(ins)
         if c is None:
@@ -85,15 +85,15 @@ class WideRules:
         form = self.e.program.form_of(other)
         if "wide" not in ins.parts or form is None or form.kind == 0:
             return None
-        return self._fresh(other, own)
+        return self._widened(other, result)
 
-    def _mul(self, ins: Instruction, own: Form) -> Wide:
-        w = self._product(ins, own)
+    def _mul(self, ins: Instruction, result: Form) -> Wide:
+        w = self._product(ins, result)
         assert w is not None
         return w
 
-    def _mad(self, ins: Instruction, own: Form) -> Wide:
-        w = self._product(ins, own)
+    def _mad(self, ins: Instruction, result: Form) -> Wide:
+        w = self._product(ins, result)
         addend = ins.operands[3]
         if w is not None:
             return self._shift(w, self.e.read(addend, "b64"))

@@ -69,9 +69,9 @@ def held(program: Program, ins: Instruction, thread: Thread, memory: Sequence[Al
 
 def _dtype(array: Allocation, kind: str) -> np.dtype[np.generic]:
     """The array's own, where NumPy has it and the access is of one element; else of the access."""
-    own = str(array.dtype).removeprefix("torch.")
-    if own in np.sctypeDict and np.dtype(own).itemsize == SIZES[kind]:
-        return np.dtype(own)
+    name = str(array.dtype).removeprefix("torch.")
+    if name in np.sctypeDict and np.dtype(name).itemsize == SIZES[kind]:
+        return np.dtype(name)
     letter = "f" if kind in _FLOATS else "u" if kind[0] == "u" else "i"
     return np.dtype(f"{letter}{SIZES[kind]}")
 
@@ -118,11 +118,11 @@ class _Evaluation:
         ):
             return None
         values = [self.value(x, depth) for x in ins.operands[1:]]
-        known = [v for v in values if v is not None]
-        if len(known) < len(values) or ins.parts[-1] not in SIZES:
+        operands = [v for v in values if v is not None]
+        if len(operands) < len(values) or ins.parts[-1] not in SIZES:
             return None
         bits = 8 * SIZES[self.program.function.registers[name]]
-        return operation(_read(known, ins)) % (1 << bits)
+        return operation(_read(operands, ins)) % (1 << bits)
 
     def _param(self, ins: Instruction) -> int | None:
         mem = ins.operands[1]

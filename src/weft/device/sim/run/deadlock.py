@@ -51,9 +51,11 @@ def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> 
     waits = [ins for ins in _loop(program, site) if may_wait(ins) and ins.parts[0] != "nanosleep"]
     if not waits:
         return Awaited("barrier", "waits at a barrier") if at_barrier else Awaited("flag", "spins")
-    found = _kind(waits[0], _place(program, waits[0]))
+    awaited = _kind(waits[0], _place(program, waits[0]))
     where = "at a barrier of a loop that " if at_barrier else ""
-    return Awaited(found.kind, f"waits {where}{found.how}" if where else found.how, tuple(waits))
+    return Awaited(
+        awaited.kind, f"waits {where}{awaited.how}" if where else awaited.how, tuple(waits)
+    )
 
 
 def _kind(ins: Instruction, place: str) -> Awaited:

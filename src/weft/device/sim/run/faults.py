@@ -183,10 +183,10 @@ class _Story:
         thread: tuple[int, int, int],
     ) -> DeviceError:
         counts = value & COUNT
-        given = value & 0xFFFFFFFF
+        number = value & 0xFFFFFFFF
         return DeviceError(
             f"{self.name} uses a barrier wrongly: "
-            + (f"{given} threads cannot meet" if counts else f"there is no barrier {given}"),
+            + (f"{number} threads cannot meet" if counts else f"there is no barrier {number}"),
             where=line_of(ins),
             got=f"block {block}, thread {thread}",
             allowed=BARRIER_LIMITS[counts],

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 Task = Callable[[], int]
 _Done = queue.SimpleQueue[tuple[int, int | BaseException]]
 
-_idle: list[_Hand] = []
+_idle: list[_Thread] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
 
 
-class _Hand:
+class _Thread:
     """One thread, which belongs to nobody between two tasks."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Hand:
         done.put((number, outcome))
 
 
-class Crew:
+class ThreadTasks:
     """Tasks that run at the same time, each in a thread of its own."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -52,7 +52,7 @@ class Crew:
         self._outcomes: dict[int, int | BaseException] = {}
         self._count = len(tasks)
         for number, task in enumerate(tasks):
-            _hand().give(number, task, self._done)
+            _thread().give(number, task, self._done)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits for all; False when the time is over first."""
@@ -77,8 +77,8 @@ class Crew:
         return out
 
 
-def _hand() -> _Hand:
+def _thread() -> _Thread:
     try:
         return _idle.pop()
     except IndexError:
-        return _Hand()
+        return _Thread()

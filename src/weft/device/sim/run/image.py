@@ -68,18 +68,18 @@ class Image:
 
     def place(self, summary: ModuleSummary) -> NDArray[np.int64]:
         """The address of each of a module's variables, in its order; new ones are made."""
-        mine, ids = summary.variables, summary.functions
-        known = self._known(mine, ids)
-        fresh = [v for v in mine if v.name not in known]
-        addresses = {**known, **self._make(fresh)}
-        for v in fresh:
+        variables, ids = summary.variables, summary.functions
+        placed = self._placed_before(variables, ids)
+        new = [v for v in variables if v.name not in placed]
+        addresses = {**placed, **self._make(new)}
+        for v in new:
             functions = _functions(v, ids)
             self.placed[v.name] = Placed(v, addresses[v.name], functions)
             self._fill(v, addresses, ids)
         chunks = [(c, 1) for c in self._globals] + [(self._const, 0)]
         rows = ((c.base, c.used, writable, 0) for c, writable in chunks if c.used)
         self.rows = [number for row in rows for number in row]
-        return np.array([addresses[v.name] for v in mine], np.int64)
+        return np.array([addresses[v.name] for v in variables], np.int64)
 
     def view(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """A variable's memory as an array."""
@@ -90,24 +90,26 @@ class Image:
             )
         return self._bytes(self.placed[name].address, v.size).view(dtype)
 
-    def _known(self, mine: Sequence[Variable], ids: Mapping[str, int]) -> dict[str, int]:
+    def _placed_before(
+        self, variables: Sequence[Variable], ids: Mapping[str, int]
+    ) -> dict[str, int]:
         """Those that an earlier module has: of the same name, and the same to begin with."""
         same = {
             v.name: self.placed[v.name].address
-            for v in mine
+            for v in variables
             if v.name in self.placed
             and self.placed[v.name].variable == v
             and self.placed[v.name].functions == _functions(v, ids)
         }
-        while apart := [v.name for v in mine if v.name in same and _points_away(v, same, ids)]:
+        while apart := [v.name for v in variables if v.name in same and _points_away(v, same, ids)]:
             for name in apart:
                 del same[name]
         return same
 
-    def _make(self, fresh: list[Variable]) -> dict[str, int]:
-        found = {}
+    def _make(self, new: list[Variable]) -> dict[str, int]:
+        addresses = {}
         for space in ("global", "const"):
-            variables = [v for v in fresh if v.space == space]
+            variables = [v for v in new if v.space == space]
             need = sum(v.size + v.align for v in variables)
             if variables and space == "global":
                 self._globals.append(_Chunk(need))
@@ -121,8 +123,8 @@ class Image:
                         got=f"'{v.name}' of {v.size} bytes",
                         allowed=f"{self._const.room} bytes in all",
                     )
-                found[v.name] = address
-        return found
+                addresses[v.name] = address
+        return addresses
 
     def _bytes(self, address: int, size: int) -> NDArray[np.uint8]:
         chunk = next(c for c in (self._const, *self._globals) if 0 <= address - c.base <= c.room)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Marks = NDArray[np.uint8]
 _lock = threading.Lock()
 _starts: list[int] = []
-_fresh: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+_unwritten: dict[int, tuple[int, NDArray[np.uint8]]] = {}
 """First address -> (bytes, for every four bytes one whose low four bits say which are filled)."""
 _FULL = 15
 
@@ -27,15 +27,15 @@ _FULL = 15
 def register(address: int, nbytes: int) -> None:
     """From now on nothing of this memory has been written."""
     with _lock:
-        if address not in _fresh:
+        if address not in _unwritten:
             insort(_starts, address)
-        _fresh[address] = nbytes, np.zeros(nbytes // 4 + 2, np.uint8)
+        _unwritten[address] = nbytes, np.zeros(nbytes // 4 + 2, np.uint8)
 
 
 def forget(address: int) -> None:
     """The memory is given back."""
     with _lock:
-        if _fresh.pop(address, None) is not None:
+        if _unwritten.pop(address, None) is not None:
             _starts.remove(address)
 
 
@@ -51,7 +51,7 @@ def copied(to: int, source: int, nbytes: int) -> None:
         start = _before(to)
         if start is None:
             return
-        target = _fresh[start][1][(to - start) // 4 : -(-(to - start + nbytes) // 4)]
+        target = _unwritten[start][1][(to - start) // 4 : -(-(to - start + nbytes) // 4)]
         if words is not None and (to - source) % 4 == 0 and len(words) == len(target):
             target[:] = words
         else:
@@ -59,24 +59,26 @@ def copied(to: int, source: int, nbytes: int) -> None:
 
 
 def marks(address: int, nbytes: int) -> NDArray[np.uint8] | None:
-    """For each word of this memory which bytes are filled; None when it is not fresh."""
+    """Which bytes of each word are filled; None when the memory is not registered."""
     with _lock:
         start = _before(address)
         if start is None:
             return None
         first = address - start
-        return _fresh[start][1][first // 4 : -(-(first + nbytes) // 4)]
+        return _unwritten[start][1][first // 4 : -(-(first + nbytes) // 4)]
 
 
 def unless_changed(address: int, nbytes: int, byte: int) -> None:
     """Memory that its allocator has filled with one byte: what holds it still is not written."""
     with _lock:
-        known = _fresh.get(address)
-    if known is None or known[0] != nbytes:
+        registered = _unwritten.get(address)
+    if registered is None or registered[0] != nbytes:
         register(address, nbytes)
     words = np.ctypeslib.as_array((ctypes.c_uint32 * (nbytes // 4)).from_address(address))
     with _lock:
-        _fresh[address][1][: len(words)] |= _FULL * (words != byte * 0x01010101).astype(np.uint8)
+        _unwritten[address][1][: len(words)] |= _FULL * (words != byte * 0x01010101).astype(
+            np.uint8
+        )
 
 
 def emptied(address: int, nbytes: int) -> None:
@@ -86,7 +88,7 @@ def emptied(address: int, nbytes: int) -> None:
 
 def known(address: int) -> bool:
     """Is it the start of registered memory?"""
-    return address in _fresh
+    return address in _unwritten
 
 
 def _mark(address: int, nbytes: int, change: Callable[[Marks, Marks], Marks]) -> None:
@@ -95,7 +97,7 @@ def _mark(address: int, nbytes: int, change: Callable[[Marks, Marks], Marks]) ->
         if start is None or not nbytes:
             return
         first, end = address - start, address - start + nbytes
-        marks = _fresh[start][1][first // 4 : -(-end // 4)]
+        marks = _unwritten[start][1][first // 4 : -(-end // 4)]
         bits = np.full(len(marks), _FULL, np.uint8)
         bits[0] &= _FULL << first % 4
         bits[-1] &= _FULL >> -end % 4
@@ -103,17 +105,17 @@ def _mark(address: int, nbytes: int, change: Callable[[Marks, Marks], Marks]) ->
 
 
 def bytes_at(low: int, high: int) -> int:
-    """Where the marks of the words from `low` on are; 0 when the memory is not fresh."""
+    """Where the marks of the words from `low` on are; 0 when the memory is not registered."""
     with _lock:
         start = _before(low)
-        if start is None or high > start + _fresh[start][0] + 4:
+        if start is None or high > start + _unwritten[start][0] + 4:
             return 0
-        return int(_fresh[start][1].ctypes.data) + (low - start) // 4
+        return int(_unwritten[start][1].ctypes.data) + (low - start) // 4
 
 
 def _before(address: int) -> int | None:
     at = bisect_right(_starts, address) - 1
-    if at < 0 or address >= _starts[at] + _fresh[_starts[at]][0]:
+    if at < 0 or address >= _starts[at] + _unwritten[_starts[at]][0]:
         return None
     return _starts[at]
 

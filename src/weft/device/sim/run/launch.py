@@ -16,7 +16,7 @@ from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.compile import Compiled
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
-from weft.device.sim.run.host_threads import Crew
+from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
 from weft.device.time_limit import limited
 from weft.errors import memory_for
@@ -33,9 +33,9 @@ SPARE_ROWS = 32
 
 def thread_count() -> int:
     """Host threads a launch may use: WEFT_THREADS, or the cores this process may run on."""
-    given = os.environ.get("WEFT_THREADS")
-    if given and given.isdigit() and int(given) > 0:
-        return int(given)
+    threads = os.environ.get("WEFT_THREADS")
+    if threads and threads.isdigit() and int(threads) > 0:
+        return int(threads)
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -78,9 +78,9 @@ class Plan:
                 self._under[observer.key] = Plan(
                     self.sim, self.entry, self.config, observer, cooperative=self.cooperative
                 )
-        found = self._under[observer.key]
-        found.observer = observer
-        return found
+        plan = self._under[observer.key]
+        plan.observer = observer
+        return plan
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> None:
         """Runs the grid to its end; raises what went wrong."""
@@ -182,19 +182,21 @@ class Plan:
         limit = limited(time_limit)
         deadline = math.inf if limit is None else limit.end
         with Watch(arena) as watch:
-            crew = Crew([functools.partial(_work, self.compiled, arena, i, keep) for i in workers])
+            tasks = ThreadTasks(
+                [functools.partial(_work, self.compiled, arena, i, keep) for i in workers]
+            )
             try:
-                while not crew.wait(max(0.0, min(PAUSE, deadline - time.monotonic()))):
+                while not tasks.wait(max(0.0, min(PAUSE, deadline - time.monotonic()))):
                     watch.expired = time.monotonic() >= deadline
                     if watch.expired or watch.stuck():
                         arena.context[Context.STOP // 8] = 1
-                        crew.wait()
+                        tasks.wait()
             except BaseException:
                 arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, let it through
-                crew.wait()
+                tasks.wait()
                 raise
         arena.verdict = watch.verdict
-        return crew.results()
+        return tasks.results()
 
 
 def _work(compiled: Compiled, arena: Arena, worker: int, keep: object) -> int:

@@ -121,12 +121,12 @@ class SimModule:
         """Machine code of a kernel for one block size, with an observer's beside it."""
         place = entry, block, "" if observer is None else observer.key, draft.wanted()
         with self._lock:
-            found = self._compiled.get(place)
-            if found is None:
+            compiled = self._compiled.get(place)
+            if compiled is None:
                 how: dict[str, Any] = {"fast": self.fast, "observer": observer, "draft": place[3]}
-                found = compile_kernel(lambda: self.module, self.ptx.text, entry, block, **how)
-                self._compiled[place] = found
-        return found
+                compiled = compile_kernel(lambda: self.module, self.ptx.text, entry, block, **how)
+                self._compiled[place] = compiled
+        return compiled
 
     def idle(self, *place: object) -> list[Arena]:
         """Arenas that wait for a launch of their kind; taking and giving back are atomic."""

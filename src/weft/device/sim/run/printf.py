@@ -55,29 +55,29 @@ class Arguments:
 def render(form: bytes, arguments: Arguments, string: ReadString) -> bytes:
     """The text of one call; what is no conversion stands as it is."""
     out, end = [], 0
-    for found in _PIECE.finditer(form):
-        out.append(form[end : found.start()])
-        out.append(_convert(found, arguments, string))
-        end = found.end()
+    for match in _PIECE.finditer(form):
+        out.append(form[end : match.start()])
+        out.append(_convert(match, arguments, string))
+        end = match.end()
     out.append(form[end:])
     return b"".join(out)
 
 
-def _convert(found: re.Match[bytes], arguments: Arguments, string: ReadString) -> bytes:
-    kind, length = found["kind"], found["length"] or b""
+def _convert(match: re.Match[bytes], arguments: Arguments, string: ReadString) -> bytes:
+    kind, length = match["kind"], match["length"] or b""
     if kind == b"%":
         return b"%"
-    width, precision = found["width"], found["precision"] or b""
+    width, precision = match["width"], match["precision"] or b""
     if width == b"*":
         width = str(_bounded(arguments.integer(4))).encode()
     if precision == b".*":
-        given = arguments.integer(4)
-        precision = b".%d" % _bounded(given) if given >= 0 else b""
+        places = arguments.integer(4)
+        precision = b".%d" % _bounded(places) if places >= 0 else b""
     _bounded(int(width or b"0"))
     _bounded(int(precision[1:] or b"0"))
     limit = int(precision[1:] or b"0") if precision else None
     value = _argument(kind, length, arguments, string, limit)
-    spec = b"%" + found["flags"] + width + precision + length + kind
+    spec = b"%" + match["flags"] + width + precision + length + kind
     return _print(spec, value)
 
 

@@ -202,9 +202,9 @@ class Services:
         windows = launch.windows(slot)
         site = ctypes.c_int64.from_address(worker + Worker.ERROR_SITE).value
         for lane in (i for i in range(32) if lanes >> i & 1):
-            own = ((local or 0) + lane * local_bytes, local_bytes)
-            given = [data[32 * i + lane] for i in range(5)]
-            caller = Caller(launch, slot, 32 * warp + lane, own, given, windows, site)
+            window = ((local or 0) + lane * local_bytes, local_bytes)
+            arguments = [data[32 * i + lane] for i in range(5)]
+            caller = Caller(launch, slot, 32 * warp + lane, window, arguments, windows, site)
             try:
                 with self._lock:
                     data[lane] = handler(caller)
