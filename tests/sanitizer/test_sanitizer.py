@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.device import jit
 from weft.device.sim.tools.sanitizer.shadow_quick import pattern_of
 
 RACE = r"""
@@ -45,6 +46,31 @@ def test_a_race_names_both_lines_and_what_would_help() -> None:
     assert "next: __syncthreads() between the two" in text
     assert "checked: 1 launches, 256 accesses" in text
     json.dumps(found.to_dict())
+
+
+@pytest.mark.parametrize("how", ["flag", "session"])
+def test_a_sanitized_launch_is_compiled_once(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain code is made when a launch runs plainly."""
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    made, compile_object = [], jit.compile_object
+
+    def compiled(text: str, *, draft: bool = False) -> bytes:
+        made.append(text)
+        return compile_object(text, draft=draft)
+
+    monkeypatch.setattr(jit, "compile_object", compiled)
+    (x, y), launch = arrays(), kernel("__syncthreads();")[1, 64]
+    if how == "flag":
+        launch(x, y, sanitize=True)
+    else:
+        with weft.sanitize():
+            launch(x, y)
+    assert len(made) == 1
+    launch(x, y)
+    launch(x, y, time_limit=600)
+    assert len(made) == 2
 
 
 ADVICE = {

@@ -66,9 +66,20 @@ def test_what_is_one(place: str, limit: Any) -> None:
 def test_it_covers_compiling(how: dict[str, Any]) -> None:
     """Nothing compiles in a microsecond; the text is new, so no cache has its code."""
     k = _kernel(f"/* {uuid.uuid4()} */ for (int i = 0; i < 100; i++) x[0] += __sinf(x[0] * i);")
-    with pytest.raises(weft.TimeLimit, match="k ran past its time limit\n  got: still compiling"):
+    late = "k ran past its time limit\n  got: still compiling"
+    with pytest.raises(weft.TimeLimit, match=late):
         k[1, 32](ONE.copy(), time_limit=1e-6, **how)
     k[1, 32](ONE.copy())
+
+
+def test_a_session_covers_compiling() -> None:
+    """The launch that is not compiled in time adds nothing to the report of those before it."""
+    k = _kernel(f"/* {uuid.uuid4()} */ x[0] += __sinf(x[0]);")
+    with weft.sanitize() as report:
+        _kernel("x[0] = 1;")[1, 32](ONE.copy())
+        with pytest.raises(weft.TimeLimit, match="still compiling"):
+            k[1, 32](ONE.copy(), time_limit=1e-6)
+    assert report.launches == 1
 
 
 EXITS = """

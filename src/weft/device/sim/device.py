@@ -57,9 +57,8 @@ class SimDevice:
         stream: object = None,
         time_limit: float | None = None,
     ) -> Plan:
-        """Compiles a kernel; launches run at once, whatever their stream."""
-        sim = cast(SimModule, module)
-        return within(time_limit, sim.name(entry), lambda: Plan(sim, entry, config))
+        """A launch that is compiled when it first runs; it runs at once, whatever its stream."""
+        return Plan(cast(SimModule, module), entry, config, lazy=True)
 
     def observe(
         self,

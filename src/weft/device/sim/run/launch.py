@@ -18,7 +18,7 @@ from weft.device.sim.run.compile import Compiled
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
-from weft.device.time_limit import limited
+from weft.device.time_limit import limited, within
 from weft.errors import memory_for
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
@@ -53,23 +53,36 @@ class Plan:
         observer: Observer | None = None,
         *,
         cooperative: bool = True,
+        lazy: bool = False,
     ) -> None:
-        """In a launch that is not `cooperative`, a barrier of the grid traps, as on a GPU."""
+        """In a launch that is not `cooperative`, a barrier of the grid traps, as on a GPU.
+
+        A `lazy` plan is compiled when it first runs, and not at all where all its launches run
+        under an observer.
+        """
         self.sim, self.entry, self.config, self.observer = sim, entry, config, observer
         self.cooperative = cooperative
         self.total = config.grid[0] * config.grid[1] * config.grid[2]
-        self.compiled = compiled = sim.compiled(entry, config.block, observer)
-        info = compiled.info
-        if info.grid_barrier and cooperative:
-            sim.check_cooperative(entry, config)
+        self._symbols = int(sim.place().ctypes.data)
+        self._under: dict[str, Plan] = {}
+        self._prepared = False
+        if not lazy:
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Compiles the kernel, and settles what depends on its code."""
+        sim, config = self.sim, self.config
+        self.compiled = sim.compiled(self.entry, config.block, self.observer)
+        info = self.compiled.info
+        if info.grid_barrier and self.cooperative:
+            sim.check_cooperative(self.entry, config)
         self._small = not info.loops and self.total * info.warps <= QUICK_WARPS
         self._slots = 1
         if info.waits:  # in steps, so that grids of about a size share their memory
-            resident = sim.resident_blocks(compiled, config)
+            resident = sim.resident_blocks(self.compiled, config)
             self._slots = min(1 << (self.total - 1).bit_length(), resident)
-        self._symbols = int(sim.place().ctypes.data)
         self._idle_one = self._idle(1)
-        self._under: dict[str, Plan] = {}
+        self._prepared = True
 
     def under(self, observer: Observer) -> Plan:
         """The same launches under an observer."""
@@ -99,6 +112,9 @@ class Plan:
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
         """The same, whatever session is active; `keep` owns the memory."""
+        if not self._prepared:
+            time_limit = limited(time_limit)  # compiling is part of it
+            within(time_limit, self.sim.name(self.entry), self.prepare)
         quick = self._small and time_limit is None
         idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
         sim = self.sim

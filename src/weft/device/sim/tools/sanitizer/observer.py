@@ -59,7 +59,7 @@ class Seen:
 
 
 class Sanitizer:
-    """The observer; `seen` is what the last launch of this thread gave."""
+    """The observer; `take` gives what the last launch of this thread gave."""
 
     key = "sanitizer"
     watcher = Sanitizing
@@ -67,10 +67,10 @@ class Sanitizer:
     def __init__(self) -> None:
         self._mine = threading.local()
 
-    @property
-    def seen(self) -> Seen:
-        found: Seen = self._mine.seen
-        return found
+    def take(self) -> Seen | None:
+        """Once; None for a launch that never began, since it could not be compiled in time."""
+        seen: Seen | None = vars(self._mine).pop("seen", None)
+        return seen
 
     def begin(self, observation: Observation) -> None:
         code, notes = observation.code, observation.notes

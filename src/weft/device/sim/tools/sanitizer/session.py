@@ -90,7 +90,10 @@ class Report:
             asked.run(self._sanitizer)
         except DeviceError as failed:
             error = failed
-        seen = self._sanitizer.seen
+        seen = self._sanitizer.take()
+        if seen is None:
+            assert error is not None
+            raise error
         seen.error = error
         plan = asked.plan
         found = Decoder(plan.sim, plan.entry, plan.config, seen).findings()
@@ -116,6 +119,8 @@ class Strict(Report):
         try:
             one.run(asked)
         except DeviceError as error:
+            if not one.launches:  # it never began
+                raise
             one.fail(error)
         one.raise_findings()
 
