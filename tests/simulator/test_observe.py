@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import weft
+from weft.device.sim.access import Access, touching
 from weft.device.sim.emit.generate import generate
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.lane_sets import lane_bits
 from weft.device.sim.layout import Slot, Worker
-from weft.device.sim.observe import Touch, Watcher
+from weft.device.sim.observe import Watcher
 from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
@@ -48,12 +49,12 @@ class Tally(Watcher):
     def instruction(self, ins: Instruction) -> None:
         self._note(ins.parts[0], self.e.executing())
 
-    def access(self, touch: Touch) -> None:
-        lanes = touch.lanes if touch.lanes is not None else self.e.executing()
-        if touch.wanted is not None:
-            lanes = lanes & lane_bits(self.e.b, [touch.wanted.ne(0)])
-        way = "write" if touch.writes else "read"
-        self._note(f"{touch.kind} {way} {touch.address.space} {touch.nbytes}", lanes)
+    def access(self, access: Access) -> None:
+        lanes = touching(self.e, access)
+        if access.sizes is not None:
+            lanes = lanes & lane_bits(self.e.b, [access.sizes.ne(0)])
+        way = access.kind.name.lower()
+        self._note(f"{access.unit.name.lower()} {way} {access.space} {access.nbytes}", lanes)
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         self._note("barrier", lanes)
@@ -123,11 +124,11 @@ def _seen(n: int) -> Tallies:
 
 def test_every_access_is_seen_with_its_lanes() -> None:
     t = _seen(200)
-    assert t.lanes["load read 0 4"] == 200, "guarded or branched over, only 200 lanes read x"
-    assert t.counts["store write 1 4"] == 8 and t.lanes["store write 1 4"] == 256
-    assert t.lanes["store write 0 4"] == 200
-    assert t.lanes["load read 1 4"] == 200
-    assert t.lanes["reduction write 0 4"] + t.lanes["atomic write 0 4"] == 100
+    assert t.lanes["lanes read 0 4"] == 200, "guarded or branched over, only 200 lanes read x"
+    assert t.counts["lanes write 1 4"] == 8 and t.lanes["lanes write 1 4"] == 256
+    assert t.lanes["lanes write 0 4"] == 200
+    assert t.lanes["lanes read 1 4"] == 200
+    assert t.lanes["lanes reduction 0 4"] + t.lanes["lanes atomic 0 4"] == 100
 
 
 def test_barriers_exits_and_blocks_are_seen() -> None:
@@ -158,7 +159,7 @@ def test_a_fault_reaches_the_observer_and_the_caller() -> None:
     with pytest.raises(weft.IllegalAddress) as caught:
         k[1, 32].observe(t, np.zeros(32, np.int32))
     assert t.error is caught.value
-    assert t.counts["store write 0 4"] == 1, "seen before it was made"
+    assert t.counts["lanes write 0 4"] == 1, "seen before it was made"
 
 
 def test_no_observer_adds_nothing() -> None:

@@ -7,8 +7,7 @@ observer's `key`. Without an observer nothing is emitted.
 
     block        a basic block is entered; the lanes that run are `e.mask()`
     instruction  before each instruction, its branch included; lanes are `e.executing()`
-    access       before each memory access, when its address is known and nothing is checked yet
-    bulk         a bulk copy is issued and its ranges have been checked
+    access       before each memory access, whatever instruction makes it
     barrier      lanes arrive at a barrier of the block
     diverge      a branch has sent lanes more than one way
     leave        lanes have returned
@@ -19,8 +18,7 @@ Warp-wide synchronisation, shuffles, fences and the groups of `cp.async` are ins
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.device.sim.protocols import (
@@ -33,68 +31,10 @@ from weft.device.sim.protocols import (
 )
 
 if TYPE_CHECKING:
-    from weft.device.sim.address import Address
+    from weft.device.sim.access import Access
     from weft.ir import Builder, Val
     from weft.ptx.cfg import Block
     from weft.ptx.model import Instruction
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The memory of a matrix fragment: `count` rows of `nbytes`, `step` bytes apart.
-
-    parts  for each register, and in it for each lane: (row, byte in the row) of its `unit` bytes
-    """
-
-    first: Val
-    step: Val
-    count: int
-    nbytes: int
-    unit: int
-    parts: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """One memory access of a warp.
-
-    kind     load, store, atomic, reduction (an atomic whose result nobody reads), copy
-             (cp.async), matrix (ldmatrix, stmatrix: 16 bytes for each lane in `lanes`), fragment
-             (wmma: see `rows`), mbarrier
-    nbytes   of each lane
-    lanes    the lanes that touch memory, where they may be fewer than execute the instruction
-    target   where in shared memory a copy goes, when it is waited for
-    wanted   bytes that each lane's copy reads, where that may be less; zeros are the rest
-    values   what a store writes, where it is known
-    """
-
-    kind: str
-    writes: bool
-    address: Address
-    nbytes: int
-    lanes: Val | None = None
-    target: Address | None = None
-    wanted: Val | None = None
-    rows: Rows | None = None
-    values: list[Val] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BulkCopy:
-    """One `cp.async.bulk` of a warp: each lane in `lanes` moves a range of its own.
-
-    space     of the target; `source_space` of the source
-    reduces   whether the target's elements are combined with the source's
-    sizes     an array of 32 sizes (i32); `targets` and `sources` are of 32 addresses (i64)
-    """
-
-    space: int
-    source_space: int
-    reduces: bool
-    lanes: Val
-    sizes: Val
-    targets: Val
-    sources: Val
 
 
 class Watched(Executing, Located, Errors, Protocol):
@@ -119,17 +59,26 @@ class Watcher:
     def __init__(self, e: Watched) -> None:
         self.e = e
 
+    def reads(self, block: Block) -> Mapping[int, Collection[str]]:
+        """Registers that `instruction` reads, by the index of the instruction.
+
+        They keep their values until then, even where the code itself needs them no more. The order
+        of the block's code is settled.
+        """
+        return {}
+
     def block(self, block: Block) -> None:
         """A basic block is entered."""
 
     def instruction(self, ins: Instruction) -> None:
         """An instruction is next; its guard has not been looked at."""
 
-    def access(self, touch: Touch) -> None:
-        """Memory is about to be touched; an address may still be wrong."""
+    def access(self, access: Access) -> None:
+        """Memory is about to be touched.
 
-    def bulk(self, copy: BulkCopy) -> None:
-        """A bulk copy is about to be noted; it lands when somebody waits for it."""
+        The address of a lane may still be wrong; ranges whose `sizes` are known at run time only
+        (`Unit.BULK`) have been checked.
+        """
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""

@@ -25,7 +25,7 @@ _COUNTS_DOWN = updates("mbar", "shared", 8)
     effects=(writes("a", "dst", "size"), reads("b", "global", "size"), _COUNTS_DOWN),
 )  # fmt: skip
 def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
-    w.bulk.issue(ins, "shared", "global", barrier=True)
+    w.bulk.issue(ins)
 
 
 @instruction(
@@ -35,7 +35,7 @@ def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
     effects=(writes("a", "shared", "size"), reads("b", "shared", "size"), _COUNTS_DOWN),
 )  # fmt: skip
 def bulk_between(w: Warp, ins: Instruction) -> None:
-    w.bulk.issue(ins, "shared", "shared", barrier=True)
+    w.bulk.issue(ins)
 
 
 @instruction(
@@ -44,7 +44,7 @@ def bulk_between(w: Warp, ins: Instruction) -> None:
     effects=(writes("a", "global", "size"), reads("b", "shared", "size")),
 )  # fmt: skip
 def bulk_store(w: Warp, ins: Instruction, **words: str) -> None:
-    w.bulk.issue(ins, "global", "shared", barrier=False)
+    w.bulk.issue(ins)
 
 
 @instruction(
@@ -86,12 +86,8 @@ NEAR_FORMS = {"add min max": "u32 s32", "and or xor": "b32", "inc dec": "u32"}
 """The same on shared memory; `add.u64` is there too."""
 
 
-def _far(w: Warp, ins: Instruction, **words: str) -> None:
-    w.bulk.issue(ins, "global", "shared", barrier=False)
-
-
-def _near(w: Warp, ins: Instruction, **words: str) -> None:
-    w.bulk.issue(ins, "shared", "shared", barrier=True)
+def _reduce(w: Warp, ins: Instruction, **words: str) -> None:
+    w.bulk.issue(ins)
 
 
 _FAR_EFFECTS = (updates("a", "global", "size"), reads("b", "shared", "size"))
@@ -104,17 +100,17 @@ for _op, _types in FAR_FORMS.items():
         f"{_TO_GLOBAL}.op.type  [a], [b], size{{, policy}}",
         manual=_REDUCE, l2=_HINT, op=_op, type=_types, warp=True,
         effects=_FAR_EFFECTS, async_=_BY_GROUP,
-    )(_far)  # fmt: skip
+    )(_reduce)  # fmt: skip
 
 instruction(
     f"{_TO_GLOBAL}.add.noftz.type  [a], [b], size{{, policy}}",
     manual=_REDUCE, l2=_HINT, type="f16 bf16", warp=True,
     effects=_FAR_EFFECTS, async_=_BY_GROUP,
-)(_far)  # fmt: skip
+)(_reduce)  # fmt: skip
 
 for _op, _types in (*NEAR_FORMS.items(), ("add", "u64")):
     instruction(
         f"{_TO_SHARED}.op.type  [a], [b], size, [mbar]",
         manual=_REDUCE, op=_op, type=_types, warp=True,
         effects=_NEAR_EFFECTS, async_=_BY_MBARRIER,
-    )(_near)  # fmt: skip
+    )(_reduce)  # fmt: skip

@@ -10,7 +10,7 @@ from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import Context, Fault, Slot
-from weft.device.sim.memory.access import Access
+from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.protocols import Errors, Executing, Located
 from weft.errors import PtxError
 from weft.ir import Val
@@ -26,7 +26,7 @@ BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
 class RowWarp(Executing, Located, Errors, Protocol):
     """What rows that need more than their lanes act on."""
 
-    access: Access
+    access: LoadsAndStores
     wide: WideRules
 
     def read_register(self, name: str) -> Val:

@@ -22,7 +22,6 @@ from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.layout import Context, Slot, Worker
-from weft.device.sim.memory.access import Access
 from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
 from weft.device.sim.memory.bulk_copies import BulkCopies
@@ -30,6 +29,7 @@ from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.groups import Group
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
+from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.windows import Windows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
@@ -59,7 +59,7 @@ class WarpEmitter(WarpOperands):
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
         self.changes = Changes(self, self.schedule.spin_heads)
-        self.access = Access(self, self.changes)
+        self.access = LoadsAndStores(self, self.changes)
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self, self.changes)
         self.copies = AsyncCopies(self, self.schedule)

@@ -8,18 +8,19 @@ full lets its oldest copy land. Where the lanes copy neighbours to neighbours, i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from weft.device.sim.address import Address
+from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.observe import Touch
 from weft.device.sim.protocols import FrameSpace
 from weft.errors import PtxError
 from weft.ir import Builder, Val
+from weft.ptx.isa.columns import Completion
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
@@ -73,7 +74,11 @@ class AsyncCopies:
         to = resolve(e, target, Space.SHARED)
         wanted = self._bytes_wanted(more[0], size) if more else None
         a = resolve(e, source, Space.GLOBAL)
-        e.watch.access(Touch("copy", False, a, size, target=to, wanted=wanted))
+        group = Completion.GROUP
+        read = Access(ins, Unit.COPY, Kind.READ, a, size, sizes=wanted, waits=group)
+        write = Access(ins, Unit.COPY, Kind.WRITE, to, size, waits=group)
+        for access in (read, write):
+            e.watch.access(access)
         if a.off == to.off == tuple(range(0, 32 * size, size)):
             row, apart, end = b.label("row"), b.label("apart"), b.label("issued")
             whole = e.windows.inside(a, size)
@@ -84,14 +89,14 @@ class AsyncCopies:
             together = lanes.eq(-1) & e.windows.inside(to, size)
             b.branch(together & (whole | nothing), row, apart)
             b.place(row)
-            self._copy_row(to, a, lanes, size, nothing)
+            self._copy_row(write, read, lanes, nothing)
             b.jump(end)
             b.place(apart)
-            self._copy_lanes(to, a, lanes, size, wanted)
+            self._copy_lanes(write, read, lanes)
             b.jump(end)
             b.place(end)
         else:
-            self._copy_lanes(to, a, lanes, size, wanted)
+            self._copy_lanes(write, read, lanes)
         e.forget_mask()
 
     def _begin(self, lanes: Val, size: int) -> Val:
@@ -105,9 +110,9 @@ class AsyncCopies:
         )
         return fn(self._ring(), lanes, b.integer("i32", size))
 
-    def _copy_row(self, to: Address, a: Address, lanes: Val, size: int, nothing: Val) -> None:
+    def _copy_row(self, write: Access, read: Access, lanes: Val, nothing: Val) -> None:
         """One copy for the whole warp, its size noted as negative; zeros where it wants nothing."""
-        b = self.e.b
+        b, to, a, size = self.e.b, write.address, read.address, read.nbytes
         entry = self._begin(lanes, -size)
         assert to.first is not None and a.first is not None
         b.store(to.first, b.at(entry, Ring.TARGETS), 8)
@@ -118,35 +123,33 @@ class AsyncCopies:
             source = b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
             b.store(b.load("i32", 8 * size, source, size), data, 16)
 
-    def _copy_lanes(
-        self, to: Address, a: Address, lanes: Val, size: int, wanted: Val | None
-    ) -> None:
+    def _copy_lanes(self, write: Access, read: Access, lanes: Val) -> None:
         """Each lane's copy by itself."""
-        entry = self._begin(lanes, size)
-        self._note_targets(to, lanes, size, entry)
-        if wanted is None:
-            self._read(a, lanes, size, entry)
+        entry = self._begin(lanes, read.nbytes)
+        self._note_targets(write, lanes, entry)
+        if read.sizes is None:
+            self._read(read, lanes, entry)
         else:
-            self._read_partly(a, lanes, size, entry, wanted)
+            self._read_partly(read, lanes, entry, read.sizes)
 
-    def _note_targets(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
+    def _note_targets(self, access: Access, lanes: Val, entry: Val) -> None:
         e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             b.store(p, b.at(b.at(extra[0], Ring.TARGETS), lane.zext("i64") << 3), 8)
 
-        fn = checks.checked_lanes(e, f"async_target_{size}", a, size, True, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), entry))
+        fn = checks.checked_lanes(e, f"async_target_{access.nbytes}", access, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), entry))
 
-    def _read(self, a: Address, lanes: Val, size: int, entry: Val) -> None:
-        e = self.e
+    def _read(self, access: Access, lanes: Val, entry: Val) -> None:
+        e, size = self.e, access.nbytes
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             at = b.at(b.at(extra[0], Ring.DATA), lane.zext("i64") << 4)
             b.store(b.load(f"i{8 * size}", 0, p, size), at, 16)
 
-        fn = checks.checked_lanes(e, f"async_read_{size}", a, size, False, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), entry))
+        fn = checks.checked_lanes(e, f"async_read_{size}", access, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), entry))
 
     def _bytes_wanted(self, operand: Operand, size: int) -> Val:
         """Bytes to read, per lane: `src-size`, or none where `ignore-src` holds."""
@@ -156,21 +159,21 @@ class AsyncCopies:
             return ignored.select(b.zero("i32", 32), size)
         return b.umin(e.read_lanes(operand, "u32"), size)
 
-    def _read_partly(self, a: Address, lanes: Val, size: int, entry: Val, wanted: Val) -> None:
+    def _read_partly(self, access: Access, lanes: Val, entry: Val, wanted: Val) -> None:
         """Lanes that want everything, then those that want a part; zeros are the rest."""
-        e, b = self.e, self.e.b
+        e, b, size = self.e, self.e.b, access.nbytes
         whole = lanes & e.bits_of(wanted.eq(size))
         part = lanes & e.bits_of(wanted.ne(size) & wanted.ne(0))
         with b.when(whole.ne(lanes)):
             b.store(b.zero("i32", 128), b.at(entry, Ring.DATA), 16)
-        self._read(a, whole, size, entry)
+        self._read(access, whole, entry)
         with b.when(part.ne(0), rare=True):
-            self._read_bytes(a, part, entry, wanted)
+            self._read_bytes(replace(access, nbytes=1), part, entry, wanted)
 
-    def _read_bytes(self, a: Address, lanes: Val, entry: Val, wanted: Val) -> None:
+    def _read_bytes(self, byte: Access, lanes: Val, entry: Val, wanted: Val) -> None:
         """Checks the last byte and then the first, and copies what is between."""
         e, b = self.e, self.e.b
-        addresses, counts = e.access.addresses(a), e.access.buffer(1)
+        addresses, counts = e.access.addresses(byte.address), e.access.buffer(1)
         first = b.load("i64", 32, addresses, 64)
         b.store(wanted, counts, 64)
         b.store(first + (wanted - 1).zext("i64"), addresses, 64)
@@ -179,7 +182,7 @@ class AsyncCopies:
             """Only the check matters."""
 
         site = e.windows.second_site()
-        check = checks.checked_lanes(e, "async_last_byte", a, 1, False, [], nothing)
+        check = checks.checked_lanes(e, "async_last_byte", byte, [], nothing)
         e.abort_unless(check(addresses, lanes, site))
         b.store(first, addresses, 64)
 
@@ -189,7 +192,7 @@ class AsyncCopies:
                 k = i.zext("i64")
                 b.store(b.load("i8", 0, b.at(p, k)), b.at(at, k))
 
-        copy = checks.checked_lanes(e, "async_bytes", a, 1, False, [_P, _P], touch)
+        copy = checks.checked_lanes(e, "async_bytes", byte, [_P, _P], touch)
         e.abort_unless(copy(addresses, lanes, site, entry, counts))
 
     # ---- completion -------------------------------------------------------------------------

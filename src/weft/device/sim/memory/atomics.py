@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from weft.device.sim.address import SPACES, Address
+from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.address import SPACES
 from weft.device.sim.lane_sets import each_lane, reduce_lanes, reduction
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.observe import Touch
 from weft.device.sim.protocols import LaneArrays
 from weft.ir import Builder, Val
 from weft.ptx import isa
@@ -152,8 +152,8 @@ def _exchange(b: Builder, p: Val, old: Val, new: Val) -> tuple[Val, Val]:
 class Places(LaneArrays, Protocol):
     """Stack arrays, and the one place of a uniform access."""
 
-    def place(self, a: Address, ty: str, lanes: Val) -> Val:
-        """The place, checked for a write; some lane must run."""
+    def place(self, access: Access, lanes: Val) -> Val:
+        """The place, checked; some lane must run."""
 
 
 class Placing(Accessing, Protocol):
@@ -189,13 +189,14 @@ class Atomics:
         count = len(operands[0])
         # the assembler makes a reduction of what nobody reads, unless it has to acquire
         answers = op in ("exch", "cas") or {"acquire", "acq_rel"} & set(ins.parts)
-        kind = "atomic" if wanted or answers else "reduction"
-        e.watch.access(Touch(kind, True, a, what.size * count))
+        kind = Kind.ATOMIC if wanted or answers else Kind.REDUCTION
+        access = Access(ins, Unit.LANES, kind, a, what.size * count)
+        e.watch.access(access)
         lanes = e.executing()
         if a.uniform and count == 1:
-            self._at_one_place(a, what, [x[0] for x in operands], lanes, bool(wanted))
+            self._at_one_place(access, what, [x[0] for x in operands], lanes, bool(wanted))
         else:
-            self._lane_by_lane(a, what, operands, lanes)
+            self._lane_by_lane(access, what, operands, lanes)
         e.forget_mask()
         data, step = e.access.buffer(8), 32 * what.size
         if self.changes.looks_at_atomic(ins):
@@ -233,7 +234,7 @@ class Atomics:
         return data
 
     def _lane_by_lane(
-        self, a: Address, what: Operation, operands: list[list[Val]], lanes: Val
+        self, access: Access, what: Operation, operands: list[list[Val]], lanes: Val
     ) -> None:
         e, size, count = self.e, what.size, len(operands[0])
 
@@ -251,24 +252,24 @@ class Atomics:
         data = self._fill(operands, size)
         kinds = [_P, _I64, _I64] if what.by_address else [_P]
         name = f"atom_{what.name}_x{count}"
-        fn = checks.checked_lanes(e, name, a, size * count, True, kinds, touch)
-        site = e.windows.site()
-        e.abort_unless(fn(e.access.addresses(a), lanes, site, data, *self._near(what)))
+        fn = checks.checked_lanes(e, name, access, kinds, touch)
+        site, table = e.windows.site(), e.access.addresses(access.address)
+        e.abort_unless(fn(table, lanes, site, data, *self._near(what)))
 
     def _at_one_place(
-        self, a: Address, what: Operation, x: list[Val], lanes: Val, wanted: bool
+        self, access: Access, what: Operation, x: list[Val], lanes: Val, wanted: bool
     ) -> None:
         if self.e.executes_fully:
-            self._together(a, what, x, lanes, wanted)
+            self._together(access, what, x, lanes, wanted)
             return
         with self.e.b.when(lanes.ne(0)):
-            self._together(a, what, x, lanes, wanted)
+            self._together(access, what, x, lanes, wanted)
 
     def _together(
-        self, a: Address, what: Operation, x: list[Val], lanes: Val, wanted: bool
+        self, access: Access, what: Operation, x: list[Val], lanes: Val, wanted: bool
     ) -> None:
         e, b = self.e, self.e.b
-        p = e.access.place(a, what.ty, lanes)
+        p = e.access.place(access, lanes)
         if what.op in REDUCES and not what.is_float and not wanted:
             what.apply(b, p, [self._across(what, x[0], lanes)], None)
             return

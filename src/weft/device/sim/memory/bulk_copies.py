@@ -8,13 +8,14 @@ sends off what it has overwritten since. A full list lets everything land.
 
 from __future__ import annotations
 
-from weft.device.sim.address import SPACES, Address
-from weft.device.sim.layout import Slot, Space
+from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.address import SPACES
+from weft.device.sim.layout import Slot
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import UNIT, Pending, Reduction, add, land
+from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.observe import BulkCopy
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem
@@ -46,50 +47,56 @@ class BulkCopies:
         return self.e.b.at(self.e.slot, Slot.FRAMES + self.at)
 
     # ---- issue ------------------------------------------------------------------------------
-    def issue(self, ins: Instruction, target: str, source: str, *, barrier: bool) -> None:
-        """Checks both ranges, in these state spaces, and notes the copy."""
+    def issue(self, ins: Instruction) -> None:
+        """Checks what the row says it touches, and notes the copy."""
         e, b = self.e, self.e.b
-        nbytes = e.read_lanes(ins.operands[2], "u32")
+        decoded = e.program.decoded[ins.index]
+        row, reduction = decoded.row, _reduction(ins)
+        assert row.async_ is not None, "every bulk copy is asynchronous"
+        nbytes = e.read_lanes(ins.operands[row.position("size")], "u32")
         lanes = e.executing() & e.bits_of(nbytes.ne(0))
+        waits = row.async_.by
         data = e.access.buffer(8)
         b.store(nbytes, data, 64)
-        for i, space in enumerate((target, source)):
-            mem = ins.operands[i]
+        b.store(b.zero("i64", 32), b.at(data, 768), 64)  # no mbarrier, unless one follows
+        accesses = []
+        for i, effect in enumerate(row.effects, 1):  # target, source, mbarrier
+            mem = ins.operands[row.position(effect.operand)]
             assert isinstance(mem, Mem)
-            self._range(resolve(e, mem, SPACES[space]), lanes, data, b.at(data, 256 * (i + 1)), i)
-        if barrier:
-            mem = ins.operands[3]
-            assert isinstance(mem, Mem)
-            a = resolve(e, mem, Space.SHARED)
-            self._note(a, lanes, b.at(data, 768))
-        else:
-            b.store(b.zero("i64", 32), b.at(data, 768), 64)
-        reduction = _reduction(ins)
-        ranges = b.at(data, 256), b.at(data, 512)
-        e.watch.bulk(
-            BulkCopy(SPACES[target], SPACES[source], reduction is not None, lanes, data, *ranges)
-        )
-        kind = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
+            a = resolve(e, mem, SPACES[effect.state_space(decoded.words)])
+            if effect.nbytes(decoded.words) is None:
+                kind = Kind.REDUCTION if reduction and effect.writes else Kind.of(effect)
+                access = Access(ins, Unit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits)
+                self._range(access, lanes, data, b.at(data, 256 * i))
+            else:
+                access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD, None, lanes,
+                                waits=waits)  # fmt: skip
+                self._note(access, lanes, b.at(data, 256 * i))
+            accesses.append(access)
+        # After the checks, since an observer may follow a range to its end; the source comes first.
+        for access in sorted(accesses, key=lambda a: a.writes):
+            e.watch.access(access)
+        number = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
         group = b.load("i32", 0, b.at(self._own(), Pending.GROUP))
-        add(b, self.kinds)(self.pending(), data, lanes, kind, e.warp, group)
+        add(b, self.kinds)(self.pending(), data, lanes, number, e.warp, group)
         e.forget_mask()
 
-    def _range(self, a: Address, lanes: Val, sizes: Val, into: Val, which: int) -> None:
-        """A target (0) or source (1) of sizes[lane] bytes; where it begins goes to `into`."""
+    def _range(self, access: Access, lanes: Val, sizes: Val, into: Val) -> None:
+        """Checks a range of sizes[lane] bytes; where it begins goes to `into`."""
         e, b = self.e, self.e.b
-        table = e.access.addresses(a)
-        e.abort_unless(checks.check_ranges(e, a.space, table, lanes, sizes, UNIT, which == 0))
+        table = e.access.addresses(access.address)
+        e.abort_unless(checks.check_ranges(e, access, table, sizes, lanes))
         b.store(b.load("i64", 32, table, 64), into, 64)
 
-    def _note(self, a: Address, lanes: Val, into: Val) -> None:
+    def _note(self, access: Access, lanes: Val, into: Val) -> None:
         """Checks the addresses of mbarriers and leaves them in `into`."""
         e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             b.store(p, b.at(extra[0], lane.zext("i64") << 3), 8)
 
-        fn = checks.checked_lanes(e, f"bulk_note_{a.space}", a, 8, True, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), into))
+        fn = checks.checked_lanes(e, f"bulk_note_{access.space}", access, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), into))
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from weft.device.sim.address import Address
+from weft.device.sim.access import Access
 from weft.device.sim.analyse.waits import may_change
 from weft.device.sim.layout import Worker
 from weft.device.sim.memory import checks
@@ -69,9 +69,10 @@ class Changes:
         """Is this an atomic of which it matters what it has found?"""
         return self.used and _atomic(ins)
 
-    def store(self, a: Address, values: list[Val], lanes: Val) -> None:
+    def store(self, access: Access, lanes: Val) -> None:
         """Stores lane by lane, and notes whether that has changed anything."""
-        e, b = self.e, self.e.b
+        e, b, values = self.e, self.e.b, access.values
+        assert values is not None
         ty, size, count = values[0].ty, values[0].bits // 8, len(values)
         data = e.access.buffer(count)
         for i, v in enumerate(values):
@@ -88,10 +89,10 @@ class Changes:
                 x.store(new, place, size)
 
         kinds = [("ptr", 0), ("ptr", 0)]
-        name = f"store_noting_{ty}_{a.space}_x{count}"
-        fn = checks.checked_lanes(e, name, a, size * count, True, kinds, touch)
+        name = f"store_noting_{ty}_{access.space}_x{count}"
+        fn = checks.checked_lanes(e, name, access, kinds, touch)
         at = b.at(e.worker, Worker.CHANGED)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), data, at))
+        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), data, at))
 
 
 def _atomic(ins: Instruction) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.address import Address
+from weft.device.sim.access import Access
 from weft.device.sim.analyse.form import SPAN
 from weft.device.sim.lane_sets import each_lane, lane_table
 from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
@@ -193,14 +193,15 @@ def lane_helper(
 def checked_lanes(
     e: Located,
     name: str,
-    a: Address,
-    nbytes: int,
-    writes: bool,
+    access: Access,
     extra: list[tuple[str, int]],
     touch: Callable[[Builder, Val, Val, list[Val]], None],
 ) -> Callable[..., Val]:
     """`lane_helper` for an access of the warp: called with (addresses, lanes, site, *extra)."""
-    fn = lane_helper(e.b, name, a.space, e.program.local_bytes, nbytes, writes, extra, touch)
+    local_bytes = e.program.local_bytes
+    fn = lane_helper(
+        e.b, name, access.space, local_bytes, access.nbytes, access.writes, extra, touch
+    )
 
     def call(addresses: Val, lanes: Val, site: int, *more: Val) -> Val:
         window = e.b.at(e.sites, 16 * site)
@@ -210,14 +211,15 @@ def checked_lanes(
     return call
 
 
-def check_ranges(
-    e: Located, space: int, table: Val, lanes: Val, sizes: Val, unit: int, writes: bool
-) -> Val:
+def check_ranges(e: Located, access: Access, table: Val, sizes: Val, lanes: Val) -> Val:
     """Ranges of sizes[lane] bytes at table[lane], each inside one allocation or window.
 
     A size may be anything.
     The range is looked up as a whole: two ends that are inside need not be so together.
     """
+    space, writes = access.space, int(access.writes)
+    assert access.align is not None, "a range has no size of its own to be aligned to"
+    unit = access.align
 
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, starts, counts, bits, number = args
@@ -228,7 +230,7 @@ def check_ranges(
             b.store(b.zero("i64", 2), window, 8)
             address = b.load("i64", 0, b.at(starts, lane.zext("i64") << 3), 8)
             size = b.load("i32", 0, b.at(counts, lane.zext("i64") << 2), 4).zext("i64")
-            flags = b.integer("i64", int(writes))
+            flags = b.integer("i64", writes)
             ok = check(context, worker, slot, local, window, address, size, flags, lane)
             with b.when(ok ^ 1, rare=True):
                 b.store(number, b.at(worker, Worker.ERROR_SITE))
@@ -238,19 +240,19 @@ def check_ranges(
         return b.integer("i1", 1)
 
     kinds = [_P, _P, _P, _P, _P, _P, _I32, _I64]
-    fn = e.b.helper(f"check_ranges_{space}_{unit}_{int(writes)}", kinds, ("i1", 0), body)
+    fn = e.b.helper(f"check_ranges_{space}_{unit}_{writes}", kinds, ("i1", 0), body)
     number = e.b.integer("i64", e.ins.index)
     return fn(e.context, e.worker, e.slot, e.local, table, sizes, lanes, number)
 
 
-def check_one(e: Located, a: Address, lanes: Val, nbytes: int, writes: bool, site: int) -> Val:
+def check_one(e: Located, access: Access, lanes: Val, site: int) -> Val:
     """The one address of a uniform access, blamed on the first lane that runs."""
-    b = e.b
+    b, a = e.b, access.address
     assert a.first is not None
     b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
     lane = b.intrinsic("cttz", [lanes], extra="false") & 31
     window = b.at(e.sites, 16 * site)
-    size, flags = b.integer("i64", nbytes), b.integer("i64", 1 if writes else 0)
+    size, flags = b.integer("i64", access.nbytes), b.integer("i64", int(access.writes))
     check = _check(b, a.space, e.program.local_bytes)
     return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.device.sim.access import Access
 from weft.device.sim.address import Address, Wide
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.memory.checks import checked_lanes
@@ -82,7 +83,7 @@ def scatter(e: Emission, p: Val, off: tuple[int, ...], size: int, data: Val) -> 
 
 
 def load_lanes(
-    e: Located, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    e: Located, access: Access, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
 ) -> Val:  # fmt: skip
     """Each running lane's elements into data[element][lane]."""
@@ -92,14 +93,15 @@ def load_lanes(
             v = b.load(f"i{8 * size}", 0, b.at(p, i * size), 1)
             b.store(v, b.at(b.at(extra[0], 32 * size * i), lane.zext("i64") * size), size)
 
-    name = f"load_{a.space}_{size}x{count}"
-    return checked_lanes(e, name, a, size * count, False, [_P], touch)(addresses, lanes, site, data)
+    name = f"load_{access.space}_{size}x{count}"
+    return checked_lanes(e, name, access, [_P], touch)(addresses, lanes, site, data)
 
 
 def copy_lanes(
-    e: Located, a: Address, addresses: Val, lanes: Val, nbytes: int, target: Val, site: int
+    e: Located, access: Access, addresses: Val, lanes: Val, target: Val, site: int
 ) -> Val:
     """What each running lane may read, to target + its lane offset."""
+    a, nbytes = access.address, access.nbytes
     assert a.off is not None
 
     def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -107,12 +109,12 @@ def copy_lanes(
         b.store(b.load(f"i{8 * nbytes}", 0, p, 1), b.at(extra[0], offset), 1)
 
     name = f"copy_{a.space}_{nbytes}"
-    fn = checked_lanes(e, name, a, nbytes, False, [_P, _P], touch)
+    fn = checked_lanes(e, name, access, [_P, _P], touch)
     return fn(addresses, lanes, site, target, lane_table(e.b, "i64", a.off))
 
 
 def store_lanes(
-    e: Located, a: Address, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    e: Located, access: Access, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
 ) -> Val:  # fmt: skip
     """data[element][lane] into each running lane's place, in lane order."""
@@ -122,5 +124,5 @@ def store_lanes(
             at = b.at(b.at(extra[0], 32 * size * i), lane.zext("i64") * size)
             b.store(b.load(f"i{8 * size}", 0, at, size), b.at(p, i * size), 1)
 
-    name = f"store_{a.space}_{size}x{count}"
-    return checked_lanes(e, name, a, size * count, True, [_P], touch)(addresses, lanes, site, data)
+    name = f"store_{access.space}_{size}x{count}"
+    return checked_lanes(e, name, access, [_P], touch)(addresses, lanes, site, data)

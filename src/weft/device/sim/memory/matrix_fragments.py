@@ -10,14 +10,14 @@ table says which line and byte each part of each lane's registers comes from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from weft.device.sim.access import Access, Kind, Rows, Unit
 from weft.device.sim.address import SPACES, Address
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.observe import Rows, Touch
 from weft.ir import Builder, Val
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, shape_of
 from weft.ptx.model import Instruction, Mem, Operand
@@ -100,7 +100,7 @@ class Matrices:
         dest, mem = ins.operands
         assert isinstance(mem, Mem)
         data = e.access.buffer(8)
-        self._rows(resolve(e, mem, SPACES[space]), count, data, writes=False)
+        self._rows(ins, Kind.READ, resolve(e, mem, SPACES[space]), count, data)
         values = [b.load("i32", 32, b.at(data, 128 * i), 64) for i in range(count)]
         e.write_vector(dest, [self._turned(v) for v in values] if transposed else values)
 
@@ -112,7 +112,7 @@ class Matrices:
         data = e.access.buffer(8)
         for i, v in enumerate(e.read_vector(source, "b32")):
             b.store(self._turned(v) if transposed else v, b.at(data, 128 * i), 64)
-        self._rows(resolve(e, mem, SPACES[space]), count, data, writes=True)
+        self._rows(ins, Kind.WRITE, resolve(e, mem, SPACES[space]), count, data)
 
     def transpose(self, ins: Instruction) -> None:
         """`movmatrix`."""
@@ -121,13 +121,15 @@ class Matrices:
     def _turned(self, v: Val) -> Val:
         return self.e.b.helper("transpose8", [("i32", 32)], ("i32", 32), _transpose8)(v)
 
-    def _rows(self, a: Address, count: int, data: Val, *, writes: bool) -> None:
+    def _rows(self, ins: Instruction, kind: Kind, a: Address, count: int, data: Val) -> None:
         """Row by row between memory and `data`; loads from shared memory are checked at once."""
         e, b = self.e, self.e.b
-        e.watch.access(Touch("matrix", writes, a, ROW, b.integer("i32", (1 << 8 * count) - 1)))
-        index = None if writes else self._row_offsets(a)
+        naming = b.integer("i32", (1 << 8 * count) - 1)
+        access = Access(ins, Unit.MATRIX, kind, a, ROW, lanes=naming)
+        e.watch.access(access)
+        index = None if access.writes else self._row_offsets(a)
         if index is None:
-            self._each_row(a, count, data, writes=writes)
+            self._each_row(access, count, data)
         else:
             table = e.access.offsets()
             b.store(index, table, 64)
@@ -139,7 +141,7 @@ class Matrices:
             )
             done = quick(e.shared, e.shared_bytes, table, data)
             with b.when(done ^ 1, rare=True):
-                self._each_row(a, count, data, writes=False)
+                self._each_row(access, count, data)
         e.forget_mask()
 
     def _row_offsets(self, a: Address) -> Val | None:
@@ -151,8 +153,8 @@ class Matrices:
             return b.splat(a.inside[0].trunc("i32"), 32) + b.lanes("i32", a.off)
         return a.wide.lanes() if a.wide is not None else None
 
-    def _each_row(self, a: Address, count: int, data: Val, *, writes: bool) -> None:
-        e = self.e
+    def _each_row(self, access: Access, count: int, data: Val) -> None:
+        e, writes = self.e, access.writes
         lanes = e.executing() & ((1 << 8 * count) - 1)
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -160,9 +162,9 @@ class Matrices:
             source, target = (at, p) if writes else (p, at)
             b.store(b.load("i64", 2, source, ROW), target, ROW)
 
-        name = f"{'st' if writes else 'ld'}matrix_{a.space}"
-        fn = checks.checked_lanes(e, name, a, ROW, writes, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(a), lanes, e.windows.site(), data))
+        name = f"{'st' if writes else 'ld'}matrix_{access.space}"
+        fn = checks.checked_lanes(e, name, access, [_P], touch)
+        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), data))
 
     # ---- fragments of wmma ------------------------------------------------------------------
     def load_fragment(
@@ -172,7 +174,7 @@ class Matrices:
         e, b = self.e, self.e.b
         dest, mem, *stride = ins.operands
         lines = lines_of(matrix, shape, kind, layout)
-        first, step = self._checked(mem, stride, lines, space, writes=False)
+        first, step = self._checked(ins, Kind.READ, mem, stride, lines, space)
         data = e.access.buffer(8)
         name = f"wmma_load_{matrix}_{shape}_{kind}_{layout}"
         b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=False))(
@@ -191,12 +193,18 @@ class Matrices:
         data, size = e.access.buffer(8), 32 * lines.register_bytes
         for i, v in enumerate(e.read_vector(source, f"b{8 * lines.register_bytes}")):
             b.store(v, b.at(data, size * i), 64)
-        first, step = self._checked(mem, stride, lines, space, writes=True)
+        first, step = self._checked(ins, Kind.WRITE, mem, stride, lines, space)
         name = f"wmma_store_{shape}_{kind}_{layout}"
         b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=True))(first, step, data)
 
     def _checked(
-        self, mem: Operand, stride: list[Operand], lines: Lines, space: str, *, writes: bool
+        self,
+        ins: Instruction,
+        kind: Kind,
+        mem: Operand,
+        stride: list[Operand],
+        lines: Lines,
+        space: str,
     ) -> tuple[Val, Val]:
         """(address of the first line, bytes between lines), all lines inside an allocation."""
         e, b = self.e, self.e.b
@@ -210,8 +218,9 @@ class Matrices:
             elements = b.extract(given, leader) if given.n else given
         step = (elements.zext("i64") * lines.width) >> 3
         rows = Rows(first, step, lines.count, lines.nbytes, lines.unit, lines.parts)
-        e.watch.access(Touch("fragment", writes, a, lines.nbytes, rows=rows))
-        self._check_lines(a, first, step, lines, writes)
+        access = Access(ins, Unit.FRAGMENT, kind, a, lines.nbytes, rows=rows)
+        e.watch.access(access)
+        self._check_lines(access, rows)
         return first, step
 
     def _of_leader(self, a: Address, leader: Val) -> Val:
@@ -221,35 +230,34 @@ class Matrices:
             return a.first
         return b.load("i64", 0, b.at(self.e.access.addresses(a), leader.zext("i64") << 3), 8)
 
-    def _check_lines(self, a: Address, first: Val, step: Val, lines: Lines, writes: bool) -> None:
+    def _check_lines(self, access: Access, rows: Rows) -> None:
         """The ends of the matrix are inside one window, or every piece of every line is looked at.
 
         Lines are then checked as if lane i had asked for line i.
         """
-        e, b = self.e, self.e.b
-        piece = min(ROW, lines.nbytes)
-        last = first + step * (lines.count - 1) + (lines.nbytes - piece)
-        inside = e.windows.both_inside(a, first, last, piece)
+        e, b, first, step = self.e, self.e.b, rows.first, rows.step
+        piece = min(ROW, rows.nbytes)
+        last = first + step * (rows.count - 1) + (rows.nbytes - piece)
+        inside = e.windows.both_inside(access.address, first, last, piece)
         inside = inside & ((first | step) & (piece - 1)).eq(0)
         with b.when(inside ^ 1, rare=True):
-            self._check_each_line(a, first, step, lines, piece, writes)
+            self._check_each_line(replace(access, nbytes=piece), rows)
         e.forget_mask()
 
-    def _check_each_line(
-        self, a: Address, first: Val, step: Val, lines: Lines, piece: int, writes: bool
-    ) -> None:
-        e, b = self.e, self.e.b
+    def _check_each_line(self, piece: Access, rows: Rows) -> None:
+        """`piece` is the part of a line that is looked up at a time."""
+        e, b, nbytes = self.e, self.e.b, piece.nbytes
 
         def nothing(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             """Only the check matters."""
 
-        name = f"wmma_{'store' if writes else 'load'}_check_{a.space}_{piece}"
-        check = checks.checked_lanes(e, name, a, piece, writes, [], nothing)
+        name = f"wmma_{'store' if piece.writes else 'load'}_check_{piece.space}_{nbytes}"
+        check = checks.checked_lanes(e, name, piece, [], nothing)
         table = e.access.table()
         spread = b.helper("wmma_lines", [_I64, _I64, _P], None, _line_addresses)
-        asked = b.integer("i32", (1 << lines.count) - 1)
-        with b.loop(lines.nbytes // piece) as i:
-            spread(first + i.zext("i64") * piece, step, table)
+        asked = b.integer("i32", (1 << rows.count) - 1)
+        with b.loop(rows.nbytes // nbytes) as i:
+            spread(rows.first + i.zext("i64") * nbytes, rows.step, table)
             e.abort_unless(check(table, asked, e.windows.site()))
 
 

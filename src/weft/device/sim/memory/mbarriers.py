@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.observe import Touch
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
 
+WORD = 8
+"""Bytes of a barrier."""
 COUNT = (1 << 20) - 1
 EXPECTED_AT, BYTES_AT, PHASE_AT = 20, 40, 63
 BYTES = ((1 << 21) - 1) << BYTES_AT
@@ -138,11 +140,13 @@ class MemoryBarriers:
         else:
             operand = b.resize(e.read(given, kind), "i64")
         a = resolve(e, mem, SPACES[space])
-        e.watch.access(Touch("mbarrier", True, a, 8))
+        (effect,) = e.program.decoded[ins.index].row.effects
+        access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD)
+        e.watch.access(access)
         data = e.access.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
 
-        lands = self.bulk.used and step.startswith("test_wait")
+        lands = self.bulk.used and not access.writes
         more = [self.bulk.pending()] if lands else []
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -155,7 +159,7 @@ class MemoryBarriers:
             x.store(result, at, 8)
 
         name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
-        fn = checks.checked_lanes(e, name, a, 8, True, [("ptr", 0)] * (1 + len(more)), touch)
+        fn = checks.checked_lanes(e, name, access, [("ptr", 0)] * (1 + len(more)), touch)
         e.abort_unless(fn(e.access.addresses(a), e.executing(), e.windows.site(), data, *more))
         e.forget_mask()
         return b.load("i64", 32, data, 64)

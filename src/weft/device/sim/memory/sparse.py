@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from weft.device.sim.access import Access
 from weft.device.sim.address import Address, Wide
 from weft.device.sim.layout import Worker
 from weft.device.sim.memory import checks
@@ -30,9 +31,9 @@ class Checked(Located, Errors, Protocol):
     """Checks addresses and leaves the warp when one is wrong."""
 
 
-def load(e: Checked, a: Address, ty: str, lanes: Val, site: int) -> Val:
+def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
     """One element a lane."""
-    w = _wide(e, a)
+    w = _wide(e, access.address)
     size = BITS[ty] // 8
     kind = _kind(w)
 
@@ -45,22 +46,22 @@ def load(e: Checked, a: Address, ty: str, lanes: Val, site: int) -> Val:
 
         def single() -> Val:
             data = b.array("i64", 64)
-            _lane_by_lane(b, e, a, w, args, size, data, store=False)
+            _lane_by_lane(b, e, access, w, args, data)
             return b.load(ty, 32, data, 8)
 
-        return _either(b, a, e, w, args, size, LOADED, grouped, single)
+        return _either(b, access, e, w, args, LOADED, grouped, single)
 
     fn = e.b.helper(
-        f"sparse_load_{a.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
+        f"sparse_load_{access.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
     )
     out = fn(*_head(e, w, lanes, site), w.lanes())
     _abort_on_error(e)
     return out
 
 
-def store(e: Checked, a: Address, value: Val, lanes: Val, site: int) -> None:
+def store(e: Checked, access: Access, value: Val, lanes: Val, site: int) -> None:
     """One element a lane, in lane order."""
-    w = _wide(e, a)
+    w = _wide(e, access.address)
     size = value.bits // 8
     kind = _kind(w)
 
@@ -76,13 +77,13 @@ def store(e: Checked, a: Address, value: Val, lanes: Val, site: int) -> None:
         def single() -> Val:
             data = b.array("i64", 64)
             b.store(v, data, 8)
-            _lane_by_lane(b, e, a, w, args, size, data, store=True)
+            _lane_by_lane(b, e, access, w, args, data)
             return b.integer("i1", 1)
 
-        _either(b, a, e, w, args, size, NEIGHBOURS, grouped, single)
+        _either(b, access, e, w, args, NEIGHBOURS, grouped, single)
 
     kinds = [*_HEAD, (w.index.ty, 32), (value.ty, 32)]
-    fn = e.b.helper(f"sparse_store_{a.space}_{value.ty}_{kind}", kinds, None, body)
+    fn = e.b.helper(f"sparse_store_{access.space}_{value.ty}_{kind}", kinds, None, body)
     fn(*_head(e, w, lanes, site), w.lanes(), value)
     _abort_on_error(e)
 
@@ -120,22 +121,21 @@ def _widen(v: Val, w: Wide) -> Val:
 
 def _either(
     b: Builder,
-    a: Address,
+    access: Access,
     e: Emission,
     w: Wide,
     args: list[Val],
-    size: int,
     groups: Sequence[tuple[int, int]],
     grouped: Callable[[list[Val], int], Val],
     single: Callable[[], Val],
 ) -> Val:
     """By groups where the index vector allows it, else lane by lane."""
-    base, scale, lanes = args[5], args[6], args[7]
+    base, scale, lanes, size = args[5], args[6], args[7], access.nbytes
     index = args[9]
     if w.scale <= 0 or size % w.scale:
         return single()
     step = size // w.scale
-    inside = checks.quick_check(b, a.space, e.program.local_bytes, size, args)
+    inside = checks.quick_check(b, access.space, e.program.local_bytes, size, args)
     full, slow, end = b.label("full"), b.label("slow"), b.label("end")
     b.branch(lanes.eq(-1), full, slow)
     b.place(full)
@@ -171,22 +171,21 @@ def _either(
 
 
 def _lane_by_lane(
-    b: Builder, e: Emission, a: Address, w: Wide, args: list[Val], size: int, data: Val,
-    *, store: bool,
-) -> None:  # fmt: skip
+    b: Builder, e: Emission, access: Access, w: Wide, args: list[Val], data: Val
+) -> None:
     base, scale, lanes, number = args[5:9]
+    size, space = access.nbytes, access.space
     table = b.array("i64", 32)
     b.store(_widen(args[9], w) * scale + base, table, 64)
 
     def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
         at = x.at(extra[0], lane.zext("i64") * size)
-        if store:
+        if access.writes:
             x.store(x.load(f"i{8 * size}", 0, at, size), p, 1)
         else:
             x.store(x.load(f"i{8 * size}", 0, p, 1), at, size)
 
-    verb = "store" if store else "load"
-    fn = checks.lane_helper(
-        b, f"{verb}_{a.space}_{size}x1", a.space, e.program.local_bytes, size, store, [_P], touch
-    )
+    name = f"{'store' if access.writes else 'load'}_{space}_{size}x1"
+    local_bytes = e.program.local_bytes
+    fn = checks.lane_helper(b, name, space, local_bytes, size, access.writes, [_P], touch)
     fn(*args[:5], table, lanes, number, data)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.device.sim.access import Access, Rows, touching
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Context, Slot, Space, Worker
-from weft.device.sim.observe import Touch, Watched, Watcher
+from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.faults import line_of
 from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
@@ -74,31 +75,53 @@ class _Watcher(Watcher):
     def notes(self) -> Mapping[str, Any]:
         return {"lines": self._lines}
 
-    def access(self, touch: Touch) -> None:
-        e, b = self.e, self.e.b
-        if not touch.writes or touch.address.space not in (Space.GLOBAL, Space.GENERIC):
+    def access(self, access: Access) -> None:
+        if not access.writes or access.space not in (Space.GLOBAL, Space.GENERIC):
             return
-        self._lines[str(e.ins.index)] = line_of(e.ins)
-        lanes = touch.lanes if touch.lanes is not None else e.executing()
-        number, first = b.integer("i64", e.ins.index), e.warp << 5
-        table = e.access.addresses(touch.address)
-        note = b.helper(
-            f"note_writes_{touch.nbytes}",
-            [_P, _P, _P, _P, _I32, _I64, _I32],
-            None,
-            lambda x, args: _note_writes(x, args, touch.nbytes),
-        )
-        note(e.context, e.worker, e.slot, table, lanes, number, first)
+        e, b = self.e, self.e.b
+        self._lines[str(access.ins.index)] = line_of(access.ins)
+        if access.rows is not None:
+            self._fragment(access, access.rows)
+            return
+        if access.sizes is None:
+            sizes = b.splat(b.integer("i32", access.nbytes), 32)
+        else:
+            sizes = access.sizes
+        self._note(access, e.access.addresses(access.address), sizes)
+
+    def _fragment(self, access: Access, rows: Rows) -> None:
+        """Each register of each lane by itself."""
+        e, b = self.e, self.e.b
+        sizes = b.splat(b.integer("i32", rows.unit), 32)
+        parts = max(1, 4 // rows.unit)  # of a register, which has four bytes at least
+        for first in range(0, len(rows.parts), 32 * parts):
+            for part in range(parts):
+                places = rows.parts[first + part : first + 32 * parts : parts]
+                row, byte = (b.lanes("i64", [p[i] for p in places]) for i in range(2))
+                at = b.splat(rows.first, 32) + b.splat(rows.step, 32) * row + byte
+                b.store(at, e.access.table(), 64)
+                self._note(access, e.access.table(), sizes)
+
+    def _note(self, access: Access, addresses: Val, sizes: Val) -> None:
+        """Compares what each lane is about to write with the place."""
+        e, b = self.e, self.e.b
+        table = e.access.offsets()  # an array of 32 words, whatever they are
+        b.store(sizes, table, 64)
+        note = b.helper("note_writes", [_P, _P, _P, _P, _P, _I32, _I64, _I32], None, _note_writes)
+        number, first = b.integer("i64", access.ins.index), e.warp << 5
+        lanes = touching(e, access)
+        note(e.context, e.worker, e.slot, addresses, table, lanes, number, first)
 
 
-def _note_writes(b: Builder, args: list[Val], nbytes: int) -> None:
-    context, worker, slot, table, lanes, number, first = args
+def _note_writes(b: Builder, args: list[Val]) -> None:
+    context, worker, slot, addresses, sizes, lanes, number, first = args
     place = b.load("ptr", 0, b.at(context, Context.OBSERVER))
     start, size = b.load("i64", 0, place, 8), b.load("i64", 0, b.at(place, 8), 8)
     memory = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
 
     def look(lane: Val) -> None:
-        address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
+        address = b.load("i64", 0, b.at(addresses, lane.zext("i64") << 3), 8)
+        nbytes = b.load("i32", 0, b.at(sizes, lane.zext("i64") << 2)).zext("i64")
         hit = (address + nbytes).ugt(start) & address.ult(start + size)
         with b.when(hit, rare=True):
             count = b.load("i64", 0, memory, 8)

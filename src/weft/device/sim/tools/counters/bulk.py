@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.device.sim.access import Access, Kind
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
-from weft.device.sim.observe import BulkCopy
-from weft.device.sim.tools.counters.counting_rows import CountingRows
+from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTORS_A_LINE, Row
 from weft.device.sim.tools.counters.lines import (
     BYPASS,
@@ -26,25 +26,25 @@ from weft.device.sim.tools.counters.lines import (
     look_up,
     pretended,
 )
+from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
 
-WAYS = {"bulk load": BYPASS, "bulk store": STORE, "bulk reduction": CHANGE}
+WAYS = {Kind.READ: BYPASS, Kind.WRITE: STORE, Kind.REDUCTION: CHANGE}
 
 
-def count(w: CountingRows, copy: BulkCopy) -> None:
-    """Both sides of a copy, unless no lane runs."""
-    b = w.e.b
-    onto = "bulk reduction" if copy.reduces else "bulk store"
-    sides = ((copy.source_space, copy.sources, "bulk load"), (copy.space, copy.targets, onto))
-    for space, addresses, kind in sides:
-        row = w.row_of(kind=kind, space=space, width=0, way=WAYS[kind], bulk=True)
-        with b.when(copy.lanes.ne(0)):
-            if space == Space.SHARED:
-                _near(b)(row, copy.sizes, copy.lanes)
-            else:
-                _far(b, WAYS[kind])(
-                    w.launch(), w.counters(), row, copy.sizes, addresses, copy.lanes
-                )
+def count(e: Watched, rows: CounterRows, access: Access) -> None:
+    """One side of a copy, unless no lane runs."""
+    b, lanes, way = e.b, access.lanes, WAYS[access.kind]
+    assert lanes is not None and access.sizes is not None
+    row = rows.of(access, way=way, bulk=True)
+    with b.when(lanes.ne(0)):
+        sizes = e.access.offsets()  # an array of 32 words, whatever they are
+        b.store(access.sizes, sizes, 64)
+        if access.space == Space.SHARED:
+            _near(b)(row, sizes, lanes)
+        else:
+            addresses = e.access.addresses(access.address)
+            _far(b, way)(rows.launch(), rows.counters(), row, sizes, addresses, lanes)
 
 
 def _near(b: Builder) -> Callable[..., Val]:

@@ -8,18 +8,16 @@ read in blocks of eight rows, and turned afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from weft.device.sim.access import Access, Rows
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.layout import Space
+from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters import shared
-from weft.device.sim.tools.counters.counting_rows import CountingRows
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.lines import way_of
+from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
-
-if TYPE_CHECKING:
-    from weft.device.sim.observe import Rows, Touch
 
 WIDEST = 16
 Places = Sequence[tuple[int, int]]
@@ -55,30 +53,30 @@ def _follows(before: tuple[int, Places], places: Places) -> bool:
     )
 
 
-def count(w: CountingRows, touch: Touch) -> None:
+def count(e: Watched, counters: CounterRows, access: Access) -> None:
     """One access after the other, of all lanes."""
-    e, b, rows = w.e, w.e.b, touch.rows
+    b, rows = e.b, access.rows
     assert rows is not None
-    way = way_of(e.ins.parts, writes=touch.writes)
+    way = way_of(access.ins.parts, writes=access.writes)
     start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
     inside = (rows.first - start).ult(e.shared_bytes.zext("i64"))
-    if touch.address.space != Space.GENERIC:
-        inside = b.integer("i1", int(touch.address.space == Space.SHARED))
+    if access.space != Space.GENERIC:
+        inside = b.integer("i1", int(access.space == Space.SHARED))
     table, offsets, lanes = e.access.table(), e.access.offsets(), b.integer("i32", -1)
     fill = b.helper("count_fragment", [_I64, _I64, _P, _P], None, _fill)
     for width, places in accesses(rows):
-        far = w.describe(touch, way=way, piece=width, any_lanes=True)
-        near = w.near_row(touch, piece=width)
+        far = counters.of(access, way=way, piece=width, any_lanes=True)
+        near = counters.near(access, piece=width)
         known = lane_table(b, "i64", tuple(x for place in places for x in place))
         fill(rows.first, rows.step, known, table)
         yes, no, end = b.label("near"), b.label("far"), b.label("counted")
         b.branch(inside, yes, no)
         b.place(yes)
         b.store((b.load("i64", 32, table, 64) - start).trunc("i32"), offsets, 64)
-        shared.count_shared(b, width, reads=not touch.writes)(near, offsets, lanes)
+        shared.count_shared(b, width, reads=not access.writes)(near, offsets, lanes)
         b.jump(end)
         b.place(no)
-        count_lanes(b, way, width)(w.launch(), w.counters(), far, table, lanes)
+        count_lanes(b, way, width)(counters.launch(), counters.counters(), far, table, lanes)
         b.jump(end)
         b.place(end)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.device.sim.access import Access, Unit, touching
 from weft.device.sim.layout import Context, Slot, Space
-from weft.device.sim.observe import Touch, Watched
+from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, WARPS, Launch
+from weft.device.sim.tools.counters.rows import name_of
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
 
@@ -44,24 +46,31 @@ class SampleWatcher(CountWatcher):
             found = b.select(number.eq(wanted), records, found)
         b.store(found, b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), 8)
 
-    def access(self, touch: Touch) -> None:
-        if touch.kind not in ("fragment", "mbarrier") and touch.address.space in _SPACES:
-            self._sample(touch)
-        super().access(touch)
+    def access(self, access: Access) -> None:
+        if access.space in _SPACES and _has_lanes(access):
+            self._sample(access)
+        super().access(access)
 
-    def _sample(self, touch: Touch) -> None:
+    def _sample(self, access: Access) -> None:
         e, b = self.e, self.e.b
         site = len(self._sites)
-        self._sites.append({"access": e.ins.index, "kind": touch.kind, "nbytes": touch.nbytes})
-        lanes = e.executing()
-        if touch.lanes is not None:
-            lanes = lanes & touch.lanes
+        self._sites.append(
+            {"access": access.ins.index, "kind": name_of(access), "nbytes": access.nbytes}
+        )
+        lanes = touching(e, access)
         records = b.load("i64", 0, b.load("ptr", 0, b.at(e.slot, Slot.OBSERVER)), 8)
         with b.when(records.ne(0), rare=True):
             start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
             keep = b.helper("keep_sample", [_I64, _I32, _I32, _I64, _P], None, _keep)
             first = records + site * WARPS * RECORD * 8
-            keep(first, e.warp, lanes, start, e.access.addresses(touch.address))
+            keep(first, e.warp, lanes, start, e.access.addresses(access.address))
+
+
+def _has_lanes(access: Access) -> bool:
+    """Has each lane a place of its own? Of a copy, the source is shown."""
+    if access.unit is Unit.COPY:
+        return not access.writes
+    return access.unit in (Unit.LANES, Unit.MATRIX)
 
 
 def _keep(b: Builder, args: list[Val]) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
+from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Context, Slot, Space, Worker
-from weft.device.sim.observe import BulkCopy, Touch, Watched, Watcher
+from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
 from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
 from weft.device.sim.tools.counters.hits import Beside
@@ -23,7 +24,6 @@ from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
     SECTOR_BYTES,
-    Last,
     Launch,
     PerWorker,
     Row,
@@ -37,6 +37,7 @@ from weft.device.sim.tools.counters.lines import (
     count_request,
     way_of,
 )
+from weft.device.sim.tools.counters.rows import CounterRows
 from weft.device.sim.tools.counters.text import Listing
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
@@ -50,25 +51,8 @@ class CountWatcher(Watcher):
 
     def __init__(self, e: Watched) -> None:
         super().__init__(e)
-        self.rows: list[dict[str, Any]] = []
-        self.nbytes = PerWorker.HEADER
+        self.rows = CounterRows(e)
         self._joined, self._widths = Joined(e.program), dict[int, int]()
-
-    # ---- rows -------------------------------------------------------------------------------
-    def _row(self, places: int = 0, *, any_lanes: bool = False, **what: Any) -> Val:
-        """A new row of counters, with some for places in a line behind it; the notes have it."""
-        at = self.nbytes + Last.SIZE * any_lanes
-        self.nbytes = at + Row.SIZE + 8 * places
-        self.rows.append({"at": at, "places": places, **what})
-        return self.e.b.at(self.counters(), at)
-
-    def counters(self) -> Val:
-        """The worker's own memory."""
-        return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, Worker.OBSERVER))
-
-    def launch(self) -> Val:
-        """The memory that all workers share."""
-        return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, Context.OBSERVER))
 
     def notes(self) -> Mapping[str, Any]:
         program = self.e.program
@@ -76,13 +60,13 @@ class CountWatcher(Watcher):
         for block in program.graph.blocks:
             for ins in [*block.code, *([block.last] if block.last else [])]:
                 listing.add(ins, block.index)
-        return {"rows": self.rows, "nbytes": self.nbytes, **listing.notes()}
+        return {"rows": self.rows.notes, "nbytes": self.rows.nbytes, **listing.notes()}
 
     # ---- executions -------------------------------------------------------------------------
     def block(self, block: Block) -> None:
         b, e = self.e.b, self.e
         self._widths = self._joined.widths(block)
-        row = self._row(block=block.index, full=e.always_full)
+        row = self.rows.add(block=block.index, full=e.always_full)
         bump(b, row, Row.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
             bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.mask()]))
@@ -91,12 +75,12 @@ class CountWatcher(Watcher):
         b, e = self.e.b, self.e
         if ins.guard is None or ins is e.block.last:  # all lanes that run execute the branch
             return
-        row = self._row(guard=ins.index)
+        row = self.rows.add(guard=ins.index)
         bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.executing()]))
 
     def diverge(self, block: Block) -> None:
         assert block.last is not None
-        row = self._row(diverged=block.last.index)
+        row = self.rows.add(diverged=block.last.index)
         bump(self.e.b, row, Row.REQUESTS, self.e.b.integer("i64", 1))
 
     # ---- blocks of threads ------------------------------------------------------------------
@@ -120,35 +104,31 @@ class CountWatcher(Watcher):
         b.store(b.integer("i64", 1 << EPOCHS_AT) << epoch, b.at(mine, PerWorker.EPOCH))
 
     # ---- memory -----------------------------------------------------------------------------
-    def access(self, touch: Touch) -> None:
-        space = touch.address.space
-        if touch.kind == "fragment":
-            fragments.count(self, touch)
-        elif touch.kind == "matrix":
-            self._matrix(touch)
-        elif space == Space.SHARED and touch.kind != "mbarrier":
-            width = self._widths.get(self.e.ins.index, touch.nbytes)
+    def access(self, access: Access) -> None:
+        match access.unit:
+            case Unit.FRAGMENT:
+                fragments.count(self.e, self.rows, access)
+            case Unit.MATRIX:
+                self._matrix(access)
+            case Unit.BULK:
+                bulk.count(self.e, self.rows, access)
+            case Unit.COPY if access.writes:
+                self._copied(access)
+            case Unit.COPY | Unit.LANES:
+                self._lanes(access)
+            case Unit.MBARRIER:
+                pass  # profiles of the hardware have no counter for it either
+
+    def _lanes(self, access: Access) -> None:
+        """Each lane touches bytes of its own."""
+        if access.space == Space.SHARED:
+            width = self._widths.get(access.ins.index, access.nbytes)
             if width:
-                self._shared(replace(touch, nbytes=width))
-        elif space in (Space.GLOBAL, Space.GENERIC):
-            self._far(touch)
-        elif space == Space.LOCAL:
-            self._local(touch)
-
-    def bulk(self, copy: BulkCopy) -> None:
-        bulk.count(self, copy)
-
-    def row_of(self, **what: Any) -> Val:
-        """A row for what the present instruction does in one memory."""
-        return self._row(access=self.e.ins.index, **what)
-
-    def describe(self, touch: Touch, **more: Any) -> Val:
-        """A row for an access; one that calls `count_lanes` is for any lanes."""
-        two_ways = touch.kind in ("matrix", "fragment")
-        way = f" {'store' if touch.writes else 'load'}" if two_ways else ""
-        return self.row_of(
-            kind=touch.kind + way, space=touch.address.space, width=touch.nbytes, **more
-        )
+                self._shared(replace(access, nbytes=width))
+        elif access.space in (Space.GLOBAL, Space.GENERIC):
+            self._far(access)
+        elif access.space == Space.LOCAL:
+            self._local(access)
 
     def _some(self, lanes: Val, then: Callable[[], None]) -> None:
         """`then`, unless no lane runs."""
@@ -159,40 +139,40 @@ class CountWatcher(Watcher):
             then()
 
     # ---- shared memory ----------------------------------------------------------------------
-    def _shared(self, touch: Touch) -> None:
-        e, a = self.e, touch.address
+    def _shared(self, access: Access) -> None:
+        e, a = self.e, access.address
         lanes = e.executing()
-        if touch.kind not in ("load", "store"):
-            row = self.describe(touch)
-            fn = shared.count_shared_atomic(e.b, touch.nbytes, self._atomic_kind(touch))
+        if access.changes:
+            row = self.rows.of(access)
+            fn = shared.count_shared_atomic(e.b, access.nbytes, self._atomic_kind(access))
             self._some(lanes, lambda: _drop(fn(row, self._offsets(a), lanes)))
             return
-        general = shared.count_shared(e.b, touch.nbytes, reads=touch.kind == "load")
+        general = shared.count_shared(e.b, access.nbytes, reads=not access.writes)
         if a.off is None:
-            row = self.describe(touch)
+            row = self.rows.of(access)
             self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes)))
             return
-        off, width, reads = a.off, touch.nbytes, touch.kind == "load"
+        off, width, reads = a.off, access.nbytes, not access.writes
         places = range(0, 4, width) if width < 4 else (0,)
         costs = [rules.shared_cost([x + p for x in off], width, reads=reads) for p in places]
         step = 4 // len(costs)
-        self._constant(touch, [costs[i // step] for i in range(4)], general, lanes)
+        self._constant(access, [costs[i // step] for i in range(4)], general, lanes)
 
     def _constant(
         self,
-        touch: Touch,
+        access: Access,
         costs: list[rules.SharedCost],
         general: Callable[..., Val],
         lanes: Val,
         rows: Val | None = None,
     ) -> None:
         """Distances that are known: only how often, and how many lanes, is left to be seen."""
-        e, b, a = self.e, self.e.b, touch.address
+        e, b, a = self.e, self.e.b, access.address
         same = len(set(costs)) == 1
         always = same and e.executes_fully and e.ins.guard is None
         many = 32 if rows is None else (int(rows.ref) & 0xFFFFFFFF).bit_count()
         known = [astuple(c) for c in costs]
-        row = self.describe(touch, costs=known, always=always, lanes=many)
+        row = self.rows.of(access, costs=known, always=always, lanes=many)
         if always:
             return
         assert a.inside is not None
@@ -215,17 +195,17 @@ class CountWatcher(Watcher):
         b.jump(end)
         b.place(end)
 
-    def _matrix(self, touch: Touch) -> None:
-        e, a = self.e, touch.address
-        assert touch.lanes is not None
-        lanes, row_lanes = e.executing(), touch.lanes
+    def _matrix(self, access: Access) -> None:
+        e, a = self.e, access.address
+        assert access.lanes is not None
+        lanes, row_lanes = e.executing(), access.lanes
         general = shared.count_matrix(e.b)
         if a.space == Space.SHARED and a.off is not None:
             count = (int(row_lanes.ref) & 0xFFFFFFFF).bit_count() // 8
             cost = rules.matrix_cost(a.off, count)
-            self._constant(touch, [cost] * 4, general, lanes, row_lanes)
+            self._constant(access, [cost] * 4, general, lanes, row_lanes)
             return
-        row = self.describe(touch)
+        row = self.rows.of(access)
         self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes & row_lanes)))
 
     def _offsets(self, a: Address) -> Val:
@@ -241,33 +221,33 @@ class CountWatcher(Watcher):
             b.store((b.load("i64", 32, e.access.addresses(a), 64) - start).trunc("i32"), out, 64)
         return out
 
-    def _atomic_kind(self, touch: Touch) -> str:
+    def _atomic_kind(self, access: Access) -> str:
         parts = self.e.ins.parts
         if "cas" in parts:
             return shared.CAS
-        plain = touch.nbytes == 4 and parts[-1] in ("u32", "s32", "b32")
+        plain = access.nbytes == 4 and parts[-1] in ("u32", "s32", "b32")
         if not plain or not any(p in NATIVE_ATOMICS for p in parts):
             return shared.SPIN
         one = self.e.program.form_of(self.e.ins.operands[-1])
-        tally = touch.kind == "reduction" and "add" in parts and one is not None and one.const == 1
+        tally = (
+            access.kind is Kind.REDUCTION and "add" in parts and one is not None and one.const == 1
+        )
         return shared.TALLY if tally else shared.NATIVE
 
     # ---- global memory ----------------------------------------------------------------------
-    def _far(self, touch: Touch) -> None:
+    def _far(self, access: Access) -> None:
         """Global memory, or what a generic address turns out to name."""
         e, b = self.e, self.e.b
         lanes = e.executing()
-        if touch.target is not None:
-            self._copied(touch, touch.target, lanes)
-        if touch.wanted is not None:
-            lanes = lanes & e.bits_of(touch.wanted.ne(0))
-        if touch.address.space == Space.GLOBAL:
-            row = self._global_row(touch)
-            self._some_of(lanes, touch, lambda: self._global(touch, row, lanes))
+        if access.sizes is not None:
+            lanes = lanes & e.bits_of(access.sizes.ne(0))
+        if access.space == Space.GLOBAL:
+            row = self._global_row(access)
+            self._some_of(lanes, access, lambda: self._global(access, row, lanes))
             return
-        row, near = self._global_row(touch), self.near_row(touch)
+        row, near = self._global_row(access), self.rows.near(access)
         with b.when(lanes.ne(0)):
-            table = e.access.addresses(touch.address)
+            table = e.access.addresses(access.address)
             first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
             at = b.load("i64", 0, b.at(table, first << 3), 8)
             start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
@@ -275,62 +255,57 @@ class CountWatcher(Watcher):
             yes, no, end = b.label("near"), b.label("far"), b.label("counted")
             b.branch(inside, yes, no)
             b.place(yes)
-            self._near(touch)(near, self._offsets(touch.address), lanes)
+            self._near(access)(near, self._offsets(access.address), lanes)
             b.jump(end)
             b.place(no)
-            self._global(touch, row, lanes)
+            self._global(access, row, lanes)
             b.jump(end)
             b.place(end)
 
-    def _copied(self, touch: Touch, target: Address, lanes: Val) -> None:
-        """The shared side of a copy."""
-        row, fn = self.near_row(touch), shared.count_copy(self.e.b, touch.nbytes)
-        self._some(lanes, lambda: _drop(fn(row, self._offsets(target), lanes)))
+    def _copied(self, access: Access) -> None:
+        """The target of a copy, in shared memory."""
+        lanes = self.e.executing()
+        row, fn = self.rows.of(access), shared.count_copy(self.e.b, access.nbytes)
+        self._some(lanes, lambda: _drop(fn(row, self._offsets(access.address), lanes)))
 
-    def _some_of(self, lanes: Val, touch: Touch, then: Callable[[], None]) -> None:
-        if touch.wanted is None:
+    def _some_of(self, lanes: Val, access: Access, then: Callable[[], None]) -> None:
+        if access.sizes is None:
             self._some(lanes, then)
             return
         with self.e.b.when(lanes.ne(0)):
             then()
 
-    def _global_row(self, touch: Touch) -> Val:
-        a, width = touch.address, touch.nbytes
-        span, way = _span(a, width), way_of(self.e.ins.parts, writes=touch.writes)
-        if span is None or touch.kind in ("atomic", "reduction"):
-            return self.describe(touch, way=way, any_lanes=True)
+    def _global_row(self, access: Access) -> Val:
+        a, width = access.address, access.nbytes
+        span, way = _span(a, width), way_of(self.e.ins.parts, writes=access.writes)
+        if span is None or access.changes:
+            return self.rows.of(access, way=way, any_lanes=True)
         if a.uniform:
-            return self.describe(touch, way=way, one=True)
+            return self.rows.of(access, way=way, one=True)
         places = 128 // min(width, SECTOR_BYTES)
-        return self.describe(touch, way=way, span=span, places=places, any_lanes=True)
+        return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
 
-    def near_row(self, touch: Touch, **more: Any) -> Val:
-        """A row for what an access does in shared memory."""
-        row = self.describe(touch, **more)
-        self.rows[-1]["space"] = Space.SHARED
-        return row
-
-    def _near(self, touch: Touch) -> Callable[..., Val]:
+    def _near(self, access: Access) -> Callable[..., Val]:
         b = self.e.b
-        if touch.kind in ("load", "store"):
-            return shared.count_shared(b, touch.nbytes, reads=touch.kind == "load")
-        return shared.count_shared_atomic(b, touch.nbytes, self._atomic_kind(touch))
+        if not access.changes:
+            return shared.count_shared(b, access.nbytes, reads=not access.writes)
+        return shared.count_shared_atomic(b, access.nbytes, self._atomic_kind(access))
 
-    def _global(self, touch: Touch, row: Val, lanes: Val) -> None:
-        e, b, a = self.e, self.e.b, touch.address
+    def _global(self, access: Access, row: Val, lanes: Val) -> None:
+        e, b, a = self.e, self.e.b, access.address
         launch, mine, way = (
-            self.launch(),
-            self.counters(),
-            way_of(self.e.ins.parts, writes=touch.writes),
+            self.rows.launch(),
+            self.rows.counters(),
+            way_of(self.e.ins.parts, writes=access.writes),
         )
-        if touch.kind in ("atomic", "reduction"):
+        if access.changes:
             if a.uniform:
                 count_at_one_place(b)(launch, mine, row, a.first, lanes)
                 return
-            fn = count_atomic(b, touch.nbytes, cas="cas" in e.ins.parts)
+            fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
             fn(launch, mine, row, e.access.addresses(a), lanes)
             return
-        width, span = touch.nbytes, _span(a, touch.nbytes)
+        width, span = access.nbytes, _span(a, access.nbytes)
         if span is None:
             count_lanes(b, way, width)(launch, mine, row, e.access.addresses(a), lanes)
         elif a.uniform:
@@ -343,15 +318,19 @@ class CountWatcher(Watcher):
                 lambda: _drop(call(launch, mine, row, a.first, lanes)),
             )
         else:
-            self._range(touch, row, lanes, span)
+            self._range(access, row, lanes, span)
 
-    def _range(self, touch: Touch, row: Val, lanes: Val, span: int) -> None:
+    def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
         """Neighbours in global memory."""
-        e, b, a, width = self.e, self.e.b, touch.address, touch.nbytes
-        launch, mine, way = self.launch(), self.counters(), way_of(e.ins.parts, writes=touch.writes)
+        e, b, a, width = self.e, self.e.b, access.address, access.nbytes
+        launch, mine, way = (
+            self.rows.launch(),
+            self.rows.counters(),
+            way_of(e.ins.parts, writes=access.writes),
+        )
         assert a.first is not None and a.last is not None
         near = b.integer("i1", 1)
-        if not e.executes_fully or touch.wanted is not None or a.wide is not None:
+        if not e.executes_fully or access.sizes is not None or a.wide is not None:
             near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
 
         def otherwise() -> None:
@@ -370,19 +349,19 @@ class CountWatcher(Watcher):
         beside.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
 
     # ---- local memory -----------------------------------------------------------------------
-    def _local(self, touch: Touch) -> None:
+    def _local(self, access: Access) -> None:
         """Word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
         e, b = self.e, self.e.b
-        row, lanes = self.describe(touch, any_lanes=True), e.executing()
+        row, lanes = self.rows.of(access, any_lanes=True), e.executing()
 
         def count() -> None:
-            table, step = e.access.addresses(touch.address), e.program.local_bytes
+            table, step = e.access.addresses(access.address), e.program.local_bytes
             start = b.val("i64", 0, f"ptrtoint {e.local.tref} to i64")
             lane = b.lanes("i64", list(range(32)))
             inside = b.load("i64", 32, table, 64) - start - lane * step
             b.store((((inside >> 2) << 5) + lane) << 2, table, 64)
-            fn = count_lanes(b, LOCAL, touch.nbytes)
-            fn(self.launch(), self.counters(), row, table, lanes)
+            fn = count_lanes(b, LOCAL, access.nbytes)
+            fn(self.rows.launch(), self.rows.counters(), row, table, lanes)
 
         self._some(lanes, count)
 

@@ -5,10 +5,10 @@ They take no part in races: no thread makes them, and they land when they are wa
 
 from __future__ import annotations
 
+from weft.device.sim.access import Access
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Space
-from weft.device.sim.observe import BulkCopy
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.ir import Builder, Val
 
@@ -17,10 +17,13 @@ _FULL = 15
 """All four bytes of a word are written."""
 
 
-def mark(w: Checking, copy: BulkCopy) -> None:
+def mark(w: Checking, access: Access, lanes: Val) -> None:
     """Marks the targets of a copy as written."""
-    if copy.space != Space.GLOBAL:
+    if not access.writes or access.space != Space.GLOBAL:
         return
+    e, b, sizes = w.e, w.e.b, w.e.access.offsets()  # an array of 32 words, whatever they are
+    assert access.sizes is not None
+    b.store(access.sizes, sizes, 64)
 
     def body(x: Builder, args: list[Val]) -> None:
         slot, who, sizes, targets, lanes = args
@@ -41,5 +44,5 @@ def mark(w: Checking, copy: BulkCopy) -> None:
 
         each_lane(x, lanes, one)
 
-    fn = w.e.b.helper("sanitizer_bulk", [_P, _I64, _P, _P, _I32], None, body)
-    fn(w.e.slot, w.site(), copy.sizes, copy.targets, copy.lanes)
+    fn = b.helper("sanitizer_bulk", [_P, _I64, _P, _P, _I32], None, body)
+    fn(e.slot, w.site(), sizes, e.access.addresses(access.address), lanes)

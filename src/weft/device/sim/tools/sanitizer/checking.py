@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from weft.device.sim.address import Address
@@ -12,6 +13,9 @@ from weft.device.sim.tools.sanitizer.shadow import Way
 from weft.device.sim.tools.sanitizer.shadow_exact import Exact
 from weft.ir import Val
 from weft.ptx.model import Instruction
+
+Values = Sequence[Val] | None
+"""What a store writes, where that is known."""
 
 
 class Checking(Protocol):
@@ -42,5 +46,5 @@ class Checking(Protocol):
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
         """How the present instruction touches so many bytes."""
 
-    def touch(self, a: Address, way: Way, lanes: Val, values: list[Val] | None = None) -> None:
+    def touch(self, a: Address, way: Way, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""

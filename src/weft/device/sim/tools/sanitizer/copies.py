@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.device.sim.access import Access
 from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.memory.async_copies import SIZES, Ring
-from weft.device.sim.observe import Touch
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Record, Slot
@@ -42,27 +42,28 @@ class Copies:
 
         b.helper("sanitizer_forget_copies", [_P], None, body)(slot)
 
-    def read(self, touch: Touch, lanes: Val) -> None:
+    def read(self, access: Access, lanes: Val) -> None:
         """The source, as far as each lane wants it: its address may be anything where it does not.
 
         Of four bytes that are wanted partly, all count as read.
         """
-        w, e, b, a = self.w, self.w.e, self.w.e.b, touch.address
-        if touch.wanted is None:
-            w.touch(a, w.way(False, touch.nbytes, 0), lanes)
+        w, e, b, a = self.w, self.w.e, self.w.e.b, access.address
+        if access.sizes is None:
+            w.touch(a, w.way(False, access.nbytes, 0), lanes)
             return
-        whole = e.bits_of(touch.wanted.eq(touch.nbytes))
-        w.touch(a, w.way(False, touch.nbytes, 0), lanes & whole)
-        part = lanes & ~whole & e.bits_of(touch.wanted.ne(0))
+        whole = e.bits_of(access.sizes.eq(access.nbytes))
+        w.touch(a, w.way(False, access.nbytes, 0), lanes & whole)
+        part = lanes & ~whole & e.bits_of(access.sizes.ne(0))
         with b.when(part.ne(0), rare=True):
             start = b.load("i64", 32, e.access.addresses(a), 64)
-            for i in range(0, touch.nbytes, 4):
-                more = part & e.bits_of(touch.wanted.ugt(i))
+            for i in range(0, access.nbytes, 4):
+                more = part & e.bits_of(access.sizes.ugt(i))
                 w.touch(Address(a.space, None, exact=start + i), w.way(False, 4, 0), more)
 
-    def issued(self, target: Address, nbytes: int, lanes: Val) -> None:
+    def issued(self, access: Access, lanes: Val) -> None:
         """The target belongs to the copy from now on; its entry of the ring is the next one."""
         w, e, b = self.w, self.w.e, self.w.e.b
+        target, nbytes = access.address, access.nbytes
         w.touch(target, w.way(True, nbytes, 0), lanes)
         count = e.copies.count
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from weft.device.sim.access import Access
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
-from weft.device.sim.observe import Touch
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot
@@ -42,7 +42,7 @@ class Local:
         self.zeros = _zeros(w.e.program, body)
         self.head = next((i.loc.own for i in body if i.loc is not None), None)
 
-    def access(self, touch: Touch, way: Way, lanes: Val) -> None:
+    def access(self, access: Access, way: Way, lanes: Val) -> None:
         """Notes a write, or looks whether anything was written there."""
         e, b, size = self.w.e, self.w.e.b, self.w.e.program.local_bytes
         if not size or (way.writes and self._is_fill(e.ins)):
@@ -78,7 +78,7 @@ class Local:
         start = b.val("i64", 0, f"ptrtoint {e.local.tref} to i64")
         if way.writes:
             lanes = lanes & ~self.w.undefined.stored(e.ins)
-        origin, table = b.array("i64", 2), e.access.addresses(touch.address)
+        origin, table = b.array("i64", 2), e.access.addresses(access.address)
         bad = fn(e.slot, e.warp, self.w.site(), table, lanes, start, origin)
         if e.ins.index in self.w.undefined.plan.sources:
             self.w.undefined.made(bad, lanes, word(b, origin), word(b, origin, 8))

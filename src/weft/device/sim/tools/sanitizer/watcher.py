@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from weft.device.sim.access import Access, Unit, touching
 from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.layout import Fault, Space
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.layout import Worker as HostThread
-from weft.device.sim.observe import BulkCopy, Touch, Watched, Watcher
+from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import bounds, bulk, meetings, origins, spins, undefined
+from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
 from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot, Worker
@@ -33,8 +35,6 @@ _SPACES = {
     Space.GLOBAL: ("global",), Space.SHARED: ("shared",), Space.GENERIC: ("shared", "global"),
 }  # fmt: skip
 _IN_A_BLOCK = (Space.SHARED, Space.GENERIC)
-_CHANGES = ("atomic", "reduction")
-"""Accesses that write what they have computed from what was there."""
 
 
 class Sanitizing(Watcher):
@@ -92,6 +92,9 @@ class Sanitizing(Watcher):
         put(b, word(b, at) + by, at)
 
     # ---- events -----------------------------------------------------------------------------
+    def reads(self, block: cfg.Block) -> Mapping[int, Collection[str]]:
+        return self.overflow.reads(block)
+
     def block(self, block: cfg.Block) -> None:
         self.met = []
         self.overflow.block(block)
@@ -116,35 +119,36 @@ class Sanitizing(Watcher):
         if ins is self.e.block.last and spins.cannot_end(self.e.program, self.e.block):
             self._spin()
 
-    def access(self, touch: Touch) -> None:
+    def access(self, access: Access) -> None:
         e, b = self.e, self.e.b
         self.met = []
-        if touch.address.space in (Space.PARAM, Space.CONST):
+        if access.space in (Space.PARAM, Space.CONST):
             return
-        lanes = e.executing() if touch.lanes is None else e.executing() & touch.lanes
+        lanes = touching(e, access)
         self.count(Worker.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
-        if touch.address.space == Space.LOCAL:
-            self.local.access(
-                touch, self.way(touch.writes, touch.nbytes, self._needs(touch)), lanes
-            )
-            return
-        if touch.address.space == Space.GENERIC and self.local.escapes:
-            self.local.access(
-                touch, self.way(touch.writes, touch.nbytes, self._needs(touch)), lanes
-            )
-        strong = _is_strong(e.ins) or touch.kind == "mbarrier"
-        if strong and self.publishes:
-            self._synchronise(touch)
-        if touch.rows is not None:
-            self._rows(touch)
-        elif touch.target is not None:
-            self.copies.read(touch, lanes)
-            self.copies.issued(touch.target, touch.nbytes, lanes)
-        else:
-            bounds.check(self, touch.address, touch.nbytes, lanes)
-            way = self.way(touch.writes, touch.nbytes, self._needs(touch))
-            self.touch(touch.address, way, lanes, touch.values)
-        e.forget_mask()
+        if access.space == Space.LOCAL or (access.space == Space.GENERIC and self.local.escapes):
+            self.local.access(access, self._way(access), lanes)
+        if access.space != Space.LOCAL:
+            self._of_block(access, lanes)
+
+    def _of_block(self, access: Access, lanes: Val) -> None:
+        """Memory that other threads see, too."""
+        strong = _is_strong(access.ins) or access.unit is Unit.MBARRIER
+        if strong and self.publishes and access.waits is None:
+            self._synchronise(access)
+        match access.unit:
+            case Unit.FRAGMENT:
+                self._rows(access)
+            case Unit.BULK:
+                bulk.mark(self, access, lanes)
+            case Unit.COPY if access.writes:
+                self.copies.issued(access, lanes)
+            case Unit.COPY:
+                self.copies.read(access, lanes)
+            case Unit.LANES | Unit.MATRIX | Unit.MBARRIER:
+                bounds.check(self, access.address, access.nbytes, lanes)
+                self.touch(access.address, self._way(access), lanes, access.values)
+        self.e.forget_mask()
 
     def _spin(self) -> None:
         """A loop goes round that nothing can end: said, and ended."""
@@ -155,14 +159,11 @@ class Sanitizing(Watcher):
             e.fault(Fault.TRAP, b.intrinsic("cttz", [lanes], extra="false"))
         e.forget_mask()
 
-    def _synchronise(self, touch: Touch) -> None:
+    def _synchronise(self, access: Access) -> None:
         b, e = self.e.b, self.e
-        if touch.kind == "mbarrier" or _is_release(e.ins):
-            self.clocks.fence(b, self.p, e.warp, _is_far(e.ins))
-        self.clocks.synchronise(b, self.p, e.warp, touch.writes)
-
-    def bulk(self, copy: BulkCopy) -> None:
-        bulk.mark(self, copy)
+        if access.unit is Unit.MBARRIER or _is_release(access.ins):
+            self.clocks.fence(b, self.p, e.warp, _is_far(access.ins))
+        self.clocks.synchronise(b, self.p, e.warp, access.writes)
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         meetings.arrive(self, number, count, lanes)
@@ -203,13 +204,17 @@ class Sanitizing(Watcher):
         """How the present instruction touches so many bytes."""
         return Way(writes, _is_strong(self.e.ins), nbytes, needs)
 
-    def _needs(self, touch: Touch) -> int:
-        """Bytes that must have been written before: of an exchange and a store, none."""
-        if touch.writes and (touch.kind not in _CHANGES or "exch" in self.e.ins.parts):
-            return 0
-        return self.needs.of(self.e.ins, touch.nbytes)
+    def _way(self, access: Access) -> Way:
+        return self.way(access.writes, access.nbytes, self._needs(access))
 
-    def touch(self, a: Address, way: Way, lanes: Val, values: list[Val] | None = None) -> None:
+    def _needs(self, access: Access) -> int:
+        """Bytes that must have been written before: of an exchange and a store, none."""
+        exchanges = access.changes and "exch" in access.ins.parts
+        if access.unit is Unit.MBARRIER or not access.reads or exchanges:
+            return 0
+        return self.needs.of(access.ins, access.nbytes)
+
+    def touch(self, a: Address, way: Way, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""
         pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
         differ = values is not None and any(v.n for v in values)
@@ -223,7 +228,7 @@ class Sanitizing(Watcher):
             else:
                 self._each_lane(a, space, way, lanes, values)
 
-    def _one(self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None) -> None:
+    def _one(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None
         with b.when(lanes.ne(0)):
@@ -233,7 +238,7 @@ class Sanitizing(Watcher):
                 self._each_lane(a, space, way, first, values)
 
     def _pattern(
-        self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None,
+        self, a: Address, space: str, way: Way, lanes: Val, values: Values,
         pattern: Pattern,
     ) -> None:  # fmt: skip
         e, b = self.e, self.e.b
@@ -250,9 +255,7 @@ class Sanitizing(Watcher):
         b.jump(end)
         b.place(end)
 
-    def _each_lane(
-        self, a: Address, space: str, way: Way, lanes: Val, values: list[Val] | None
-    ) -> None:
+    def _each_lane(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
         e, b = self.e, self.e.b
         held = b.val("ptr", 0, "inttoptr i64 0 to ptr")
         element = way.nbytes
@@ -264,16 +267,16 @@ class Sanitizing(Watcher):
         fn = self.exact.lanes(b, space, way, element)
         fn(e.slot, e.warp, self.site(), e.access.addresses(a), lanes, held)
 
-    def _rows(self, touch: Touch) -> None:
+    def _rows(self, access: Access) -> None:
         """A fragment: the warp as a whole touches rows of memory."""
-        b, rows = self.e.b, touch.rows
+        b, rows = self.e.b, access.rows
         assert rows is not None
         piece = min(16, rows.nbytes)
         everyone = b.integer("i32", -1)
         with b.loop(rows.count) as i, b.loop(rows.nbytes // piece) as k:
             at = rows.first + i.zext("i64") * rows.step + k.zext("i64") * piece
-            way = self.way(touch.writes, piece, 0 if touch.writes else (1 << piece) - 1)
-            self.touch(Address(touch.address.space, (0,) * 32, at, at), way, everyone)
+            way = self.way(access.writes, piece, 0 if access.writes else (1 << piece) - 1)
+            self.touch(Address(access.space, (0,) * 32, at, at), way, everyone)
 
 
 def _is_strong(ins: Instruction) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks, groups, lane_loops, sparse
@@ -18,7 +19,6 @@ from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.lane_moves import LaneMoves
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.observe import Touch
 from weft.ir import BITS, Val
 from weft.ptx.model import Mem
 
@@ -30,8 +30,8 @@ class Grouped(Accessing, groups.Grouping, Protocol):
     """What loads and stores need of the warp."""
 
 
-class Access:
-    """Memory instructions of a warp under emission."""
+class LoadsAndStores:
+    """`ld` and `st` of a warp under emission."""
 
     def __init__(self, e: Grouped, changes: Changes) -> None:
         self.e, self.changes = e, changes
@@ -45,40 +45,40 @@ class Access:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
         a = resolve(self.e, mem, space)
         nbytes = BITS[ty] // 8 * count
-        self.e.watch.access(Touch("load", False, a, nbytes))
+        access = Access(self.e.ins, Unit.LANES, Kind.READ, a, nbytes)
+        self.e.watch.access(access)
         if self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
         lanes = self.e.executing()
         if not a.scalar:
-            return self._load_slow(a, ty, count, lanes)
-        ok, near = self._checked(mem, a, nbytes, writes=False)
+            return self._load_slow(access, ty, count, lanes)
+        ok, near = self._checked(mem, access)
         if a.uniform:
-            return self._load_uniform(mem, a, ok, near, ty, count, lanes, ordered)
+            return self._load_uniform(mem, access, ok, near, ty, count, lanes, ordered)
         assert a.off is not None
         if max(a.off) + nbytes <= SCRATCH:
-            near = self._or_scratch(ok, near, a, nbytes, lanes)
+            near = self._or_scratch(ok, near, access, lanes)
             return self.moves.load(near, ty, count, ordered)
         return self._two_ways(
             ok,
             lambda: self.moves.load(near, ty, count, ordered),
-            lambda: self._load_slow(a, ty, count, lanes),
+            lambda: self._load_slow(access, ty, count, lanes),
         )
 
-    def _or_scratch(self, ok: Val, near: Address, a: Address, nbytes: int, lanes: Val) -> Address:
+    def _or_scratch(self, ok: Val, near: Address, access: Access, lanes: Val) -> Address:
         """The address itself, or a scratch copy of what the running lanes may read there.
 
         One vector load then serves both ways, and no vectors are joined.
         """
-        e, b = self.e, self.e.b
+        e, b, a = self.e, self.e.b, access.address
         assert near.first is not None
         scratch = self._array("scratch", "i64", SCRATCH // 8)
         slow, end = b.label("slow"), b.label("there")
         before = b.block
         b.emit(f"br {ok.tref}, label %{end}, label %{slow}, !prof !2")
         b.place(slow)
-        done = lane_loops.copy_lanes(
-            e, a, self.addresses(a), lanes, nbytes, scratch, e.windows.site()
-        )
+        site = e.windows.site()
+        done = lane_loops.copy_lanes(e, access, self.addresses(a), lanes, scratch, site)
         e.abort_unless(done)
         copy = b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
         after = b.block
@@ -87,8 +87,9 @@ class Access:
         first = b.phi("i64", 0, [(near.first, before), (copy, after)])
         return Address(a.space, a.off, first, first)
 
-    def _checked(self, mem: Mem, a: Address, nbytes: int, *, writes: bool) -> tuple[Val, Address]:
+    def _checked(self, mem: Mem, access: Access) -> tuple[Val, Address]:
         """(may the fast path be taken?, the address for it): checked once per base in a block."""
+        a, nbytes, writes = access.address, access.nbytes, access.writes
         group = groups.find(self.e, mem, a, nbytes)
         if group is None:
             return self._fast(a, nbytes, writes), a
@@ -102,7 +103,7 @@ class Access:
     def _load_uniform(
         self,
         mem: Mem,
-        a: Address,
+        access: Access,
         ok: Val,
         near: Address,
         ty: str,
@@ -112,18 +113,16 @@ class Access:
     ) -> list[Val]:
         """One address for all: checked once, and not touched when no lane runs."""
         e, b = self.e, self.e.b
-        assert a.first is not None
-        nbytes = BITS[ty] // 8 * count
         guarded = e.ins.guard is not None and not e.predicate_taken
 
-        group = groups.find(e, mem, a, nbytes)
+        group = groups.find(e, mem, access.address, access.nbytes)
 
         def check() -> None:
             if group is not None and group.settled:
                 return
             with b.when(ok ^ 1, rare=True):
                 if group is None:
-                    e.abort_unless(checks.check_one(e, a, lanes, nbytes, False, e.windows.site()))
+                    e.abort_unless(checks.check_one(e, access, lanes, e.windows.site()))
                 else:
                     self._check_members(group, lanes)
             if group is not None:
@@ -157,32 +156,35 @@ class Access:
         e, b = self.e, self.e.b
         a = resolve(e, mem, space)
         ty, count = values[0].ty, len(values)
-        e.watch.access(Touch("store", True, a, BITS[ty] // 8 * count, values=values))
+        access = Access(
+            e.ins, Unit.LANES, Kind.WRITE, a, BITS[ty] // 8 * count, values=tuple(values)
+        )
+        e.watch.access(access)
         lanes = e.executing()
         if self.changes.looks_at(e.ins):
-            self.changes.store(a, values, lanes)
+            self.changes.store(access, lanes)
             return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         if not a.scalar or not self.moves.can_store(a, ty, count):
-            self._store_slow(a, values, lanes)
+            self._store_slow(access, values, lanes)
             return
-        fast, near = self._checked(mem, a, BITS[ty] // 8 * count, writes=True)
+        fast, near = self._checked(mem, access)
         yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
         b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
         b.place(yes)
         self.moves.store(near, values, lanes)
         b.jump(end)
         b.place(no)
-        self._store_slow(a, values, lanes)
+        self._store_slow(access, values, lanes)
         b.jump(end)
         b.place(end)
 
-    def place(self, a: Address, ty: str, lanes: Val) -> Val:
-        """The one place of a uniform access that may write, checked; some lane must run."""
-        e, b = self.e, self.e.b
-        if not e.windows.always_inside(a, BITS[ty] // 8):
-            with b.when(e.windows.inside(a, BITS[ty] // 8) ^ 1, rare=True):
-                e.abort_unless(checks.check_one(e, a, lanes, BITS[ty] // 8, True, e.windows.site()))
+    def place(self, access: Access, lanes: Val) -> Val:
+        """The one place of a uniform access, checked; some lane must run."""
+        e, b, a = self.e, self.e.b, access.address
+        if not e.windows.always_inside(a, access.nbytes):
+            with b.when(e.windows.inside(a, access.nbytes) ^ 1, rare=True):
+                e.abort_unless(checks.check_one(e, access, lanes, e.windows.site()))
         return self.moves.pointer(a)
 
     # ---- ways -------------------------------------------------------------------------------
@@ -254,27 +256,27 @@ class Access:
             self._arrays[name] = self.e.b.array(ty, count)
         return self._arrays[name]
 
-    def _load_slow(self, a: Address, ty: str, count: int, lanes: Val) -> list[Val]:
-        e, b = self.e, self.e.b
+    def _load_slow(self, access: Access, ty: str, count: int, lanes: Val) -> list[Val]:
+        e, b, a = self.e, self.e.b, access.address
         data, size = self.buffer(count), BITS[ty] // 8
         if count == 1 and not a.scalar:
-            return [sparse.load(e, a, ty, lanes, e.windows.site())]
+            return [sparse.load(e, access, ty, lanes, e.windows.site())]
         ok = lane_loops.load_lanes(
-            e, a, self.addresses(a), lanes, size, count, data, e.windows.site()
+            e, access, self.addresses(a), lanes, size, count, data, e.windows.site()
         )
         e.abort_unless(ok)
         return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
 
-    def _store_slow(self, a: Address, values: list[Val], lanes: Val) -> None:
-        e, b = self.e, self.e.b
+    def _store_slow(self, access: Access, values: list[Val], lanes: Val) -> None:
+        e, b, a = self.e, self.e.b, access.address
         size = values[0].bits // 8
         if len(values) == 1 and not a.scalar:
-            sparse.store(e, a, b.splat(values[0], 32), lanes, e.windows.site())
+            sparse.store(e, access, b.splat(values[0], 32), lanes, e.windows.site())
             return
         data = self.buffer(len(values))
         for i, v in enumerate(values):
             b.store(b.splat(v, 32), b.at(data, 32 * size * i), 8)
         ok = lane_loops.store_lanes(
-            e, a, self.addresses(a), lanes, size, len(values), data, e.windows.site()
+            e, access, self.addresses(a), lanes, size, len(values), data, e.windows.site()
         )
         e.abort_unless(ok)

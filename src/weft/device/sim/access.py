@@ -1,0 +1,126 @@
+"""One access of a warp to memory, described once.
+
+Every instruction that touches memory makes an `Access` for each place it touches: a load has one, a
+copy has two (its source is read, its target is written). Bounds checks, fault messages, counters,
+the sanitizer and every other observer read this description. The `effects` of the instruction's row
+say what there is to describe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from weft.device.sim.address import Address
+from weft.device.sim.protocols import Masks
+from weft.ir import Val
+from weft.ptx.isa.columns import Completion, Does, Effect
+
+if TYPE_CHECKING:
+    from weft.ptx.model import Instruction
+
+
+class Kind(Enum):
+    """What happens to the bytes.
+
+    ATOMIC     they are read, changed and written in one step; the old value is returned
+    REDUCTION  the same, but nothing uses the old value
+    """
+
+    READ = auto()
+    WRITE = auto()
+    ATOMIC = auto()
+    REDUCTION = auto()
+
+    @classmethod
+    def of(cls, effect: Effect) -> Kind:
+        """The kind of an effect in the instruction table; a result is taken to be used."""
+        return _KINDS[effect.does]
+
+
+_KINDS = {Does.READ: Kind.READ, Does.WRITE: Kind.WRITE, Does.UPDATE: Kind.ATOMIC}
+
+
+class Unit(Enum):
+    """What moves the bytes, and so how the lanes' addresses are to be read.
+
+    LANES     `ld`, `st`, `atom`, `red`: each lane moves its own bytes
+    MATRIX    `ldmatrix`, `stmatrix`: a lane names a row of 16 bytes, which all lanes share
+    FRAGMENT  `wmma.load`, `wmma.store`: the warp moves the `rows` of one matrix
+    COPY      `cp.async`: each lane starts a copy of a few bytes
+    BULK      `cp.async.bulk`: each lane starts a copy of a range of any size
+    MBARRIER  a barrier object in shared memory
+    """
+
+    LANES = auto()
+    MATRIX = auto()
+    FRAGMENT = auto()
+    COPY = auto()
+    BULK = auto()
+    MBARRIER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The memory of a matrix fragment: `count` rows of `nbytes`, `step` bytes apart.
+
+    parts  for each register, and in it for each lane: (row, byte in the row) of its `unit` bytes
+    """
+
+    first: Val
+    step: Val
+    count: int
+    nbytes: int
+    unit: int
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access of a warp.
+
+    address  where each lane's bytes begin, and the state space
+    nbytes   bytes of each lane; 0 where only `sizes` says
+    align    what each address is a multiple of; None: `nbytes`
+    lanes    the lanes that touch memory; None: all that execute the instruction
+    sizes    bytes of each lane (32 x i32), where they are known at run time only
+    rows     the memory of a fragment, which belongs to the warp and not to its lanes
+    values   what a store writes, one for each element
+    waits    how the access completes; None: it is complete when the next instruction runs
+    """
+
+    ins: Instruction
+    unit: Unit
+    kind: Kind
+    address: Address
+    nbytes: int
+    align: int | None = None
+    lanes: Val | None = None
+    sizes: Val | None = None
+    rows: Rows | None = None
+    values: tuple[Val, ...] | None = None
+    waits: Completion | None = None
+
+    @property
+    def space(self) -> int:
+        """The state space: `layout.Space`."""
+        return self.address.space
+
+    @property
+    def reads(self) -> bool:
+        return self.kind is not Kind.WRITE
+
+    @property
+    def writes(self) -> bool:
+        return self.kind is not Kind.READ
+
+    @property
+    def changes(self) -> bool:
+        """Does it write what it computes from the bytes that it finds?"""
+        return self.kind in (Kind.ATOMIC, Kind.REDUCTION)
+
+
+def touching(e: Masks, access: Access) -> Val:
+    """The lanes that touch memory, as bits."""
+    return e.executing() if access.lanes is None else e.executing() & access.lanes

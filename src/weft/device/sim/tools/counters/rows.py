@@ -1,0 +1,65 @@
+"""The rows of counters that a kernel's code moves, and what each of them is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.layout import Context, Space, Worker
+from weft.device.sim.observe import Watched
+from weft.device.sim.tools.counters.layout import Last, PerWorker, Row
+from weft.ir import Val
+
+_VERBS = {
+    Kind.READ: "load", Kind.WRITE: "store", Kind.ATOMIC: "atomic", Kind.REDUCTION: "reduction",
+}  # fmt: skip
+_NAMES = {
+    Unit.LANES: "{}", Unit.MATRIX: "matrix {}", Unit.FRAGMENT: "fragment {}", Unit.COPY: "copy",
+    Unit.BULK: "bulk {}", Unit.MBARRIER: "mbarrier",
+}  # fmt: skip
+
+
+def name_of(access: Access) -> str:
+    """The kind of an access as profiles name it: "load", "copy", "matrix store"."""
+    return _NAMES[access.unit].format(_VERBS[access.kind])
+
+
+class CounterRows:
+    """Rows in the worker's memory; `notes` tell what each of them counts."""
+
+    def __init__(self, e: Watched) -> None:
+        self.e = e
+        self.notes: list[dict[str, Any]] = []
+        self.nbytes = PerWorker.HEADER
+
+    def add(self, places: int = 0, *, any_lanes: bool = False, **what: Any) -> Val:
+        """A new row, with `places` counters for places in a line behind it.
+
+        `any_lanes` reserves what `count_lanes` remembers of the last execution.
+        """
+        at = self.nbytes + Last.SIZE * any_lanes
+        self.nbytes = at + Row.SIZE + 8 * places
+        self.notes.append({"at": at, "places": places, **what})
+        return self.e.b.at(self.counters(), at)
+
+    def of(self, access: Access, *, space: int | None = None, **more: Any) -> Val:
+        """A row for what an access does in its state space, or in another that is given."""
+        return self.add(
+            access=access.ins.index,
+            kind=name_of(access),
+            space=access.space if space is None else space,
+            width=access.nbytes,
+            **more,
+        )
+
+    def near(self, access: Access, **more: Any) -> Val:
+        """A row for what an access does in shared memory."""
+        return self.of(access, space=Space.SHARED, **more)
+
+    def counters(self) -> Val:
+        """The worker's own memory."""
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, Worker.OBSERVER))
+
+    def launch(self) -> Val:
+        """The memory that all workers share."""
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, Context.OBSERVER))
