@@ -7,6 +7,8 @@ instruction computes the next finds in a register, and the code is a quarter as 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Protocol
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, VECTOR
@@ -110,15 +112,23 @@ def plan(e: Stripped) -> dict[int, dict[int, int]]:
     out: dict[int, dict[int, int]] = {}
     for block in e.program.graph.blocks:
         reorder(e, block)
+        joins = partial(_joins, e, block, e.watch.reads(block))
         start = 0
         while start < len(block.code):
             count = 0
-            while start + count < len(block.code) and takes(e, block, block.code[start + count]):
+            while start + count < len(block.code) and joins(block.code[start + count]):
                 count += 1
             if count >= SHORTEST and _pays(e, block, start, count):
                 out.setdefault(block.index, {})[start] = count
             start += max(count, 1)
     return out
+
+
+def _joins(
+    e: Stripped, block: Block, read: Mapping[int, Collection[str]], ins: Instruction
+) -> bool:
+    """Is the instruction to be part of a strip? Not where a watcher reads registers before it."""
+    return ins.index not in read and takes(e, block, ins)
 
 
 def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:
@@ -180,8 +190,9 @@ def _live_after(e: Stripped, block: Block, position: int) -> set[str]:
     for x in e.program.waiting[block.index]:
         live |= e.program.graph.live_in[x]
     tail = [*block.code[position:], *([block.last] if block.last else [])]
+    watched = e.watch.reads(block)
     for ins in tail:
-        live.update(e.program.uses(ins))
+        live.update(e.program.uses(ins), watched.get(ins.index, ()))
     return live
 
 

@@ -64,9 +64,19 @@ class Overflow:
         self.single = _once(program)
         graph = program.graph
         waits = any(is_block_barrier(i) for block in graph.blocks for i in block.code)
-        self.suspends = waits or bool(program.scattered or spin_heads(graph))
-        """May a warp stop on its way? Only registers that are live survive that."""
+        self.only_live = waits or bool(program.scattered or spin_heads(graph))
+        """Are registers lost that are not live? So it is where a warp may stop on its way."""
         self.plan: dict[int, tuple[Node, bool]] = {}
+
+    def reads(self, block: cfg.Block) -> dict[int, set[str]]:
+        """The registers from which each value is computed once more.
+
+        This is asked where runs of instructions become strips. What no later instruction of the
+        block needs never leaves a strip, so nothing else may be read after it.
+        """
+        self.only_live = True
+        self.block(block)
+        return {index: _sources(tree) for index, (tree, _) in self.plan.items()}
 
     def block(self, block: cfg.Block) -> None:
         """Finds what is to be checked in a block."""
@@ -121,7 +131,7 @@ class Overflow:
     def _is_there(self, block: cfg.Block, name: str) -> bool:
         """Does a register still hold in a block what it was given before, once?"""
         live = self.program.graph.live_in[block.index]
-        return name in self.single and (not self.suspends or name in live)
+        return name in self.single and (not self.only_live or name in live)
 
     def _operation(self, ins: Instruction) -> str | None:
         """What an instruction does; an `or` of bits that never meet is an addition."""
@@ -199,6 +209,12 @@ def _once(program: Program) -> dict[str, Instruction]:
                 if block.index not in looped:
                     found[name] = ins
     return {name: ins for name, ins in found.items() if count[name] == 1}
+
+
+def _sources(tree: Node | Operand) -> set[str]:
+    if isinstance(tree, Node):
+        return {name for o in tree.operands for name in _sources(o)}
+    return {tree.name} if isinstance(tree, Reg) else set()
 
 
 def _multiplies(tree: Node | Operand) -> bool:
