@@ -106,7 +106,7 @@ def streams(flags: int = 0) -> Order:
 def test_a_stream_keeps_its_order_and_two_do_not() -> None:
     order = streams()
     a, b, c = order.submitted(ONE), order.submitted(ONE), order.submitted(TWO)
-    assert b.after(a) and not a.after(b) and a.beside(c) and b.beside(c)
+    assert b.after(a) and not a.after(b) and a.concurrent_with(c) and b.concurrent_with(c)
 
 
 def test_events_order_what_came_before_them_alone() -> None:
@@ -116,7 +116,7 @@ def test_events_order_what_came_before_them_alone() -> None:
     later = order.submitted(ONE)
     order.waits(TWO, 1)
     waiting = order.submitted(TWO)
-    assert waiting.after(before) and waiting.beside(later)
+    assert waiting.after(before) and waiting.concurrent_with(later)
 
 
 def test_order_goes_through_a_third_stream() -> None:
@@ -136,7 +136,7 @@ def test_the_default_stream_and_blocking_streams_wait_for_each_other(flags: int)
     a, b, c = order.submitted(ONE), order.submitted(0), order.submitted(TWO)
     assert (b.after(a), c.after(b), c.after(a)) == (not flags,) * 3
     own = order.submitted(PER_THREAD)
-    assert own.after(b) and own.beside(c) and order.submitted(0).after(own)
+    assert own.after(b) and own.concurrent_with(c) and order.submitted(0).after(own)
 
 
 def test_what_the_host_has_waited_for() -> None:

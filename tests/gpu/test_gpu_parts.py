@@ -81,7 +81,7 @@ def test_counters_of_administrators(tmp_path: Path) -> None:
     (tmp_path / "params").write_text("RmProfilingAdminOnly: 1\n")
     found = system.counters(tmp_path)
     assert found.allowed == system._is_admin()
-    assert found.allowed or "administrator can load the driver with" in found.mend
+    assert found.allowed or "administrator can load the driver with" in found.fix
 
 
 def test_the_version_of_the_driver(tmp_path: Path) -> None:

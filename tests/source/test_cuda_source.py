@@ -231,7 +231,7 @@ def test_warnings_are_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
             'mine.cu:2: variable "unused" was declared but never referenced (#177)',
             "      int unused;",
             "          ^",
-            "  next: mend it, or hide it: options=['--diag-suppress=177']",
+            "  next: fix it, or suppress it: options=['--diag-suppress=177']",
         ], stored
     build(UNUSED, name="mine.cu", options=["--diag-suppress=177"])
     build(UNUSED, name="mine.cu", options=["-w"])

@@ -59,5 +59,5 @@ def warn_once(path: str, why: str, next: str = "make room, or set WEFT_CACHE_DIR
     """Says that nothing is kept, once for each path."""
     if path not in _refused:
         _refused.add(path)
-        said = f"weft keeps no compiled code in {directory()}: {why}\n  next: {next}"
-        warnings.warn(CacheWarning(said), stacklevel=3)
+        message = f"weft keeps no compiled code in {directory()}: {why}\n  next: {next}"
+        warnings.warn(CacheWarning(message), stacklevel=3)

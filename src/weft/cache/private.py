@@ -45,23 +45,23 @@ def secure(folder: str, *, create: bool = False) -> str:
         return os.path.realpath(folder, strict=True)
     names = _names(os.path.join(os.getcwd(), folder))
     here, links = os.sep, 0
-    found = os.lstat(here)
+    status = os.lstat(here)
     while True:
-        _check_folder(here, found, last=not names)
+        _check_folder(here, status, last=not names)
         if not names:
             return here
         name = names.pop()
         path = os.path.dirname(here) if name == os.pardir else os.path.join(here, name)
-        found = _look(path, create)
-        if stat.S_ISLNK(found.st_mode):
-            _check_owner(path, found)
+        status = _look(path, create)
+        if stat.S_ISLNK(status.st_mode):
+            _check_owner(path, status)
             links += 1
             if links > _MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             target = os.readlink(path)
             names += _names(target)
             here = os.sep if os.path.isabs(target) else here
-            found = os.lstat(here)
+            status = os.lstat(here)
         else:
             here = path
 
@@ -105,35 +105,35 @@ def _look(path: str, create: bool) -> os.stat_result:
     return os.lstat(path)
 
 
-def _check_folder(path: str, found: os.stat_result, *, last: bool) -> None:
-    if not stat.S_ISDIR(found.st_mode):
+def _check_folder(path: str, status: os.stat_result, *, last: bool) -> None:
+    if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-    _check_owner(path, found)
-    shared = found.st_mode & _OTHERS_WRITE
-    if shared and (last or not found.st_mode & stat.S_ISVTX):
+    _check_owner(path, status)
+    shared = status.st_mode & _OTHERS_WRITE
+    if shared and (last or not status.st_mode & stat.S_ISVTX):
         raise Untrusted(
             path,
-            f"can be written by other users (mode {stat.filemode(found.st_mode)})",
+            f"can be written by other users (mode {stat.filemode(status.st_mode)})",
             f"run `chmod go-w {path}`, or set WEFT_CACHE_DIR to a folder that only you can write",
         )
 
 
-def _check_owner(path: str, found: os.stat_result) -> None:
-    if found.st_uid not in (0, os.geteuid()):
+def _check_owner(path: str, status: os.stat_result) -> None:
+    if status.st_uid not in (0, os.geteuid()):
         raise Untrusted(
             path,
-            f"belongs to another user ({_user(found.st_uid)})",
+            f"belongs to another user ({_user(status.st_uid)})",
             "set WEFT_CACHE_DIR to a folder of your own",
         )
 
 
-def _check_file(path: str, found: os.stat_result, forbidden: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_file(path: str, status: os.stat_result, forbidden: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise Untrusted(path, "is not a regular file", "remove it")
-    if found.st_uid != os.geteuid():
-        raise Untrusted(path, f"belongs to another user ({_user(found.st_uid)})", "remove it")
-    if found.st_mode & forbidden:
-        mode = stat.filemode(found.st_mode)
+    if status.st_uid != os.geteuid():
+        raise Untrusted(path, f"belongs to another user ({_user(status.st_uid)})", "remove it")
+    if status.st_mode & forbidden:
+        mode = stat.filemode(status.st_mode)
         raise Untrusted(path, f"is open to other users (mode {mode})", "remove it")
 
 

@@ -54,8 +54,8 @@ def kernel(fn: Any, *, device: str = "sim", **options: Any) -> Any:
 @functools.cache
 def front_ends() -> dict[str, FrontEnd]:
     """The packages in this folder that take functions, by name."""
-    found = (m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
-    loaded = {name: importlib.import_module(f"{__name__}.{name}") for name in found}
+    packages = (m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
+    loaded = {name: importlib.import_module(f"{__name__}.{name}") for name in packages}
     return {
         name: cast(FrontEnd, module) for name, module in loaded.items() if hasattr(module, "TAKES")
     }

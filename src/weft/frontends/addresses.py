@@ -31,7 +31,7 @@ def allowed() -> list[Allocation]:
     """The memory of the tensors that live."""
     if not _allowed:
         return []
-    held = [found for ref in list(_allowed.values()) if (found := ref()) is not None]
+    held = [tensor for ref in list(_allowed.values()) if (tensor := ref()) is not None]
     return [extent(tensor, "a tensor whose address is known") for tensor in held]
 
 

@@ -64,11 +64,11 @@ def run(
         for tool in TOOLS:
             progress(tool)
             output = subprocess.DEVNULL if codes else sys.stderr.fileno() if to_stderr else None
-            code, said = _under(sanitizer, tool, command, output)
-            if not complete(said):
-                raise _ended(tool, said)
+            code, log = _under(sanitizer, tool, command, output)
+            if not complete(log):
+                raise _ended(tool, log)
             codes.append(code)
-            report.findings += findings(said, quote)
+            report.findings += findings(log, quote)
     return codes[0], report
 
 
@@ -89,15 +89,15 @@ def _under(
 
 def find() -> str:
     """The tool that WEFT_COMPUTE_SANITIZER names, this environment's, that on PATH, the usual."""
-    found = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
-    if found is None:
+    path = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
+    if path is None:
         raise MissingDependency(
             "compute-sanitizer, which looks at kernels on a real GPU, is not there",
             allowed=f"NVIDIA's wheel, the CUDA toolkit's on PATH, or its path in {VARIABLE}",
             next="pip install nvidia-cuda-sanitizer-api, or leave out --device gpu: the simulated"
             " GPU's sanitizer needs neither",
         )
-    return found
+    return path
 
 
 def _candidates() -> Iterator[str]:
@@ -106,8 +106,8 @@ def _candidates() -> Iterator[str]:
         return
     for folder in dict.fromkeys(sys.path):
         yield os.path.join(folder, _WHEEL)
-    if found := shutil.which(_NAME):
-        yield found
+    if on_path := shutil.which(_NAME):
+        yield on_path
     yield _USUAL
 
 
@@ -129,15 +129,15 @@ def _quote(path: str) -> Callable[[str, int], str]:
         raise Error("cannot read the file", where=path, got=error.strerror or "") from None
 
     def quote(file: str, line: int) -> str:
-        own = Path(file).name == Path(path).name and 0 < line <= len(lines)
-        return lines[line - 1].strip() if own else ""
+        is_script = Path(file).name == Path(path).name and 0 < line <= len(lines)
+        return lines[line - 1].strip() if is_script else ""
 
     return quote
 
 
-def _ended(tool: str, said: str) -> Error:
-    last = said.strip().splitlines()[-1:] or ["nothing"]
-    if _UNTOUCHED in said:
+def _ended(tool: str, log: str) -> Error:
+    last = log.strip().splitlines()[-1:] or ["nothing"]
+    if _UNTOUCHED in log:
         return Error(
             "the program ended before it used the GPU",
             got=f"{tool}: {_UNTOUCHED.removeprefix('before ')} was never made",

@@ -50,14 +50,14 @@ def findings(text: str, quote: Quote = lambda file, line: "") -> list[Finding]:
     for block in _blocks(text):
         for pattern, make in _HEADLINES:
             if match := pattern.match(block.head):
-                for found in make(match, block, quote):
-                    if found.kind == _FAILED:
-                        later.append(found)
+                for finding in make(match, block, quote):
+                    if finding.kind == _FAILED:
+                        later.append(finding)
                         continue
-                    key = (found.kind, tuple((a.verb, a.line) for a in found.accesses))
+                    key = (finding.kind, tuple((a.verb, a.line) for a in finding.accesses))
                     old = merged.get(key)
-                    times = found.times + (old.times if old else 0)
-                    merged[key] = replace(old or found, times=times)
+                    times = finding.times + (old.times if old else 0)
+                    merged[key] = replace(old or finding, times=times)
                 break
     return list(merged.values()) or later[:1]  # a call fails after what was said of its kernel
 
@@ -100,18 +100,18 @@ def _access(verb: str, at: str, block: _Block, quote: Quote) -> tuple[Access, st
     by = block.matching(_BY)
     thread, owner = (_dims(by[1]), _dims(by[2])) if by else (None, None)
     # the user's own line is meant, where it is among them, and not the toolkit's header
-    own = next((f for f in frames if quote(*f[1:])), frames[0])
-    _, file, line = own
+    frame = next((f for f in frames if quote(*f[1:])), frames[0])
+    _, file, line = frame
     if not file:
         return Access(
             verb, f"{kernel}, compiled without -lineinfo", kernel, 0, owner, thread
         ), kernel
-    said = quote(file, line)
-    others = [f"{f}:{n}" for _, f, n in frames[: frames.index(own)]]
-    callers = [f"{f}:{n}" for _, f, n in frames[frames.index(own) + 1 :] if f]
+    source_text = quote(file, line)
+    others = [f"{f}:{n}" for _, f, n in frames[: frames.index(frame)]]
+    callers = [f"{f}:{n}" for _, f, n in frames[frames.index(frame) + 1 :] if f]
     where = (
         f"{file}:{line}"
-        + (f"  `{said}`" if said else "")
+        + (f"  `{source_text}`" if source_text else "")
         + "".join(f", in {place}" for place in others[:1])
         + "".join(f", called from {place}" for place in callers)
     )
@@ -146,7 +146,7 @@ def _invalid(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Find
     return _one(kind, "a {1} of {2} bytes of {0} memory", "", advice)(match, block, quote)
 
 
-def _told(kind: int) -> _Make:
+def _simulator_words(kind: int) -> _Make:
     """In the words that the simulator has for it."""
     text = TEXTS[kind]
     return _one(text.name, text.what, text.verbs[0], text.next)
@@ -167,16 +167,16 @@ def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding
     alone = _Block(block.head, [])
     first = _RACE.fullmatch(match["pair"])
     for row in block.lines:
-        said = _HAZARDS.fullmatch(row)
-        other = said and _RACE.fullmatch(said["rest"])
-        if first is None or said is None or not other:
+        hazards = _HAZARDS.fullmatch(row)
+        other = hazards and _RACE.fullmatch(hazards["rest"])
+        if first is None or hazards is None or not other:
             continue
         pair = (first["verb"], other["verb"])
         text = TEXTS[_RACES.get(pair, Kind.WRITE_AFTER_WRITE)]
-        mine, kernel = _access(pair[0].lower(), first["place"], alone, quote)
-        yours, _ = _access(pair[1].lower(), other["place"], alone, quote)
-        times = int((said["times"] or "1").replace(",", ""))
-        yield Finding(text.name, f"{text.name}: {text.what}", kernel, (mine, yours), times,
+        first_access, kernel = _access(pair[0].lower(), first["place"], alone, quote)
+        second_access, _ = _access(pair[1].lower(), other["place"], alone, quote)
+        times = int((hazards["times"] or "1").replace(",", ""))
+        yield Finding(text.name, f"{text.name}: {text.what}", kernel, (first_access, second_access), times,
                       "__syncthreads() between the two, or __syncwarp() within a warp",
                       "shared memory")  # fmt: skip
 
@@ -198,10 +198,10 @@ _HEADLINES: Sequence[tuple[re.Pattern[str], _Make]] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
         (r"Invalid __(\w+)__ (?P<verb>\w+) of size (\d+)", _invalid),
-        (r"Uninitialized __(\w+)__ memory read", _told(Kind.UNINITIALISED)),
+        (r"Uninitialized __(\w+)__ memory read", _simulator_words(Kind.UNINITIALISED)),
         (r"(?i:Error|Warning): Race reported (?P<pair>between .+)", _race),
-        (r"Barrier error detected\. Divergent", _told(Kind.BARRIER_SPLIT)),
-        (r"Barrier error detected\. Invalid arguments", _told(Kind.MISSING_LANES)),
+        (r"Barrier error detected\. Divergent", _simulator_words(Kind.BARRIER_SPLIT)),
+        (r"Barrier error detected\. Invalid arguments", _simulator_words(Kind.MISSING_LANES)),
         (r"Barrier error detected\. (.+)", _one("barrier misuse", "{0}", "barrier",
                                                "see synccheck in the tool's manual")),
         (r"Malloc/Free error encountered : (.+)", _one("double free", "{0}", "free",

@@ -124,10 +124,10 @@ class _AfterImport(MetaPathFinder):
         if name not in self._hooks:
             return None
         for finder in sys.meta_path:
-            found = None if finder is self else finder.find_spec(name, path, target)
-            if found is not None and found.loader is not None:
-                found.loader = _Then(found.loader, self._hooks[name])
-                return found
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Then(spec.loader, self._hooks[name])
+                return spec
         return None
 
 

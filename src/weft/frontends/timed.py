@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class Times:
     """Seconds of launches, by kernel and shape; of Triton's kernels by their names alone."""
 
-    def __init__(self, found: dict[str, list[float]]) -> None:
-        self._found = found
+    def __init__(self, seconds: dict[str, list[float]]) -> None:
+        self._seconds = seconds
 
     def of(self, kernel: str, grid: Sequence[int], block: Sequence[int]) -> float | None:
         """The median, where it was timed."""
-        taken = self._found.get(key(kernel, grid, block)) or self._found.get(key(kernel))
+        taken = self._seconds.get(key(kernel, grid, block)) or self._seconds.get(key(kernel))
         return statistics.median(taken) if taken else None
 
 
@@ -54,7 +54,7 @@ class Clock:
     """Takes the times of this process's launches; `found` has them."""
 
     def __init__(self) -> None:
-        self.found: dict[str, list[float]] = {}
+        self.seconds: dict[str, list[float]] = {}
 
     @functools.cached_property
     def stream(self) -> Stream:
@@ -63,21 +63,21 @@ class Clock:
 
         return Stream()
 
-    def of_weft(self) -> None:
+    def time_weft(self) -> None:
         """Times kernels of weft's from now on, each with each shape once."""
         plain = Launch.__call__
 
         @functools.wraps(plain)
-        def timed(launch: Launch, *args: Any, **how: Any) -> None:
+        def timed(launch: Launch, *args: Any, **settings: Any) -> None:
             name = key(launch.name, launch.config.grid, launch.config.block)
-            if name not in self.found and on_gpu.is_there(args, {}):
-                self.found[name] = []  # the launches on copies come by here, too
-                self.found[name].append(on_gpu.seconds(launch, args, {}))
-            plain(launch, *args, **how)
+            if name not in self.seconds and on_gpu.is_there(args, {}):
+                self.seconds[name] = []  # the launches on copies come by here, too
+                self.seconds[name].append(on_gpu.seconds(launch, args, {}))
+            plain(launch, *args, **settings)
 
         setattr(Launch, "__call__", timed)  # noqa: B010  mypy holds methods to be constant
 
-    def of_triton(self) -> None:
+    def time_triton(self) -> None:
         """Times Triton's kernels, by its own hooks."""
         from triton import knobs
 
@@ -86,7 +86,7 @@ class Clock:
 
         def leave(metadata: Any) -> None:
             taken = self.stream.end() / 1e3
-            self.found.setdefault(key(metadata.get()["name"]), []).append(taken)
+            self.seconds.setdefault(key(metadata.get()["name"]), []).append(taken)
 
         knobs.runtime.launch_enter_hook.add(enter)
         knobs.runtime.launch_exit_hook.add(leave)
@@ -95,10 +95,10 @@ class Clock:
 def main(out: str, path: str, *args: str) -> int:
     """Runs the script with a clock; writes what it took."""
     clock = Clock()
-    clock.of_weft()
-    script.after_import({"triton": clock.of_triton})
+    clock.time_weft()
+    script.after_import({"triton": clock.time_triton})
     code = script.run(path, args, device="gpu")
-    Path(out).write_text(json.dumps(clock.found))
+    Path(out).write_text(json.dumps(clock.seconds))
     return code
 
 

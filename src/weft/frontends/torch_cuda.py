@@ -188,22 +188,22 @@ def _set_default_device(device: Any) -> None:
         _default_device(device)
 
 
-def _load(file: Any, map_location: Any = None, *args: Any, **how: Any) -> Any:
+def _load(file: Any, map_location: Any = None, *args: Any, **options: Any) -> Any:
     """torch's own; what was saved from CUDA, or is to go there, comes to the CPU."""
     stays = callable(map_location) or isinstance(map_location, dict)
-    return _own_load(file, map_location if stays else "cpu", *args, **how)
+    return _torch_load(file, map_location if stays else "cpu", *args, **options)
 
 
 def _profile_the_cpu(
-    profiler: Any, *args: Any, use_cuda: bool = False, use_device: str | None = None, **how: Any
+    profiler: Any, *args: Any, use_cuda: bool = False, use_device: str | None = None, **options: Any
 ) -> None:
     """torch's own constructor without CUDA's events, which torch's binaries would ask CUPTI for."""
     if use_cuda or use_device == "cuda":
         clock.say_once()
-        use_device, how["use_cpu"] = None, True
-    _own_profile(profiler, *args, use_device=use_device, **how)
+        use_device, options["use_cpu"] = None, True
+    _torch_profile_init(profiler, *args, use_device=use_device, **options)
 
 
 _default_device = torch.set_default_device
-_own_load = torch.load
-_own_profile = torch.autograd.profiler.profile.__init__
+_torch_load = torch.load
+_torch_profile_init = torch.autograd.profiler.profile.__init__

@@ -79,16 +79,16 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         special = self._special.get(func)
         if special is not None:
             return special(*args, **(kwargs or {}))
-        given = dict(kwargs or {})
-        if "device" in given:
-            given["device"] = on_cpu(given["device"])
+        options = dict(kwargs or {})
+        if "device" in options:
+            options["device"] = on_cpu(options["device"])
         elif _makes(func) and on_cpu(_device.CURRENT_DEVICE) != _device.CURRENT_DEVICE:
-            given["device"] = "cpu"  # inside `with torch.device("cuda"):`
-        if given.get("pin_memory"):
-            given["pin_memory"] = False
+            options["device"] = "cpu"  # inside `with torch.device("cuda"):`
+        if options.get("pin_memory"):
+            options["pin_memory"] = False
         if func is torch.Tensor.to or _makes(func):
             args = [on_cpu(value) for value in args]
-        return func(*args, **given)
+        return func(*args, **options)
 
     def _data_ptr(self, tensor: Any) -> int:
         if not _asked_by_libraries():

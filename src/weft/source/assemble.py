@@ -39,11 +39,11 @@ def _ptxas() -> Path:
     for file in files:
         if file.name == "ptxas":
             return Path(str(file.locate()))
-    found = shutil.which("ptxas")
-    if found is None:
+    on_path = shutil.which("ptxas")
+    if on_path is None:
         raise MissingDependency(
             "no ptxas was found, which tells the registers of a kernel",
             allowed="ptxas on the PATH, or NVIDIA's wheel",
             next=f"pip install {_WHEEL}",
         )
-    return Path(found)
+    return Path(on_path)

@@ -120,9 +120,9 @@ class _Reader:
         return self.text.startswith(text, self.at)
 
     def take(self, text: str) -> bool:
-        found = self.peek(text)
-        self.at += len(text) * found
-        return found
+        matches = self.peek(text)
+        self.at += len(text) * matches
+        return matches
 
     def expect(self, text: str) -> None:
         if not self.take(text):

@@ -48,12 +48,12 @@ def error(log: str, name: str, source: str = "") -> CompileError:
     name    the compiled file, where the log names none
     source  its text, whose words a misspelt name is compared with
     """
-    found = list(_ERROR.finditer(log))
-    if found:
-        result = _located(found[0], len(found) - 1, log, source)
+    errors = list(_ERROR.finditer(log))
+    if errors:
+        result = _located(errors[0], len(errors) - 1, log, source)
     else:
-        own = _OWN_ERROR.search(log)
-        result = CompileError(own[1] if own else log.partition("\n")[0], where=name)
+        nvrtc_error = _OWN_ERROR.search(log)
+        result = CompileError(nvrtc_error[1] if nvrtc_error else log.partition("\n")[0], where=name)
     result.log = log
     return result
 
@@ -91,8 +91,10 @@ def _meant(name: str, source: str) -> str:
     header = next((h for pattern, h in _HEADERS if pattern.match(name)), "")
     if header and header not in source:
         return f"#include <{header}>"
-    own = {word for word in re.findall(r"[A-Za-z_]\w+", source) if word != name}
-    near = difflib.get_close_matches(name, [*_CUDA_NAMES, *sorted(own - set(_CUDA_NAMES))], 1, 0.75)
+    source_words = {word for word in re.findall(r"[A-Za-z_]\w+", source) if word != name}
+    near = difflib.get_close_matches(
+        name, [*_CUDA_NAMES, *sorted(source_words - set(_CUDA_NAMES))], 1, 0.75
+    )
     return f"did you mean '{near[0]}'?" if near else ""
 
 

@@ -280,10 +280,10 @@ def _with_known_names(ptx: str, files: Sequence[scan.File]) -> str:
     Say the user's own name for the user's files.
     """
     names = [*(file.name for file in files), _BUILT_IN]
-    known = {os.path.abspath(name): name for name in names}
+    names_by_path = {os.path.abspath(name): name for name in names}
 
     def rename(match: re.Match[str]) -> str:
-        return f'{match[1]}"{known.get(match[2], match[2])}"'
+        return f'{match[1]}"{names_by_path.get(match[2], match[2])}"'
 
     return re.sub(r'^(\s*\.file\s+\d+\s+)"([^"\n]*)"', rename, ptx, flags=re.MULTILINE)
 
@@ -297,5 +297,5 @@ def _pack(ptx: Ptx) -> bytes:
 def _unpack(data: bytes) -> Ptx:
     fields = json.loads(data)
     typed = {e: tuple(Parameter(*p) for p in params) for e, params in fields["signatures"].items()}
-    said = tuple(fields["warnings"])
-    return Ptx(**{**fields, "signatures": typed, "warnings": said})
+    warnings = tuple(fields["warnings"])
+    return Ptx(**{**fields, "signatures": typed, "warnings": warnings})

@@ -55,22 +55,22 @@ HOST_CODE = (
 @functools.cache
 def wheels() -> dict[str, str]:
     """Installed NVIDIA wheels and their versions, read off folder names: no file is opened."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
         if os.path.isdir(os.path.join(folder, "nvidia")):
             for name in os.listdir(folder or "."):
                 if match := re.fullmatch(r"(nvidia_[^-]+)-([^-]+)\.dist-info", name):
-                    found.setdefault(match[1].replace("_", "-"), match[2])
-    return found
+                    versions.setdefault(match[1].replace("_", "-"), match[2])
+    return versions
 
 
 @functools.cache
 def folders() -> tuple[str, ...]:
     """Include folders in search order; weft's own C headers come last."""
-    found = _existing(os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
-    if not all(any(os.path.isfile(os.path.join(f, h)) for f in found) for h in _MUST_HAVE):
-        found += _existing(toolkits())
-    return (*found, _OWN)
+    existing = _existing(os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
+    if not all(any(os.path.isfile(os.path.join(f, h)) for f in existing) for h in _MUST_HAVE):
+        existing += _existing(toolkits())
+    return (*existing, _OWN)
 
 
 def toolkits() -> list[str]:

@@ -40,13 +40,13 @@ def _of_weft(what: str) -> bool:
     return _HOST_SIDE.match(what) is not None or headers.CONSTANTS in what
 
 
-def show(found: Iterable[str]) -> None:
+def show(remarks: Iterable[str]) -> None:
     """Warns of what this process has not been told yet, in one Python warning."""
-    new = [text for text in dict.fromkeys(found) if text not in _shown]
+    new = [text for text in dict.fromkeys(remarks) if text not in _shown]
     if not new:
         return
     numbers = ",".join(dict.fromkeys(re.findall(r"\(#(\d+)\)", "\n".join(new))))
-    advice = f"  next: mend it, or hide it: options=['--diag-suppress={numbers}']"
+    advice = f"  next: fix it, or suppress it: options=['--diag-suppress={numbers}']"
     more = [f"… and {len(new) - _MOST} more"] if len(new) > _MOST else []
     text = "\n".join([*new[:_MOST], *more, advice])
     warnings.warn(CompileWarning(text), stacklevel=_outside())

@@ -59,5 +59,5 @@ def read(report: str, arch: str) -> dict[str, Resources]:
 
 
 def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else 0
+    match = re.search(pattern, text)
+    return int(match[1]) if match else 0

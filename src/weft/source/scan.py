@@ -59,8 +59,8 @@ def without_comments(text: str) -> str:
     """The text with comments blanked out, on the same lines."""
 
     def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        return re.sub(r"[^\n]", " ", found) if found.startswith("/") else found
+        token = match.group()
+        return re.sub(r"[^\n]", " ", token) if token.startswith("/") else token
 
     return _COMMENT_OR_STRING.sub(blank, text)
 
@@ -72,7 +72,7 @@ def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
     false condition count too: a cache key made of these files may be too careful, never too
     careless.
     """
-    found = {os.path.abspath(main.name): main}
+    by_path = {os.path.abspath(main.name): main}
     waiting, complete = [main], True
     while waiting:
         file = waiting.pop()
@@ -82,15 +82,15 @@ def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
                 continue
             where = [os.path.dirname(file.name), *folders] if match["near"] else folders
             header = _first(where, match["near"] or match["far"])
-            if header is None or os.path.abspath(header) in found:
+            if header is None or os.path.abspath(header) in by_path:
                 continue
             try:
                 waiting.append(read(header))
             except OSError:  # the compiler will say so, if it needs the file
                 complete = False
                 continue
-            found[os.path.abspath(header)] = waiting[-1]
-    return list(found.values()), complete
+            by_path[os.path.abspath(header)] = waiting[-1]
+    return list(by_path.values()), complete
 
 
 def read(path: str) -> File:
@@ -103,7 +103,7 @@ def kernels(text: str) -> list[Kernel]:
     """Every `__global__` function with a parameter list in the text."""
     text = without_comments(text)
     regions = list(_extern_c_regions(text))
-    found = []
+    result = []
     for match in re.finditer(r"\b__global__\b", text):
         start = match.end()
         call = _kernel_call(text, start)
@@ -114,8 +114,8 @@ def kernels(text: str) -> list[Kernel]:
             before = text[max(0, match.start() - _TEMPLATE_ROOM) : match.start()]
             template = _TEMPLATE.search(before)
             parameters = _split(template[1]) if template else []
-            found.append(Kernel(call[1], names, inside, tuple(p.strip() for p in parameters)))
-    return found
+            result.append(Kernel(call[1], names, inside, tuple(p.strip() for p in parameters)))
+    return result
 
 
 def _includes(text: str) -> Iterator[re.Match[str]]:

@@ -65,20 +65,20 @@ def signatures(
         types = _types(entry, (probes or {}).get(entry))
         if types is not None and len(types) == declared.count(".param"):
             base = _unqualified(_function(entry).name).partition("<")[0]
-            known = names.get((base, len(types)), ("",) * len(types))
+            parameter_names = names.get((base, len(types)), ("",) * len(types))
             result[entry] = tuple(
                 Parameter(name or f"arg{i}", type)
-                for i, (name, type) in enumerate(zip(known, types, strict=True))
+                for i, (name, type) in enumerate(zip(parameter_names, types, strict=True))
             )
     return result
 
 
 def _names(written: Iterable[scan.Kernel]) -> dict[tuple[str, int], tuple[str, ...]]:
     """Kernel and number of parameters -> their names, where all declarations agree on them."""
-    found: dict[tuple[str, int], set[tuple[str, ...]]] = {}
+    declared: dict[tuple[str, int], set[tuple[str, ...]]] = {}
     for kernel in written:
-        found.setdefault((kernel.name, len(kernel.parameters)), set()).add(kernel.parameters)
-    return {which: names.pop() for which, names in found.items() if len(names) == 1}
+        declared.setdefault((kernel.name, len(kernel.parameters)), set()).add(kernel.parameters)
+    return {which: names.pop() for which, names in declared.items() if len(names) == 1}
 
 
 def _types(entry: str, probed: str | None) -> tuple[str, ...] | None:

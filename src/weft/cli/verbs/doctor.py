@@ -1,4 +1,4 @@
-"""`weft doctor`: what is found, what is missing, and the command that mends it."""
+"""`weft doctor`: what is found, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _HEADERS = (
     "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h",
     "crt/host_defines.h", "cuda/std/type_traits", "cub/block/block_reduce.cuh", "curand_kernel.h",
 )  # fmt: skip
-_SIMULATED = "nothing to mend: kernels run on the simulated GPU"
+_SIMULATED = "nothing to fix: kernels run on the simulated GPU"
 _OPTIONAL_HEADERS = ("curand_kernel.h",)
-_FRIENDS = {
+_OPTIONAL_PACKAGES = {
     "torch": ("kernels take its tensors", pip_install("torch")),
     "triton": ("its kernels take CPU tensors", pip_install("triton")),
     "numba-cuda": ("its kernels take NumPy arrays", pip_install("numba")),
@@ -45,7 +45,7 @@ class Finding:
     name: str
     ok: bool
     found: str
-    mend: str = ""
+    fix: str = ""
     needed: bool = True
 
 
@@ -70,8 +70,8 @@ def _print(finding: Finding) -> None:
     mark, style = ("✓", "green") if finding.ok else ("✗", "red") if finding.needed else ("-", "dim")
     text = Text.assemble((mark, style), f" {finding.name:<{_NAME_COLUMNS}} {finding.found}")
     show.console().print(text, soft_wrap=True)
-    if finding.mend and not finding.ok:
-        show.line(f"  {'':<{_NAME_COLUMNS}} → {finding.mend}", "yellow")
+    if finding.fix and not finding.ok:
+        show.line(f"  {'':<{_NAME_COLUMNS}} → {finding.fix}", "yellow")
 
 
 # ---- what is looked at -----------------------------------------------------------------------
@@ -101,33 +101,33 @@ def _headers() -> Iterator[Finding]:
         folder = next((f for f in headers.folders() if os.path.isfile(f"{f}/{header}")), None)
         wheel = headers.wheel(header)
         found = f"{wheel} {headers.wheels().get(wheel, 'installed without pip')}"
-        what, mend = headers.advice(header) if folder is None else (found, "")
+        what, fix = headers.advice(header) if folder is None else (found, "")
         needed = header not in _OPTIONAL_HEADERS
-        yield Finding(f"<{header}>", folder is not None, what, mend, needed)
+        yield Finding(f"<{header}>", folder is not None, what, fix, needed)
 
 
 def _nvcc() -> Iterator[Finding]:
     try:
-        found, ok, mend = f"{toolkit.find().nvcc}: whole CUDA programs run", True, ""
+        found, ok, fix = f"{toolkit.find().nvcc}: whole CUDA programs run", True, ""
     except Error as error:
-        found, ok, mend = f"{error.what} (optional)", False, error.next
-    yield Finding("nvcc and g++", ok, found, mend, needed=False)
+        found, ok, fix = f"{error.what} (optional)", False, error.next
+    yield Finding("nvcc and g++", ok, found, fix, needed=False)
 
 
 def _cache() -> Iterator[Finding]:
     state = cache.status()
     held = f"{state.path}: {state.entries} entries, {show.size(state.bytes)}"
-    mend = "set WEFT_CACHE_DIR to a folder that you, and only you, can write"
-    yield Finding("cache", not state.trouble, state.trouble or held, mend, needed=False)
+    fix = "set WEFT_CACHE_DIR to a folder that you, and only you, can write"
+    yield Finding("cache", not state.trouble, state.trouble or held, fix, needed=False)
 
 
 def _friends() -> Iterator[Finding]:
-    for name, (use, mend) in _FRIENDS.items():
+    for name, (use, fix) in _OPTIONAL_PACKAGES.items():
         try:
             found, ok = f"{importlib.metadata.version(name)}: {use}", True
         except importlib.metadata.PackageNotFoundError:
             found, ok = "not installed (optional)", False
-        yield Finding(name, ok, found, mend, needed=False)
+        yield Finding(name, ok, found, fix, needed=False)
 
 
 def _gpu() -> Iterator[Finding]:
@@ -140,8 +140,8 @@ def _gpu() -> Iterator[Finding]:
     cuda = f"CUDA {driver.version() // 1000}.{driver.version() % 1000 // 10}"
     name = system.driver_version() or "of unknown version"
     yield Finding("driver", True, f"{name}: {cuda}, takes PTX up to {major}.{minor}")
-    allowed, why, mend = system.counters()
-    yield Finding("hardware counters", allowed, why, mend, needed=False)
+    allowed, why, fix = system.counters()
+    yield Finding("hardware counters", allowed, why, fix, needed=False)
 
 
 def _one_gpu(number: int) -> Iterator[Finding]:
@@ -171,8 +171,8 @@ def _self_test() -> Iterator[Finding]:
             yield Finding("self-test", False, f"not done after {_SELF_TEST_SECONDS} s")
             return
     said = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
-    mend = f"run it by itself to see all it says: {' '.join(command)}"
-    yield Finding("self-test", done.returncode == 0, said[-1], mend)
+    fix = f"run it by itself to see all it says: {' '.join(command)}"
+    yield Finding("self-test", done.returncode == 0, said[-1], fix)
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

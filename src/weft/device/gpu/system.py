@@ -16,7 +16,7 @@ class Counters(NamedTuple):
 
     allowed: bool
     why: str
-    mend: str = ""
+    fix: str = ""
 
 
 def driver_version(root: Path = _PROC) -> str:

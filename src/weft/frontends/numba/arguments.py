@@ -29,7 +29,7 @@ from weft.errors import ArgumentError, PtxError
 Value = Any
 
 
-class Given(NamedTuple):
+class PackedValues(NamedTuple):
     """What the arguments of one launch come to."""
 
     values: list[int | float]
@@ -41,7 +41,7 @@ class Part(NamedTuple):
     """How one argument is passed: the formats of its parameters, and what puts them."""
 
     format: str
-    put: Callable[[Value, Given], None]
+    put: Callable[[Value, PackedValues], None]
 
 
 class Packer:
@@ -65,10 +65,10 @@ class Packer:
 
     def pack(self, args: Sequence[Value]) -> Packed:
         """The arguments as the kernel takes them; their memory is that of the simulated GPU."""
-        given = Given([], list(self._captured), [args])
+        packed = PackedValues([], list(self._captured), [args])
         for value, (_, put) in zip(args, self._parts, strict=True):
-            put(value, given)
-        return self._block.pack(*given.values), given.memory, given.keep, None
+            put(value, packed)
+        return self._block.pack(*packed.values), packed.memory, packed.keep, None
 
     def signature(self) -> str:
         """The parameters as Numba writes their types."""
@@ -104,30 +104,30 @@ def part(ty: Any, name: str) -> Part:
 
 @part.register(types.Array)
 def _array(ty: Any, name: str) -> Part:
-    def put(value: Value, given: Given) -> None:
-        value = _unwrapped(value, given)
+    def put(value: Value, packed: PackedValues) -> None:
+        value = _unwrapped(value, packed)
         if type(value) is np.ndarray or isinstance(value, np.ndarray):
-            _put_host(value, name, given)
+            _put_host(value, name, packed)
         else:
-            _put_device(value, name, given)
+            _put_device(value, name, packed)
 
     return Part("QQqqQ" + "q" * (2 * ty.ndim), put)
 
 
-def _put_host(a: np.ndarray[Any, Any], name: str, given: Given) -> None:
+def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
     """An array of the host, where it is: the simulated GPU reads and writes the same memory."""
     shape, strides, address = a.shape, a.strides, a.ctypes.data
-    given.values.extend((0, 0, a.size, a.itemsize, address, *shape, *strides))
+    packed.values.extend((0, 0, a.size, a.itemsize, address, *shape, *strides))
     if a.flags.c_contiguous:
-        low, high, known = address, address + a.nbytes, shape
+        low, high, shape_known = address, address + a.nbytes, shape
     else:
-        (low, high), known = np.lib.array_utils.byte_bounds(a), ()
+        (low, high), shape_known = np.lib.array_utils.byte_bounds(a), ()
     if a.size:
-        memory = Allocation(low, high - low, a.flags.writeable, name, a.dtype, known)
-        given.memory.append(memory)
+        memory = Allocation(low, high - low, a.flags.writeable, name, a.dtype, shape_known)
+        packed.memory.append(memory)
 
 
-def _put_device(a: Any, name: str, given: Given) -> None:
+def _put_device(a: Any, name: str, packed: PackedValues) -> None:
     """An array of the simulated device, or whatever else says where it is."""
     interface = a.__cuda_array_interface__
     memory = _extent(interface, name)
@@ -135,9 +135,9 @@ def _put_device(a: Any, name: str, given: Given) -> None:
     strides = a.strides if hasattr(a, "strides") else _strides(interface)
     size = int(np.prod(shape, dtype=np.int64))
     item = a.dtype.itemsize if hasattr(a, "dtype") else dtype.itemsize
-    given.values.extend((0, 0, size, item, interface["data"][0], *shape, *strides))
+    packed.values.extend((0, 0, size, item, interface["data"][0], *shape, *strides))
     if memory.nbytes:
-        given.memory.append(memory)
+        packed.memory.append(memory)
 
 
 def _extent(interface: dict[str, Any], name: str) -> Allocation:
@@ -150,14 +150,14 @@ def _extent(interface: dict[str, Any], name: str) -> Allocation:
     low = sum(r for r in reach if r < 0)
     dtype = np.dtype(interface["typestr"])
     high = sum(r for r in reach if r > 0) + dtype.itemsize
-    known = tuple(shape) if interface.get("strides") is None else ()
-    return Allocation(address + low, high - low, not read_only, name, dtype, known)
+    dense_shape = tuple(shape) if interface.get("strides") is None else ()
+    return Allocation(address + low, high - low, not read_only, name, dtype, dense_shape)
 
 
 def _strides(interface: dict[str, Any]) -> Sequence[int]:
-    given: Sequence[int] | None = interface.get("strides")
-    if given is not None:
-        return given
+    declared: Sequence[int] | None = interface.get("strides")
+    if declared is not None:
+        return declared
     strides, step = [], np.dtype(interface["typestr"]).itemsize
     for n in reversed(interface["shape"]):
         strides.append(step)
@@ -165,26 +165,26 @@ def _strides(interface: dict[str, Any]) -> Sequence[int]:
     return strides[::-1]
 
 
-def _unwrapped(value: Value, given: Given) -> Value:
+def _unwrapped(value: Value, packed: PackedValues) -> Value:
     """The array in `cuda.In(array)` and the like; what a kernel does to an `In` is lost."""
     if not isinstance(value, ArgHint):
         return value
     if isinstance(value, In) and isinstance(value.value, np.ndarray | np.void):
         copied = value.value.copy()
-        given.keep.append(copied)
+        packed.keep.append(copied)
         return copied
     return value.value
 
 
 @part.register(types.Record)
 def _record(ty: Any, name: str) -> Part:
-    def put(value: Value, given: Given) -> None:
-        value = _unwrapped(value, given)
+    def put(value: Value, packed: PackedValues) -> None:
+        value = _unwrapped(value, packed)
         cuda = hasattr(value, "__cuda_array_interface__")
         about = value.__cuda_array_interface__ if cuda else value.__array_interface__
         address = about["data"][0]
-        given.values.append(address)
-        given.memory.append(Allocation(address, ty.size, True, name))
+        packed.values.append(address)
+        packed.memory.append(Allocation(address, ty.size, True, name))
 
     return Part("Q", put)
 
@@ -193,9 +193,9 @@ def _record(ty: Any, name: str) -> Part:
 def _tuple(ty: Any, name: str) -> Part:
     members = [part(t, f"{name}[{i}]") for i, t in enumerate(ty)]
 
-    def put(value: Value, given: Given) -> None:
+    def put(value: Value, packed: PackedValues) -> None:
         for member, (_, put_member) in zip(value, members, strict=True):
-            put_member(member, given)
+            put_member(member, packed)
 
     return Part("".join(m.format for m in members), put)
 
@@ -208,51 +208,51 @@ def _integer(ty: Any, name: str) -> Part:
     code, bits = _INTEGERS[ty.bitwidth], ty.bitwidth
     low = -(1 << bits - 1) if ty.signed else 0
 
-    def put(value: Value, given: Given) -> None:
+    def put(value: Value, packed: PackedValues) -> None:
         number = int(value)
-        given.values.append((number - low) % (1 << bits) + low)  # as C converts
+        packed.values.append((number - low) % (1 << bits) + low)  # as C converts
 
     return Part(code if ty.signed else code.upper(), put)
 
 
 @part.register(types.Boolean)
 def _boolean(ty: Any, name: str) -> Part:
-    return Part("B", lambda value, given: given.values.append(int(bool(value))))
+    return Part("B", lambda value, packed: packed.values.append(int(bool(value))))
 
 
 @part.register(types.Float)
 def _float(ty: Any, name: str) -> Part:
     if ty.bitwidth == 16:
-        return Part("H", lambda v, given: given.values.append(int(np.float16(v).view(np.uint16))))
+        return Part("H", lambda v, packed: packed.values.append(int(np.float16(v).view(np.uint16))))
     if ty.bitwidth == 32:  # NumPy rounds what is too large to infinity; struct would refuse it
-        return Part("f", lambda value, given: given.values.append(float(np.float32(value))))
-    return Part("d", lambda value, given: given.values.append(float(value)))
+        return Part("f", lambda value, packed: packed.values.append(float(np.float32(value))))
+    return Part("d", lambda value, packed: packed.values.append(float(value)))
 
 
 @part.register(types.Complex)
 def _complex(ty: Any, name: str) -> Part:
     code = "ff" if ty.bitwidth == 64 else "dd"
-    return Part(code, lambda value, given: given.values.extend((value.real, value.imag)))
+    return Part(code, lambda value, packed: packed.values.extend((value.real, value.imag)))
 
 
 @part.register(types.NPDatetime)
 @part.register(types.NPTimedelta)
 def _date(ty: Any, name: str) -> Part:
-    return Part("q", lambda value, given: given.values.append(int(value.view(np.int64))))
+    return Part("q", lambda value, packed: packed.values.append(int(value.view(np.int64))))
 
 
 @part.register(types.EnumMember)
 def _enum(ty: Any, name: str) -> Part:
     inner = part(ty.dtype, name)
-    return Part(inner.format, lambda value, given: inner.put(value.value, given))
+    return Part(inner.format, lambda value, packed: inner.put(value.value, packed))
 
 
 @part.register(types.CPointer)
 def _pointer(ty: Any, name: str) -> Part:
-    return Part("Q", lambda value, given: given.values.append(int(value)))
+    return Part("Q", lambda value, packed: packed.values.append(int(value)))
 
 
 @part.register(types.NoneType)
 @part.register(types.Omitted)
 def _nothing(ty: Any, name: str) -> Part:
-    return Part("", lambda value, given: None)
+    return Part("", lambda value, packed: None)

@@ -144,8 +144,8 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         )
         kind, arguments, line = self.call_helper.get_exception(code)
         where = f"{line[1]}:{line[2]}" if line else kernel.name
-        said = f": {arguments[0]}" if arguments else ""
-        raise kind(f"{where}: block {block}, thread {thread}{said}", *(arguments or ())[1:])
+        message = f": {arguments[0]}" if arguments else ""
+        raise kind(f"{where}: block {block}, thread {thread}{message}", *(arguments or ())[1:])
 
 
 @functools.cache
@@ -157,5 +157,5 @@ def kernel_class(gpu: str) -> type[SimKernel]:
 def _sources(text: str) -> dict[str, str]:
     """The user's own files, to quote lines in errors; not those of Numba."""
     files = re.findall(r'^\s*\.file\s+\d+\s+"([^"\n]*)"', text, re.MULTILINE)
-    own = [f for f in files if not f.startswith(_LIBRARIES)]
-    return {f: "".join(linecache.getlines(f)) for f in own}
+    user_files = [f for f in files if not f.startswith(_LIBRARIES)]
+    return {f: "".join(linecache.getlines(f)) for f in user_files}

@@ -42,13 +42,13 @@ class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
 
     def compile(self, sig: Any) -> SimKernel:
         argtypes, _ = sigutils.normalize_signature(sig)
-        found: SimKernel | None = self.overloads.get(argtypes)
-        if found is None:
+        overload: SimKernel | None = self.overloads.get(argtypes)
+        if overload is None:
             if not self._can_compile:
                 raise RuntimeError("Compilation disabled")
-            found = self.kernel_class(self.py_func, argtypes, **self.targetoptions)
-            self.add_overload(found, argtypes)
-        return found
+            overload = self.kernel_class(self.py_func, argtypes, **self.targetoptions)
+            self.add_overload(overload, argtypes)
+        return overload
 
     def choose(self, args: Any) -> SimKernel:
         """The overload for arguments, compiled if need be."""
@@ -76,7 +76,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
             )
         self.name = str(fn.__name__)
         self.model = model
-        self._given = made
+        self._original = made
         self._options = options
         self._dispatcher = _Dispatcher(made.py_func if made else fn, settings, model)
         about = inspect.signature(self._dispatcher.py_func).parameters
@@ -117,15 +117,15 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
         """What the arguments are called; those of `*rest` are rest[0], rest[1] and so on."""
         names, takes = self.parameters, f"{self.name}({', '.join(self.parameters)})"
         if self._variadic:
-            *own, rest = names
-            names = [*own, *(f"{rest}[{i}]" for i in range(len(args) - len(own)))]
+            *fixed, rest = names
+            names = [*fixed, *(f"{rest}[{i}]" for i in range(len(args) - len(fixed)))]
         return in_order(self.name, names, args, options, takes)
 
     @property
     def overloads(self) -> dict[str, Kernel]:
         """What was compiled so far, by the types of its arguments."""
-        found: dict[Any, SimKernel] = self._dispatcher.overloads
-        return {", ".join(map(str, types)): made.load() for types, made in found.items()}
+        compiled: dict[Any, SimKernel] = self._dispatcher.overloads
+        return {", ".join(map(str, types)): made.load() for types, made in compiled.items()}
 
     @property
     def ptx(self) -> str:
@@ -138,15 +138,15 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
         return self._only().resources
 
     def _only(self) -> Kernel:
-        found = self.overloads
-        if len(found) != 1:
+        overloads = self.overloads
+        if len(overloads) != 1:
             raise LaunchError(
-                f"{self.name} was compiled for {len(found)} sets of argument types",
-                got="; ".join(found) or "none so far",
+                f"{self.name} was compiled for {len(overloads)} sets of argument types",
+                got="; ".join(overloads) or "none so far",
                 allowed="one, so that it is clear which is meant",
                 next='say which: k.compile("void(float32[:], int32)").ptx',
             )
-        return next(iter(found.values()))
+        return next(iter(overloads.values()))
 
     def _unknown(self, args: Sequence[Any]) -> ArgumentError | None:
         """The argument that Numba has no type for."""
@@ -174,9 +174,9 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
     @functools.cached_property
     def on_gpu(self) -> Any:
         """Numba's own dispatcher, for arrays that are on a GPU."""
-        given = self._given
-        if given is not None and not self._options:
-            return given
+        original = self._original
+        if original is not None and not self._options:
+            return original
         return cuda.jit(**self._options)(self._dispatcher.py_func)
 
 
@@ -224,8 +224,8 @@ class NumbaLaunch:
         values = [_as_numpy(a) for a in args]
         if not seams.installed() and any(map(api.is_cuda_array, values)):
             raise self._elsewhere("observed")
-        loaded, given = self.kernel.overload(values).prepare(values, [])
-        return loaded[self._shape], given
+        loaded, arguments = self.kernel.overload(values).prepare(values, [])
+        return loaded[self._shape], arguments
 
     def _elsewhere(self, what: str) -> ArgumentError:
         return ArgumentError(
@@ -249,6 +249,6 @@ def _as_numpy(value: Any) -> Any:
 def _place(lines: Sequence[str]) -> str:
     """Where Numba says the trouble is."""
     for line in lines:
-        if found := re.match(r'File "(.+)", line (\d+)', line):
-            return f"{found[1]}:{found[2]}"
+        if match := re.match(r'File "(.+)", line (\d+)', line):
+            return f"{match[1]}:{match[2]}"
     return ""

@@ -53,12 +53,12 @@ def install(model: GpuModel, *, force: bool) -> bool:
 
 
 def _replace_driver(model: GpuModel) -> None:
-    found = driver.driver
-    found.is_initialized, found.initialization_error = False, None
+    numba_driver = driver.driver
+    numba_driver.is_initialized, numba_driver.initialization_error = False, None
     for name, function in functions(model).items():
-        setattr(found, name, function)
-    found._cuda_python_wrap_fn = unserved
-    found.ensure_initialized()
+        setattr(numba_driver, name, function)
+    numba_driver._cuda_python_wrap_fn = unserved
+    numba_driver.ensure_initialized()
 
 
 def _stream(stream: Any) -> Any:

@@ -20,7 +20,7 @@ _RANGE = f"numba-cuda >={'.'.join(map(str, FIRST))},<{'.'.join(map(str, AFTER_LA
 def require() -> None:
     """Raises where Numba is not there, is another version, or is a simulator of its own."""
     try:
-        found = importlib.metadata.version("numba-cuda")
+        version = importlib.metadata.version("numba-cuda")
     except importlib.metadata.PackageNotFoundError:
         raise MissingDependency(
             "Numba's CUDA target is not installed",
@@ -28,10 +28,10 @@ def require() -> None:
             allowed=_RANGE,
             next=pip_install("numba"),
         ) from None
-    if not FIRST <= tuple(map(int, found.split(".")[:2])) < AFTER_LAST:
+    if not FIRST <= tuple(map(int, version.split(".")[:2])) < AFTER_LAST:
         raise MissingDependency(
             "this version of Numba's CUDA target is not supported",
-            got=f"numba-cuda {found}",
+            got=f"numba-cuda {version}",
             allowed=_RANGE,
             next=pip_install("numba"),
         )

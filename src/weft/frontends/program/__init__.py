@@ -74,11 +74,13 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
         status = _ended(command, (code, library, report))
         if recording is not None:
-            recording.take(f"/proc/self/fd/{report}")
+            recording.add_record(f"/proc/self/fd/{report}")
         elif session is not None:
-            from weft.frontends.program.sanitized import collect  # plain runs do without its code
+            from weft.frontends.program.sanitizer_report import (
+                merge_findings,  # plain runs do without its code
+            )
 
-            collect(session, report)
+            merge_findings(session, report)
     if status >= 0:
         return status
     name = signal.Signals(-status).name

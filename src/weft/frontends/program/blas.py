@@ -104,14 +104,14 @@ def _gemm(call: BlasCall) -> None:
 
 def _operands(call: BlasCall, i: int) -> tuple[int | None, int | None, int | None]:
     """The addresses of the i-th product of a batch."""
-    given = ((call.a, call.stride_a, call.type_a), (call.b, call.stride_b, call.type_b),
+    operands = ((call.a, call.stride_a, call.type_a), (call.b, call.stride_b, call.type_b),
              (call.c, call.stride_c, call.type_c))  # fmt: skip
     if call.by_pointers:
-        a, b, c = (ctypes.c_uint64.from_address(base + 8 * i).value for base, _, _ in given)
+        a, b, c = (ctypes.c_uint64.from_address(base + 8 * i).value for base, _, _ in operands)
     else:
         a, b, c = (
             (base or 0) + i * stride * np.dtype(_DTYPES[kind]).itemsize
-            for base, stride, kind in given
+            for base, stride, kind in operands
         )
     return a, b, c
 

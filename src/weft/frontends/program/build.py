@@ -171,11 +171,11 @@ def _program(
 
         def compile(path: str, out: Path) -> None:
             listing = ["-MMD", "-MF", str(out.with_suffix(".d"))]
-            said = toolkit.run(
+            output = toolkit.run(
                 [*options, *listing, "-c", path, "-o", str(out)], what=f"compile {path}"
             )
-            if said:
-                print(said, file=sys.stderr)
+            if output:
+                print(output, file=sys.stderr)
 
         progress.say(f"compiling {', '.join(os.path.basename(path) for path in paths)}")
         pairs = zip(paths, objects, strict=True)
@@ -198,5 +198,5 @@ def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
 
 def _of_toolkit(file: str, toolkit: Toolkit) -> bool:
     root = os.path.dirname(os.path.dirname(os.path.realpath(toolkit.nvcc)))
-    own = (root if root not in ("/usr", "/usr/local") else "/usr/local/cuda", str(_HERE))
-    return file.startswith(own) or "/nvidia/cu13/" in file
+    roots = (root if root not in ("/usr", "/usr/local") else "/usr/local/cuda", str(_HERE))
+    return file.startswith(roots) or "/nvidia/cu13/" in file

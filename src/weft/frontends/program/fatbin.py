@@ -20,13 +20,13 @@ def texts(data: bytes) -> list[str]:
     magic, _, at, size = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise PtxError("this is no fat binary", got=f"{magic:#x}", allowed=f"{_MAGIC:#x}")
-    found, end = [], at + size
+    ptx_texts, end = [], at + size
     while at + _ENTRY.size <= end:
         kind, _, header, length = _ENTRY.unpack_from(data, at)
         if kind == _PTX:
-            found.append(_text(data[at + header : at + header + length]))
+            ptx_texts.append(_text(data[at + header : at + header + length]))
         at += header + length
-    return found
+    return ptx_texts
 
 
 def _text(data: bytes) -> str:

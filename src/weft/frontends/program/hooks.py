@@ -31,7 +31,7 @@ class Copy(ctypes.Structure):
 
 
 class Hooks(ctypes.Structure):
-    """What the library calls; the names are methods of `Watch`."""
+    """What the library calls; the names are methods of `ProgramSanitizer`."""
 
     _fields_ = (
         ("happened", CFUNCTYPE(None, c_int, c_uint64, c_uint64)),

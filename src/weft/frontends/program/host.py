@@ -25,12 +25,12 @@ class Host:
         writes nothing before it has. What is returned otherwise changes when one has run since.
         """
         able, waits, turns = (ctypes.c_int64() for _ in range(3))
-        own, count = (ctypes.c_int64 * _MOST_STREAMS)(), ctypes.c_size_t(_MOST_STREAMS)
+        stream_threads, count = (ctypes.c_int64 * _MOST_STREAMS)(), ctypes.c_size_t(_MOST_STREAMS)
         self._library.weft_activity(
-            *(ctypes.byref(x) for x in (able, waits, turns)), own, ctypes.byref(count)
+            *(ctypes.byref(x) for x in (able, waits, turns)), stream_threads, ctypes.byref(count)
         )
         python = {t.native_id for t in threading.enumerate()} - {threading.main_thread().native_id}
-        others = _threads() - self._before - python - set(own[: count.value])
+        others = _threads() - self._before - python - set(stream_threads[: count.value])
         if able.value != deadlock_detection.running() or waits.value < 1 + len(others):
             return None
         return turns.value, frozenset(others)

@@ -40,12 +40,12 @@ def link(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return texts[0]
     units = [list(_statements(text)) for text in texts]
-    own = Counter(s.name for unit in units for s in unit if _is_own(s))
+    file_local = Counter(s.name for unit in units for s in unit if _is_own(s))
     defined: dict[str, str] = {}
     files: dict[str, int] = {}
     out = [match[0] for match in _HEAD.finditer(texts[0])]
     for number, (text, unit) in enumerate(zip(texts, units, strict=True)):
-        apart = {s.name for s in unit if _is_own(s) and own[s.name] > 1}
+        apart = {s.name for s in unit if _is_own(s) and file_local[s.name] > 1}
         local = {match[1]: match[2] for match in _FILE_LINE.finditer(text)}
         for quoted in local.values():
             files.setdefault(quoted, len(files) + 1)

@@ -39,7 +39,7 @@ class Work:
         """Does this come after the other one in every order that a GPU may choose?"""
         return self.clock.get(other.stream, 0) >= other.sequence
 
-    def beside(self, other: Work) -> bool:
+    def concurrent_with(self, other: Work) -> bool:
         """May both run at the same time?"""
         return not self.after(other) and not other.after(self)
 

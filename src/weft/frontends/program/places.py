@@ -27,7 +27,7 @@ class Place(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-class _Found(ctypes.Structure):
+class _AddressInfo(ctypes.Structure):
     """What dladdr says of an address."""
 
     _fields_ = (
@@ -62,13 +62,13 @@ class Places:
         return None
 
     def _look_up(self, address: int) -> tuple[str, Place | None]:
-        found = _Found()
-        self._dladdr(ctypes.c_void_p(address), ctypes.byref(found))
+        info = _AddressInfo()
+        self._dladdr(ctypes.c_void_p(address), ctypes.byref(info))
         tool = shutil.which("addr2line")
-        if (found.path or b"").decode() != self._program or tool is None:
+        if (info.path or b"").decode() != self._program or tool is None:
             return "", None
         program = self._program.replace("self", str(os.getpid()))
-        command = [tool, "-f", "-C", "-e", program, hex(address - (found.base or 0))]
+        command = [tool, "-f", "-C", "-e", program, hex(address - (info.base or 0))]
         done = subprocess.run(command, capture_output=True, text=True)
         function, _, place = done.stdout.partition("\n")
         file, _, number = place.split(" ")[0].strip().rpartition(":")

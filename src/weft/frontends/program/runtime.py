@@ -36,7 +36,7 @@ from weft.frontends.program.written import PATTERN, PATTERN_LIMIT
 
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
-    from weft.frontends.program.watch import Watch
+    from weft.frontends.program.sanitizer import ProgramSanitizer
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
 NOT_SUPPORTED, UNKNOWN = 801, 999
@@ -52,7 +52,7 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
 
 REMEMBERED = 4096
 """Launch shapes that are kept ready."""
-_FOUND = b"the sanitizer has findings"
+_HAS_FINDINGS = b"the sanitizer has findings"
 _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
 
 
@@ -76,10 +76,10 @@ class Runtime:
         self._linked: dict[int, str] = {}
         self._functions: dict[int, tuple[int, str]] = {}
         self._variables: dict[int, tuple[int, str]] = {}
-        self._found: dict[int, tuple[Unit, str]] = {}
+        self._kernels: dict[int, tuple[Unit, str]] = {}
         self._plans: dict[tuple[int, LaunchConfig, int], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
-        self._watch: Watch | None = None
+        self._sanitizer: ProgramSanitizer | None = None
         self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
 
     def say(self, text: str) -> None:
@@ -114,18 +114,18 @@ class Runtime:
         return self._units.get(handle, [])
 
     def _kernel(self, host: int) -> tuple[Unit, str] | None:
-        if host not in self._found and host in self._functions:
+        if host not in self._kernels and host in self._functions:
             handle, name = self._functions[host]
             for unit in self._units_of(handle):
                 if unit.entry(name) is not None:
-                    self._found[host] = (unit, name)
-        return self._found.get(host)
+                    self._kernels[host] = (unit, name)
+        return self._kernels.get(host)
 
     # ---- launches ---------------------------------------------------------------------------
     @answers(-1)
     def parameters(self, host: int, pairs: Any, room: int) -> int:
-        found = self._kernel(host)
-        entry = found[0].entry(found[1]) if found else None
+        kernel = self._kernel(host)
+        entry = kernel[0].entry(kernel[1]) if kernel else None
         if entry is None:
             return -1
         for i, p in enumerate(entry.params):
@@ -135,7 +135,7 @@ class Runtime:
     @answers(UNKNOWN)
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
         """Checks a launch and compiles its kernel, before the call that asks for it returns."""
-        unit, name = self._found[host]
+        unit, name = self._kernels[host]
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
         if (host, grid, cooperative) in self._plans:
             return 0
@@ -164,7 +164,7 @@ class Runtime:
             act()
         except SanitizerError as error:
             self.say(str(error))
-            self.library.weft_condemn(_FOUND)
+            self.library.weft_condemn(_HAS_FINDINGS)
             self._used_after_free(error.__cause__)
             return _died(error.__cause__)
         except DeviceError as error:
@@ -187,7 +187,7 @@ class Runtime:
             begin = time.perf_counter_ns()
             if len(self._plans) >= REMEMBERED:
                 self._plans.clear()
-            unit, name = self._found[host]
+            unit, name = self._kernels[host]
             plan = Plan(unit.sim, name, grid, cooperative=bool(cooperative))
             self.library.weft_prepared(time.perf_counter_ns() - begin)
             return self._plans.setdefault(key, plan)
@@ -241,9 +241,9 @@ class Runtime:
     def symbol(self, host: int, size: Any) -> int:
         handle, name = self._variables.get(host, (0, ""))
         for unit in self._units_of(handle):
-            if found := unit.variable(name):
-                size[0] = found[1]
-                return found[0]
+            if variable := unit.variable(name):
+                size[0] = variable[1]
+                return variable[0]
         return 0
 
     @answers(0)
@@ -258,10 +258,10 @@ class Runtime:
     # ---- questions --------------------------------------------------------------------------
     @answers(INVALID_FUNCTION)
     def facts(self, host: int, out: Any, assembled: int) -> int:
-        found = self._kernel(host)
-        if found is None:
+        kernel = self._kernel(host)
+        if kernel is None:
             return INVALID_FUNCTION
-        unit, name = found
+        unit, name = kernel
         entry, facts, major_minor = unit.entry(name), out[0], unit.model.compute_capability
         assert entry is not None
         facts.static_shared, facts.constant = entry.static_shared, unit.constant_bytes
@@ -276,8 +276,8 @@ class Runtime:
 
     @answers(-1)
     def blocks_per_sm(self, host: int, threads: int, shared: int) -> int:
-        found = self._kernel(host)
-        return -1 if found is None else self._blocks(*found, threads, shared)
+        kernel = self._kernel(host)
+        return -1 if kernel is None else self._blocks(*kernel, threads, shared)
 
     def _blocks(self, unit: Unit, name: str, threads: int, shared: int) -> int:
         entry = unit.entry(name)
@@ -305,26 +305,26 @@ class Runtime:
     def watch(self, program: str, files: Mapping[str, str]) -> None:
         """From now on the sanitizer sees the order of the program's calls, and its memory."""
         from weft.frontends.program.places import Places  # plain runs do without its code
-        from weft.frontends.program.watch import Watch
+        from weft.frontends.program.sanitizer import ProgramSanitizer
 
         places = Places(self.library, program, files)
-        self._watch = Watch(self.library, self._source, places, self.say, self._note)
+        self._sanitizer = ProgramSanitizer(self.library, self._source, places, self.say, self._note)
 
     @contextlib.contextmanager
     def _watched(self, plan: Plan, memory: Sequence[Allocation]) -> Iterator[None]:
         """A launch, whose accesses the sanitizer compares with other work."""
-        if self._watch is None:
+        if self._sanitizer is None:
             yield
             return
         _note_fresh(memory)
         names = {entry: name for name, entry in plan.sim.ptx.entries.items()}
-        with self._watch.launching(plan, names.get(plan.entry, plan.entry)):
+        with self._sanitizer.launching(plan, names.get(plan.entry, plan.entry)):
             yield
 
     @answers(0)
     def misused(self, kind: bytes, call: bytes, address: int, why: bytes) -> None:
-        if self._watch is not None:
-            self._watch.misused(kind.decode(), call.decode(), address, why.decode())
+        if self._sanitizer is not None:
+            self._sanitizer.misused(kind.decode(), call.decode(), address, why.decode())
 
     def _used_after_free(self, error: BaseException | None) -> None:
         """Says so when a kernel has touched memory that the program has freed."""
@@ -341,17 +341,17 @@ class Runtime:
 
         self._note(frees.leaks(self._source, self.library))
 
-    def _note(self, found: Sequence[Finding]) -> None:
+    def _note(self, findings: Sequence[Finding]) -> None:
         """Findings that are raised are said, and the program does not end with 0."""
         from weft.device.sim.tools.sanitizer.session import Report
 
         session = settings.active()
         try:
-            if found and isinstance(session, Report):
-                session.note(found)
+            if findings and isinstance(session, Report):
+                session.note(findings)
         except SanitizerError as error:
             self.say(str(error))
-            self.library.weft_condemn(_FOUND)
+            self.library.weft_condemn(_HAS_FINDINGS)
 
 
 class Output:

@@ -39,9 +39,11 @@ def main(job: Job) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     progress.enabled = job.progress
     if job.report is not None:
-        from weft.frontends.program.sanitized import Sent  # plain runs do without its code
+        from weft.frontends.program.sanitizer_report import (
+            ForwardedReport,  # plain runs do without its code
+        )
 
-        settings.current = Sent(job.report)
+        settings.current = ForwardedReport(job.report)
     library = ctypes.CDLL(_open(job.library), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     Output.install(library)
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
@@ -73,7 +75,7 @@ def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
 
     def write() -> None:
         with open(descriptor, "w", closefd=False) as file:
-            json.dump(recording.told(), file)
+            json.dump(recording.to_record(), file)
 
     _at_exit(libc, write)
 

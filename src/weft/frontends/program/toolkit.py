@@ -27,11 +27,11 @@ class Toolkit:
     def run(self, arguments: Sequence[str], *, what: str) -> str:
         """Runs nvcc; what it said, or a `CompileError` with all of it."""
         done = _run([self.nvcc, *arguments])
-        said = (done.stderr + done.stdout).strip()
+        output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
-            return said
-        error = CompileError(f"nvcc could not {what}\n{said}")
-        error.log = said
+            return output
+        error = CompileError(f"nvcc could not {what}\n{output}")
+        error.log = output
         raise error
 
 
@@ -61,8 +61,8 @@ def _candidates() -> Iterator[str]:
         return
     for folder in dict.fromkeys(sys.path):
         yield os.path.join(folder, _WHEEL)
-    if found := shutil.which("nvcc"):
-        yield found
+    if on_path := shutil.which("nvcc"):
+        yield on_path
     yield _USUAL
 
 

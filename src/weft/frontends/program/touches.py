@@ -69,7 +69,8 @@ class Touches:
         clashes = [
             clash
             for other in self.under_way()
-            if other.work.beside(touched.work) and (clash := _clash(other, touched)) is not None
+            if other.work.concurrent_with(touched.work)
+            and (clash := _clash(other, touched)) is not None
         ]
         with self._lock:
             self._under_way.append(touched)
@@ -124,25 +125,25 @@ class Touches:
             return self.of_host(verb, f"{touched.name} in {where}", touched.frames)
         sim = touched.plan.sim
         ins = Decoder(sim, touched.plan.entry, touched.plan.config, Seen()).instruction(index)
-        own = ins.loc.own if ins.loc is not None else None
+        source = ins.loc.own if ins.loc is not None else None
         launch = self._places.of(touched.frames, kernel=touched.name)
         launched = f", launched at {launch}" if launch else ""
         line = f"{line_of(ins)}  ({touched.name} in {where}{launched})"
-        file = own.file if own else sim.ptx.origin
-        return Access(verb, line, file, own.line if own else ins.ptx_line, None, None)
+        file = source.file if source else sim.ptx.origin
+        return Access(verb, line, file, source.line if source else ins.ptx_line, None, None)
 
 
 def find(
     touched: Sequence[Touched], spot: Extents, writes: bool
 ) -> list[tuple[Touched, int, bool]]:
     """Who touches these bytes, by which instruction, and whether it writes; one for each."""
-    found = []
+    hits = []
     for one in touched:
         for extent, is_write in ((one.writes, True), (one.reads, False)):
             if (is_write or writes) and (hit := extents.overlap(extent, spot)) is not None:
-                found.append((one, hit.index, is_write))
+                hits.append((one, hit.index, is_write))
                 break
-    return found
+    return hits
 
 
 def _clash(a: Touched, b: Touched) -> Clash | None:

@@ -85,8 +85,8 @@ class Unit:
     def variable(self, name: str) -> tuple[int, int] | None:
         """Address and size of a variable."""
         self.sim.place()
-        found = self.sim.image.placed.get(name)
-        return (found.address, found.variable.size) if found else None
+        placed = self.sim.image.placed.get(name)
+        return (placed.address, placed.variable.size) if placed else None
 
     def variables(self) -> list[Allocation]:
         """Its memory, for kernels of other units that are given a pointer to it."""
@@ -103,8 +103,8 @@ class Unit:
     @property
     def version(self) -> int:
         """The compute capability that its PTX is for, as 80."""
-        found = _VERSION.search(self.text)
-        return int(found[1]) if found else 0
+        match = _VERSION.search(self.text)
+        return int(match[1]) if match else 0
 
     def resources(self, name: str) -> Resources:
         """What the assembler says of a kernel, for the GPU that is simulated."""

@@ -12,10 +12,10 @@ from triton.runtime import driver as active_driver
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.triton import beside, pipeline
+from weft.frontends.triton import dispatch, pipeline
 from weft.frontends.triton.launcher import Launcher, Scratch, Variant, running
 
-BESIDE = 1000
+FIRST_SIMULATED = 1000
 """The first number of simulated devices where real ones have numbers, too."""
 
 _simulator: SimDriver | None = None
@@ -164,13 +164,13 @@ def activate(model: GpuModel, *, fast: bool, alone: bool) -> None:
     """Puts a simulated GPU in charge, or beside the real one."""
     global _simulator
     pipeline.check_version()
-    real = None if alone else beside.real_driver()
-    _simulator = SimDriver(model, fast, 0 if real is None else BESIDE)
+    real = None if alone else dispatch.real_driver()
+    _simulator = SimDriver(model, fast, 0 if real is None else FIRST_SIMULATED)
     if real is None:
         pipeline.install()
         active_driver.set_active(_simulator)
     else:
-        active_driver.set_active(beside.Beside(real, _simulator))
+        active_driver.set_active(dispatch.DispatchingDriver(real, _simulator))
 
 
 @contextmanager
@@ -180,16 +180,16 @@ def simulating(model: GpuModel, fast: bool) -> Iterator[None]:
         activate(model, fast=fast, alone=False)
     assert _simulator is not None
     with _simulator.simulating(model, fast):
-        if _simulator.first == BESIDE:
-            with beside.in_charge(_simulator):
+        if _simulator.first == FIRST_SIMULATED:
+            with dispatch.in_charge(_simulator):
                 yield
         else:
             yield
 
 
-def _bench(call: Callable[[], Any], **how: Any) -> Any:
+def _bench(call: Callable[[], Any], **options: Any) -> Any:
     with running():
-        return clock.bench(call, **how)
+        return clock.bench(call, **options)
 
 
 def _integer(ty: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.device.time_limit import limited, within
 from weft.errors import ArgumentError, LaunchError
-from weft.frontends.triton import beside
+from weft.frontends.triton import dispatch
 from weft.frontends.triton.driver import simulating
 from weft.frontends.triton.launcher import capturing
 from weft.kernels import Plain
@@ -108,7 +108,7 @@ class TritonLaunch:
             launch(*arguments, time_limit=limit, sanitize=sanitize)
             return
         k = self.kernel
-        if not beside.on_host((*args, *options.values())):
+        if not dispatch.on_host((*args, *options.values())):
             k.fn[self.grid](*args, **options)
             return
         with simulating(k.model, k.fast):
@@ -120,7 +120,7 @@ class TritonLaunch:
         Nothing runs, but for the launches by which an autotuned kernel is tuned.
         """
         k = self.kernel
-        if not beside.on_host((*args, *options.values())):
+        if not dispatch.on_host((*args, *options.values())):
             raise ArgumentError(
                 f"{self.name} can be observed on the simulated GPU only",
                 got="no tensor in host memory",

@@ -32,10 +32,10 @@ _captured: ContextVar[list[Plain] | None] = ContextVar("_captured", default=None
 @contextmanager
 def capturing() -> Iterator[list[Plain]]:
     """Triton launches inside are not run, but listed: (launch, its arguments)."""
-    found: list[Plain] = []
-    token = _captured.set(found)
+    launches: list[Plain] = []
+    token = _captured.set(launches)
     try:
-        yield found
+        yield launches
     finally:
         _captured.reset(token)
 

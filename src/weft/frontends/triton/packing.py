@@ -60,16 +60,16 @@ class TritonPacker(Packer):
                 next="use a release of Triton that weft supports",
             )
         block = bytearray(self.size)
-        found = addresses.allowed()
+        memory = addresses.allowed()
         for leaf, param in zip(leaves, self.params, strict=True):
-            data = self._bytes(leaf, found)
+            data = self._bytes(leaf, memory)
             block[param.offset : param.offset + len(data)] = data
-        return bytes(block), found, (args, leaves), None
+        return bytes(block), memory, (args, leaves), None
 
-    def _bytes(self, leaf: Leaf, found: list[Allocation]) -> bytes:
+    def _bytes(self, leaf: Leaf, memory: list[Allocation]) -> bytes:
         name, type, value = leaf
         if type[0] == "*":
-            return struct.pack("<Q", self._pointer(leaf, found) & 2**64 - 1)
+            return struct.pack("<Q", self._pointer(leaf, memory) & 2**64 - 1)
         try:
             if type == "bf16":
                 return struct.pack("<H", to_bfloat16(float(value)))
@@ -80,7 +80,7 @@ class TritonPacker(Packer):
                 got=f"{value!r}: {error}",
             ) from None
 
-    def _pointer(self, leaf: Leaf, found: list[Allocation]) -> int:
+    def _pointer(self, leaf: Leaf, memory: list[Allocation]) -> int:
         value = leaf.value
         if value is None:
             return 0
@@ -97,7 +97,7 @@ class TritonPacker(Packer):
             )
         held = addresses.extent(owner, leaf.name)
         if held.nbytes:
-            found.append(held)
+            memory.append(held)
         return int(value.data_ptr())
 
 

@@ -107,6 +107,6 @@ class WholeGroups(FileCacheManager):  # type: ignore[misc]
     """Triton's cache, where what was pruned in part counts as gone."""
 
     def get_group(self, filename: str) -> dict[str, str] | None:
-        found: dict[str, str] | None = super().get_group(filename)
-        complete = found is not None and {".json", ".cubin"} <= {Path(p).suffix for p in found}
-        return found if complete else None
+        files: dict[str, str] | None = super().get_group(filename)
+        complete = files is not None and {".json", ".cubin"} <= {Path(p).suffix for p in files}
+        return files if complete else None

@@ -86,7 +86,7 @@ def counters(
     command = [tool(), *_options(kernel, launch), *program]
     done = subprocess.run(command, capture_output=True, text=True)
     if _REFUSAL in done.stdout + done.stderr:
-        raise _refused(f"the driver answered {_REFUSAL}", system.counters().mend)
+        raise _refused(f"the driver answered {_REFUSAL}", system.counters().fix)
     if done.returncode:
         raise Error(
             "the program failed under ncu", got=(done.stdout[-1000:] + done.stderr[-1000:]).strip()
@@ -105,15 +105,15 @@ def tool() -> str:
         )
     if not driver.count():
         raise NoCounters("there is no GPU to count on", got=driver.absence())
-    allowed, why, mend = system.counters()
-    if mend and not allowed:  # where the driver does not say, ncu finds out
-        raise _refused(why.removeprefix("no: "), mend)
+    allowed, why, fix = system.counters()
+    if fix and not allowed:  # where the driver does not say, ncu finds out
+        raise _refused(why.removeprefix("no: "), fix)
     return path
 
 
-def _refused(why: str, mend: str) -> NoCounters:
+def _refused(why: str, fix: str) -> NoCounters:
     return NoCounters(
-        "the GPU's counters may not be read", got=why, next=mend or "ask the administrator"
+        "the GPU's counters may not be read", got=why, next=fix or "ask the administrator"
     )
 
 

@@ -40,7 +40,7 @@ class Recording:
         self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
         self._kernel, self._launch, self._thread = kernel, launch, thread
         self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
-        self._found: dict[tuple[object, ...], Profile] = {}
+        self._profiles: dict[tuple[object, ...], Profile] = {}
         self._lock = threading.Lock()
         self.seen: dict[str, int] = {}
         self.fault = ""
@@ -48,7 +48,7 @@ class Recording:
     @property
     def profiles(self) -> list[Profile]:
         """In the order of their first launches."""
-        return list(self._found.values())
+        return list(self._profiles.values())
 
     def run(self, request: Request) -> None:
         """One launch, counted if it is wanted."""
@@ -68,21 +68,21 @@ class Recording:
                 self.fault = self.fault or str(error)
                 raise
             place = merge.key(profile)
-            before = self._found.get(place)
-            self._found[place] = profile if before is None else merge.add(before, profile)
+            before = self._profiles.get(place)
+            self._profiles[place] = profile if before is None else merge.add(before, profile)
 
-    def told(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """All of it as JSON, for `take`."""
         return {**record.dump(self.profiles), "seen": self.seen, "fault": self.fault}
 
-    def take(self, path: str) -> None:
+    def add_record(self, path: str) -> None:
         """Adds what a recording in another process has written, if it came that far."""
         text = Path(path).read_text()
         if text:
             record_data = json.loads(text)
             self.seen, self.fault = record_data["seen"], record_data["fault"]
             for profile in record.load(path):
-                self._found[merge.key(profile)] = profile
+                self._profiles[merge.key(profile)] = profile
 
     def _wanted(self, kernel: str) -> bool:
         with self._lock:

@@ -52,7 +52,7 @@ class Memory:
     call: str
 
 
-class Watch:
+class ProgramSanitizer:
     """One program under the sanitizer; what `Hooks` names is called by the library."""
 
     def __init__(
@@ -64,10 +64,10 @@ class Watch:
         self._places = places
         self._touches = Touches(self._order, source, places)
         self._works: dict[int, Work] = {}
-        self._mine = threading.local()
+        self._thread_state = threading.local()
         self._starts: list[int] = []
         self._memory: dict[int, Memory] = {}
-        self._told: set[object] = set()
+        self._reported: set[object] = set()
         self._lock = threading.RLock()
         self._submitted = 0
         self._on: dict[int, Callable[[int, int], None]] = {
@@ -78,7 +78,7 @@ class Watch:
             hooks.HOST_WAITS_STREAM: lambda a, _: self._order.host_waits_for_stream(a),
             hooks.HOST_WAITS_EVENT: lambda a, _: self._order.host_waits_for_event(a),
             hooks.HOST_WAITS_ALL: lambda *_: self._order.host_waits_for_all(),
-            hooks.HOST_FUNCTION: lambda *_: self._order.host_learns_of(self._mine.work),
+            hooks.HOST_FUNCTION: lambda *_: self._order.host_learns_of(self._thread_state.work),
         }
         fields = hooks.Hooks._fields_
         self._table = hooks.Hooks(*(kind(getattr(self, name)) for name, kind in fields))
@@ -101,11 +101,11 @@ class Watch:
 
     @answers(0)
     def begins(self, number: int) -> None:
-        self._mine.work = self._works.pop(number)
+        self._thread_state.work = self._works.pop(number)
 
     @answers(0)
     def ends(self, number: int) -> None:
-        self._mine.work = None
+        self._thread_state.work = None
         with self._lock:
             self._guard()
 
@@ -142,10 +142,10 @@ class Watch:
 
     def _add(self, name: str, plan: Plan | None, reads: Extents, writes: Extents) -> None:
         with self._lock:
-            work = self._mine.work
+            work = self._thread_state.work
             frames = self._places.here()
             for clash in self._touches.add(Touched(work, name, plan, reads, writes, frames)):
-                self._found(self._touches.race(clash, self._place(clash.address)))
+                self._report(self._touches.race(clash, self._place(clash.address)))
 
     # ---- memory -----------------------------------------------------------------------------
     @answers(0)
@@ -164,7 +164,7 @@ class Watch:
         """The memory is about to be given back."""
         name = call.decode()
         initialised.forget(address)
-        if getattr(self._mine, "work", None) is not None:
+        if getattr(self._thread_state, "work", None) is not None:
             self._add(name, None, extents.nothing(), _whole(address, nbytes))
         else:
             self._freed_by_host(name, self._memory[address])
@@ -180,7 +180,7 @@ class Watch:
         others = [t for t in self._touches.under_way() if t.work.stream or not waits]
         for touched, index, writes in find(others, spot, writes=True):
             place = self._place(memory.address)
-            self._found(self._touches.freed_in_flight(
+            self._report(self._touches.freed_in_flight(
                 touched, index, writes, call, place, memory.address
             ))  # fmt: skip
         if waits:
@@ -218,7 +218,7 @@ class Watch:
                     frames = (instruction, *self._places.here())
                     verb = "write" if writes else "read"
                     host = self._touches.of_host(verb, "the host", frames)
-                    self._found(self._touches.host_race(
+                    self._report(self._touches.host_race(
                         touched, index, is_write, host, self._place(address), address
                     ))  # fmt: skip
                     break
@@ -229,18 +229,18 @@ class Watch:
         if hit is not None:
             access = self._touches.of_host(call, call, self._places.here())
             what = "overlapping copy: source and destination share bytes"
-            self._found(Finding(
+            self._report(Finding(
                 "overlapping copy", what, "", (access,), 1, _OVERLAP, self._place(hit.address),
                 hit.address,
             ))  # fmt: skip
 
     def _unwritten(self, call: str, rows: tuple[Any, Any]) -> None:
-        found = (written.unwritten(int(a), int(n)) for a, n in zip(*rows, strict=True))
-        address = next((a for a in found if a is not None), None)
+        addresses = (written.unwritten(int(a), int(n)) for a, n in zip(*rows, strict=True))
+        address = next((a for a in addresses if a is not None), None)
         if address is not None:
             access = self._touches.of_host("read", call, self._places.here())
             what = "uninitialised: a copy to the host of memory that nobody has written"
-            self._found(Finding(
+            self._report(Finding(
                 "uninitialised", what, "", (access,), 1, _UNWRITTEN, self._place(address), address
             ))  # fmt: skip
 
@@ -250,11 +250,11 @@ class Watch:
         what, next = f"{kind}: the memory {why}", _MISUSED.get(kind, _FREES)
         self._note([Finding(kind, what, "", (access,), 1, next, self._place(address), address)])
 
-    def _found(self, finding: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         """Each pair of accesses is told once."""
         key = (finding.kind, *((a.verb, a.line) for a in finding.accesses))
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._reported:
+            self._reported.add(key)
             self._note([finding])
 
 
@@ -276,8 +276,8 @@ def _whole(address: int, nbytes: int) -> Extents:
 def _hits(touched: Touched, address: int, writes: bool) -> list[tuple[int, bool, bool]]:
     """(instruction, does it write?, is it atomic or volatile?) of those that race with the host."""
     sides = [(touched.writes, True)] + ([(touched.reads, False)] if writes else [])
-    found = [(e, extents.at(e, address), is_write) for e, is_write in sides]
-    return [(int(e.index[i]), is_write, bool(e.strong[i])) for e, i, is_write in found
+    candidates = [(e, extents.at(e, address), is_write) for e, is_write in sides]
+    return [(int(e.index[i]), is_write, bool(e.strong[i])) for e, i, is_write in candidates
             if i is not None]  # fmt: skip
 
 

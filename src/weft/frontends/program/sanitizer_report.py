@@ -15,7 +15,7 @@ from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.device.sim.tools.sanitizer.session import Report
 
 
-class Sent(Report):
+class ForwardedReport(Report):
     """A report that is kept elsewhere."""
 
     def __init__(self, descriptor: int) -> None:
@@ -29,16 +29,16 @@ class Sent(Report):
         finally:
             self._send(one)
 
-    def note(self, found: Sequence[Finding]) -> None:
+    def note(self, findings: Sequence[Finding]) -> None:
         one = Report()
-        one.note(found)
+        one.note(findings)
         self._send(one)
 
     def _send(self, one: Report) -> None:
         print(json.dumps(one.to_dict()), file=self._file, flush=True)
 
 
-def collect(report: Session, descriptor: int) -> None:
+def merge_findings(report: Session, descriptor: int) -> None:
     """Adds what a program's process has sent."""
     assert isinstance(report, Report), "a recording is another kind of session"
     os.lseek(descriptor, 0, os.SEEK_SET)

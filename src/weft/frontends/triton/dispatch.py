@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def real_driver() -> Any:
     """Triton's own driver, where it finds a GPU; None elsewhere."""
     try:
-        found = active_driver.default
+        driver = active_driver.default
     except RuntimeError:  # "0 active drivers"
         return None
-    return found
+    return driver
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def in_charge(simulator: SimDriver) -> Iterator[None]:
         active_driver.set_active(before)
 
 
-class Beside:
+class DispatchingDriver:
     """Triton's own driver in everything, but for its launcher."""
 
     def __init__(self, real: Any, simulator: SimDriver) -> None:
@@ -77,15 +77,15 @@ class _Chooser:
     def _compiled(self) -> Any:
         """The kernel for the simulated GPU that is current, with its handles."""
         simulator = self._simulator
-        found = self._simulated.get(simulator.current)
-        if found is None:
+        kernel = self._simulated.get(simulator.current)
+        if kernel is None:
             with in_charge(simulator):
-                found = triton.compile(
+                kernel = triton.compile(
                     self._src, target=simulator.get_current_target(), options=self._options()
                 )
-                found._init_handles()
-            self._simulated[simulator.current] = found
-        return found
+                kernel._init_handles()
+            self._simulated[simulator.current] = kernel
+        return kernel
 
     def _options(self) -> dict[str, Any]:
         """What the launch asked for; the rest is the target's own business."""
