@@ -176,9 +176,10 @@ def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding
         first_access, kernel = _access(pair[0].lower(), first["place"], alone, quote)
         second_access, _ = _access(pair[1].lower(), other["place"], alone, quote)
         times = int((hazards["times"] or "1").replace(",", ""))
-        yield Finding(text.name, f"{text.name}: {text.what}", kernel, (first_access, second_access), times,
-                      "__syncthreads() between the two, or __syncwarp() within a warp",
-                      "shared memory")  # fmt: skip
+        yield Finding(
+            text.name, f"{text.name}: {text.what}", kernel, (first_access, second_access), times,
+            "__syncthreads() between the two, or __syncwarp() within a warp", "shared memory",
+        )  # fmt: skip
 
 
 def _host(kind: str, what: str, next: str) -> _Make:

@@ -1,4 +1,4 @@
-"""Element types as judges need them: how they are stored, how they round, how far they reach."""
+"""Element types: storage, rounding and range."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class DType:
     """One element type.
 
     storage   NumPy's type that holds its bits (bfloat16 has none of its own: uint16)
-    roundoff  half the distance from 1 to the next value; 0 for integers, which are exact
+    roundoff  unit roundoff: half the distance from 1 to the next value; 0 for exact types
     largest   the largest finite value
-    normal    the smallest normal value: kernels may flush what is below to zero
+    normal    the smallest normal value; kernels may flush smaller values to zero
     """
 
     name: str
@@ -35,7 +35,7 @@ class DType:
 
     @property
     def integer(self) -> bool:
-        """Neither floating nor bool: results are exact, and wrap around."""
+        """True for integer types, whose results are exact and wrap around; False for bool."""
         return not self.floating and self.name != "bool"
 
     @property
@@ -49,17 +49,19 @@ class DType:
         return np.dtype(self.storage)
 
     def encode(self, values: Array) -> Array:
-        """Numbers as this type stores them, rounded to nearest even."""
+        """Converts numbers to the stored form, rounded to nearest even."""
         if self.name != "bf16":
             with np.errstate(all="ignore"):
                 return np.asarray(values).astype(self.numpy)
+        # NumPy has no bfloat16. Adding 0x7FFF plus the lowest kept bit rounds the upper half of the
+        # float32 to nearest even; a NaN could carry into the exponent, so it is replaced.
         wide = np.array(values, np.float32, order="C").view(np.uint32)
         nan = np.isnan(np.asarray(values, np.float32))
         rounded = (wide + np.uint32(0x7FFF) + ((wide >> 16) & 1)) >> 16
         return np.where(nan, np.uint32(0x7FC0), rounded).astype(np.uint16)
 
     def decode(self, stored: Array) -> Array:
-        """What is stored as numbers: float64 for floating types, else unchanged."""
+        """Converts the stored form to numbers: float64 for floating types, else unchanged."""
         if not self.floating:
             return stored
         if self.name == "bf16":
@@ -68,9 +70,10 @@ class DType:
             return stored.astype(np.float64)
 
     def ulps(self, got: float, expected: float) -> float:
-        """The distance of two numbers in units of this type's last place at the expected one."""
+        """The distance of two numbers in ULPs of this type at the expected value."""
         if not (np.isfinite(got) and np.isfinite(expected)):
             return float("inf")
+        # Below the smallest normal value the spacing is constant.
         size = max(abs(expected), self.normal)
         unit = 2.0 ** np.floor(np.log2(size)) * 2 * self.roundoff
         return float(abs(got - expected) / unit)

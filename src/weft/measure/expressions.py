@@ -1,9 +1,8 @@
-"""Arithmetic of sizes as text: `cdiv(n, 256)`, `2*M*N*K`, `x.shape[0] if x.numel() > 4 else 1`.
+"""Evaluates size expressions: `cdiv(n, 256)`, `2*M*N*K`, `x.shape[0] if x.numel() > 4 else 1`.
 
-Every text that weft computes is computed here: sizes of operations, launches of rungs, rules of
-PyTorch's ops. A text is checked node by node and compiled once. What passes can compute sizes and
-do nothing else: no names but those it is given, no attributes but those of `_ATTRIBUTES`, and no
-number that grows without bounds (`9**9**9**9`).
+This is the only evaluator in weft: sizes of operations, launches of rungs and rules of PyTorch ops
+use it. An expression is checked node by node and compiled once. It can use only the names that it
+is given, the attributes in `_ATTRIBUTES`, and numbers below a bound (`9**9**9**9` is refused).
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 
 LONGEST = 2000
-"""Characters of a text."""
+"""The most characters of an expression."""
 LARGEST = 2**63 - 1
-"""The largest number that is written, raised to a power, or a size."""
+"""The largest literal, the largest base of a power, and the largest size."""
 HIGHEST = 64
 """The highest power."""
 
@@ -32,19 +31,19 @@ _NODES = (
     ast.Compare, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq,
     ast.IfExp, ast.Tuple, ast.Starred, ast.Subscript, ast.Slice, ast.Load,
 )  # fmt: skip
-"""What may be written, besides constants, names, attributes and calls, which are looked at."""
+"""Node types that are always allowed. Constants, names, attributes and calls are checked."""
 _POWER, _PRODUCT = "__power__", "__product__"
 
 
 class Expression(NamedTuple):
-    """A text that can be computed, and the names that it needs."""
+    """A compiled expression and the names that it uses."""
 
     text: str
     names: tuple[str, ...]
     code: CodeType
 
     def value(self, values: Mapping[str, Any]) -> Any:
-        """What it is for these values; raises ArgumentError."""
+        """Evaluates the expression; raises ArgumentError."""
         try:
             return eval(self.code, _GLOBALS, values)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -55,8 +54,10 @@ class Expression(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def expression(text: str) -> Expression:
-    """A text, checked and compiled. Python 3.11 cannot make two trees at a time, in two threads:
-    what threads compute is to be computed once before they start."""
+    """Checks and compiles an expression.
+
+    `ast.parse` of Python 3.11 is not thread-safe: compile expressions before threads use them.
+    """
     text = text.strip()
     if len(text) > LONGEST:
         raise ArgumentError(
@@ -83,7 +84,7 @@ def expression(text: str) -> Expression:
 
 
 def evaluate(text: str, sizes: Mapping[str, Any]) -> Any:
-    """The number, or the tuple of numbers, that a text is for these sizes."""
+    """Evaluates an expression to a number or a tuple of numbers."""
     made = expression(text)
     for name in made.names:
         if name not in sizes:
@@ -92,7 +93,7 @@ def evaluate(text: str, sizes: Mapping[str, Any]) -> Any:
 
 
 def number(text: str, sizes: Mapping[str, Any]) -> float:
-    """The number that a text is."""
+    """Evaluates an expression to one number."""
     value = evaluate(text, sizes)
     if not isinstance(value, int | float):
         raise ArgumentError(f"'{text}' is not a number", got=_short(value))
@@ -100,18 +101,18 @@ def number(text: str, sizes: Mapping[str, Any]) -> float:
 
 
 def whole(text: str, sizes: Mapping[str, Any]) -> int:
-    """The size that a text is, rounded towards zero."""
+    """Evaluates an expression to one integer, rounded towards zero."""
     return _whole(text, evaluate(text, sizes))
 
 
 def wholes(text: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """The sizes that a text is: `(a, b)`, or one."""
+    """Evaluates an expression `(a, b)`, or a single one, to integers."""
     value = evaluate(text, sizes)
     return tuple(_whole(text, part) for part in (value if isinstance(value, tuple) else (value,)))
 
 
 def _whole(text: str, value: Any) -> int:
-    if not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:  # nor is a NaN
+    if not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:  # also refuses NaN
         raise ArgumentError(
             f"'{text}' is not a size", got=_short(value), allowed=f"a number up to {LARGEST}"
         )
@@ -119,13 +120,15 @@ def _whole(text: str, value: Any) -> int:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > LARGEST:  # its digits may be thousands
+    if (
+        isinstance(value, int) and abs(value) > LARGEST
+    ):  # printing thousands of digits is slow and useless
         return f"a number of {value.bit_length()} bits"
     return repr(value)
 
 
 def _check(text: str, node: ast.AST) -> str:
-    """Refuses what an expression may not have; the name where a node is one."""
+    """Raises for a node that is not allowed; returns the name that the node uses, or ""."""
     match node:
         case ast.Constant(value=int() | float() as number) if abs(number) <= LARGEST:
             return ""
@@ -163,7 +166,7 @@ def _allowed() -> str:
 
 
 class _Bounded(ast.NodeTransformer):
-    """Products and powers become calls of functions that look at their operands first."""
+    """Replaces products and powers by calls that check their operands first."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
@@ -174,7 +177,7 @@ class _Bounded(ast.NodeTransformer):
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Is it certain that a node is no tuple, so that its product needs no look?"""
+    """True if a node cannot be a tuple; then its product needs no check at run time."""
     return isinstance(node, ast.Constant | ast.Compare | ast.UnaryOp) or (
         isinstance(node, ast.BinOp) and _is_number(node.left) and _is_number(node.right)
     )
@@ -188,6 +191,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _product(left: Any, right: Any) -> Any:
     if isinstance(left, tuple | list) or isinstance(right, tuple | list):
+        # Python would repeat the tuple, which can allocate without bound.
         raise TypeError("a product of shapes")
     return left * right
 

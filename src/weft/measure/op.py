@@ -1,4 +1,4 @@
-"""An operation, said once: its arrays, what it must compute, the sizes it is judged on.
+"""Declares an operation: its arrays, its reference, and the sizes that it is checked and timed on.
 
 op = weft.Op("matmul", "A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
              reference=lambda A, B: A @ B,
@@ -26,7 +26,7 @@ _ARRAY = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+([^\s,]+))?\
 
 
 class Case:
-    """Sizes to judge an operation on, and why these."""
+    """One set of sizes to check or time an operation on, and the reason for choosing them."""
 
     def __init__(self, *, why: str = "", **sizes: int) -> None:
         self.why, self.sizes = why, dict(sizes)
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array of an operation: `A:f32[M,K]`; sizes are expressions of the cases' names.
+    """The declaration of one array, `A:f32[M,K]`. Sizes are expressions over the names of a case.
 
     within  the smallest and the largest value of an input: `rows:i32[n] in 0..M-1`
     """
@@ -59,7 +59,7 @@ class ArraySpec:
         return tuple(whole(text, case.sizes) for text in self.sizes)
 
     def bounds(self, case: Case) -> Bounds | None:
-        """The values that the signature allows, where it says so."""
+        """The range that the signature declares for the values; None where it declares none."""
         if self.within is None:
             return None
         low, high = (number(text, case.sizes) for text in self.within)
@@ -76,19 +76,20 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Op:
-    """An operation; `check`, `bench` and `climb` read all they need from here.
+    """An operation. `check`, `bench` and `climb` read everything that they need from it.
 
-    peers      what people would use instead, as expressions of torch and the inputs, e.g.
-               "torch.softmax(x, -1)"; "compile: ..." goes through torch.compile
-    ceiling    what bounds it on a GPU: "copy", "read" (bandwidths) or "compute"
-    target     what its best kernel is to reach: "limit 0.97" (a part of the ceiling), or "peer 1.0"
-               (times as fast as the best peer)
-    reference  called with float64 inputs (integers stay), gives the output or a tuple of them
-    reduce     how many terms a result sums, e.g. "K"; by default it is found by changing inputs
+    peers      alternatives to compare with, as expressions of torch and the inputs, e.g.
+               "torch.softmax(x, -1)"; the prefix "compile: " applies torch.compile
+    ceiling    the hardware limit: "copy", "read" (bandwidths) or "compute"
+    target     the goal for the best kernel: "limit 0.97" (a fraction of the ceiling) or "peer 1.0"
+               (a speed-up over the fastest peer)
+    reference  takes float64 inputs (integers keep their type) and returns one output or a tuple
+    reduce     the number of terms that a result sums, e.g. "K"; by default it is measured by
+               changing inputs
     fill       name of an input -> function of (random generator, shape, and sizes that it names),
-               for data that cannot be anything, such as sorted offsets; for plain indices a range
-               in the signature is enough: "rows:i32[n] in 0..M-1"
-    accumulate the type that sums may be rounded to on the way; by default f32, f64 for f64
+               for data with a structure, such as sorted offsets; for plain indices a range in the
+               signature is enough: "rows:i32[n] in 0..M-1"
+    accumulate the type that partial sums may be rounded to; by default f32, and f64 for f64
     """
 
     name: str
@@ -120,6 +121,7 @@ class Op:
                 "an operation's reference is a function of its inputs",
                 got=type(self.reference).__name__,
             )
+        # Parse the signature and the target now: errors then point to the definition.
         _ = self.inputs, self.outputs, self.goal
         if not self.cases:
             raise ArgumentError(
@@ -143,7 +145,7 @@ class Op:
 
     @property
     def goal(self) -> tuple[str, float] | None:
-        """The target as ("limit" or "peer", number), where there is one."""
+        """The target as ("limit" or "peer", number); None where there is none."""
         if not self.target:
             return None
         match = re.fullmatch(r"(limit|peer) (\d+(?:\.\d+)?)", self.target)
@@ -165,20 +167,20 @@ class Op:
     def data(
         self, spec: ArraySpec, case: Case, rng: np.random.Generator, filling: Filling
     ) -> Array:
-        """An input's bits: by the operation's own `fill`, or as `filling` makes them."""
+        """The contents of an input, from the operation's `fill` or from `filling`."""
         if spec.name in self.fill:
             return self.own_data(spec, case, rng)
         return filling(rng, spec.shape(case), spec.dtype, spec.bounds(case))
 
     def own_data(self, spec: ArraySpec, case: Case, rng: np.random.Generator) -> Array:
-        """What the operation's own `fill` gives for an input."""
+        """The result of the operation's `fill` for an input, checked."""
         fill = self.fill[spec.name]
         wanted = inspect.signature(fill).parameters
         more = {n: v for n, v in case.sizes.items() if n in wanted}
         return self.checked(spec, case, np.asarray(fill(rng, spec.shape(case), **more)))
 
     def checked(self, spec: ArraySpec, case: Case, data: Array) -> Array:
-        """The same array, where it has the type and the shape of the input."""
+        """Returns the array if it has the type and the shape of the input, else raises."""
         if data.dtype != spec.dtype.numpy or data.shape != spec.shape(case):
             raise ArgumentError(
                 f"the fill of '{spec.name}' of {self.name} does not fit",
@@ -189,9 +191,9 @@ class Op:
         return data
 
     def solution(self, run: Callable[..., Any] | None = None, *, precision: str = "f32") -> Any:
-        """Decorator: a function that computes this operation, for `weft check FILE` to find.
+        """Decorator that registers a function as a solution, for `weft check FILE`.
 
-        `@op.solution(precision="tf32")` says what it computes in, where that is less than f32.
+        `@op.solution(precision="tf32")` declares a precision below f32.
         """
         if run is None:
             return functools.partial(self.solution, precision=precision)
@@ -200,7 +202,7 @@ class Op:
         return run
 
     def terms(self, case: Case) -> int | None:
-        """How many terms a result sums, where it is said."""
+        """The declared number of terms that a result sums, or None."""
         return max(1, whole(self.reduce, case.sizes)) if self.reduce else None
 
 
@@ -220,7 +222,7 @@ def array_specs(text: str, whole: str = "") -> tuple[ArraySpec, ...]:
 
 
 def _within(text: str | None, whole: str) -> tuple[str, str] | None:
-    """`0..M-1`: the ends of a range, both included."""
+    """The bounds of a range `0..M-1`, both included."""
     if text is None:
         return None
     low, dots, high = text.partition("..")
@@ -230,7 +232,7 @@ def _within(text: str | None, whole: str) -> tuple[str, str] | None:
 
 
 def split(text: str) -> list[str]:
-    """The parts between commas that are in no parentheses."""
+    """Splits at commas outside of parentheses."""
     parts, depth = [""], 0
     for c in text:
         depth += {"(": 1, ")": -1}.get(c, 0)
@@ -251,7 +253,7 @@ def _unreadable(signature: str, part: str) -> ArgumentError:
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], order: Sequence[str]) -> Any:
-    """Calls a function with what its parameters name where they are known, else in order."""
+    """Calls a function with arguments by parameter name if all names match, else by position."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built in: no signature

@@ -1,1 +1,1 @@
-"""How long does it take? Timing with events, in turns, with clocks and throttling watched."""
+"""Times kernels with CUDA events, in turns, and monitors clocks and throttling."""

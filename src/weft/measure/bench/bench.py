@@ -1,10 +1,10 @@
-"""`weft.bench`: honest times. Contenders take turns; what is shown is the median of many samples.
+"""Implements `weft.bench`. Contenders take turns; the result is the median of many samples.
 
     times = weft.bench({"mine": lambda: mine(x, y), "torch": lambda: torch.relu(x)}, bytes=8 * n)
     print(times)
 
-Where there is no GPU nothing is timed: the answer says so and gives the floor that follows from
-work and bytes.
+Without a GPU nothing is timed: the result states this and gives the floor computed from work and
+bytes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from weft.device.selection import Selection, select, selected
 from weft.errors import ArgumentError, CheckFailed, expect
 
 BUDGET_S = 1.0
-"""How long each contender is sampled at most."""
+"""The most seconds of sampling per contender."""
 WARM_UP_S = 0.2
 ENOUGH = 0.005
-"""Sampling stops when the interval of the median is this narrow, as a part of it."""
+"""Sampling stops when the confidence interval is this fraction of the median."""
 FEWEST, MOST = 10, 400
 LAUNCH_US = 4.0
-"""A kernel shorter than this takes less than its launch; only a graph can show its time."""
+"""Kernels shorter than this are dominated by launch overhead; only a graph can time them."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """What is timed.
+    """One candidate of a benchmark.
 
-    run        called with the number of an input set, or without
-    precision  what it computes in, e.g. "f32", "tf32"; ratios across different ones are marked
-    graph      whether calls may be captured: in a graph PyTorch's copies are slower than plain ones
+    run        called with the index of an input set, or without arguments
+    precision  of its arithmetic, e.g. "f32", "tf32"; ratios across precisions are marked
+    graph      whether calls may be captured; PyTorch's copies are slower inside of a graph
     """
 
     run: Callable[..., Any]
@@ -51,7 +51,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the median of the samples, and an interval that holds it (95 %)."""
+    """Seconds of one call: the median of the samples and its 95 % confidence interval."""
 
     name: str
     seconds: float
@@ -66,11 +66,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Bench:
-    """Times side by side, and what bounds them.
+    """The timings of all contenders, and the floor.
 
-    timed     False where there is no GPU: then `timings` is empty
-    floor     seconds that no kernel can beat, by the GPU's ceilings, where work or bytes are known
-    bound     what sets the floor: "memory" or "compute"
+    timed     False without a GPU: then `timings` is empty
+    floor     the least possible seconds by the GPU's ceilings, if work or bytes are known
+    bound     the resource that sets the floor: "memory" or "compute"
     """
 
     gpu: str
@@ -109,8 +109,8 @@ class Bench:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        """The notebook's view."""
+        cells = importlib.import_module("weft.report.cells")  # weft.report is a higher layer
         return str(cells.bench(self))
 
 
@@ -160,7 +160,7 @@ def bench(
     with ClockMonitor() as monitor:
         runs = _sampled(by_name, sets, check, budget, progress, monitor)
     timings = tuple(_timing(n, by_name[n], r) for n, r in runs.items())
-    for timing in timings:  # each by its own precision: tensor cores have other ceilings
+    for timing in timings:  # tensor cores have other ceilings
         _alarm(timing, *ceiling(model, bytes, flops, timing.precision or precision), model)
     machine = {**_machine(), **monitor.to_dict()}
     return Bench(model.name, True, timings, bytes, flops, floor, bound, machine)
@@ -181,7 +181,7 @@ def to_time(device: str | Selection | None) -> Selection:
 
 
 def ceiling(model: GpuModel, bytes: float, flops: float, precision: str) -> tuple[float, str]:
-    """(seconds that the work needs at least, what they are spent on)."""
+    """(least seconds for the work, the limiting resource)."""
     rates = {"f32": model.fp32_tflops, "f64": model.fp64_tflops, **model.tensor}
     moving = bytes / (model.memory_gb_per_s * 1e9)
     computing = flops / (rates.get(precision, model.fp32_tflops) * 1e12)
@@ -202,6 +202,7 @@ class _Run:
     spent: float = 0.0
 
     def done(self, budget: float) -> bool:
+        # Very slow contenders may end with fewer samples.
         if len(self.seconds) < FEWEST and self.spent < 4 * budget:
             return False
         if len(self.seconds) >= MOST or self.spent >= budget:
@@ -230,10 +231,12 @@ def _sampled(
             stream, _with_number(contender.run), sets, graph=contender.graph
         )
         runs[name] = _Run(ready[name].how, ready[name].calls)
+        # Clocks ramp up under load; the first launches also compile and load code.
         until = time.monotonic() + WARM_UP_S
         while time.monotonic() < until:
             stream.milliseconds(ready[name].go)
     progress("timing")
+    # Interleave contenders, so that a change of the clock affects all of them alike.
     while waiting := [n for n in runs if not runs[n].done(budget)]:
         for name in waiting:
             start = time.monotonic()
@@ -245,6 +248,7 @@ def _sampled(
                 run.dropped += 1
             else:
                 run.seconds.append(ms / 1e3 / run.calls)
+    # A kernel that broke its output during the timing must not get a time.
     for name in contenders:
         if check is not None:
             check(name)
@@ -260,9 +264,10 @@ def _with_number(run: Callable[..., Any]) -> Callable[[int], Any]:
 
 
 def interval(samples: Sequence[float]) -> tuple[float, float, float]:
-    """(low, median, high): order statistics that hold the true median with 95 %."""
+    """(low, median, high): order statistics that enclose the true median with 95 %."""
     ordered = sorted(samples)
     n = len(ordered)
+    # The median's rank is binomial, with a deviation of sqrt(n)/2: 1.96 of them are 95 %.
     half = 0.98 * math.sqrt(n)
     low, high = int(max(0, n / 2 - half)), int(min(n - 1, n / 2 + half))
     middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
@@ -287,6 +292,7 @@ def _timing(name: str, contender: Contender, run: _Run) -> Timing:
 
 
 def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
+    # Even the slow end of the interval beats the hardware limit: the measurement is wrong.
     if floor and timing.high < floor:
         raise CheckFailed(
             f"{timing.name} is faster than the hardware can be",
@@ -301,6 +307,7 @@ def _machine() -> dict[str, Any]:
     from weft.measure.bench.clocks import driver_version
 
     device = facts.facts(0)
+    # Only packages in use: importing others here would take seconds.
     loaded = [name for name in ("weft", "torch", "triton") if name in sys.modules]
     versions: dict[str, Any] = {name: sys.modules[name].__version__ for name in loaded}
     return {
@@ -310,6 +317,7 @@ def _machine() -> dict[str, Any]:
         "sms": device.sms,
         "python": platform.python_version(),
         "host": f"{platform.system()} {platform.machine()}",
+        # Records are published: folders of the user are left out.
         "command": shlex.join(Path(word).name if "/" in word else word for word in sys.argv),
         **versions,
     }

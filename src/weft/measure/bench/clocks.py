@@ -1,4 +1,4 @@
-"""Clocks, temperature and power of a GPU while it is timed, and whether it was throttled."""
+"""Monitors clocks, temperature, power and throttling of a GPU during a benchmark."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FIELDS = (
 )
 PERIOD_MS = 50
 SLOWED = 0x8 | 0x40 | 0x20 | 0x80
-"""Reasons that make a time worthless: hardware slowdown, thermal (both kinds), power brake."""
+"""Throttle reasons that invalidate a sample: hardware slowdown, thermal (two), power brake."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The GPU at a moment of `time.monotonic`."""
+    """The state of the GPU at one time of `time.monotonic`."""
 
     when: float
     sm_mhz: float
@@ -34,7 +34,7 @@ class Sample:
 
 
 class ClockMonitor:
-    """Samples a GPU while it is entered; silent where nothing can be read."""
+    """Samples a GPU inside of its `with`; records nothing if nvidia-smi is missing."""
 
     def __init__(self, device: int = 0) -> None:
         self.samples: list[Sample] = []
@@ -55,6 +55,7 @@ class ClockMonitor:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
+            # nvidia-smi loops until it is ended; its output then closes and the reader returns.
             self._process.terminate()
             self._process.wait()
             self._reader.join()
@@ -69,11 +70,12 @@ class ClockMonitor:
                 self.samples.append(sample)
 
     def slowed(self, start: float, end: float) -> bool:
-        """Was the GPU throttled at some sample of this time?"""
+        """True if the GPU was throttled at a sample in this interval."""
+        # nvidia-smi reports up to one period late.
         return any(s.reasons & SLOWED for s in self.samples if start <= s.when <= end + 0.05)
 
     def to_dict(self) -> dict[str, Any]:
-        """The middle of what was seen under load, for a record."""
+        """The median clocks and the peak temperature and power, for a record."""
         if not self.samples:
             return {}
         middle = sorted(self.samples, key=lambda s: s.sm_mhz)[len(self.samples) // 2]
@@ -88,7 +90,7 @@ class ClockMonitor:
 
 
 def driver_version() -> str:
-    """The driver's own version, e.g. 580.95.05; empty where nvidia-smi cannot say."""
+    """The driver version, e.g. 580.95.05; empty without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return ""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -97,7 +99,7 @@ def driver_version() -> str:
 
 
 def parse(line: str, when: float) -> Sample | None:
-    """One line of nvidia-smi's table; None where a figure is missing."""
+    """Parses one line of nvidia-smi's table; None if a value is missing."""
     parts = [part.strip() for part in line.split(",")]
     if len(parts) != len(FIELDS):
         return None

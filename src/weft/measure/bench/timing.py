@@ -1,8 +1,8 @@
-"""How device time is taken: events around graphs of many calls, or around calls, on one stream.
+"""Measures device time with events around a CUDA graph of many calls, or around plain calls.
 
-A graph of n calls shrinks the gaps between launches to what the device itself needs. Where a call
-cannot be captured (it waits for the device, or allocates outside of the pool), events stand
-around plain calls, and the record says so.
+A graph of n calls reduces the gaps between launches to what the device needs. If a call cannot be
+captured (it synchronises, or allocates outside of the pool), events enclose plain calls, and the
+record states this.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from weft.device.gpu import driver
 
 Call = Callable[[int], Any]
-"""Runs a contender on its input set number i."""
+"""Runs a contender on input set i."""
 
 SAMPLE_MS = 1.0
-"""A sample lasts at least this long: an event's clock ticks every half microsecond."""
+"""The least duration of a sample: the event clock has a resolution of half a microsecond."""
 
 MOST_CALLS = 200
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A contender ready to be timed; `go` runs `calls` calls."""
+    """A contender that is ready to be timed; `go` runs `calls` calls."""
 
     go: Callable[[], None]
     calls: int
@@ -34,7 +34,7 @@ class Prepared:
 
 
 class Stream:
-    """The stream that everything is timed on, and its events."""
+    """The stream for all timings, and its events."""
 
     def __init__(self) -> None:
         torch = sys.modules.get("torch")
@@ -50,27 +50,28 @@ class Stream:
 
     @property
     def handle(self) -> ctypes.c_void_p:
-        """torch's current stream, or the default one."""
+        """torch's current stream, or the default stream."""
         return ctypes.c_void_p(self.torch.cuda.current_stream().cuda_stream if self.torch else 0)
 
     def milliseconds(self, work: Callable[[], None]) -> float:
-        """Device time of some work."""
+        """The device time of some work."""
         self.begin()
         work()
         return self.end()
 
     def begin(self) -> None:
-        """What the stream is given from here to `end` is timed."""
+        """Starts the timing of the stream's work."""
         driver.check(
             self._library.cuEventRecord(self._events[0], self.handle), "recording an event"
         )
 
     def end(self) -> float:
-        """Waits; the milliseconds since `begin`."""
+        """Waits for the work and returns the milliseconds since `begin`."""
         start, end = self._events
         lib, out = self._library, ctypes.c_float()
         driver.check(lib.cuEventRecord(end, self.handle), "recording an event")
         driver.check(lib.cuEventSynchronize(end), "waiting for a timed kernel")
+        # Newer drivers export the versioned symbol.
         elapsed = getattr(lib, "cuEventElapsedTime_v2", None) or lib.cuEventElapsedTime
         driver.check(elapsed(ctypes.byref(out), start, end), "reading a time")
         return float(out.value)
@@ -80,10 +81,12 @@ class Stream:
 
 
 def prepare(stream: Stream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
-    """Chooses how many calls make a sample, and captures them where that can be done."""
+    """Chooses the number of calls per sample, and captures them in a graph if possible."""
+    # The first calls compile and allocate, which a capture does not allow.
     for i in range(min(sets, 3)):
         call(i)
     stream.wait()
+    # The minimum is closest to the undisturbed time.
     once = min(stream.milliseconds(lambda: call(0)) for _ in range(3))
     calls = max(sets, min(MOST_CALLS, int(SAMPLE_MS / max(once, 1e-3)) + 1))
     if graph and stream.torch is not None:
@@ -105,7 +108,7 @@ def _captured(torch: Any, call: Call, calls: int, sets: int) -> Any:
         with torch.cuda.graph(graph):
             for i in range(calls):
                 call(i % sets)
-    except RuntimeError:  # a call that cannot be captured ends the capture with this
+    except RuntimeError:  # raised for a call that cannot be captured
         torch.cuda.synchronize()
         return None
     return graph

@@ -1,1 +1,1 @@
-"""Is a kernel right? Inputs, references, tolerances, guards around arrays, and likely causes."""
+"""Checks kernels: inputs, references, tolerances, guards around arrays, and likely causes."""

@@ -1,6 +1,6 @@
-"""Arrays with guards around them, in the library that the kernel is called with.
+"""Allocates guarded arrays in the array library that the kernel is called with.
 
-A guard is a strip of memory before and after an array, filled with random bytes that must survive.
+A guard is memory before and after an array, filled with random bytes that must not change.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from weft.measure import dtypes
 from weft.measure.dtypes import Array, DType
 
 GUARD = 1024
-"""Bytes of a guard: further than a block of threads overshoots by one float each."""
+"""Bytes of a guard: more than a block overshoots when each thread writes one float too far."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """What is needed of an array library.
+    """The functions that a check needs of an array library.
 
-    empty  bytes on the device, as a one-dimensional uint8 array
-    bring  such an array to NumPy, in the order of the current stream
-    view   (bytes, type, shape) -> the array that a kernel is given
-    put    (bytes, NumPy bytes): overwrites
-    wait   for everything the device was asked to do, on all streams
+    empty  allocates bytes on the device, as a one-dimensional uint8 array
+    bring  copies such an array to NumPy, in stream order
+    view   (bytes, type, shape) -> the array that is passed to a kernel
+    put    (bytes, NumPy bytes): overwrites the bytes
+    wait   waits for all work on all streams of the device
     """
 
     name: str
@@ -41,7 +41,7 @@ class Library:
 
 
 class Guarded:
-    """One array between two guards, whose bytes are given: 2 x GUARD of them."""
+    """One array between two guards; `guards` has the 2 x GUARD bytes of both."""
 
     def __init__(
         self, library: Library, dtype: DType, shape: tuple[int, ...], guards: Array
@@ -49,6 +49,7 @@ class Guarded:
         self.library, self.dtype, self.shape = library, dtype, shape
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.numpy.itemsize
         self._whole = library.empty(self.nbytes + 2 * GUARD)
+        # Written in one piece: on a GPU each copy is a round trip.
         inside = np.zeros(self.nbytes, np.uint8)
         library.put(self._whole, np.concatenate([guards[:GUARD], inside, guards[GUARD:]]))
         self._inner = self._whole[GUARD : GUARD + self.nbytes]
@@ -58,25 +59,26 @@ class Guarded:
         self.library.put(self._inner, np.ascontiguousarray(stored).reshape(-1).view(np.uint8))
 
     def read(self) -> Array:
-        """The array's own bits."""
+        """The contents of the array."""
         return self.library.bring(self._inner).view(self.dtype.numpy).reshape(self.shape)
 
     def guards(self) -> Array:
-        """The bytes around the array as they are now."""
+        """The current bytes of both guards."""
         whole = self.library.bring(self._whole)
         return np.concatenate([whole[:GUARD], whole[GUARD + self.nbytes :]])
 
 
 def new_guards() -> Array:
-    """Bytes for the guards of one array; nothing can know them beforehand.
+    """Unpredictable bytes for the guards of one array.
 
-    None is 0 or 255, which stray writes most often are.
+    No byte is 0 or 255: most stray writes have these values and would go unnoticed.
     """
     return np.frombuffer(secrets.token_bytes(2 * GUARD), np.uint8) % 254 + 1
 
 
 # ---- libraries -------------------------------------------------------------------------------
 def _aligned(nbytes: int) -> Array:
+    # cudaMalloc aligns to 256 bytes; kernels may rely on that.
     raw = np.empty(nbytes + 256, np.uint8)
     start = -raw.ctypes.data % 256
     return raw[start : start + nbytes]
@@ -97,14 +99,14 @@ NUMPY = Library(
 
 
 def torch(device: str) -> Library:
-    """PyTorch's tensors on a device; torch must have been imported by the caller's own code."""
+    """PyTorch tensors on a device. The caller must have imported torch."""
     t = sys.modules.get("torch")
     if t is None:
         raise MissingDependency("PyTorch is not imported", next="import torch before the check")
     cuda = device.startswith("cuda")
     try:
         t.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+    except (RuntimeError, AssertionError) as error:  # a build without CUDA raises AssertionError
         raise ArgumentError(
             "PyTorch has no such device",
             got=f"{device!r}: {str(error).partition(chr(10))[0]}",
@@ -125,7 +127,7 @@ def torch(device: str) -> Library:
 
 
 def cupy() -> Library:
-    """CuPy's arrays on its current device."""
+    """CuPy arrays on the current device."""
     c = sys.modules["cupy"]
     return Library(
         "CuPy",
@@ -138,7 +140,7 @@ def cupy() -> Library:
 
 
 def copied(stored: Array, dtype: DType, library: Library) -> Any:
-    """An array of a library with these bits."""
+    """A new array of a library with these contents."""
     made = Guarded(library, dtype, stored.shape, new_guards())
     made.write(stored)
     return made.array
@@ -153,24 +155,25 @@ def library_of(array: Any) -> Library:
 
 
 def on_host(array: Any) -> Any:
-    """An array in host memory, itself if it is there: a tensor stays one, CuPy's become NumPy's."""
+    """The array in host memory. Tensors stay tensors; CuPy arrays become NumPy arrays."""
     if hasattr(array, "detach"):
         return array.detach().cpu()
     return array.get() if hasattr(array, "get") else array
 
 
 def dtype_of(array: Any) -> DType:
-    """An array's element type, as its own library names it: torch.bfloat16 is bf16."""
+    """The element type of an array: torch.bfloat16 is bf16."""
     dtype = getattr(array, "dtype", None)
     return dtypes.find(str(np.asarray(array).dtype if dtype is None else dtype))
 
 
 def bits(array: Any) -> Array:
-    """A copy of an array's own bits in NumPy, whatever library it is of."""
+    """A NumPy copy of the stored bits of an array of any library."""
     library = library_of(array)
     if library is NUMPY:
         return np.array(array)
     plain = array.detach() if hasattr(array, "detach") else array
+    # NumPy has no bfloat16, so the bits travel as int16.
     if str(plain.dtype) == "torch.bfloat16":
         t = sys.modules["torch"]
         return np.asarray(plain.contiguous().view(t.int16).cpu().numpy()).view(np.uint16).copy()

@@ -1,7 +1,7 @@
-"""A wrong output's likely cause, with the evidence for it.
+"""Finds the likely cause of a wrong output.
 
-Each rule looks at the same facts and answers with evidence or with nothing; the first that
-answers is named. Rules stand in the order of how sure they are.
+Each rule examines the same symptoms and returns evidence or an empty string. The first rule with
+evidence wins. Rules are ordered from the most to the least specific.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from weft.measure.dtypes import Array, DType
 
 @dataclass(frozen=True)
 class Symptoms:
-    """What a rule may look at.
+    """The data that rules examine.
 
-    unwritten   flags of elements that hold their poison after both runs
+    unwritten   flags of elements that keep their initial value in both runs
     varies      flags of elements that differ between two runs on the same inputs
-    block       threads a block has, where it is known
-    grid        threads the whole grid has, where it is known
-    coarser     (type, would it pass?) with the accumulator of a lower precision
-    exact       is it right on inputs that lose nothing in any precision?
-    races       what the sanitizer says of the same launch, where it was asked
-    writers     how many threads wrote the worst element, and the last of them, where known
+    block       threads per block, if known
+    grid        threads of the whole grid, if known
+    coarser     type -> would the output pass if sums were kept in this lower precision?
+    exact       () -> is it right on inputs that no precision rounds?
+    races       the sanitizer's report of the same launch, if it ran
+    writers     the number of threads that wrote the worst element; `writer` is the last one
     """
 
     difference: Difference
@@ -56,7 +56,7 @@ class Cause:
 
 
 def likely(facts: Symptoms) -> Cause | None:
-    """The first rule that has evidence."""
+    """The cause named by the first rule with evidence."""
     for name, rule in _RULES:
         evidence = rule(facts)
         if evidence:
@@ -65,7 +65,8 @@ def likely(facts: Symptoms) -> Cause | None:
 
 
 def _same(f: Symptoms, change: Callable[[Array], Array]) -> Array:
-    """Where what came out is the right answer after a change, as far as rounding goes."""
+    """Flags of elements that equal the changed expected values, within rounding."""
+    # A wrong formula rounds differently, so the tolerance is four times the usual one.
     other, limit = change(f.expected), np.abs(change(f.limit))
     if not f.dtype.floating:
         return np.asarray(f.got == other)
@@ -79,7 +80,7 @@ def _close(f: Symptoms, change: Callable[[Array], Array]) -> bool:
 
 
 def _tail(f: Symptoms) -> str:
-    """Everything past the last whole block is wrong, and nothing else."""
+    """All elements past the last whole block are wrong, and no others."""
     flat, block = f.difference.wrong.reshape(-1), f.block or 0
     n = flat.size
     if not block or n <= block or not n % block:
@@ -87,9 +88,10 @@ def _tail(f: Symptoms) -> str:
     start = n - n % block
     if np.any(flat[:start]) or not np.all(flat[start:]):
         return ""
+    # With enough threads, the kernel itself excludes the elements.
     reached = f.grid is not None and f.grid >= n
     if reached and n - start == 1:
-        return ""  # the very last element, and a thread for it: a bound, not a block, is short
+        return ""  # a thread exists for the last element: a bound in the kernel is wrong
     verb = "are unwritten" if np.all(f.unwritten.reshape(-1)[start:]) else "are wrong"
     return (
         f"only elements {start} to {n - 1} {verb}: they are past the last whole block of"
@@ -102,7 +104,7 @@ def _tail(f: Symptoms) -> str:
 
 
 def _last_element(f: Symptoms) -> str:
-    """The very last is left out, and it is not all of a last block."""
+    """Only the last element is unwritten, and it is not a whole block."""
     flat = f.difference.wrong.reshape(-1)
     n = flat.size
     if n < 2 or not flat[-1] or np.any(flat[:-1]) or not f.unwritten.reshape(-1)[-1]:
@@ -111,6 +113,7 @@ def _last_element(f: Symptoms) -> str:
 
 
 def _unwritten(f: Symptoms) -> str:
+    # Unwritten elements may be right by chance; only wrong ones are evidence.
     count = int(np.count_nonzero(f.unwritten & f.difference.wrong))
     if not count:
         return ""
@@ -147,7 +150,8 @@ def _transposed(f: Symptoms) -> str:
 def _scaled(f: Symptoms) -> str:
     usable = np.isfinite(f.got) & np.isfinite(f.expected) & (f.expected != 0)
     if not f.dtype.floating or len(np.unique(f.expected[usable])) < 2:
-        return ""  # of one value every wrong answer is a multiple
+        return ""  # with a single value any wrong answer is a multiple
+    # The median ignores single outliers.
     factor = float(np.median(f.got[usable] / f.expected[usable]))
     if factor in (0.0, 1.0) or not _close(f, lambda v: v * factor):
         return ""
@@ -157,6 +161,7 @@ def _scaled(f: Symptoms) -> str:
 def _shifted(f: Symptoms) -> str:
     for step in (1, -1):
         same = _same(f, functools.partial(_rolled, step))
+        # The element that wrapped around at the end may hold anything.
         inner = same.reshape(-1)[1:] if step == 1 else same.reshape(-1)[:-1]
         if f.got.size > 2 and bool(np.all(inner)):
             return f"element i holds what belongs to element i {'-' if step == 1 else '+'} 1"
@@ -176,13 +181,13 @@ def _constant(f: Symptoms) -> str:
 
 
 def _coarse(f: Symptoms) -> str:
-    """Small errors have many causes: rounding is named only with a sign of rounding."""
+    """Names low precision only with direct evidence: small errors have many causes."""
     if not f.dtype.floating:
         return ""
     low = next((words for name, words in _LOW if f.coarser(_TYPES[name])), "")
     if not low:
         return ""
-    for name, words in _LOW[:0:-1]:  # the coarsest first; NumPy has no TF32 to round to
+    for name, words in _LOW[:0:-1]:  # coarsest first; without TF32, which NumPy lacks
         usable = f.got[np.isfinite(f.got) & (f.got != 0)]
         kept = _TYPES[name].decode(_TYPES[name].encode(usable))
         if _TYPES[name].roundoff > f.dtype.roundoff and usable.size > 8 and np.all(kept == usable):
@@ -198,6 +203,7 @@ def _coarse(f: Symptoms) -> str:
 def _one_block(f: Symptoms) -> str:
     block = f.block or 0
     flat = np.flatnonzero(f.difference.wrong.reshape(-1))
+    # A single block proves nothing if there is only one.
     if block and f.got.size > block and flat[0] // block == flat[-1] // block:
         number = int(flat[0]) // block
         return f"all wrong elements belong to block {number}: {flat[0]} to {flat[-1]}"

@@ -1,4 +1,4 @@
-"""`weft.check`: right or wrong, where, by how much, and why; see docs/check.md.
+"""Implements `weft.check`; see docs/check.md.
 
 weft.check(softmax[rows, 256], x, y, n, out=y, reference=lambda x: ...)   # a launch
 weft.check(my_function, x, reference=lambda x: ...)                       # a callable
@@ -27,7 +27,7 @@ from weft.measure.op import Op
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found right. `worst` is in units of what is allowed: below 1."""
+    """The result of a passed check. `worst` is the largest error over its tolerance: at most 1."""
 
     name: str
     device: str
@@ -53,8 +53,8 @@ class Report:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
+        """The notebook's view."""
+        cells = importlib.import_module("weft.report.cells")  # weft.report is a higher layer
         return str(cells.check(self))
 
 
@@ -74,18 +74,18 @@ def check(
     progress: Callable[[str], None] = lambda trial: None,
     **options: Any,
 ) -> Report:
-    """Judges a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
+    """Checks a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
 
     out         the arguments that are filled (the arrays themselves, or their names)
-    reference   gives the right answer from float64 inputs
-    reduce      how many terms a result sums; by default as many inputs as move it
-    specials    which special fillings to try; by default all of `input_data.SPECIALS`
-    ranges      integer arrays of a launch or callable to draw anew: name -> (least, most), or None
-                for all values of the type; others keep their data, as they may be indices
+    reference   computes the expected result from float64 inputs
+    reduce      the number of terms that a result sums; by default the inputs that affect it
+    specials    names of special fillings to try; by default all of `input_data.SPECIALS`
+    ranges      integer arrays to fill with random values: name -> (least, most), or None
+                for all values of the type; other integer arrays may be indices and keep their data
     result      the type that a returned result is rounded to, where it is coarser than all inputs
-    arrays      numpy or torch: what solutions of an Op are given; by default what fits the device
+    arrays      numpy or torch: the arrays that solutions of an Op get; by default by device
     seed        repeats an earlier run; also WEFT_SEED
-    options     go to the subject with the arguments: constants of a Triton kernel, num_warps
+    options     keyword arguments for the subject: constants of a Triton kernel, num_warps
     """
     place = select(device)
     chosen = chosen_seed(seed)
@@ -110,7 +110,7 @@ def judged(
     rng: np.random.Generator,
     progress: Callable[[str], None],
 ) -> Report:
-    """A report on all trials; CheckFailed at the first that is wrong."""
+    """Runs all trials and returns the report; raises CheckFailed at the first failure."""
     verdicts = []
     for harness, draw, label, last in trials:
         progress(label)
@@ -122,6 +122,7 @@ def judged(
             error.seed = seed
             error.add_note(f"repeat it with seed={seed}, or WEFT_SEED={seed}")
             raise
+    # A check that an output of zeros passes proves nothing; random inputs must not be such a check.
     sighted = [v for v in verdicts if "random" in v.trial and not v.blind]
     if any("random" in v.trial for v in verdicts) and not sighted:
         raise CheckFailed(
@@ -133,7 +134,7 @@ def judged(
 
 
 def chosen_seed(seed: int | None) -> int:
-    """The seed that is given, that of WEFT_SEED, or a new one."""
+    """The seed passed by the caller, else WEFT_SEED, else a new one."""
     expect("a seed", seed, int, type(None), allowed="a whole number, 0 and above, or None")
     if seed is not None:
         if seed < 0:
@@ -144,8 +145,10 @@ def chosen_seed(seed: int | None) -> int:
 
 
 def generator(seed: int, solution: str) -> np.random.Generator:
-    """The random numbers of one check: solutions of one operation get different data, so that
-    none can use what another has computed."""
+    """The random generator of one check.
+
+    Each solution of an operation gets different data, so that none can reuse another's results.
+    """
     return np.random.default_rng([seed, *solution.encode()])
 
 

@@ -1,4 +1,4 @@
-"""An output held against the reference: which elements are wrong, and the worst of them."""
+"""Compares an output with the reference: the wrong elements and the worst of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Difference:
     """An output that is wrong.
 
     wrong   a flag for every element
-    ratio   the worst element's error in units of what is allowed
+    ratio   the error of the worst element over its tolerance
     """
 
     output: str
@@ -35,10 +35,10 @@ class Difference:
         return int(np.count_nonzero(self.wrong))
 
     def map(self) -> str:
-        """Where the errors are: the output in a small grid, darker where more are wrong."""
+        """A text map of the output, darker where more elements are wrong."""
         flat = self.wrong.reshape(-1, self.wrong.shape[-1]) if self.wrong.ndim > 1 else None
         grid = flat if flat is not None else self.wrong.reshape(1, -1)
-        if grid.shape[0] == 1 and grid.shape[1] > MAP_COLUMNS:  # a line: fold it
+        if grid.shape[0] == 1 and grid.shape[1] > MAP_COLUMNS:  # one long row: use the width of two
             cells = [np.array([c]) for c in np.array_split(grid[0], MAP_COLUMNS * 2)]
             return "|" + "".join(_shade(c) for c in cells) + "|"
         rows = np.array_split(grid, min(MAP_ROWS, grid.shape[0]), axis=0)
@@ -56,9 +56,9 @@ def _shade(cell: Array) -> str:
 
 @dataclass(frozen=True)
 class Agreement:
-    """An output that is right; `ratio` is its worst error in units of what is allowed.
+    """An output that is right; `ratio` is the largest error over its tolerance.
 
-    blind  an output of zeros would have passed, too
+    blind  True if an output of zeros would also pass
     """
 
     output: str
@@ -69,12 +69,13 @@ class Agreement:
 def compare(
     name: str, stored: Stored, expected: Array, limit: Array, dtype: DType
 ) -> Difference | Agreement:
-    """Judges one output; `limit` is the largest error allowed for each element.
+    """Compares one output; `limit` is the tolerance of each element.
 
     Integers wrap around: an expected 300 is 44 in a byte.
     """
     got = stored.dtype.decode(stored.bits)
     if not dtype.floating:
+        # The reference computes in wide integers; the output type wraps.
         if expected.dtype.kind != "f":
             expected = expected.astype(dtype.numpy)
         wrong = np.asarray(got != expected)
@@ -87,6 +88,7 @@ def compare(
         blind = bool(expected.size) and not np.any(zeros > 1)
     if not np.any(wrong):
         return Agreement(name, float(np.max(ratio, initial=0.0)), blind)
+    # A NaN ratio counts as infinitely wrong.
     at = np.unravel_index(int(np.argmax(np.where(np.isnan(ratio), np.inf, ratio))), wrong.shape)
     g, e = got[at].item(), expected[at].item()
     return Difference(
@@ -102,11 +104,14 @@ def compare(
 
 
 def _ratios(got: Array, expected: Array, limit: Array, dtype: DType) -> Array:
-    """Errors in units of what is allowed: infinite where NaN or infinity is on one side only."""
+    """Errors over tolerances; infinite where only one side is NaN or infinite."""
     with np.errstate(all="ignore"):
         error = np.abs(got - expected) / limit
+        # Near the largest finite value, both infinity and the largest value are correct roundings.
         over = np.abs(expected) > dtype.largest
-        edge = np.abs(expected) + limit >= dtype.largest  # rounds to infinity, or just not
+        edge = (
+            np.abs(expected) + limit >= dtype.largest
+        )  # rounding decides between finite and infinite
         same = (got == expected) | (np.isnan(got) & np.isnan(expected))
         same |= edge & np.isinf(got) & (np.sign(got) == np.sign(expected))
         same |= over & (np.abs(got) == dtype.largest) & (np.sign(got) == np.sign(expected))

@@ -1,4 +1,4 @@
-"""All that is known about a wrong output, as one error."""
+"""Builds the CheckFailed error for a wrong output: gathers symptoms, names the likely cause."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def gather(
     s: Array,
     rng: np.random.Generator,
 ) -> causes.Symptoms:
-    """What rules about causes may look at; the subject is run twice more, or three times."""
+    """Gathers the symptoms of a failure. This runs the subject two or three more times."""
     subject, name = harness.subject, difference.output
     arrays, dtype = harness.runner.given, harness.type_of(name, result)
     unwritten = np.zeros(e.shape, bool)
+    # Two runs with different initial contents tell unwritten elements from correct constants.
     if subject.outputs and name not in inputs:
         pairs = [(start, harness.run(inputs, start, "")) for start in harness.starts(inputs, rng)]
         kept = [_equal_bits(start[name], run[name].bits) for start, run in pairs]
@@ -61,7 +62,7 @@ def gather(
 def _right_on_signs(
     harness: Harness, inputs: Mapping[str, Array], name: str, rng: np.random.Generator
 ) -> bool:
-    """Is it right where every floating input is 1 or -1? Those lose nothing in any precision."""
+    """True if the subject is right on inputs of 1 and -1, which every precision holds exactly."""
     places = [p for p in harness.subject.inputs if p.dtype.floating and p.free]
     signs = {p.name: input_data.signs(rng, p.shape, p.dtype) for p in places}
     plain = {**inputs, **signs}
@@ -84,7 +85,7 @@ def failure(
     *,
     rerun: bool,
 ) -> CheckFailed:
-    """All that is known about a wrong output."""
+    """The error with all details of a wrong output."""
     writer = symptoms.writer
     cause = causes.likely(symptoms)
     again = " in the second of two runs on the same inputs" if rerun else ""
@@ -109,13 +110,14 @@ def failure(
 
 
 def _number(value: float | int) -> str:
-    """Integers with all their digits."""
+    """Formats integers with all digits."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _equal_bits(a: Array, b: Array) -> Array:
     if a.dtype == bool:
         return np.asarray(a == b)
+    # Compare bit patterns: NaN differs from itself, and 0.0 equals -0.0.
     word = np.dtype(f"uint{8 * a.itemsize}")
     return np.asarray(
         np.ascontiguousarray(a).view(word).reshape(a.shape)

@@ -1,7 +1,8 @@
-"""A subject under guard; a run looks for all that a run must not do.
+"""Runs a subject in guarded arrays and detects forbidden side effects.
 
-That is: leave elements unwritten, write outside of its arrays, change its inputs, answer from
-memory of an earlier call, finish on another stream, change its answer afterwards.
+A subject must write all elements of its outputs, write nothing outside of its arrays, leave its
+inputs unchanged, compute its result in every call, finish on the current stream, and leave the
+outputs unchanged afterwards.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from weft.measure.check.runner import Runner, RunResult, Stored, SubjectArray
 from weft.measure.dtypes import Array, DType
 
 Reference = Callable[[Sequence[Mapping[str, Array]]], Sequence[Sequence[Any]]]
-"""For each set of inputs its results; many at once, as each question to a worker takes its time."""
+"""Results for each set of inputs. One call takes many sets, since a request to a worker is slow."""
 Start = Mapping[str, Array]
-"""What outputs hold before a run."""
+"""Contents of the outputs before a run."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Who wrote an element last, and how many threads wrote it."""
+    """The last writer of an element, and the number of threads that wrote it."""
 
     text: str
     threads: int
@@ -37,16 +38,16 @@ class Writer:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is judged.
+    """The code under check.
 
-    inputs     arrays that are given; one that is an output, too, starts with its data
-    outputs    arrays that are filled; none: the call returns its results
-    result     the type that a returned result must have the precision of; None: its own
-    terms      how many terms a result sums; None: as many as the reference shows
-    block      threads of a block, where known
-    grid       threads of the whole grid, where known
-    writer     (arrays, output, flat index) -> who wrote that element
-    races      (arrays) -> what the sanitizer finds in the same launch
+    inputs     arrays that it reads; one that is also an output starts with its data
+    outputs    arrays that it fills; empty if the call returns its results
+    result     the type whose precision a returned result must have; None for its own type
+    terms      the number of terms that a result sums; None to measure it on the reference
+    block      threads per block, if known
+    grid       threads of the whole grid, if known
+    writer     (arrays, output, flat index) -> the writer of that element
+    races      (arrays) -> the sanitizer's report of the same launch
     """
 
     name: str
@@ -63,7 +64,7 @@ class Subject:
 
 
 class Harness:
-    """A subject and where it runs."""
+    """A subject together with the runner that calls it."""
 
     def __init__(self, subject: Subject, runner: Runner) -> None:
         self.subject, self.runner = subject, runner
@@ -71,15 +72,15 @@ class Harness:
         self._left: Mapping[str, Stored] = {}
 
     def starts(self, inputs: Mapping[str, Array], rng: np.random.Generator) -> tuple[Start, Start]:
-        """Two different contents of all outputs that do not start with data of their own."""
+        """Two different initial contents for the outputs that do not start with input data."""
         fresh = [p for p in self.subject.outputs if p.name not in inputs]
         pairs = {p.name: input_data.poisons(rng, p.shape, p.dtype) for p in fresh}
         return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
 
     def run(self, inputs: Mapping[str, Array], start: Start, trial: str) -> dict[str, Stored]:
-        """The outputs of one run, after everything that a run must not do was looked for.
+        """Runs the subject once, checks for side effects, and returns the outputs.
 
-        An output without a start keeps what the run before has left in it.
+        An output without a start keeps the contents that the previous run left.
         """
         try:
             ran = self.runner.run({**start, **inputs}, trial)
@@ -90,7 +91,9 @@ class Harness:
                 got=f"SystemExit({error.code!r})",
                 next="return instead",
             ) from None
+        # Detects threads or streams that still wrote after the previous call returned.
         self._same_as_left(ran.before, trial)
+        # Unfinished work on another stream shows as a difference between the two reads.
         for name, stored in ran.early.items():
             if stored.bits.tobytes() != ran.late[name].bits.tobytes():
                 raise CheckFailed(
@@ -104,7 +107,7 @@ class Harness:
         return dict(ran.late)
 
     def settled(self, trial: str) -> None:
-        """Holds what the outputs are now against what they were when the call before ended."""
+        """Raises if an output changed after the previous call ended."""
         if self.subject.outputs:
             self._same_as_left(self.runner.outputs(), trial)
 
@@ -119,10 +122,11 @@ class Harness:
                 )
 
     def type_of(self, name: str, stored: Stored) -> DType:
-        """The type whose precision a result must have: the declared one, never a coarser."""
+        """The type whose precision a result must have: never coarser than the declared one."""
         wanted = self.subject.result
         if wanted is None or not stored.dtype.floating or not wanted.floating:
             return stored.dtype
+        # The finer of the two: storing a result in a coarser type than declared is an error.
         return max(stored.dtype, wanted, key=lambda t: -t.roundoff)
 
     def _look_around(self, inputs: Mapping[str, Array], ran: RunResult, trial: str) -> None:
@@ -140,11 +144,12 @@ class Harness:
                 )
 
     def _outside(self, name: str, at: int, trial: str) -> CheckFailed:
-        """`at` counts through both guards."""
+        """The error for byte `at`, counted through both guards."""
         places = {p.name: p for p in (*self.subject.inputs, *self.subject.outputs)}
         place = places[name]
         nbytes = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.numpy.itemsize
         whole = Allocation(0, nbytes, True, name, place.dtype.numpy, place.shape)
+        # The second guard follows the array itself.
         offset = at - GUARD if at < GUARD else at - GUARD + nbytes
         return CheckFailed(
             f"{self.subject.name} writes outside of '{name}'",
@@ -155,7 +160,7 @@ class Harness:
 
 
 def limit(harness: Harness, e: Array, s: Array, dtype: DType, low: DType | None = None) -> Array:
-    """The largest error of every element; `low` as if sums were kept in a lower precision."""
+    """The tolerance of every element; `low` overrides the precision of sums."""
     if not dtype.floating:
         return np.zeros(e.shape)
     wide = dtypes.find("f64" if dtype.name == "f64" else "f32")

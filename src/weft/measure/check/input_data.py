@@ -1,4 +1,4 @@
-"""What inputs are filled with: random numbers, and the values that kernels stumble over."""
+"""Generates input data: random numbers and special values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from weft.measure.dtypes import Array, DType
 Random = np.random.Generator
 Bounds = tuple[float, float]
 Filling = Callable[[Random, tuple[int, ...], DType, Bounds | None], Array]
-"""(generator, shape, type, bounds of the values or None) -> an array's bits."""
+"""(generator, shape, type, bounds of the values or None) -> stored bits."""
 
 
 def random(
     rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None
 ) -> Array:
-    """Normal numbers; integers of every size, with the edges of the type among them."""
+    """Normally distributed floats; integers of all magnitudes, including limits of the type."""
     if dtype.name == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.integer:
@@ -31,14 +31,15 @@ def random(
 def _integers(
     rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None
 ) -> Array:
-    """A third is uniform, a third uniform in its number of bits, the rest edges of the type.
+    """One third is uniform, one third uniform in the number of bits, one third edge values.
 
-    Uniform numbers alone are nearly all large: what breaks for small ones would not show.
+    Nearly all uniform numbers are large, so they alone would not reveal bugs with small numbers.
     """
     low, high = _ends(dtype, bounds)
     wide = rng.integers(low, high, shape, dtype.numpy, endpoint=True)
-    if bounds is not None:  # most often indices: every value is as good as another
+    if bounds is not None:  # usually indices: uniform values are best
         return np.asarray(wide)
+    # A random right shift makes all magnitudes equally likely.
     shift = rng.integers(0, 8 * dtype.numpy.itemsize, shape, np.uint8).astype(dtype.numpy)
     kind = rng.integers(0, 3, shape)
     return np.asarray(
@@ -54,7 +55,7 @@ def _ends(dtype: DType, bounds: Bounds | None) -> tuple[int, int]:
 def _edges(
     rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None
 ) -> Array:
-    """Values around which narrower types, signs and sums go wrong, inside of the bounds."""
+    """Values near powers of two, where narrow types, signs and sums overflow, within the bounds."""
     low, high = _ends(dtype, bounds)
     powers = [1 << bits for bits in (0, 7, 8, 15, 16, 24, 31, 32, 53, 63, 64)]
     near = {sign * p + step for p in powers for sign in (1, -1) for step in (-1, 0, 1)}
@@ -87,11 +88,13 @@ def _zeros(
 ) -> Array:
     if not dtype.floating:
         return _same(0, shape, dtype, bounds)
+    # Both signs: max, division and printing treat -0.0 differently.
     return dtype.encode(np.where(rng.integers(0, 2, shape) == 0, 0.0, -0.0))
 
 
 def _huge(rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None) -> Array:
-    """So large that squares are finite and exponentials are not."""
+    """Values whose squares are finite and whose exponentials overflow."""
+    # The cube root of the largest value.
     size = 2.0 ** (np.log2(dtype.largest) / 3)
     return dtype.encode(rng.uniform(0.5, 1, shape) * rng.choice([-1, 1], shape) * size)
 
@@ -101,7 +104,7 @@ def _tiny(rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | No
 
 
 def _with(value: float) -> Filling:
-    """Random data with one element of this value; of integers it is the largest or smallest."""
+    """Random data with one element of this value; for integers the type's maximum or minimum."""
 
     def fill(
         rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None
@@ -114,6 +117,7 @@ def _with(value: float) -> Filling:
             out.reshape(-1)[at] = dtype.encode(np.array(value))
         elif dtype.integer:
             low, high = _ends(dtype, bounds)
+            # Among small values the extreme one is certain to affect sums and maxima.
             out = _small(rng, shape, dtype, bounds)
             out.reshape(-1)[at] = high if value > 0 else low
         return out
@@ -122,7 +126,7 @@ def _with(value: float) -> Filling:
 
 
 def _special(floating: Filling, integers: Filling) -> Filling:
-    """Floats and integers have their own; floats that a signature bounds keep to its bounds."""
+    """Combines a filling for floats with one for integers. Bounded floats stay random."""
 
     def fill(
         rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None
@@ -143,20 +147,20 @@ SPECIALS: Mapping[str, Filling] = {
     "one inf": _special(_with(np.inf), _with(np.inf)),
     "one nan": _special(_with(np.nan), _with(np.nan)),
 }
-"""Each is given to every input at once; inputs with a `fill` of their own keep it."""
+"""Special fillings by name. Each fills all inputs, except those with a `fill` of their own."""
 
 
 def signs(rng: Random, shape: tuple[int, ...], dtype: DType) -> Array:
-    """1 and -1, which every floating type holds exactly, as it does their short sums."""
+    """Random 1 and -1. All floating types hold these and their short sums exactly."""
     return dtype.encode(rng.choice([-1.0, 1.0], shape))
 
 
 # ---- what outputs hold before a run ----------------------------------------------------------
 def poisons(rng: Random, shape: tuple[int, ...], dtype: DType) -> tuple[Array, Array]:
-    """Two starts of an output that differ in every element, unlike those of any other call.
+    """Two initial contents of an output that differ in every element and in every call.
 
-    The first of a floating output are NaNs with random payloads, which no kernel computes; the
-    second are plain numbers, so that no kernel can tell from its output that it is judged.
+    The first for floating types consists of NaNs with random payloads, which no kernel computes.
+    The second consists of plain numbers, so that a kernel cannot detect the check.
     """
     if dtype.name == "bool":
         first = rng.integers(0, 2, shape).astype(bool)
@@ -167,6 +171,7 @@ def poisons(rng: Random, shape: tuple[int, ...], dtype: DType) -> tuple[Array, A
         return bits.view(dtype.numpy), (~bits).view(dtype.numpy)
     quiet = dtype.encode(np.full(shape, np.nan)).view(word)
     mantissa = word.type(2 ** round(-np.log2(dtype.roundoff) - 1) - 1)
+    # Keep the quiet bit, the highest of the mantissa: it is set already and must not change.
     payload = bits & mantissa & ~(mantissa ^ (mantissa >> word.type(1)))
     sign = bits & word.type(1 << (8 * word.itemsize - 1))
     nans = (quiet | payload | sign).astype(word).view(dtype.numpy)

@@ -1,4 +1,4 @@
-"""One subject on one set of inputs: run, held against the reference, run again."""
+"""Judges a subject on one set of inputs: runs it twice and compares it with the reference."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from weft.measure.check.runner import Stored
 from weft.measure.dtypes import Array
 
 REPEATS = 10
-"""Runs between the first judgement and the last, as a timing would make them."""
+"""Consecutive runs in `repeat`, as in a benchmark."""
 
 Draw = Callable[[], Mapping[str, Array]]
-"""Gives new inputs each time it is called."""
+"""Returns new inputs at each call."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A subject that was right on some inputs."""
+    """The result of a passed trial."""
 
     trial: str
     worst: float
@@ -34,8 +34,9 @@ class Verdict:
 def judge(
     harness: Harness, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
 ) -> Verdict:
-    """Right on these inputs, twice the same, or CheckFailed with all that is known."""
+    """Returns the verdict for these inputs; raises CheckFailed with all details."""
     first, second = harness.starts(inputs, rng)
+    # Different initial contents: a result that depends on them differs between the runs.
     runs = [harness.run(inputs, start, trial) for start in (first, second)]
     verdict = _compared(harness, inputs, runs, trial, rng)
     harness.settled(trial)
@@ -43,9 +44,9 @@ def judge(
 
 
 def repeat(harness: Harness, draw: Draw, trial: str, rng: np.random.Generator) -> None:
-    """Many runs in a row, as a timing makes them: new inputs each time, the outputs left alone.
+    """Runs the subject many times, as a benchmark does: new inputs each time, outputs not reset.
 
-    The last run is judged, and another that nothing but the generator knows.
+    Only the last run and a random one are judged: a subject that caches results cannot know which.
     """
     watched = int(rng.integers(REPEATS))
     for number in range(REPEATS + 1):
@@ -81,6 +82,7 @@ def _compared(
                 raise explain.failure(subject, trial, outcome, symptoms, dtype, rerun=number == 1)
         assert isinstance(outcome, Agreement)
         worst, blind = max(worst, outcome.ratio), blind and outcome.blind
+        # Non-determinism is reported, but is not a failure: float atomics are not deterministic.
         same = same and len({run[name].bits.tobytes() for run in runs}) == 1
     return Verdict(trial, worst, blind, same)
 

@@ -1,4 +1,4 @@
-"""The right answers: a reference called, and what it gives held against what it should."""
+"""Calls the reference and validates its results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.measure.dtypes import Array, DType
 
 
 def answers(harness: Harness, many: Sequence[Mapping[str, Array]], trial: str) -> list[list[Array]]:
-    """What the reference gives for each set of inputs; ArgumentError when it is of no use."""
+    """The reference's results for each set of inputs; raises ArgumentError for invalid ones."""
     subject = harness.subject
     try:
         with np.errstate(all="ignore"):
@@ -23,7 +23,7 @@ def answers(harness: Harness, many: Sequence[Mapping[str, Array]], trial: str) -
             ]
     except Error:
         raise
-    except (Exception, SystemExit) as error:  # whatever the user's own code may raise
+    except (Exception, SystemExit) as error:  # user code may raise anything
         raise ArgumentError(
             f"the reference of {subject.name} raises an error",
             where=trial,
@@ -44,8 +44,9 @@ def _useful(harness: Harness, results: list[Array], trial: str) -> list[Array]:
 def right(
     harness: Harness, numbers: Mapping[str, Array], rng: np.random.Generator, trial: str
 ) -> tuple[list[Array], list[Array]]:
-    """The expected results, and how much each of them moves with the inputs: `s`."""
+    """The expected results and their sensitivity `s` to changes of the inputs."""
     movable = [p.name for p in harness.subject.inputs if p.movable]
+    # One call with all sets: in a worker every call costs a round trip.
     probed = tolerance.probes(numbers, rng, movable) if _is_inexact(harness) else []
     expected, *near = answers(harness, [numbers, *(p.inputs for p in probed)], trial)
     if harness.terms is None:
@@ -56,7 +57,7 @@ def right(
 
 
 def _is_inexact(harness: Harness) -> bool:
-    """May a result be a floating one? What a callable returns is not known before."""
+    """True if a result may be floating; the result type of a callable is unknown before it runs."""
     outputs = harness.subject.outputs
     return not outputs or any(p.dtype.floating for p in outputs)
 
@@ -84,7 +85,7 @@ def _as_declared(harness: Harness, results: list[Array], trial: str) -> list[Arr
 
 
 def _whole(answer: Array, dtype: DType) -> bool:
-    """Integers of any size wrap around; floats must be integers of the type themselves."""
+    """True for integers, which wrap around, and for floats that are integers of the type."""
     if answer.dtype.kind != "f":
         return True
     low, high = dtype.range if dtype.integer else (0, 1)

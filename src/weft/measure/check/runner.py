@@ -20,9 +20,9 @@ from weft.measure.dtypes import Array, DType
 
 @dataclass(frozen=True)
 class SubjectArray:
-    """An array of a subject.
+    """One array argument of a subject.
 
-    free  any value of its type may be put in: an index, say, may not
+    free  True if any value of its type is valid; False for an index, for example
     """
 
     name: str
@@ -32,12 +32,12 @@ class SubjectArray:
 
     @property
     def movable(self) -> bool:
-        """May its values be moved a little? Moved indices would be out of bounds."""
+        """True if its values may be changed slightly. Changed indices could be out of bounds."""
         return self.dtype.floating or self.free
 
 
 class Stored(NamedTuple):
-    """Results as bits, with the type that they have in their own library."""
+    """Results as stored bits, with their element type."""
 
     bits: Array
     dtype: DType
@@ -45,13 +45,13 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a call left.
+    """The state after a call.
 
-    before  what the outputs held when it was asked for, before anything was put in
-    early   the outputs, read in the order of the current stream
-    late    the same, when everything is done on all streams
-    inputs  what is in the other arrays
-    guards  what is around each array
+    before  the outputs before the run wrote anything
+    early   the outputs, read in stream order
+    late    the outputs after all streams have finished
+    inputs  the other arrays
+    guards  the guards of each array
     """
 
     before: Mapping[str, Array]
@@ -62,7 +62,7 @@ class RunResult:
 
 
 class Runner(Protocol):
-    """Holds the arrays of a subject; they stay where they are from call to call."""
+    """Calls a subject. Its arrays keep their addresses from call to call."""
 
     @property
     def name(self) -> str:
@@ -70,21 +70,21 @@ class Runner(Protocol):
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The arrays themselves, where they are in this process."""
+        """The arrays, if they are in this process."""
 
     @property
     def guards(self) -> Mapping[str, Array]:
-        """What was put around each array."""
+        """The initial bytes of each array's guards."""
 
     def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
-        """Fills arrays, calls the subject; arrays that are not named are left as they are."""
+        """Fills the named arrays and calls the subject; other arrays keep their contents."""
 
     def outputs(self) -> Mapping[str, Array]:
-        """What the outputs hold now."""
+        """The current contents of the outputs."""
 
 
 class LocalRunner:
-    """A subject that is called in this process."""
+    """Calls a subject in this process."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class LocalRunner:
         for name, stored in contents.items():
             self._arrays[name].write(stored)
         self._library.wait()
-        with np.errstate(all="ignore"):  # special values are meant to overflow
+        with np.errstate(all="ignore"):  # special inputs overflow on purpose
             returned = self._call(self.given)
         early = self._results(returned)
         self._library.wait()

@@ -1,5 +1,4 @@
-"""What a check is asked to judge, as subjects with their trials: a solution of an operation, or a
-launch or a callable with its arguments."""
+"""Builds subjects and their trials from a solution of an Op, a launch or a callable."""
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ from weft.measure.dtypes import Array, DType
 from weft.measure.op import ArraySpec, Case, Op
 
 FRESH = 2
-"""Trials with new random numbers for each case."""
+"""Trials with random inputs per case."""
 
 Trials = Iterator[tuple[Harness, Draw, str, bool]]
-"""Where, with which inputs, what it is called, and whether to repeat it as a timing would."""
+"""(harness, function that draws inputs, label, run it repeatedly afterwards?)"""
 
 Fillings = Mapping[str, input_data.Filling]
 Ranges = Mapping[str, tuple[int, int] | None]
@@ -38,7 +37,7 @@ Ranges = Mapping[str, tuple[int, int] | None]
 
 @dataclass(frozen=True)
 class CallSpec:
-    """What a caller says about a launch or a callable; see `weft.check`."""
+    """The options of `weft.check` for a launch or a callable."""
 
     out: Any
     reference: Callable[..., Any] | None
@@ -70,23 +69,23 @@ def solution_trials(
 
 
 class Provider(Protocol):
-    """What the user's code has to give for an operation's case, wherever it is called."""
+    """Access to the user's code for one case, in this process or in a worker."""
 
     def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
-        """New data for an input."""
+        """Generates new data for an input."""
 
     def reference(self, case: int) -> Reference:
-        """The right answers."""
+        """The reference of a case."""
 
     def runner(
         self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
     ) -> Runner:
-        """The solution."""
+        """The runner of the solution for a case."""
 
 
 @dataclass(frozen=True)
 class _Here:
-    """All of it in this process."""
+    """Provides the user's code in this process."""
 
     op: Op
     solution: Callable[..., Any]
@@ -121,6 +120,7 @@ def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Tria
         kinds: dict[str, input_data.Filling] = {
             f"random {i}": input_data.random for i in range(FRESH)
         }
+        # Special fillings test the arithmetic, not the sizes: the first case is enough.
         if number == 0:
             kinds |= dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
@@ -135,7 +135,7 @@ def _drawn(op: Op, case: int, filling: input_data.Filling, provider: Provider) -
 def library_for(device: Selection, arrays: str = "") -> Library:
     """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU.
 
-    `arrays` asks for those of one library: numpy or torch.
+    `arrays` selects one library: numpy or torch.
     """
     if not device.real or arrays == "numpy":
         return buffers.torch("cpu") if arrays == "torch" else buffers.NUMPY
@@ -186,10 +186,12 @@ def call_trials(
             allowed=", ".join(held),
             next=f"out={list(held)[-1]}" if held else "give it an array to fill",
         )
+    # All arrays of a call belong to one library; the first decides.
     library = buffers.library_of(next(iter(held.values()))) if held else buffers.NUMPY
     wanted = [n for n in names if n not in filled]
     started = {n: buffers.bits(a) for n, a in held.items()}
     asked = _asked(reference, names)
+    # An output that the reference also reads is updated in place: it needs initial data.
     data_of = [n for n in held if n not in filled or n in asked]
     _known(spec.ranges, held)
     places = {
@@ -240,6 +242,7 @@ def call_trials(
     def trials() -> Trials:
         runner = LocalRunner(call, whole.inputs, whole.outputs, library)
         harness = Harness(whole, runner)
+        # The caller's data comes first: a failure on it is the easiest to understand.
         yield harness, lambda: {n: started[n] for n in data_of}, "the inputs given", False
         kinds = {f"random {i}": input_data.random for i in range(FRESH)} | dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
@@ -259,7 +262,7 @@ def _known(ranges: Ranges, held: Mapping[str, Any]) -> None:
 
 
 def _precision(declared: str | None, inputs: Sequence[DType]) -> DType | None:
-    """What a returned result must be as precise as: what is said, or the coarsest input."""
+    """The required precision of a returned result: the declared one, else the coarsest input's."""
     if declared is not None:
         return dtypes.find(declared)
     return max((t for t in inputs if t.floating), key=lambda t: t.roundoff, default=None)
@@ -268,7 +271,7 @@ def _precision(declared: str | None, inputs: Sequence[DType]) -> DType | None:
 def _names(
     subject: Configured | Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> list[str]:
-    """What the arguments are called: as the kernel's or the function's parameters are."""
+    """Names of the arguments: those of the kernel's or the function's parameters."""
     if isinstance(subject, Configured):
         return subject.names(args, options)
     try:
@@ -286,7 +289,7 @@ def _called(subject: Callable[..., Any]) -> str:
 
 
 def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
-    """The names of the arrays that are filled."""
+    """The names of the output arrays."""
     items = [] if out is None else out if isinstance(out, list | tuple) else [out]
     names = []
     for item in items:
@@ -302,7 +305,7 @@ def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
 
 
 def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
-    """The arguments that a reference asks for by name; none where it takes them in order."""
+    """The arguments that a reference names as parameters; empty if it takes them by position."""
     try:
         wanted = list(inspect.signature(reference).parameters)
     except (TypeError, ValueError):
@@ -311,12 +314,12 @@ def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
 
 
 def _native(values: Array, library: Library) -> Any:
-    """float64 inputs as the caller's library has them, on the CPU."""
+    """Converts float64 inputs to the caller's library, on the CPU."""
     if not library.name.startswith("PyTorch"):
         return values
     return sys.modules["torch"].from_numpy(np.array(values))
 
 
 def _plain(result: Any) -> Array:
-    """A reference's answer in NumPy."""
+    """Converts a result of the reference to NumPy."""
     return np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)

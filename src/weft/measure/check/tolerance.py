@@ -1,19 +1,19 @@
-"""How far a right answer may be from the float64 reference.
+"""Computes how far a correct result may be from the float64 reference.
 
     allowed = u_out·|e| + 8·u_acc·√n·max(|e|, s) + n·t
 
 e      the reference's value
 u_out  half a unit in the last place of the output's type: the result is rounded once
-u_acc  the same of the type that sums are kept in (f32; f64 for f64 outputs)
-n      how many terms a result sums: how many inputs move it, unless it is said
-s      how much the value moves when inputs move by a part of themselves: the size of what is
+u_acc  the same for the type of the accumulator (f32; f64 for f64 outputs)
+n      the number of terms that a result sums: declared, or the number of inputs that affect it
+s      the change of the value for a relative change of the inputs: the magnitude of what is
        summed, even where the sum itself cancels
-t      the smallest normal number of the accumulator: kernels may flush smaller terms to zero,
+t      the smallest normal number of the accumulator; kernels may flush smaller terms to zero,
        and atomic additions in global memory do
 
-A sum of n roundings errs by about u·√n times what is summed; 8 standard deviations leave room for
+A sum with n roundings has an error of about u·√n times its terms. 8 standard deviations allow for
 the largest of a billion results and for a few rounded operations around each term. Integers and
-booleans must be equal. Integer inputs of floating results are moved, too, where any value may be.
+booleans must be equal. Free integer inputs of floating results are changed as well.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from weft.measure.dtypes import Array, DType
 DEVIATIONS = 8.0
 PROBES = 8
 STEP = 2.0**-20
-"""By which part of themselves inputs are moved to learn `s`."""
+"""Relative change of floating inputs to measure `s`."""
 STEPS = {1: 2.0**-2, 2: 2.0**-6, 4: 2.0**-12, 8: 2.0**-12}
-"""The same for integers, by their size in bytes: a smaller part would not move most of them."""
+"""Relative change of integers by size in bytes; a smaller one would leave most unchanged."""
 
 Answers = Callable[[Sequence[Mapping[str, Array]]], Sequence[Sequence[Array]]]
-"""A reference: for each set of inputs its results."""
+"""A reference: sets of inputs -> the results of each."""
 
 
 def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms: int) -> Array:
-    """The largest error for each element; see the head of this file."""
+    """The tolerance of each element; the module docstring has the formula."""
+    # Infinite results are compared exactly elsewhere.
     size = np.abs(np.where(np.isfinite(expected), expected, 0.0))
     sums = DEVIATIONS * accumulate.roundoff * np.sqrt(terms) * np.maximum(size, moved)
     return np.asarray(out.roundoff * size + sums + terms * accumulate.normal)
@@ -45,7 +46,7 @@ def allowed(expected: Array, moved: Array, out: DType, accumulate: DType, terms:
 
 @dataclass(frozen=True)
 class Probe:
-    """Inputs that were moved by a part of themselves, which `step` is."""
+    """Inputs that were changed by the relative `step`."""
 
     step: float
     inputs: Mapping[str, Array]
@@ -56,7 +57,7 @@ def probes(
 ) -> list[Probe]:
     """Inputs to evaluate the reference on for `sensitivity`.
 
-    movable  the inputs that may be moved: moved indices would be out of bounds
+    movable  the inputs that may be changed; changed indices could be out of bounds
     """
     groups: dict[float, list[str]] = {}
     for name in movable:
@@ -72,19 +73,20 @@ def probes(
 def sensitivity(
     expected: Sequence[Array], probed: Sequence[Probe], answers: Sequence[Sequence[Array]]
 ) -> list[Array]:
-    """`s` of every output: the root mean square of what random small changes of inputs do."""
+    """`s` of every output: the root mean square effect of small random input changes."""
     sums = [np.zeros(np.shape(e)) for e in expected]
     for probe, near in zip(probed, answers, strict=True):
         with np.errstate(all="ignore"):
             for total, e, moved in zip(sums, expected, near, strict=True):
                 if e.dtype.kind == "f":
                     change = (np.asarray(moved, np.float64) - e) / probe.step
+                    # Overflow of a probe carries no information about rounding.
                     total += np.nan_to_num(change, nan=0, posinf=0, neginf=0) ** 2
     return [np.sqrt(total / PROBES) for total in sums]
 
 
 def _step(value: Array) -> float:
-    """By which part of itself an input is moved; 0 for booleans."""
+    """The relative change of an input; 0 for booleans."""
     if value.dtype.kind in "iu":
         return STEPS[value.dtype.itemsize]
     return STEP if value.dtype.kind == "f" else 0.0
@@ -97,7 +99,7 @@ def terms(
     rng: np.random.Generator,
     movable: Collection[str],
 ) -> int:
-    """How many inputs move a result, on the average: single inputs are changed, one at a time."""
+    """The average number of inputs that affect a result, measured by changing single inputs."""
     if not any(e.dtype.kind == "f" for e in expected):
         return 1  # exact
     floating = [n for n in movable if inputs[n].dtype.kind in "iuf" and inputs[n].size]
@@ -113,6 +115,7 @@ def terms(
         if near.dtype.kind == "f":
             near.reshape(-1)[at] *= 1.125
         else:
+            # A flipped middle bit changes any integer noticeably without leaving the type.
             near.reshape(-1)[at] ^= near.dtype.type(1 << (4 * near.dtype.itemsize))
         moved.append({**inputs, str(name): near})
     changed = 0
@@ -123,7 +126,7 @@ def terms(
 
 
 def _shaken(value: Array, rng: np.random.Generator, step: float) -> Array:
-    """Moved up or down by a part of itself; integers that would wrap stay."""
+    """The value with a random relative change; integers that would wrap are unchanged."""
     up = rng.choice([-1.0, 1.0], value.shape)
     if value.dtype.kind == "f":
         with np.errstate(invalid="ignore"):

@@ -1,6 +1,6 @@
-"""What the simulator can tell of a launch that gave a wrong element: who wrote it, what races.
+"""Reruns a failed launch on the simulator to find the writer of an element and data races.
 
-Arrays of a real GPU are copied to the host: the same launch runs there on the simulated one.
+Arrays on a real GPU are copied to the host first.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Find = Callable[[Mapping[str, Any], str, int], Writer]
 Races = Callable[[Mapping[str, Any]], str]
 _POISON = 0xA5
-"""A write of what is there already is no hazard, so outputs must not hold the answer."""
+"""Fill value of outputs. A write of an equal value is no hazard, so outputs must differ."""
 
 
 def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str, Any]) -> Find:
-    """A function (arrays, output, flat index) -> Writer that runs the launch once more.
+    """Returns (arrays, output, flat index) -> Writer, which runs the launch again.
 
     given  all arguments by name; those that are not positional are given by keyword
     """
@@ -41,6 +41,7 @@ def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str
         memory = device_arrays.view(here[output])
         watched = Writers(memory.address + index * memory.itemsize, memory.itemsize)
         plain, values = _plain(launch, positional, here)
+        # Records only the writes to this element.
         plain.observe(watched, *values)
         if not watched.writes:
             return Writer("no thread", 0)
@@ -53,7 +54,7 @@ def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str
 def threads(
     launch: Configured, positional: Sequence[str], arguments: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], int | None]:
-    """A function (arrays) -> the threads of the whole grid."""
+    """Returns (arrays) -> the number of threads in the grid."""
 
     def count(arrays: Mapping[str, Any]) -> int | None:
         here = {**arguments, **{n: buffers.on_host(a) for n, a in arrays.items()}}
@@ -69,14 +70,17 @@ def races(
     arguments: Mapping[str, Any],
     fresh: Sequence[str],
 ) -> Races:
-    """A function (arrays) -> the first race that the sanitizer finds, with both lines.
+    """Returns (arrays) -> the first data race that the sanitizer finds, with both lines.
 
     fresh  the arrays that the launch fills and does not read
     """
 
     def find(arrays: Mapping[str, Any]) -> str:
-        from weft.device.sim.tools.sanitizer.session import sanitize  # only when something is wrong
+        from weft.device.sim.tools.sanitizer.session import (
+            sanitize,
+        )  # imported only after a failure
 
+        # The rerun must not change the arrays that the report still reads.
         copies = {n: copy.deepcopy(buffers.on_host(a)) for n, a in arrays.items()}
         for name in fresh:
             memory = device_arrays.view(copies[name])
@@ -97,7 +101,7 @@ _UNORDERED = ("data race", "missing wait")
 
 
 def _overlaps(finding: Finding) -> bool:
-    """Two writes to one place of an array are no matter of order: they should not both be."""
+    """True for two writes to one global element: `overlapping writes` reports these."""
     shared = finding.place.startswith("shared")
     return not shared and all(access.verb == "write" for access in finding.accesses)
 

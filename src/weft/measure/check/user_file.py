@@ -1,4 +1,4 @@
-"""Operations and their solutions in a user's file, and where such a file went wrong."""
+"""Loads operations and solutions from a user's file, and locates its errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def solutions(path: Path, only: str = "") -> list[tuple[Op, str, Callable[..., A
 def chosen(
     path: Path, ops: Sequence[tuple[str, Sequence[str]]], only: str
 ) -> list[tuple[int, str]]:
-    """(operation's index, solution) of all that are asked for, of (operation, its solutions)."""
+    """Selects (index of the operation, solution); `only` names an operation or a solution."""
     wanted = [
         (index, name)
         for index, (op, names) in enumerate(ops)
@@ -47,7 +47,7 @@ def chosen(
 
 
 def must_exist(path: Path, suffixes: Sequence[str] = (".py",), what: str = "a Python file") -> None:
-    """ArgumentError where there is no such file; a near one that ends so is suggested."""
+    """Raises ArgumentError if the file does not exist, and suggests a similar name."""
     if not path.is_file():
         names = [p.name for p in path.parent.glob("*") if p.suffix in suffixes]
         near = difflib.get_close_matches(path.name, names, 1)
@@ -68,11 +68,12 @@ def operations(path: Path) -> list[Op]:
         if spec is None or spec.loader is None:
             raise ArgumentError("not a Python file", got=str(path), allowed="a file ending in .py")
         module = importlib.util.module_from_spec(spec)
+        # Registered before execution, as dataclasses and pickle look modules up by name.
         sys.modules[name] = module
         sys.path.insert(0, str(path.parent))
         try:
             spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # whatever the user's own code may raise
+        except (Exception, SystemExit) as error:  # user code may raise anything
             del sys.modules[name]
             raise raised(path, error) from error
         finally:
@@ -82,9 +83,9 @@ def operations(path: Path) -> list[Op]:
 
 
 def solved(trusted: Path, path: Path) -> list[Op]:
-    """The operations of a trusted file with the solutions that another has for those names.
+    """The operations of a trusted file, with the solutions of another file.
 
-    Of the other file's own operations nothing but the names of their solutions counts.
+    References, cases and data of the other file are ignored.
     """
     ops = operations(trusted)
     solutions: dict[str, dict[str, Callable[..., Any]]] = {op.name: {} for op in ops}
@@ -103,7 +104,7 @@ def solved(trusted: Path, path: Path) -> list[Op]:
 
 
 def raised(path: Path, error: Exception | SystemExit) -> ArgumentError:
-    """What the file itself has raised when it was imported, at its own line."""
+    """The error for an exception that the file raised during import, with its line."""
     where = place(path, error)
     if isinstance(error, SystemExit):
         return ArgumentError(
@@ -112,7 +113,7 @@ def raised(path: Path, error: Exception | SystemExit) -> ArgumentError:
             got=f"SystemExit({error.code!r})",
             next='put that line under `if __name__ == "__main__":`',
         )
-    if isinstance(error, Error):  # it has its own words
+    if isinstance(error, Error):  # a weft error explains itself
         inner = f"{where}: {error.where}" if error.where else where
         parts = {"got": error.got, "allowed": error.allowed, "next": error.next}
         return ArgumentError(error.what, where=inner, **parts)
@@ -125,7 +126,7 @@ def raised(path: Path, error: Exception | SystemExit) -> ArgumentError:
 
 
 def place(path: Path, error: BaseException) -> str:
-    """`file.py:7`: the file's own line that an error came from, innermost."""
+    """`file.py:7`: the innermost line of the file in an error's traceback."""
     here = str(path.absolute())
     if isinstance(error, SyntaxError) and error.filename in (here, None):
         return f"{path}:{error.lineno}"
@@ -134,7 +135,7 @@ def place(path: Path, error: BaseException) -> str:
 
 
 def words(path: Path, error: Exception) -> str:
-    """An error of a user's code in one text, with its place where it does not say one itself."""
+    """Formats an error of user code, with its line if the message has none."""
     if isinstance(error, Error):
         return str(error) if path.stem in str(error) else f"{path.name}: {error}"
     return f"{place(path, error)}: {type(error).__name__}: {error}"

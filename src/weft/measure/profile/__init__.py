@@ -1,1 +1,1 @@
-"""What does a launch do? Counters of lines and arrays, the roofline, floors, advice."""
+"""Profiles launches: counters per line and array, the roofline, floors, advice."""

@@ -1,4 +1,4 @@
-"""From raw counters to instructions, lines and arrays."""
+"""Aggregates raw counters per instruction, source line and array."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _Numbers = Sequence[int]
 
 
 def instructions(counts: Counts) -> tuple[Instruction, ...]:
-    """Every instruction that the kernel has, executed or not, in the order of its code."""
+    """All instructions of the kernel, executed or not, in program order."""
     notes = counts.notes
     words = counts.words.tolist()
     blocks: dict[int, tuple[int, int]] = {}
     guards: dict[int, int] = {}
     diverged: Counter[int] = Counter()
     accesses: dict[int, list[tuple[Mapping[str, Any], _Numbers]]] = defaultdict(list)
+    # Each row of counters belongs to a basic block, a guard, a branch or a memory access.
     for what in notes["rows"]:
         start = what["at"] // 8
         row = words[start : start + Row.SIZE // 8 + what["places"]]
@@ -77,9 +78,12 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
         at = _with_ranges(what, at, row[Row.PLACES // 8 :])
     elif what.get("one"):
         at |= dict.fromkeys(("SECTORS", "TAGS", "WAVEFRONTS", "IDEAL"), at["REQUESTS"])
+    # L1 is write-through: every store and atomic reaches L2.
     if space == "global" and what["way"] != LOAD:
         at["MISSES"] = at["SECTORS"]
-    repeats = max(1, width // 4) if space == "local" else 1  # a word at a time
+    repeats = (
+        max(1, width // 4) if space == "local" else 1
+    )  # local memory is accessed one word at a time
     return Access(
         space=space,
         kind=what["kind"],
@@ -95,7 +99,7 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
 
 
 def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access:
-    """One side of a bulk copy: it passes L1 by, and its lanes move different numbers of bytes."""
+    """One side of a bulk copy, which bypasses L1 and whose lanes may move different sizes."""
     near = SPACES[what["space"]] == "shared"
     return Access(
         space=SPACES[what["space"]],
@@ -112,9 +116,10 @@ def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access
 
 
 def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) -> dict[str, int]:
-    """Adds executions by all lanes without gaps, which were counted by their first byte's place."""
+    """Adds accesses of full warps to contiguous bytes, counted by the offset of the first byte."""
     span, width, out = what["span"], what["width"], dict(at)
     for i, times in enumerate(places):
+        # Counter i counts accesses whose first byte has the offset i x min(width, 32).
         last = i * min(width, SECTOR_BYTES) + span - 1
         sectors = (last >> SECTOR) - (i * min(width, SECTOR_BYTES) >> SECTOR) + 1
         one = {
@@ -130,7 +135,7 @@ _COUNTERS = ("REQUESTS", "THREADS", "SECTORS", "TAGS", "WAVEFRONTS", "IDEAL", "M
 
 
 def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times: int) -> Access:
-    """Executions by all lanes cost what was known beforehand; the others were counted."""
+    """Shared-memory accesses. Full warps have precomputed costs; others were counted."""
     costs = what.get("costs", [(0, 0, 0)] * 4)
     full = [times, 0, 0, 0] if what.get("always") else list(row[Row.FULL // 8 : Row.FULL // 8 + 4])
     threads = at["THREADS"] + sum(full) * what.get("lanes", 32)
@@ -151,7 +156,7 @@ def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times
 
 
 def _merged(accesses: Iterable[Access]) -> tuple[Access, ...]:
-    """One for each space and kind; those that never happened are left out."""
+    """Sums accesses per space and kind; drops empty ones."""
     out: dict[tuple[str, str], Access] = {}
     for a in accesses:
         if a.requests:
@@ -161,7 +166,7 @@ def _merged(accesses: Iterable[Access]) -> tuple[Access, ...]:
 
 
 def lines(instructions: Sequence[Instruction]) -> tuple[Line, ...]:
-    """The user's own lines, each with everything that was inlined into it."""
+    """Counters per source line of the user, including inlined code."""
     groups: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     quotes: dict[tuple[str, int], str] = {}
     for ins in instructions:
@@ -194,13 +199,13 @@ def _line(place: tuple[str, int], quote: str, members: Sequence[Instruction]) ->
 
 
 def is_branch(ins: Instruction) -> bool:
-    """A jump that has a choice, or a table of them."""
+    """True for a conditional branch or a branch table."""
     name = ins.opcode.split(".")[0]
     return name == "brx" or (name == "bra" and bool(ins.guard))
 
 
 def arrays(counts: Counts) -> tuple[Array, ...]:
-    """The allocations of the launch that were touched, in the order of its arguments."""
+    """The allocations that the launch accessed, in the order of its arguments."""
     out = []
     for region in counts.regions:
         part = counts.lines[region.first : region.first + region.lines]
@@ -214,7 +219,7 @@ def arrays(counts: Counts) -> tuple[Array, ...]:
 
 
 def sectors(lines: NDArray[np.uint64], bits: int) -> int:
-    """Sectors of lines that have one of these bits."""
+    """The number of set bits in these cache-line words under a mask: one bit per sector."""
     return int(np.bitwise_count(lines & np.uint64(bits)).sum())
 
 

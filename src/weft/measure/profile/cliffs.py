@@ -1,4 +1,4 @@
-"""Occupancy as a landscape: what one resource more or less would do to the blocks of an SM."""
+"""Computes how occupancy depends on registers, shared memory and block size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARED_STEP = 128
 
 @dataclass(frozen=True)
 class Cliff:
-    """The smallest change of one resource that gives an SM more warps."""
+    """The smallest change of one resource that increases the resident warps of an SM."""
 
     resource: str
     fewer: int
@@ -32,7 +32,7 @@ class Cliff:
 
 @dataclass(frozen=True)
 class Curve:
-    """Resident warps of an SM along one resource; `now` is where the launch stands."""
+    """Resident warps of an SM against one resource; `now` is the launch's value."""
 
     resource: str
     now: int
@@ -41,7 +41,7 @@ class Curve:
 
 
 def fit(shape: LaunchShape, gpu: GpuModel) -> Occupancy:
-    """How many blocks of the launch an SM of the model holds."""
+    """The occupancy of a launch on a GPU model."""
     return occupancy(
         gpu,
         threads=shape.threads,
@@ -51,7 +51,7 @@ def fit(shape: LaunchShape, gpu: GpuModel) -> Occupancy:
 
 
 def cliffs(shape: LaunchShape, gpu: GpuModel) -> tuple[Cliff, ...]:
-    """For each resource that limits the blocks of an SM, the next step up, where there is one."""
+    """The next step up for each resource that limits occupancy, if there is one."""
     now = fit(shape, gpu)
     if now.warps >= now.max_warps:
         return ()
@@ -60,6 +60,7 @@ def cliffs(shape: LaunchShape, gpu: GpuModel) -> tuple[Cliff, ...]:
         for resource, have, step, at in _ways(shape, gpu)
         if resource in now.limiter
     ]
+    # No single resource helps: suggest another block size, the nearest first.
     if not any(out):
         sizes = range(32, gpu.max_threads_per_block + 1, 32)
         near = sorted(sizes, key=lambda n: (abs(n - shape.threads), n))
@@ -68,7 +69,7 @@ def cliffs(shape: LaunchShape, gpu: GpuModel) -> tuple[Cliff, ...]:
 
 
 def curves(shape: LaunchShape, gpu: GpuModel) -> tuple[Curve, ...]:
-    """Warps against registers, shared memory and the size of a block."""
+    """Resident warps against registers, shared memory and block size."""
     most = gpu.shared_per_block
     spans: dict[str, Sequence[int]] = {
         "registers": range(16, 256, 2), "shared memory": range(0, most + 1, 1024)
@@ -86,7 +87,7 @@ _At = Callable[[int], Occupancy]
 
 
 def _ways(shape: LaunchShape, gpu: GpuModel) -> list[tuple[str, int, int, _At]]:
-    """(resource, how much there is, step, occupancy at another value)."""
+    """(resource, current value, step, function from a value to the occupancy)."""
     shared = shape.static_shared + shape.dynamic_shared
 
     def with_shared(n: int) -> Occupancy:
@@ -102,7 +103,7 @@ def _ways(shape: LaunchShape, gpu: GpuModel) -> list[tuple[str, int, int, _At]]:
 
 
 def _resized(shape: LaunchShape, gpu: GpuModel) -> _At:
-    """Shared memory and registers of a thread stay what they are."""
+    """Occupancy for another block size; registers and shared memory are unchanged."""
     return lambda n: fit(replace(shape, block=(n, 1, 1)), gpu)
 
 

@@ -1,6 +1,6 @@
-"""Two profiles side by side: what changed, counter by counter and line by line.
+"""Compares two profiles, counter by counter and line by line.
 
-Lines are matched by their text, in order, as `diff` does; a line without a partner is new or gone.
+Lines are matched by text, in order, as `diff` does. Unmatched lines are added or removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.measure.profile.values import Line, Profile
 
 @dataclass(frozen=True)
 class Change:
-    """One number before and after; None where there is none."""
+    """One value before and after; None if it is missing."""
 
     what: str
     before: float | None
@@ -30,7 +30,7 @@ class Change:
 
 @dataclass(frozen=True)
 class LineChange:
-    """One source line before and after: instructions, sectors, shared wavefronts."""
+    """One source line before and after, and its changed counters."""
 
     file: str
     quote: str
@@ -41,7 +41,7 @@ class LineChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs between two profiles."""
+    """All differences between two profiles."""
 
     names: tuple[str, str]
     sections: tuple[tuple[str, tuple[Change, ...]], ...]
@@ -54,11 +54,11 @@ LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
     "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
     "divergent branches": lambda line: line.diverged,
 }
-"""What is compared of a line, and what a page may colour it by."""
+"""The counters of a line that are compared and that pages use as heat."""
 
 
 def diff(a: Profile, b: Profile) -> Changes:
-    """From a to b."""
+    """The changes from a to b."""
     return Changes(
         names=(_name(a), _name(b)), sections=tuple(_sections(a, b)), lines=tuple(_lines(a, b))
     )
@@ -91,6 +91,7 @@ def _lines(a: Profile, b: Profile) -> list[LineChange]:
     one, two = a.lines, b.lines
     texts = [[line.quote.strip() for line in lines] for lines in (one, two)]
     out = []
+    # autojunk would ignore frequent lines such as a closing brace.
     matcher = difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False)
     for _, i, j, k, m in matcher.get_opcodes():
         if texts[0][i:j] == texts[1][k:m]:

@@ -1,8 +1,8 @@
-"""A model of time: how long each unit of a GPU must work for what a launch has counted.
+"""Models the least time of a launch: how long each unit of the GPU is busy.
 
-The launch takes at least as long as its busiest unit: the `bound`. Latencies, dependencies and
-launch overhead come on top, so that a real time is longer. Rates are the GPU model's own (see
-`models.toml`); those that no data sheet has were measured on an H200 and scale with SMs and clock.
+A launch takes at least as long as its busiest unit, the `bound`. Latencies, dependencies and launch
+overhead come on top, so measured times are longer. Rates come from `models.toml`; rates that no
+data sheet lists were measured on an H200 and scale with SMs and clock.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from weft.device.models import GpuModel
 from weft.measure.profile.values import BULK, Access, Profile
 
 L2_BYTES = 32
-"""Bytes that L2 gives to an SM in a clock: 8.3 TB/s on an H200."""
+"""Bytes from L2 per SM and clock: 8.3 TB/s on an H200."""
 SHARED_BYTES = 128
-"""Bytes of a wavefront, of which an SM does one in a clock."""
+"""Bytes of a wavefront; an SM processes one per clock."""
 ATOMICS = 1.65
-"""Atomic operations of lanes that an SM's share of L2 does in a clock, at different addresses."""
+"""Atomic operations of lanes at different addresses, per SM and clock."""
 SAME_ADDRESS = 1.37e9
-"""Atomic operations in a second at one address."""
+"""Atomic operations per second at one address."""
 DRAM_CLOCKS, L2_CLOCKS = 660, 283
 
 EXPANDS = {
@@ -28,7 +28,7 @@ EXPANDS = {
     "rcp.rn.f64": 14, "sqrt.rn.f64": 20, "div.s32": 18, "div.u32": 15, "rem.s32": 20,
     "rem.u32": 17, "div.s64": 80, "div.u64": 70, "rem.s64": 80, "rem.u64": 70,
 }  # fmt: skip
-"""Instructions that the assembler makes of one of PTX, about."""
+"""Approximate number of SASS instructions per PTX instruction."""
 
 _TENSOR_NAMES = {"e4m3": "f8", "e5m2": "f8", "u8": "s8", "u4": "s4", "f32": "tf32", "b1": "s4"}
 _READS = ("load", "copy", "fragment load", "bulk load")
@@ -36,7 +36,7 @@ _READS = ("load", "copy", "fragment load", "bulk load")
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of the GPU: seconds that the launch keeps it busy, `work` in its own measure."""
+    """A unit of the GPU: its busy time in seconds, and its `work` in units of `measure`."""
 
     name: str
     seconds: float
@@ -46,32 +46,32 @@ class Unit:
 
 
 def units(p: Profile, gpu: GpuModel) -> tuple[Unit, ...]:
-    """Every unit that has something to do, the busiest first."""
+    """All units with work, the busiest first."""
     clocks = gpu.sms * gpu.boost_mhz * 1e6
     candidates = [*_memory(p, gpu, clocks), *_compute(p, gpu, clocks)]
     return tuple(sorted((u for u in candidates if u.work), key=lambda u: -u.seconds))
 
 
 def bound(units: tuple[Unit, ...]) -> Unit:
-    """The busiest unit; a launch that does nothing counts as bound by its instructions."""
+    """The busiest unit; an empty launch is bound by its instructions."""
     return units[0] if units else Unit("instructions", 0.0, 0, 1, "instructions")
 
 
 def seconds(units: tuple[Unit, ...], less: Mapping[str, float] | None = None) -> float:
-    """The least time; `less` says which part of a unit's work would be left (1: all of it)."""
+    """The least time; `less` maps a unit to the fraction of its work that remains."""
     left = less or {}
     return max((u.seconds * left.get(u.name, 1.0) for u in units), default=0.0)
 
 
 def gain(units: tuple[Unit, ...], less: Mapping[str, float]) -> float:
-    """By which factor the least time would shrink."""
+    """The speed-up of the least time."""
     after = seconds(units, less)
     return seconds(units) / after if after else 1.0
 
 
 # ---- memory ------------------------------------------------------------------------------------
 def accesses(p: Profile, space: str) -> list[Access]:
-    """What all instructions did in one memory."""
+    """All accesses to one state space."""
     return [a for i in p.instructions for a in i.accesses if a.space == space]
 
 
@@ -81,26 +81,26 @@ def dram_bytes(p: Profile) -> float:
 
 
 def l2_bytes(p: Profile) -> float:
-    """Between L1 and L2, both ways."""
+    """Bytes between L1 and L2, in both directions."""
     return 32.0 * sum(l2_sectors(a) for a in accesses(p, "global") + accesses(p, "local"))
 
 
 def l2_sectors(a: Access) -> int:
-    """Reads that L1 has not, and all that writes."""
+    """Sectors that reach L2: read misses of L1, and all writes."""
     return a.sectors_missed if a.kind in _READS else a.sectors
 
 
 def lsu_steps(a: Access) -> float:
-    """Clocks that the SM's load/store unit takes for an access."""
+    """Clocks of the SM's load/store unit for an access."""
     if a.space == "shared":
         return a.wavefronts
     if a.kind in BULK:
-        return 0.0  # the copy engine's; its accesses to shared memory have steps of their own
+        return 0.0  # done by the copy engine, not by the load/store unit
     return max(a.tag_wavefronts, a.requests, a.bytes / SHARED_BYTES)
 
 
 def compulsory_bytes(p: Profile) -> int:
-    """What must be moved whatever the caches do: each byte read once and written once."""
+    """Compulsory traffic: each byte read once and written once."""
     return sum(a.read + a.written for a in p.arrays)
 
 
@@ -119,14 +119,14 @@ def _memory(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
 
 
 def _atomic_seconds(p: Profile, atomic: int, clocks: float) -> float:
-    """Spread over the words that are both read and written, none is faster than one address."""
+    """Time of atomics. Each word is limited by the rate of one address."""
     words = max(1, sum(min(a.read, a.written) // 4 for a in p.arrays))
     return max(atomic / (ATOMICS * clocks), atomic / words / SAME_ADDRESS)
 
 
 # ---- arithmetic --------------------------------------------------------------------------------
 def ceilings(gpu: GpuModel) -> dict[str, float]:
-    """Unit of `weft.measure.profile.work` -> operations a second, a multiply-add being two."""
+    """Unit of `weft.measure.profile.work` -> operations per second; an FMA counts as two."""
     clocks = gpu.sms * gpu.boost_mhz * 1e6
     plain = {
         "fp32": 2 * gpu.cores_per_sm * clocks,
@@ -139,7 +139,7 @@ def ceilings(gpu: GpuModel) -> dict[str, float]:
 
 
 def work(p: Profile) -> dict[str, float]:
-    """Operations by unit; tensor types by the name that the GPU model gives their rate."""
+    """Operations by unit; tensor types use the names of the GPU model's rates."""
     out: dict[str, float] = {}
     for name, value in p.totals.items():
         if name.startswith("sim:ptx__ops_") and value:
@@ -151,17 +151,19 @@ def work(p: Profile) -> dict[str, float]:
 
 
 def issued(p: Profile) -> float:
-    """Warp instructions, with those counted several times that the assembler expands."""
+    """Warp instructions after expansion by the assembler."""
     return sum(i.executions * EXPANDS.get(i.opcode, 1) for i in p.instructions)
 
 
 def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
-    """A pipe is busy by instructions of warps: an addition keeps it as long as a multiply-add
-    does, and lanes that sit out as long as those that work.
+    """Busy times of the arithmetic pipes, in warp instructions.
+
+    An addition takes as long as an FMA, and inactive lanes take as long as active ones.
     """
     peak, busy = ceilings(gpu), dict[str, float]()
     for ins in p.instructions:
         unit, operations = ins.work
+        # Peaks count an FMA as two operations; an ADD takes the same issue slot.
         fused = 2 if ins.opcode.startswith(("fma", "mad")) or unit.startswith("tensor") else 1
         times = EXPANDS.get(ins.opcode, 1) if unit != "special" else 1
         slots = operations * (1 if unit == "special" else 2 / fused) * times

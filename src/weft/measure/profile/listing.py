@@ -1,4 +1,4 @@
-"""The PTX of one kernel as a listing: its instructions and labels, without the directives."""
+"""Extracts the instructions and labels of one kernel from its PTX text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Listing = tuple[tuple[int, str], ...]
 
 
 def listing(text: str, numbers: Sequence[int]) -> Listing:
-    """(line number, text) of these lines, and of the labels among them."""
+    """(line number, text) of these lines and of the labels between them."""
     if not numbers:
         return ()
     lines, wanted = text.splitlines(), set(numbers)

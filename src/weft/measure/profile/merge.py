@@ -1,4 +1,4 @@
-"""Launches of one kernel with one shape, as one profile: counters are summed."""
+"""Merges the profiles of launches with the same kernel and shape; counters are summed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from weft.measure.profile.values import Access, Array, Instruction, Profile
 
 
 def key(p: Profile) -> tuple[object, ...]:
-    """Launches that have it alike are counted together."""
+    """Launches with equal keys are merged."""
     s = p.launch
     return s.kernel, s.grid, s.block, s.static_shared, s.dynamic_shared, p.gpu, p.ptx
 
 
 def add(a: Profile, b: Profile) -> Profile:
-    """Both launches; addresses and sources stay those of the first."""
+    """The sum of both; addresses and sources are those of the first."""
     assert key(a) == key(b)
     pairs = zip(a.instructions, b.instructions, strict=True)
     instructions = tuple(_instruction(x, y) for x, y in pairs)
@@ -46,7 +46,7 @@ def _instruction(a: Instruction, b: Instruction) -> Instruction:
 
 
 def _arrays(a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Each launch must move its bytes again."""
+    """Sums compulsory bytes: each launch must move its bytes again."""
     out = {x.name: x for x in a}
     for x in b:
         seen = out.get(x.name)

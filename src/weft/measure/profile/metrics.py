@@ -1,7 +1,7 @@
-"""Counters of a whole launch, by ncu's names where the quantity is the same.
+"""Computes the counters of a whole launch, with ncu's names for equal quantities.
 
-`ptx__` is what ncu counts of SASS, counted of PTX: the assembler merges, moves and predicates
-instructions, so the two differ.
+A `ptx__` counter counts PTX where ncu counts SASS. The two differ, because the assembler merges,
+moves and predicates instructions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _L2_OPS = {"write": (*_GLOBAL_OPS["st"], "bulk store"), "atom": ("atomic",),
            "red": ("reduction", "bulk reduction")}  # fmt: skip
 _BULK = {"ld": ("bulk load", "xbar2l1tex_read"), "st": ("bulk store", "l1tex2xbar_write"),
          "red": ("bulk reduction", "l1tex2xbar_write")}  # fmt: skip
-"""ncu's name of a copy engine's operation -> the kind, and between which units it counts."""
+"""ncu's name of a bulk operation -> the kind of access, and ncu's name of the path."""
 _STAGES: Mapping[str, Callable[[Access], int]] = {
     "requests": lambda a: a.requests,
     "sectors": lambda a: a.sectors,
@@ -43,7 +43,7 @@ MODELLED = frozenset(
 
 
 def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, float]:
-    """Name -> number; names are sorted by what they are about."""
+    """Name -> value, grouped by topic."""
     out: dict[str, float] = {}
     branches = [i for i in instructions if is_branch(i)]
     out["ptx__inst_executed.sum"] = sum(i.executions for i in instructions)
@@ -97,12 +97,12 @@ def _global(out: dict[str, float], accesses: Sequence[Access]) -> None:
         out[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = sum(a.sectors for a in selected)
     local_stores = sum(a.sectors for a in _of(accesses, "local", ["store"]))
     out["lts__t_sectors_srcunit_tex_op_write.sum"] += (
-        local_stores  # L1 writes local memory through, too
+        local_stores  # L1 is write-through for local memory as well
     )
 
 
 def _bulk(out: dict[str, float], accesses: Sequence[Access]) -> None:
-    """Counters of the copy engine, where a kernel uses it."""
+    """Counters of the copy engine, if the kernel uses it."""
     if not any(a.kind in BULK for a in accesses):
         return
     for op, (kind, way) in _BULK.items():

@@ -1,7 +1,7 @@
-"""ncu's counters of a program on a real GPU, in the sections that profiles have.
+"""Reads counters of a program on a real GPU through ncu, in the sections of profiles.
 
-ncu runs the program as it is and prints a table; where the driver does not let it count, the error
-says who can change that. `beside` finds the simulator's figure of the same thing.
+ncu runs the unmodified program and prints a table. If the driver does not permit counters, the
+error explains how to enable them. `simulated_counterpart` finds the simulator's value of a metric.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _UNITS = {"nsecond": ("s", 1e-9), "ns": ("s", 1e-9), "second": ("s", 1.0), "byte
 
 _REFUSAL = "ERR_NVGPUCTRPERM"
 _SUMS = (".sum", "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
-"""How the ids of counters end that add up over launches; all others are averaged."""
+"""Suffixes of counters that are summed over launches; others are averaged."""
 
 Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """Launches of one kernel with one shape, as ncu saw them."""
+    """ncu's counters for the launches of one kernel with one shape."""
 
     kernel: str
     grid: Dims
@@ -82,7 +82,7 @@ class KernelCounters:
 def counters(
     program: Sequence[str], kernel: str | None, launch: int | None
 ) -> list[KernelCounters]:
-    """Runs a program under ncu; raises NoCounters where ncu or the permission is missing."""
+    """Runs a program under ncu; raises NoCounters without ncu or without permission."""
     command = [tool(), *_options(kernel, launch), *program]
     done = subprocess.run(command, capture_output=True, text=True)
     if _REFUSAL in done.stdout + done.stderr:
@@ -95,7 +95,7 @@ def counters(
 
 
 def tool() -> str:
-    """ncu, where there is a GPU whose counters it may read."""
+    """The path of ncu; raises NoCounters if the GPU's counters cannot be read."""
     path = shutil.which("ncu")
     if path is None:
         raise NoCounters(
@@ -106,7 +106,7 @@ def tool() -> str:
     if not driver.count():
         raise NoCounters("there is no GPU to count on", got=driver.absence())
     allowed, why, fix = system.counters()
-    if fix and not allowed:  # where the driver does not say, ncu finds out
+    if fix and not allowed:  # if the permission is unknown, ncu will report it
         raise _refused(why.removeprefix("no: "), fix)
     return path
 
@@ -120,6 +120,7 @@ def _refused(why: str, fix: str) -> NoCounters:
 def _options(kernel: str | None, launch: int | None) -> list[str]:
     ids = [name for section in SECTIONS.values() for name in section]
     return [
+        # Base clocks would not be comparable with a run outside of ncu.
         "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
         "--metrics", ",".join(ids),
         *(["--kernel-name", kernel] if kernel else []),
@@ -128,7 +129,7 @@ def _options(kernel: str | None, launch: int | None) -> list[str]:
 
 
 def read(text: str) -> list[KernelCounters]:
-    """The launches of ncu's table, which follows whatever the program has printed."""
+    """Parses ncu's table, which follows the output of the program."""
     start = text.find('"ID"')
     if start < 0:
         return []
@@ -144,7 +145,7 @@ def read(text: str) -> list[KernelCounters]:
 
 
 def merge_launches(launches: Sequence[KernelCounters]) -> list[KernelCounters]:
-    """Launches of one kernel and shape as one, in the order of their first."""
+    """Merges launches of one kernel and shape, in the order of first launches."""
     groups: dict[tuple[str, Dims, Dims], list[KernelCounters]] = {}
     for launch in launches:
         groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
@@ -152,7 +153,7 @@ def merge_launches(launches: Sequence[KernelCounters]) -> list[KernelCounters]:
 
 
 def _merged(group: Sequence[KernelCounters]) -> KernelCounters:
-    """Counters are summed, rates and durations averaged."""
+    """Sums counters; averages rates and durations."""
     sections = tuple(
         replace(same[0], metrics=tuple(map(_all, zip(*(s.metrics for s in same), strict=True))))
         for same in zip(*(one.sections for one in group), strict=True)
@@ -195,7 +196,7 @@ def _sections(row: Mapping[str, str], units: Mapping[str, str]) -> list[Section]
 def _metric(id: str, label: str, text: str, unit: str) -> Metric:
     try:
         number = float(text.replace(",", ""))
-    except ValueError:  # "n/a" where a GPU has no such counter
+    except ValueError:  # "n/a" if the GPU lacks this counter
         return Metric(id, label, text)
     shown, scale = _UNITS.get(unit, ("", 1.0))
     return Metric(id, label, number * scale, shown)
@@ -208,14 +209,14 @@ _OF_PTX = {
     "smsp__sass_branch_targets_threads_divergent.sum":
         "sim:ptx__branch_targets_threads_divergent.sum",
 }  # fmt: skip
-"""What ncu counts of SASS and the simulator of PTX."""
+"""Metrics that ncu counts in SASS and the simulator in PTX."""
 
 
 def simulated_counterpart(metric: Metric, simulated: Mapping[str, Metric]) -> Metric | None:
-    """The simulator's metric for one of ncu's, from those of a profile by their ids."""
+    """The simulator's metric that corresponds to one of ncu's; `simulated` is keyed by id."""
     return simulated.get(f"sim:{metric.id}") or simulated.get(_OF_PTX.get(metric.id, ""))
 
 
 def same_launch(c: KernelCounters, kernel: str, grid: Dims, block: Dims) -> bool:
-    """Is it the kernel that the simulator calls so? Templates are spelled in many ways."""
+    """True for the same kernel and shape; template arguments are ignored, as spellings differ."""
     return (plain(c.kernel), c.grid, c.block) == (plain(kernel), grid, block)

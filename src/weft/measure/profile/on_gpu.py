@@ -1,4 +1,4 @@
-"""A launch whose arrays are on a real GPU: timed there, counted on the simulated one."""
+"""Profiles a launch with arrays on a real GPU: timed there, counted on the simulator."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weft.errors import ArgumentError, LaunchError
 from weft.kernels import Configured
 
 RUNS = 7
-"""Timed launches, of which the median is taken; two more come before."""
+"""Timed launches, after two for warm-up; the median counts."""
 
 _CLONE = ("clone", "copy", "copy_to_device")
 _TO_HOST = ("cpu", "get", "copy_to_host")
-"""How PyTorch, CuPy and Numba call a copy on the GPU, and one on the host."""
+"""Names of the copy methods of PyTorch, CuPy and Numba: on the GPU, and to the host."""
 
 
 @dataclass(frozen=True)
 class GpuRun:
-    """What the real GPU adds: the arguments with their arrays on the host, as they were before;
-    its model, seconds, a remark."""
+    """Data from the real GPU: arguments as copied to the host before the launch, the GPU model, the
+    time, and a note on hardware counters."""
 
     args: tuple[Any, ...]
     options: dict[str, Any]
@@ -34,9 +34,10 @@ class GpuRun:
 
 
 def on_gpu(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> GpuRun | None:
-    """Launches once on the caller's arrays, after timing copies; None: they are on the host."""
+    """Times the launch on copies, then launches on the caller's arrays; None without a GPU."""
     if not is_there(args, options):
         return None
+    # Copied first: the simulator needs the inputs as they were before the launch.
     here, named = _each(_to_host, args, options)
     taken = seconds(subject, args, options)
     subject(*args, **options)
@@ -44,12 +45,12 @@ def on_gpu(subject: Configured, args: Sequence[Any], options: Mapping[str, Any])
 
 
 def is_there(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Is one of the arrays on a real GPU?"""
+    """True if an array is on a real GPU."""
     return any(map(_on_gpu, (*args, *options.values())))
 
 
 def seconds(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> float:
-    """The median by events, on copies; the gap between launches is in it where they are short."""
+    """The median time by events, on copies; for short kernels it includes launch gaps."""
     from weft.measure.bench.timing import Stream  # needs a driver
 
     copies, named = _each(_clone, args, options)
@@ -59,7 +60,7 @@ def seconds(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]
 
 
 def remark() -> str:
-    """Whether ncu could count here, in a line."""
+    """One line on whether ncu could count here."""
     allowed, why, _ = system.counters()
     if not allowed:
         return f"hardware counters are not readable ({why}): these are the simulator's"
@@ -69,7 +70,7 @@ def remark() -> str:
 
 
 def model(number: int = 0) -> str | None:
-    """The model of a GPU that is there, where there is one."""
+    """The model key of an installed GPU; None if it is unknown."""
     from weft.device.gpu.facts import facts  # needs a driver, which is there now
 
     try:
@@ -89,7 +90,7 @@ def _on_gpu(value: Any) -> bool:
 
 
 def _clone(value: Any) -> Any:
-    """On the GPU, in the library of the array."""
+    """A copy on the GPU, in the library of the array."""
     return _by(_CLONE, value) if _on_gpu(value) else value
 
 

@@ -1,4 +1,4 @@
-"""`profile`: one launch on the simulated GPU, counted."""
+"""Profiles one launch on the simulated GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.measure.profile.on_gpu import on_gpu
 from weft.measure.profile.values import LaunchShape, Profile
 
 LEAST_L1 = 16 * 1024
-"""Bytes of the SM's memory that stay an L1, whatever its blocks take for themselves."""
+"""The least L1 capacity in bytes, independent of the shared memory of the blocks."""
 
 
 def profile(
@@ -35,16 +35,16 @@ def profile(
     block: int | None = None,
     **options: Any,
 ) -> Profile:
-    """Runs `k[grid, block]` with these arguments once, and says what it did.
+    """Runs `k[grid, block]` once with these arguments and returns its profile.
 
     device  the model whose caches and limits apply, e.g. "sim:rtx3070"; the kernel's own by default
     block   the number of the block whose addresses are kept; by default the first and the last
 
-    What else is given by name goes to the kernel: constants of Triton's, num_warps.
+    Other keyword arguments go to the kernel: Triton constants, num_warps.
 
-    Arrays are changed as by any launch. Where they are on a real GPU, it is timed by events, and
+    The launch modifies its arrays. If they are on a real GPU, the launch is timed by events, and
     the same launch is counted on copies on the host.
-    Counters are exact, but for those in `Profile.modelled`.
+    Counters are exact, except those in `Profile.modelled`.
     """
     if not isinstance(subject, Configured):
         raise LaunchError(
@@ -85,8 +85,8 @@ def profile_launch(
     run: Callable[[Observer], None],
     block: int | None = None,
 ) -> Profile:
-    """What `run`, a launch of this shape under the observer that it is given, has done."""
-    # plain launches do without all this
+    """Profiles `run`, which performs one launch of this shape under the given observer."""
+    # imported here to keep plain launches fast
     from weft.device.sim.tools.counters.sampling import Sampling
     from weft.measure.profile import aggregate, listing, metrics, traffic
 
@@ -125,7 +125,7 @@ def _shape(sim: SimModule, entry: str, grid: LaunchConfig) -> LaunchShape:
         registers=None,
     )
     if about is not None:
-        with contextlib.suppress(Error):  # PTX alone cannot be assembled
+        with contextlib.suppress(Error):  # no ptxas for PTX without CUDA C++
             r = about.resources()
             shape = replace(
                 shape,
@@ -138,7 +138,8 @@ def _shape(sim: SimModule, entry: str, grid: LaunchConfig) -> LaunchShape:
 
 
 def _l1_lines(shape: LaunchShape, model: GpuModel, fits: Occupancy) -> int:
-    """Lines of L1 for each of the blocks that share an SM."""
+    """L1 cache lines per resident block of an SM."""
+    # L1 and shared memory share one SRAM; resident blocks divide what is left.
     resident = min(max(1, fits.blocks), -(-shape.blocks // model.sms))
     shared = resident * (shape.static_shared + shape.dynamic_shared + model.reserved_shared)
     left = max(LEAST_L1, model.l1_per_sm - shared)

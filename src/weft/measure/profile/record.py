@@ -1,4 +1,4 @@
-"""Profiles as JSON, and back: what `--json` prints and `weft profile a.json b.json` reads."""
+"""Converts profiles to JSON and back, for `--json` and `weft profile a.json b.json`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from weft.measure.profile.values import Profile
 
 FORMAT = "weft profile 1"
 MAX_BYTES = 1 << 28
-"""Of a record: one of a kernel has some 100 KiB."""
+"""The largest record; one kernel takes about 100 KiB."""
 MAX_THREADS = 1024
 LANES = 32
 
 
 def dump(profiles: list[Profile]) -> dict[str, Any]:
-    """A record of profiles."""
+    """The record of these profiles."""
     return {"format": FORMAT, "profiles": [p.to_dict() for p in profiles]}
 
 
 def load(path: str | Path, kind: type[Profile] = Profile) -> list[Profile]:
-    """The profiles of a record, as values of `kind`; raises Error unless every part is right.
+    """Reads the profiles of a record as values of `kind`; raises Error if any part is invalid.
 
-    What is shown of a profile is as long as its record: nothing grows with a number in it.
+    The size of every view is bounded by the size of the record, not by numbers in it.
     """
     try:
         data = json.loads(_text(Path(path)))
@@ -64,10 +64,11 @@ def _no_record(path: str | Path, got: str) -> Error:
 
 
 def _check(p: Profile) -> None:
-    """What no type says: parts that name each other, counters that every view needs."""
+    """Checks what types cannot express: references between parts, and required counters."""
     models.get(p.gpu)
     if not 0 < p.launch.threads <= MAX_THREADS:
         raise ValueError(f"a block of {p.launch.threads} threads, not 1 to {MAX_THREADS}")
+    # Views index instructions by these numbers.
     numbers = {i.index for i in p.instructions}
     named = {s.instruction for s in p.samples}.union(*(line.instructions for line in p.lines))
     if not named <= numbers:

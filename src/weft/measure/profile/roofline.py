@@ -1,8 +1,8 @@
-"""The roofline of a launch: how much it computes for each byte, and what that allows on a GPU.
+"""Computes the roofline of a launch: its arithmetic intensity and the attainable rate.
 
-Bytes are taken at three levels: DRAM (modelled), L2 (modelled where L1 is asked first) and shared
-memory (exact). A level bounds the rate of computing to intensity x bandwidth; arithmetic bounds it
-to the peak of the units that the launch uses.
+Bytes are counted at three levels: DRAM (modelled), L2 (modelled for accesses through L1) and
+shared memory (exact). A level limits the rate to intensity x bandwidth. Arithmetic limits it to the
+peak of the units that the launch uses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FLOATS = ("fp16", "fp32", "fp64", "special")
 
 @dataclass(frozen=True)
 class Level:
-    """One memory: the bytes that the launch moves there, and what it allows."""
+    """One memory level: the bytes moved, and the rate that it allows."""
 
     name: str
     bytes: float
@@ -30,15 +30,15 @@ class Level:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Rates are in operations a second, `kind` says which operations.
+    """A roofline. Rates are in operations per second; `kind` names the operations.
 
-    peak        of the units in the mix that the launch uses
+    peak        rate of the units, in the mix that the launch uses
     uses        these units
-    ceilings    peaks of these, and of others for orientation
-    bound       the unit that is busy longest; `bound_seconds` how long
-    compulsory  bytes that must be moved whatever the caches do
-    floor       seconds: the larger of computing at peak and moving the compulsory bytes, without
-                those that are written and that L2 still holds at the end
+    ceilings    peaks of these units, and of others for orientation
+    bound       the busiest unit; `bound_seconds` is its busy time
+    compulsory  bytes that must be moved even with perfect caches
+    floor       seconds: the larger of computing at peak and moving the compulsory bytes, except
+                written bytes that are still in L2 at the end
     """
 
     kind: str
@@ -54,12 +54,13 @@ class Roofline:
 
 
 def roofline(p: Profile, gpu: GpuModel) -> Roofline:
-    """Of a profile on a GPU model, which need not be the one it was profiled for."""
+    """The roofline of a profile on a GPU model, which may differ from the profiled one."""
     work, peaks, units = floor.work(p), floor.ceilings(gpu), floor.units(p, gpu)
     floats = {u: n for u, n in work.items() if u in FLOATS or u.startswith("tensor")}
     mix = floats or {"integer": work.get("integer", 0.0)}
     operations = sum(mix.values())
     busy = max((u.seconds for u in units if u.name in mix), default=0.0)
+    # With several pipes in use, the peak is that of the mix, not of one pipe.
     peak = operations / busy if busy else peaks["fp32"]
     compulsory = floor.compulsory_bytes(p)
     busiest = floor.bound(units)
@@ -95,5 +96,5 @@ def _levels(p: Profile, gpu: GpuModel, operations: float, peak: float) -> list[L
 
 
 def _reference(gpu: GpuModel) -> tuple[str, ...]:
-    """Roofs that are drawn for orientation whatever the kernel uses."""
+    """Ceilings that are always drawn, for orientation."""
     return ("fp32", *(f"tensor.{kind}" for kind in ("f16",) if kind in gpu.tensor))

@@ -1,7 +1,7 @@
-"""JSON to frozen values: every part has the type and the range that its dataclass says.
+"""Converts JSON to frozen dataclasses and validates types and ranges.
 
-Records come from files, and files may be damaged, old, or made to do harm. A value that passes has
-no number that a view could not loop over, and no part of another type than the code expects.
+Records come from files that may be damaged, old or malicious. A valid value has no number that is
+too large to loop over and no part of an unexpected type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union
 T = TypeVar("T")
 
 COUNTER = (0, 2**63 - 1)
-"""Whole numbers of a field that `_RANGES` does not name."""
+"""The range of integers in fields that `_RANGES` does not list."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "grid": (1, 2**31 - 1),
     "static_shared": (0, 2**24),
@@ -27,7 +27,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
 
 
 def value(kind: Any, data: Any, name: str) -> Any:
-    """`data` as a value of a type; raises ValueError or TypeError, which name the part."""
+    """Converts `data` to a type; raises ValueError or TypeError with the name of the part."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _made(kind, _typed(data, dict, name))
@@ -64,7 +64,7 @@ def _plain(kind: Any, data: Any, name: str) -> Any:
     if isinstance(data, bool) or not isinstance(data, int if kind is int else int | float):
         raise TypeError(f"{name}: a {type(data).__name__}, not a number")
     least, most = _RANGES.get(name, COUNTER)
-    if not least <= data <= most:  # nor is a NaN
+    if not least <= data <= most:  # also refuses NaN
         raise ValueError(f"{name}: a number that is not from {least} to {most}")
     return data
 

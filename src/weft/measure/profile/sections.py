@@ -1,7 +1,7 @@
-"""A profile in sections, with the names that ncu gives them.
+"""Groups the metrics of a profile into sections, with ncu's names.
 
-A metric's id is ncu's, with `sim:` before it, where the quantity is the same; `weft__` where ncu
-has none. `modelled` ones come from a model (of caches, of time); all others are exact.
+The id of a metric is ncu's with the prefix `sim:` for equal quantities, and starts with `weft__` if
+ncu has none. `modelled` metrics come from a model of caches or time; all others are exact.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.measure.profile.values import Access, Profile
 
 @dataclass(frozen=True)
 class Metric:
-    """A number with its unit: `%`, `byte`, `s`, or nothing; or words, where it is none."""
+    """A number with its unit (`%`, `byte`, `s` or none), or a text."""
 
     id: str
     label: str
@@ -29,7 +29,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Section:
-    """Metrics that belong together, and what they come to, in a sentence."""
+    """A group of metrics, and one sentence that summarises them."""
 
     name: str
     metrics: tuple[Metric, ...]
@@ -42,7 +42,7 @@ def sections(p: Profile, gpu: GpuModel) -> tuple[Section, ...]:
 
 
 def waves(p: Profile, gpu: GpuModel) -> float:
-    """How often the GPU is filled with blocks."""
+    """The number of waves: blocks over the blocks that the GPU holds at once."""
     return p.launch.blocks / max(1, fit(p.launch, gpu).blocks * gpu.sms)
 
 

@@ -1,4 +1,4 @@
-"""All launches of a stretch of a program, profiled: `recording()` is what `weft profile` uses."""
+"""Profiles all launches inside a `with recording()` block; `weft profile` uses it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from weft.measure.profile.values import Profile
 
 
 class Recording:
-    """Profiles of launches, those of one kernel and shape together.
+    """Collects profiles; launches of one kernel and shape are merged.
 
-    gpu      the model whose caches and limits are meant; each kernel's own by default
+    gpu      the model whose caches and limits apply; each kernel's by default
     kernel   profile only kernels of this name
-    launch   profile only this launch of those, counted from 0
+    launch   profile only this one of those launches, counted from 0
     thread   profile only launches of this thread; all by default
-    seen     kernel -> how often it was launched, profiled or not
-    fault    what ended a kernel, if one was: then there is no report
+    seen     kernel -> the number of its launches, profiled or not
+    fault    the error of a kernel that failed; then there is no report
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Recording:
 
     @property
     def profiles(self) -> list[Profile]:
-        """In the order of their first launches."""
+        """The profiles in the order of first launches."""
         return list(self._profiles.values())
 
     def run(self, request: Request) -> None:
-        """One launch, counted if it is wanted."""
+        """Runs one launch; profiles it if it is selected."""
         if self._thread not in (None, threading.get_ident()):
             request.run()
             return
@@ -61,7 +61,7 @@ class Recording:
             request.run()
             return
         model = self._gpu or plan.sim.model
-        with self._lock:  # observers of one plan share its code
+        with self._lock:  # launches of one plan share its instrumented code
             try:
                 profile = profile_launch(plan.sim, plan.entry, plan.config, model, request.run)
             except DeviceError as error:
@@ -72,11 +72,11 @@ class Recording:
             self._profiles[place] = profile if before is None else merge.add(before, profile)
 
     def to_record(self) -> dict[str, Any]:
-        """All of it as JSON, for `take`."""
+        """The state as JSON, for `add_record`."""
         return {**record.dump(self.profiles), "seen": self.seen, "fault": self.fault}
 
     def add_record(self, path: str) -> None:
-        """Adds what a recording in another process has written, if it came that far."""
+        """Adds the record of another process, if that process wrote one."""
         text = Path(path).read_text()
         if text:
             record_data = json.loads(text)
@@ -86,6 +86,7 @@ class Recording:
 
     def _wanted(self, kernel: str) -> bool:
         with self._lock:
+            # Counted even when not profiled, so that `launch` numbers do not depend on filters.
             self.seen[kernel] = self.seen.get(kernel, 0) + 1
             number = sum(n for k, n in self.seen.items() if self._named(k)) - 1
         return self._named(kernel) and self._launch in (None, number)
@@ -95,13 +96,13 @@ class Recording:
 
 
 def plain(kernel: str) -> str:
-    """A kernel's name without namespaces and arguments of templates."""
+    """A kernel's name without namespaces and template arguments."""
     return kernel.partition("<")[0].rpartition("::")[2]
 
 
 @contextmanager
 def recording(recorder: Recording) -> Iterator[Recording]:
-    """All launches on simulated GPUs are counted, in this process, until the end."""
+    """Profiles all launches on simulated GPUs in this process inside of the block."""
     before, settings.current = settings.current, recorder
     try:
         yield recorder

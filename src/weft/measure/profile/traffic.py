@@ -1,9 +1,9 @@
-"""An estimate of the bytes between L2 and memory, from the lines that a launch has touched.
+"""Estimates the traffic between L2 and DRAM from the cache lines that a launch accessed.
 
-Each 128-byte line knows its sectors that were read and written, and in which parts (epochs) of the
-launch it went through L2. Memory is read 64 bytes at a time when a line is first needed, and again
-when so much else has passed since its last use that L2 has dropped it. Written sectors leave L2
-as other lines come. The curves are an H200's: arrays of growing size, read three times.
+Each 128-byte line records which sectors were read and written, and in which epochs of the launch it
+passed through L2. DRAM is read 64 bytes at a time at the first use of a line, and again if so much
+other data has passed since its last use that L2 evicted it. Written sectors leave L2 when other
+lines replace them. The curves were measured on an H200: arrays of growing size, read three times.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from weft.device.sim.tools.counters.layout import EPOCHS_AT, WRITTEN_AT
 MEASURED_L2 = 60e6
 SURVIVES = ((30e6, 1.0), (32e6, 0.99), (36e6, 0.945), (40e6, 0.78), (44e6, 0.48), (48e6, 0.11),
             (52e6, 0.015), (56e6, 0.0))  # fmt: skip
-"""Bytes that pass through an L2 of 60 MB -> the part of what was there that still is."""
+"""Bytes that pass through an L2 of 60 MB -> the fraction of older data that survives."""
 
 DIRTY = 30e6
-"""Bytes of written lines that such an L2 keeps at the end of a launch."""
+"""Bytes of dirty lines in such an L2 at the end of a launch."""
 
 SAMPLE = 1 << 16
-"""Lines that are looked at, evenly spread, where there are more."""
+"""The most lines that are examined; of more lines an evenly spaced sample."""
 
 _READ = np.array([64 * (bool(x & 3) + bool(x & 12)) for x in range(256)], np.int64)
 _WRITTEN = np.array([32 * (x >> WRITTEN_AT).bit_count() for x in range(256)], np.int64)
 _TOUCHED = np.array([32 * ((x | x >> WRITTEN_AT) & 15).bit_count() for x in range(256)], np.int64)
-"""Bytes by the low byte of a line's word: fetched from memory, written, either."""
+"""Bytes by the low byte of a line's word: fetched from DRAM, written, either."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes: read for the first time, read again because L2 had dropped them, written back."""
+    """Bytes read for the first time, read again after eviction from L2, and written back."""
 
     first: int
     again: int
@@ -43,7 +43,7 @@ class Traffic:
 
 
 def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
-    """What a launch moves between L2 and memory, if L2 was empty before."""
+    """The traffic of a launch that starts with an empty L2."""
     sorts = np.bincount((counts.lines & np.uint64(255)).astype(np.uint8), minlength=256)
     first, written, touched = (int(sorts @ table) for table in (_READ, _WRITTEN, _TOUCHED))
     scale = gpu.l2 / MEASURED_L2
@@ -53,8 +53,9 @@ def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
 
 
 def _again(counts: Counts, scale: float) -> float:
-    """Bytes of lines that are used in one epoch, and in a later one find themselves dropped."""
+    """Bytes of lines that are used again in a later epoch, after their eviction."""
     words = counts.lines[counts.lines != 0]
+    # A sample bounds the time for large arrays; results scale with the step.
     step = -(-len(words) // SAMPLE)
     words = words[::step]
     kinds, epochs = words & np.uint64(255), words >> np.uint64(EPOCHS_AT)

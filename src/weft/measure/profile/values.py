@@ -1,19 +1,19 @@
-"""What a profile holds: frozen values, from whole launch to single instruction.
+"""Defines the values of a profile, from the whole launch to single instructions.
 
     Profile
-      launch, gpu          what was profiled, and for which GPU model
+      launch, gpu          the launch and the GPU model
       instructions         each PTX instruction: executions, threads, memory accesses
-      lines                the same by the user's source lines, through inlining
-      arrays               bytes of each array that were touched at least once
-      totals               counters of the whole launch, by ncu's names with `sim:` before them
-      modelled             the names in `totals` that a model of the caches gives; others are exact
-      samples              the addresses that a few warps touched
+      lines                the same per source line of the user, including inlined code
+      arrays               bytes of each array that were accessed at least once
+      totals               counters of the whole launch, by ncu's names with the prefix `sim:`
+      modelled             names in `totals` that come from the cache model; others are exact
+      samples              addresses that a few warps accessed
       sources, ptx         the user's files, and the kernel's PTX line by line
-      launches             how many launches the counters are the sum of
-      measured             seconds that a real GPU took, where the arrays were on one
-      note                 what there is to say of hardware counters then
+      launches             the number of launches that the counters sum
+      measured             seconds on a real GPU, if the arrays were on one
+      note                 then: a remark on hardware counters
 
-An *access* is what one instruction did in one memory: a generic load may have two.
+An *access* sums what one instruction did in one state space; a generic load may have two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.device.sim.tools.counters.sampling import Sample
 from weft.values import SourceLine
 
 BULK = ("bulk load", "bulk store", "bulk reduction")
-"""Kinds of accesses by the copy engine, which no lane makes and which pass L1 by."""
+"""Kinds of accesses by the copy engine, which bypass L1."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Access:
     kind              load, store, atomic, reduction, copy (cp.async), matrix load, matrix store
                       (ldmatrix, stmatrix), fragment load, fragment store (wmma), bulk load, bulk
                       store, bulk reduction (cp.async.bulk: what it does in this memory)
-    requests          executions by a warp of which at least one lane took part
-    threads           lanes that took part
-    bytes             that these asked for
-    sectors           32-byte sectors looked up; `sectors_ideal` if the lanes had been neighbours
-    sectors_missed    those that went on to L2 (reads: by the model of L1)
+    requests          executions by a warp with at least one participating lane
+    threads           participating lanes
+    bytes             requested by these lanes
+    sectors           32-byte sectors looked up; `sectors_ideal` if lanes were contiguous
+    sectors_missed    sectors that went to L2 (reads: by the model of L1)
     tags              128-byte lines looked up, in `tag_wavefronts` steps
     wavefronts        steps of shared memory; `wavefronts_ideal` without conflicts
-    conflicts         what ncu calls bank conflicts
+    conflicts         bank conflicts as ncu counts them
     """
 
     space: str
@@ -62,7 +62,7 @@ class Access:
     conflicts: int = 0
 
     def __add__(self, other: Access) -> Access:
-        """Both together; of one space and kind."""
+        """The sum of two accesses of one space and kind."""
         assert (self.space, self.kind) == (other.space, other.kind)
         sums = {
             f.name: getattr(self, f.name) + getattr(other, f.name)
@@ -74,15 +74,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One PTX instruction, as it was executed.
+    """One PTX instruction and its execution counts.
 
-    guard         its predicate as PTX writes it, or nothing
-    executions    by a warp, whatever its guard said
-    threads       lanes that were active
-    threads_on    of these, those whose guard held
-    diverged      executions of a branch that sent lanes more than one way
-    work          what a thread does: a unit of `work` and operations, e.g. ("fp32", 2)
-    line          the source line, with the calls that were inlined around it
+    guard         its predicate in PTX notation, or ""
+    executions    by warps, regardless of the guard
+    threads       active lanes
+    threads_on    active lanes whose guard was true
+    diverged      executions of a branch with divergent lanes
+    work          work per thread: a unit of `work` and operations, e.g. ("fp32", 2)
+    line          the source line, with its chain of inlined calls
     """
 
     index: int
@@ -101,7 +101,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Line:
-    """One line that the user wrote, with all that was inlined into it."""
+    """Counters of one source line of the user, including inlined code."""
 
     file: str
     number: int
@@ -118,7 +118,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Array:
-    """Bytes of an array (or variable) that were touched at least once, in sectors of 32 bytes."""
+    """Bytes of an array or variable that were accessed at least once, in 32-byte sectors."""
 
     name: str
     nbytes: int
@@ -129,10 +129,10 @@ class Array:
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """What was launched; registers and spills as the assembler reports them, None where it cannot.
+    """The launch. Registers and spills come from the assembler; None if unknown.
 
-    local_bytes   of each thread: arrays that registers cannot hold, and what was spilled
-    spill_stores  bytes that the code of a thread spills, `spill_loads` those it fetches back
+    local_bytes   per thread: arrays outside of registers, and spills
+    spill_stores  bytes of spill stores per thread; `spill_loads` of spill loads
     """
 
     kernel: str
@@ -151,13 +151,13 @@ class LaunchShape:
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads per block."""
         return self.block[0] * self.block[1] * self.block[2]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One launch, counted; the head of this file says what is what."""
+    """The profile of one launch; the module docstring describes the fields."""
 
     launch: LaunchShape
     gpu: str
@@ -174,5 +174,5 @@ class Profile:
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON knows it."""
+        """The profile as JSON-compatible values."""
         return {**asdict(self), "modelled": sorted(self.modelled)}

@@ -1,4 +1,4 @@
-"""How much work a PTX instruction is for one thread: (unit, operations).
+"""Computes the work of one PTX instruction per thread: (unit, operations).
 
 A fused multiply-add is two operations, a packed instruction as many as it has halves, and a
 tensor-core instruction a 32nd of what the warp does. Units:

@@ -1,13 +1,13 @@
-"""Solutions of a file, judged from another process than their own.
+"""Checks the solutions of a file in separate processes.
 
-    judge (this process)  draws data, compares, gives the verdict; imports nothing of the user's
+    judge (this process)  draws data, compares, gives the verdict; never imports the user's code
       ├── reference worker   imports the file, evaluates its reference and its fillings
       └── solution worker    imports the file, calls one solution; a new one for each
 
-Both workers do the same, `worker.py`, and cannot tell which they are until they are asked. They are
-forked from `forkserver.py`, so that weft is imported once. `wire.py` has the messages, `process.py`
-starts a worker and waits for its answers, `watchdog.py` tells a slow worker from one that hangs,
-`remote.py` has operations and solutions as the judge knows them, `file.py` judges all of a file.
+Both kinds of worker run `worker.py` and learn their role only from the requests. `forkserver.py`
+forks them, so that weft is imported once. `wire.py` defines the messages, `process.py` starts a
+worker and waits for its answers, `watchdog.py` tells a slow worker from one that hangs, `remote.py`
+is the judge's view of operations and solutions, and `file.py` checks all solutions of a file.
 """
 
 from weft.measure.check.workers.file import LIMIT, Outcome, check_file

@@ -1,4 +1,4 @@
-"""Every solution of a file, judged by this process and called in others."""
+"""Checks every solution of a file; the solutions run in worker processes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one solution.
+    """The result of one solution.
 
-    report  when it is right
-    error   CheckFailed when it is wrong, another Error when it could not be judged
-    said    what the solution printed, line by line
+    report  set when it is right
+    error   CheckFailed when it is wrong, another Error when it could not be checked
+    said    the lines that the solution printed
     """
 
     name: str
@@ -47,18 +47,18 @@ def check_file(
     limit: float = LIMIT,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Iterator[Outcome]:
-    """Judges the solutions of a file, one after the other.
+    """Checks the solutions of a file, one after the other.
 
-    trusted   the file that says what is right: references, cases and data come from there, and
-              what the solutions' file says of them does not count
-    limit     seconds of processor time that an answer may take, and that one may be waited for
-              while the worker does nothing
-    progress  is told what is being done
+    trusted   the file that defines references, cases and data; those of the solutions' file are
+              ignored
+    limit     seconds of CPU time per answer, and seconds of waiting for an idle worker
+    progress  called with a description of each step
     """
     for file_path in (path, trusted or path):
         user_file.must_exist(file_path)
     if not limit > 0:
         raise ArgumentError("a time limit is above 0", got=f"{limit:g}", allowed="seconds")
+    # Sealed memory files exist on Linux only.
     if not hasattr(os, "memfd_create"):
         raise MissingDependency(
             "files are judged on Linux only", next="weft.check(op, solution) judges in this process"
@@ -75,6 +75,7 @@ def check_file(
         with contextlib.closing(Worker(forkserver, limit)) as names:
             solutions = user_file.chosen(path, file.names(names), only)
         for number, solution in solutions:
+            # A new worker per solution: no state of one can reach another.
             with contextlib.closing(Worker(forkserver, limit)) as worker:
                 yield _judged(file, worker, number, solution, used, device, progress)
 
@@ -104,7 +105,7 @@ def _judged(
 
 @contextlib.contextmanager
 def _unreadable() -> Iterator[None]:
-    """Meanwhile other processes of the same user can neither trace this one nor read its memory."""
+    """Keeps other processes of the same user from tracing this one or reading its memory."""
     prctl = ctypes.CDLL(None).prctl
     before = prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
     prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,7 +1,6 @@
-"""The program that workers are forked from: weft is imported once, not once for each worker.
+"""Forks workers from a process that has imported weft, so that workers start fast.
 
-It never runs code of the user itself and knows nothing of the data. The judge asks it for a new
-worker, or how one has ended.
+It never runs user code and holds no data. The judge requests a new worker or the exit code of one.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def main() -> None:
-    """Answers the judge until it closes the connection."""
+    """Serves the judge until it closes the connection."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _prctl(_PR_SET_DUMPABLE, 0)  # workers cannot trace it
+    _prctl(_PR_SET_DUMPABLE, 0)  # workers must not trace this process
     judge = socket.socket(fileno=int(sys.argv[1]))
     judge.set_inheritable(False)
     while (asked := wire.receive(judge, files=2)) is not None:
@@ -32,7 +31,7 @@ def main() -> None:
 
 
 def _new(judge: socket.socket, connection: int, output: int) -> dict[str, Any]:
-    """A new worker with its connection to the judge and the pipe that it prints to."""
+    """Forks a worker with its connection to the judge and its output pipe."""
     pid = os.fork()
     if pid == 0:
         judge.close()
@@ -43,25 +42,26 @@ def _new(judge: socket.socket, connection: int, output: int) -> dict[str, Any]:
 
 
 def _work(connection: int, output: int) -> None:
-    """In the child: serves in a session of its own, and never returns."""
+    """Runs in the child: serves in a new session and never returns."""
     code = 1
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Debuggers may attach to a worker: it holds nothing secret.
         _prctl(_PR_SET_DUMPABLE, 1)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
         serve(socket.socket(fileno=connection))
         code = 0
-    except BaseException:  # the connection broke: the judge has no use for an exception
+    except BaseException:  # the judge sees the exit code, not the exception
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
 def _ended(pid: int) -> dict[str, Any]:
-    """The exit code of a worker, as subprocess gives it; null while it runs."""
+    """The exit code of a worker, as `subprocess` reports it; null while it runs."""
     done, status = os.waitpid(pid, os.WNOHANG)
     return {"code": os.waitstatus_to_exitcode(status) if done else None}
 

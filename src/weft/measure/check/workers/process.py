@@ -1,4 +1,4 @@
-"""A worker as the judge sees it: started, asked, ended."""
+"""Starts worker processes, sends them requests and ends them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from weft.measure.check.workers import wire
 from weft.measure.check.workers.watchdog import Watchdog, members
 from weft.measure.dtypes import Array
 
-_LOOK = 0.5  # seconds between two looks at a worker that has not answered
-_LINES, _COLUMNS = 100, 300  # of a worker's output that are kept
+_POLL_S = 0.5  # interval of the watchdog
+_LINES, _COLUMNS = 100, 300  # the most of a worker's output that is kept
 _HIDDEN = ("WEFT_SEED",)
-"""Variables that a worker is not given: with the seed it could foresee the data."""
+"""Environment variables hidden from workers: the seed would let a solution predict the data."""
 
 
 class NoAnswer(Exception):
-    """A worker that ended, hangs, or answers what it was not asked."""
+    """A worker that ended, hangs, or sent an invalid answer."""
 
 
 class Raised(Exception):
-    """What the user's code raised in a worker; `parts` are those of a weft.Error."""
+    """An exception of user code in a worker; `parts` are those of a weft.Error."""
 
     def __init__(self, kind: str, text: str, where: str, parts: Mapping[str, str] | None) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class Raised(Exception):
 
 
 class ForkServer:
-    """The process that new workers are forked from."""
+    """The process that forks new workers."""
 
     def __init__(self) -> None:
         self._connection, child_end = socket.socketpair()
@@ -59,7 +59,7 @@ class ForkServer:
             )
 
     def new(self, connection: int, output: int) -> int:
-        """The process id of a new worker."""
+        """Forks a worker and returns its process id."""
         return int(self._ask({}, [connection, output])["pid"])
 
     def ended(self, worker: int) -> int | None:
@@ -85,7 +85,7 @@ class ForkServer:
 
 
 class Worker:
-    """A process that answers one question at a time."""
+    """A process that answers one request at a time."""
 
     def __init__(self, forkserver: ForkServer, limit: float) -> None:
         self._nursery, self._limit = forkserver, limit
@@ -105,7 +105,8 @@ class Worker:
     def ask(
         self, do: str, arrays: Mapping[str, Array] | None = None, **more: Any
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The answer to a question and its arrays; NoAnswer, or Raised by the user's code."""
+        """Sends a request; returns the answer and its arrays. Raises NoAnswer, or Raised."""
+        # A random token per request: a solution cannot prepare a forged answer.
         token = secrets.token_hex(16)
         file = wire.memory_file()
         try:
@@ -116,6 +117,7 @@ class Worker:
             answer = self._answer()
             if answer.get("id") != token:
                 raise NoAnswer("it answers another question than it was asked")
+            # Sealed before reading: the worker cannot change the answer after validation.
             wire.seal(file)
             answer_arrays = wire.get(file, answer.get("arrays"), start)
             self._nothing_more()
@@ -130,7 +132,7 @@ class Worker:
         return answer, answer_arrays
 
     def close(self) -> list[str]:
-        """Ends the worker and all processes of its session at once; what they printed."""
+        """Kills all processes of the worker's session; returns what they printed."""
         if self._closed:
             return self._said
         self._closed = True
@@ -139,13 +141,13 @@ class Worker:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(process.name), signal.SIGKILL)
         self._exit_code()
-        self._reader.join(1)  # a process that left the session may hold the pipe open
+        self._reader.join(1)  # a process that left the session may keep the pipe open
         return self._said
 
     def _answer(self) -> dict[str, Any]:
         watchdog, received = Watchdog(self._pid, self._limit), b""
         while True:
-            if not select.select([self._connection], [], [], _LOOK)[0]:
+            if not select.select([self._connection], [], [], _POLL_S)[0]:
                 if trouble := watchdog.trouble():
                     raise NoAnswer(trouble)
                 continue
@@ -161,14 +163,14 @@ class Worker:
             return whole[0]
 
     def _nothing_more(self) -> None:
-        """Nothing may arrive while nothing is asked."""
+        """Raises if the worker sent data without a request."""
         if select.select([self._connection], [], [], 0)[0]:
             if self._connection.recv(1, socket.MSG_PEEK):
                 raise NoAnswer("it answers before it is asked")
             raise NoAnswer(self._end())
 
     def _end(self) -> str:
-        """How the worker ended that has closed its connection."""
+        """Describes how a worker ended after it closed its connection."""
         code = self._exit_code()
         if code is None:
             return "it closed its connection, or became another program"
@@ -177,7 +179,7 @@ class Worker:
         return f"its process ended with exit code {code}"
 
     def _exit_code(self) -> int | None:
-        """How the process ended that is about to; None when it is still there after a second."""
+        """The exit code of a process that is ending; None if it still runs after a second."""
         for _ in range(100):
             if self._code is None:
                 self._code = self._nursery.ended(self._pid)
@@ -196,20 +198,20 @@ class Worker:
 
 
 def _environment() -> dict[str, str]:
-    """This process's own, with the same modules in reach, less what a solution must not know."""
+    """The environment of workers: this process's modules, without the hidden variables."""
     kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     modules = os.pathsep.join(path for path in sys.path if path)
     return {**kept, "PYTHONPATH": modules, "PYTHONUNBUFFERED": "1"}
 
 
 def plain(line: str) -> str:
-    """Without control characters, which could overwrite what the judge has printed."""
+    """Removes control characters, which could overwrite output of the judge."""
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
     return shown if len(shown) <= _COLUMNS else shown[:_COLUMNS] + "…"
 
 
 def _indented(text: str) -> str:
-    """Lines of a user's error under its first, where none can be taken for a verdict."""
+    """Indents the lines of a user's error, so that none can imitate a verdict."""
     return "\n    ".join(map(plain, text.splitlines()))
 
 

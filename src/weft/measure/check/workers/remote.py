@@ -1,7 +1,7 @@
-"""A file's operations and solutions in workers: each answer is checked before it is used.
+"""Accesses operations and solutions in workers; every answer is validated before use.
 
-Where the reference does not answer, the operation cannot be judged (ArgumentError); where a
-solution does not, it is wrong (CheckFailed).
+If the reference does not answer, the operation cannot be checked (ArgumentError). If a solution
+does not answer, it is wrong (CheckFailed).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.measure.op import ArraySpec, Case, Op
 class RemoteFile:
     """A file's operations as its reference worker describes them.
 
-    trusted  the file that the operations are taken from, where that is another: the reference
+    trusted  the file that defines the operations, if it is another one: the reference
              worker imports nothing else
     """
 
@@ -39,7 +39,7 @@ class RemoteFile:
             self.ops = [_operation(row) for row in answer["ops"]]
 
     def names(self, worker: Worker) -> list[tuple[str, Sequence[str]]]:
-        """(operation, its solutions); `worker` imports the file that has those of a trusted one."""
+        """(operation, its solutions); with a trusted file, `worker` imports the solutions' file."""
         declared: list[tuple[str, Sequence[str]]] = [
             (op.name, solutions) for op, solutions in self.ops
         ]
@@ -111,7 +111,7 @@ class RemoteFile:
 
 
 def _operation(row: Any) -> tuple[Op, tuple[str, ...]]:
-    """An operation whose reference and fillings are in a worker."""
+    """The operation described by a worker; its functions stay in the worker."""
     cases = []
     for case in row["cases"]:
         cases.append(Case.of({str(n): int(size) for n, size in case["sizes"].items()}))
@@ -133,7 +133,7 @@ def _elsewhere(*args: Any) -> NoReturn:
 
 
 class RemoteSolution:
-    """One solution in a worker of its own; what `subjects.op_trials` asks for."""
+    """One solution in its own worker: a `Provider` for `subjects.op_trials`."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class RemoteSolution:
                 f"{self.title} gives no answer", where=trial, got=str(error)
             ) from None
         except Raised as error:
-            if do == "prepare" and error.parts is not None:  # no code of the solution yet
+            if do == "prepare" and error.parts is not None:  # the solution has not run yet
                 raise ArgumentError(**error.parts) from None
             if error.kind == "SystemExit":
                 what, got = f"{self.title} ends the program", f"SystemExit({error.text})"
@@ -186,7 +186,7 @@ class RemoteSolution:
 
 
 class RemoteArrays:
-    """A `Runner` whose arrays are in the solution's process; answers are checked here."""
+    """A `Runner` whose arrays are in the solution's process."""
 
     def __init__(
         self,
@@ -197,6 +197,7 @@ class RemoteArrays:
     ) -> None:
         self._solution, self._outputs = solution, {p.name: p for p in outputs}
         self._inputs = {p.name: p for p in inputs if p.name not in self._outputs}
+        # The judge draws the guards and compares them itself: the worker's answer is not trusted.
         self.guards = {n: buffers.new_guards() for n in (*self._inputs, *self._outputs)}
         self.given: Mapping[str, Any] = {}
         op = solution.file.ops[solution.number][0]
@@ -237,7 +238,7 @@ class RemoteArrays:
         return arrays
 
     def _whole(self, arrays: Mapping[str, Array], wanted: Mapping[str, Any], trial: str) -> None:
-        """Does an answer hold exactly the arrays that it must?"""
+        """Raises unless an answer has exactly the expected arrays."""
         if {n: (a.dtype, a.shape) for n, a in arrays.items()} != dict(wanted):
             raise CheckFailed(
                 f"{self._solution.title} gives no answer",

@@ -1,7 +1,7 @@
-"""Tells a slow worker from one that hangs, by what its processes do and not by the clock alone.
+"""Tells a slow worker from one that hangs, independently of the load on the machine.
 
-A worker hangs when it has used more processor time than it may, or when none of its threads could
-run and none used processor time for as long. Other load on the machine changes neither.
+A worker hangs when it exceeds its limit of CPU time, or when for that long none of its threads was
+runnable and none used CPU time. Wall-clock time alone would fail slow workers on a busy machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STATE, _SESSION, _USER, _SYSTEM = 0, 3, 11, 12
-"""Fields of /proc/PID/stat after the name, which may hold anything."""
+"""Fields of /proc/PID/stat after the process name, which may contain spaces and parentheses."""
 
 
 class Watchdog:
-    """Watches all processes of a session while it owes an answer."""
+    """Watches all processes of a session during one request."""
 
     def __init__(self, session: int, limit: float) -> None:
         self._session, self._limit = session, limit
@@ -25,8 +25,9 @@ class Watchdog:
         self._since = time.monotonic()
 
     def trouble(self) -> str:
-        """Why the session will not answer, or nothing as long as it may."""
+        """The reason why the session will not answer, or an empty string."""
         used, now = self._used(), time.monotonic()
+        # Runnable but starved by other processes counts as progress.
         if used != self._seen or self._can_run():
             self._seen, self._since = used, now
         if used - self._first > self._limit:
@@ -40,7 +41,7 @@ class Watchdog:
         return sum(int(s[_USER]) + int(s[_SYSTEM]) for s in stats if s) / _TICKS
 
     def _can_run(self) -> bool:
-        """Is a thread running, waiting for a processor, or for a disk?"""
+        """True if a thread is running, runnable, or waiting for a disk."""
         for process in members(self._session):
             for thread in _listed(process / "task"):
                 stat = _stat(thread / "stat")
@@ -61,12 +62,12 @@ def members(session: int) -> Iterator[Path]:
 def _listed(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended
         return []
 
 
 def _stat(path: Path) -> list[str]:
     try:
         return path.read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended
         return []

@@ -1,8 +1,8 @@
-"""Messages between the judge and a worker: JSON on a socket, arrays in a file in memory.
+"""Sends messages between the judge and a worker: JSON on a socket, arrays in a memory file.
 
-The judge makes the file anew for each question and sends its descriptor along; the worker appends
-its arrays. Before the judge reads them it seals the file: the kernel then refuses all writes, of
-any thread or process. Nothing is pickled: an answer is data and cannot run code in the judge.
+The judge creates a memory file per request and sends its descriptor; the worker appends its arrays.
+The judge seals the file before it reads: the kernel then refuses all writes by any thread or
+process. Nothing is pickled, so an answer cannot run code in the judge.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ import numpy as np
 from weft.measure.dtypes import Array
 
 LONGEST = 4 << 20
-"""Bytes of a message; arrays are not part of it."""
+"""The most bytes of a message, without its arrays."""
 
 _LENGTH = struct.Struct("<I")
-_CHUNK = 1 << 30  # what one system call moves at most, on every kernel
+_CHUNK = 1 << 30  # one system call moves at most 2 GiB on Linux
 _TYPES = {np.dtype(c).name for c in "?bBhHiIqQefd"}
 
 
 class Malformed(Exception):
-    """An answer that is not what was asked for."""
+    """An invalid answer."""
 
 
 # ---- messages --------------------------------------------------------------------------------
 def send(connection: socket.socket, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
-    """One message, and the descriptors of files with it."""
+    """Sends one message with file descriptors."""
     text = json.dumps(message).encode()
     data = _LENGTH.pack(len(text)) + text
     sent = socket.send_fds(connection, [data], list(files))
@@ -43,7 +43,7 @@ def send(connection: socket.socket, message: Mapping[str, Any], files: Sequence[
 
 
 def receive(connection: socket.socket, files: int) -> tuple[dict[str, Any], list[int]] | None:
-    """The next message with up to so many files; None where the other end is closed."""
+    """Receives a message with up to `files` descriptors; None if the peer closed the socket."""
     head, came, _, _ = socket.recv_fds(connection, _LENGTH.size, files)
     if not head:
         return None
@@ -63,10 +63,11 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def message_in(received: bytes) -> tuple[dict[str, Any], bytes] | None:
-    """The first whole message of what was received, and the rest; None until it is whole."""
+    """The first complete message and the remaining bytes; None if it is incomplete."""
     if len(received) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(received)
+    # A worker must not make the judge allocate without bound.
     if length > LONGEST:
         raise Malformed(f"a message of {length} bytes")
     end = _LENGTH.size + length
@@ -83,12 +84,12 @@ def message_in(received: bytes) -> tuple[dict[str, Any], bytes] | None:
 
 # ---- arrays ----------------------------------------------------------------------------------
 def memory_file() -> int:
-    """A new file in memory that can be sealed."""
+    """Creates a memory file that can be sealed."""
     return os.memfd_create("weft-check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 
 
 def put(file: int, arrays: Mapping[str, Array]) -> list[list[Any]]:
-    """Appends arrays to a file; a row [name, dtype, shape, offset] for each."""
+    """Appends arrays to a file; returns a row [name, dtype, shape, offset] for each."""
     rows: list[list[Any]] = []
     at = os.fstat(file).st_size
     for name, array in arrays.items():
@@ -107,7 +108,7 @@ def _write(file: int, data: memoryview, at: int) -> None:
 
 
 def seal(file: int) -> None:
-    """Ends all writing to a file; Malformed where the worker has mapped it to write on."""
+    """Forbids all writes to a file; raises Malformed if the worker has mapped it for writing."""
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     try:
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
@@ -118,7 +119,7 @@ def seal(file: int) -> None:
 
 
 def get(file: int, rows: object, start: int = 0) -> dict[str, Array]:
-    """The arrays of rows that another process wrote, all of which is checked."""
+    """Reads the arrays described by rows from another process, and validates every field."""
     if not isinstance(rows, list):
         raise Malformed("no list of arrays")
     return dict(_array(file, row, start, os.fstat(file).st_size) for row in rows)
@@ -130,6 +131,7 @@ def _array(file: int, row: object, start: int, end: int) -> tuple[str, Array]:
             pass
         case _:
             raise Malformed(f"no array: {str(row)[:200]}")
+    # bool is a subclass of int in Python, so isinstance would accept true.
     sizes = [n for n in shape if type(n) is int and n >= 0]
     if len(sizes) != len(shape):
         raise Malformed(f"no shape: {str(shape)[:200]}")

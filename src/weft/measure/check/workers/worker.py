@@ -1,6 +1,6 @@
-"""What a worker does: imports a user's file and answers what the judge asks.
+"""Runs in a worker process: imports the user's file and answers requests of the judge.
 
-It learns only with each question what it is to compute, and never what the judge expects.
+A worker receives only the inputs of each request, never the expected results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 class Served:
-    """A file's operations, and the one solution that is being judged."""
+    """The operations of a file and the solution under check."""
 
     def __init__(self) -> None:
         self.path = Path()
@@ -33,7 +33,7 @@ class Served:
         self._local: LocalRunner | None = None
 
     def load(self, arrays: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
-        """The operations of `trusted`, where that is given, with the solutions of `path`."""
+        """Loads the solutions of `path`, for the operations of `trusted` if it is set."""
         self.path = Path(path)
         self._ops = (
             user_file.solved(Path(trusted), self.path)
@@ -50,7 +50,7 @@ class Served:
         return {}, {"data": operation.own_data(operation.inputs[index], operation.cases[case], rng)}
 
     def reference(self, arrays: Mapping[str, Array], op: int, case: int, sets: int) -> Answer:
-        """`given` has the inputs of all sets: "3/x" is the x of the fourth."""
+        """`given` has the inputs of all sets: "3/x" is input x of the fourth set."""
         operation = self._ops[op]
         many: list[dict[str, Array]] = [{} for _ in range(sets)]
         for name, array in arrays.items():
@@ -69,7 +69,7 @@ class Served:
     def prepare(
         self, arrays: Mapping[str, Array], op: int, case: int, solution: str, device: str
     ) -> Answer:
-        """`given` are the guards of all arrays."""
+        """`given` has the guards of all arrays."""
         operation = self._ops[op]
         at = operation.cases[case]
         inputs, outputs = (
@@ -112,7 +112,7 @@ def _described(op: Op) -> dict[str, Any]:
 
 
 def _plain(result: Any) -> Array:
-    """A reference's answer in NumPy; a wider float than the judge's becomes float64."""
+    """Converts a result of the reference to NumPy; wider floats become float64."""
     array = np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(np.float64)
@@ -136,7 +136,7 @@ def _error(path: Path, error: BaseException) -> dict[str, Any]:
 
 
 def serve(connection: socket.socket) -> None:
-    """Answers until the judge closes the connection."""
+    """Answers requests until the judge closes the connection."""
     served = Served()
     do: dict[str, Callable[..., Answer]] = {
         "load": served.load,
@@ -154,7 +154,7 @@ def serve(connection: socket.socket) -> None:
             arrays_in = wire.get(file, message.pop("arrays"))
             more, arrays = do[message.pop("do")](arrays_in, **message)
             answer |= more
-        except BaseException as error:  # whatever the user's own code may raise
+        except BaseException as error:  # user code may raise anything
             answer["error"] = _error(served.path, error)
         answer["arrays"] = wire.put(file, arrays)
         os.close(file)

@@ -1,1 +1,1 @@
-"""Advice: the checklist of performance as rules over counters."""
+"""Performance advice: rules over counters."""

@@ -1,4 +1,4 @@
-"""Advice: the checklist of performance as rules over counters. Small gains are left out."""
+"""Applies all advice rules to a profile; small gains are left out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
 from weft.measure.profile.values import Profile
 
 WORTH = 1.05
-"""The least gain that is worth naming."""
+"""The least gain that is reported."""
 
 
 def advise(p: Profile, gpu: GpuModel) -> tuple[Advice, ...]:
-    """What to change, the largest gain first; nothing where there is nothing to say."""
+    """All advice for a profile, the largest gain first."""
     context = RuleContext(p, gpu)
     advice = [a for rule in rules().values() for a in rule(context) if a.gain >= WORTH]
     return tuple(sorted(advice, key=lambda a: -a.gain))

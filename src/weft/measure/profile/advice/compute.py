@@ -1,4 +1,4 @@
-"""Advice on arithmetic: divergence, precision and tensor cores, better mathematics."""
+"""Advice on arithmetic: divergence, precision, tensor cores, expensive operations."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 
 _LANES = 0.75
-"""Of 32 lanes at work, below which divergence is named."""
+"""Fraction of active lanes below which divergence is reported."""
 _SHARE = 0.1
 _FED = 4.0
-"""Loads of each element: a product of matrices reads again what a polynomial keeps in registers."""
+"""Loads per element above which multiply-adds look like a matrix product, not a polynomial."""
 _FRAGMENTS = 0.25
-"""Of the loads that stay: a fragment of 16 x 8 results is fed by 4 loads where each had its own."""
+"""Fraction of loads that remains: one fragment load feeds 16 x 8 results."""
 _MATMUL = 16.0
-"""Multiply-adds for each element that is touched, from which tensor cores may be of use."""
+"""Multiply-adds per accessed element above which tensor cores may help."""
 
 CHEAPER = {
     "div": "multiply with a reciprocal that is computed once, or use __fdividef / -use_fast_math",
@@ -28,10 +28,11 @@ CHEAPER = {
 
 
 def divergence(f: RuleContext) -> Iterator[Advice]:
-    """Lanes that wait while others of their warp take another way."""
+    """Lanes that are inactive while others of their warp take another branch."""
     split = [line for line in f.p.lines if line.diverged]
     executed = f.p.totals["sim:ptx__inst_executed.sum"]
     lanes = f.p.totals["sim:ptx__thread_inst_executed.sum"]
+    # Few divergent branches cost little; the active lanes tell how much.
     if not split or lanes >= _LANES * 32 * executed:
         return
     line = max(split, key=lambda x: x.diverged)
@@ -49,7 +50,7 @@ def divergence(f: RuleContext) -> Iterator[Advice]:
 
 
 def tensor_cores(f: RuleContext) -> Iterator[Advice]:
-    """A product of matrices on plain multiply-adds."""
+    """A matrix product on plain FMA instructions."""
     fused = [i for i in f.p.instructions if i.opcode.startswith("fma") and i.line is not None]
     total = sum(2 * i.threads_on for i in fused)
     elements = floor.compulsory_bytes(f.p) / 4
@@ -79,7 +80,7 @@ def tensor_cores(f: RuleContext) -> Iterator[Advice]:
 
 
 def precision(f: RuleContext) -> Iterator[Advice]:
-    """Double precision where the GPU has few units for it."""
+    """Double precision on a GPU with few fp64 units."""
     if f.bound != "fp64":
         return
     doubles = [line for line in f.p.lines if line.work.get("fp64")]
@@ -99,7 +100,7 @@ def precision(f: RuleContext) -> Iterator[Advice]:
 
 
 def mathematics(f: RuleContext) -> Iterator[Advice]:
-    """Divisions, roots and functions in hot lines."""
+    """Divisions, roots and special functions in hot lines."""
     units = {u.name: u for u in f.units}
     for line in f.p.lines:
         members = set(line.instructions)
@@ -119,6 +120,7 @@ def mathematics(f: RuleContext) -> Iterator[Advice]:
             u: 1 - _part(units, u, n)
             for u, n in (("instructions", extra), ("special", special / 2))
         }
+        # Expanded divisions also occupy the arithmetic pipes.
         less |= {u: less["instructions"] for u in ("fp32", "fp64", "integer") if extra}
         if max(1 - n for n in less.values()) < _SHARE:
             continue

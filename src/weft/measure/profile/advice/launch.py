@@ -1,4 +1,4 @@
-"""Advice on the shape of a launch: occupancy, the tail of a grid, work for each thread."""
+"""Advice on the launch configuration: occupancy, tail effect, work per thread."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from weft.measure.profile.cliffs import cliffs, fit
 from weft.measure.profile.sections import waves
 
 _FEW = 0.5
-"""Of the warps that an SM can hold, below which latencies may show."""
+"""Occupancy below which latencies may not be hidden."""
 _TAIL = 0.8
 _OVERHEAD = 0.6
 _SHARED = 0.75
-"""Of a thread's start that is saved when it does four elements and not one."""
+"""Fraction of a thread's prologue that is saved with four elements per thread."""
 _SHORT = 64
-"""Instructions of a thread below which its start is worth sharing."""
+"""Instructions per thread below which coarsening may help."""
 
 
 def occupancy(f: RuleContext) -> Iterator[Advice]:
-    """Too few warps to hide the latency of memory, and a resource that holds them back."""
+    """Too few warps to hide memory latency, and the resource that limits them."""
     o = fit(f.p.launch, f.gpu)
     steps = cliffs(f.p.launch, f.gpu)
     if o.fraction >= _FEW or not steps or f.p.launch.blocks <= o.blocks * f.gpu.sms:
@@ -40,8 +40,9 @@ def occupancy(f: RuleContext) -> Iterator[Advice]:
 
 
 def tail(f: RuleContext) -> Iterator[Advice]:
-    """SMs without work: in the only wave, or in the last."""
+    """Idle SMs in the only wave or in the last one."""
     count, blocks = waves(f.p, f.gpu), f.p.launch.blocks
+    # A single partial wave leaves whole SMs idle.
     if blocks < f.gpu.sms:
         yield Advice(
             "tail effect",
@@ -60,7 +61,7 @@ def tail(f: RuleContext) -> Iterator[Advice]:
 
 
 def coarsening(f: RuleContext) -> Iterator[Advice]:
-    """Many short threads that compute an index and do little with it."""
+    """Many short threads that mostly compute indices."""
     executed = f.p.totals["sim:ptx__inst_executed.sum"]
     warps = f.p.launches * f.p.launch.blocks * -(-f.p.launch.threads // 32)
     if not executed or executed / warps > _SHORT or waves(f.p, f.gpu) < 4:

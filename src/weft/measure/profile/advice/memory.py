@@ -1,4 +1,4 @@
-"""Advice on memory: coalescing, reuse, vector loads, bank conflicts, atomics, spills, the bound."""
+"""Advice on memory: coalescing, reuse, vector loads, bank conflicts, atomics, spills."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from weft.measure.profile.cliffs import fit
 from weft.measure.profile.values import Access, Line
 
 _WIDE = 1.25
-"""Sectors against the ideal from which an access counts as not coalesced."""
+"""Ratio of sectors to the ideal above which an access is uncoalesced."""
 _CONFLICTS = 1.5
 _REUSED = 4.0
 _TILED, _TILE = 2.0, 4
-"""Multiply-adds for each load of shared memory that are too few; results of a thread, squared."""
+"""FMAs per shared load below which register tiling helps, and the side of the suggested tile."""
 _DRAM_LIMITED = 0.9
 _LOADS = ("load", "copy", "fragment load")
 
 
 def coalescing(f: RuleContext) -> Iterator[Advice]:
-    """Lanes of a warp whose addresses lie apart."""
+    """Uncoalesced accesses: lanes of a warp with scattered addresses."""
     for line in f.p.lines:
         plain = [a for a in line.accesses if a.kind in ("load", "store", "copy")]
         scattered = [
@@ -50,17 +50,18 @@ def coalescing(f: RuleContext) -> Iterator[Advice]:
 
 
 def _dram_of(f: RuleContext, a: Access, part: float) -> float:
-    """Bytes of DRAM that are moved and never used: more than all lanes together ask for."""
+    """DRAM bytes that are moved but never requested by a lane."""
     asked = sum(x.bytes for x in floor.accesses(f.p, "global"))
     spare = max(0.0, floor.dram_bytes(f.p) - asked)
     return min(spare, part * 32 * floor.l2_sectors(a))
 
 
 def reuse(f: RuleContext) -> Iterator[Advice]:
-    """Bytes that come from L2 or DRAM again and again."""
+    """Bytes that are read repeatedly from L2 or DRAM."""
     reads = [(line, a) for line, a in f.accesses("global", *_LOADS)]
     touched = sum(x.read for x in f.p.arrays)
     asked = sum(a.bytes for _, a in reads)
+    # A few repeated reads are served by L1.
     if not touched or asked < _REUSED * touched:
         return
     line = max(reads, key=lambda pair: pair[1].bytes)[0]
@@ -82,7 +83,7 @@ def reuse(f: RuleContext) -> Iterator[Advice]:
 
 
 def register_tiling(f: RuleContext) -> Iterator[Advice]:
-    """Shared memory that is read for every multiply-add."""
+    """Shared memory that is read for every FMA."""
     loads = list(f.accesses("shared", "load"))
     steps = sum(a.wavefronts for _, a in loads)
     fused = sum(i.executions for i in f.p.instructions if i.opcode.startswith("fma"))
@@ -103,7 +104,7 @@ def register_tiling(f: RuleContext) -> Iterator[Advice]:
 
 
 def vector_loads(f: RuleContext) -> Iterator[Advice]:
-    """Too few bytes in flight for the latency of memory, and accesses that could be wider."""
+    """Too few bytes in flight to cover memory latency, and accesses that could be wider."""
     if f.bound not in ("DRAM", "L2"):
         return
     loads = [
@@ -122,6 +123,7 @@ def vector_loads(f: RuleContext) -> Iterator[Advice]:
     )
     gpu, width = f.gpu, most.bytes / most.threads
     warps = fit(f.p.launch, gpu).warps
+    # Little's law: bytes in flight = bandwidth x latency.
     flying = warps * 32 * width * max(1, concurrent)
     clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else floor.L2_CLOCKS
     needed = f.unit(f.bound).per_second * clocks / (gpu.boost_mhz * 1e6) / gpu.sms
@@ -138,7 +140,7 @@ def vector_loads(f: RuleContext) -> Iterator[Advice]:
 
 
 def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
-    """Lanes that want different words of one bank."""
+    """Lanes that access different words of one bank."""
     for line, a in f.accesses("shared"):
         if a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
             continue
@@ -153,12 +155,13 @@ def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
 
 
 def privatisation(f: RuleContext) -> Iterator[Advice]:
-    """Atomics of many threads on few addresses."""
+    """Contended atomics: many threads on few addresses."""
     unit = f.unit("atomics")
     atomics = list(f.accesses("global", "atomic", "reduction"))
     if not atomics or unit.seconds < 0.5 * floor.seconds(f.units):
         return
     line, a = max(atomics, key=lambda pair: pair[1].threads)
+    # Atomics read and write a word, so words that were only read or written do not count.
     words = max(1, sum(min(x.read, x.written) // 4 for x in f.p.arrays))
     if a.threads < 8 * words:
         return
@@ -175,7 +178,7 @@ def privatisation(f: RuleContext) -> Iterator[Advice]:
 
 
 def spills(f: RuleContext) -> Iterator[Advice]:
-    """Registers that ran out, and arrays that are indexed at run time."""
+    """Register spills, and arrays in local memory."""
     shape = f.p.launch
     spilled = (shape.spill_stores or 0) + (shape.spill_loads or 0)
     local = list(f.accesses("local"))
@@ -203,7 +206,7 @@ def spills(f: RuleContext) -> Iterator[Advice]:
 
 
 def _worse(f: RuleContext, steps: float) -> float:
-    """Spilling is done by the assembler and so not counted: how much it adds to the least time."""
+    """The slow-down by spills, which the assembler adds and the simulator does not count."""
     clocks = f.gpu.sms * f.gpu.boost_mhz * 1e6
     busy = f.unit("L1 and shared memory").seconds + steps / clocks
     least = floor.seconds(f.units)
@@ -211,7 +214,7 @@ def _worse(f: RuleContext, steps: float) -> float:
 
 
 def memory_bound(f: RuleContext) -> Iterator[Advice]:
-    """DRAM moves what it must and little else: only smaller data or fewer passes help."""
+    """DRAM traffic is near the compulsory minimum: only smaller data or fewer passes help."""
     moved, must = floor.dram_bytes(f.p), floor.compulsory_bytes(f.p)
     if f.bound != "DRAM" or not must or _DRAM_LIMITED * moved > must:
         return

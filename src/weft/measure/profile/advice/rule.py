@@ -1,7 +1,7 @@
-"""A rule of advice: what it may look at, and what it answers.
+"""Defines advice rules: their input and their result.
 
-Each rule looks at the same facts and answers with advice or with nothing. The gain is what the
-model of `floor` computes for the change alone: the most it can bring, not a promise.
+Each rule examines the same profile and yields advice or nothing. The gain comes from the model in
+`floor` for this change alone: an upper bound, not a prediction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.measure.profile.values import Access, Line, Profile
 
 @dataclass(frozen=True)
 class Advice:
-    """What was seen (with the line and its numbers), what to change, and the most it can gain."""
+    """Evidence with its line, the suggested change, and the largest possible gain."""
 
     rule: str
     evidence: str
@@ -34,7 +34,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class RuleContext:
-    """What a rule may look at."""
+    """The profile that a rule examines, and values derived from it."""
 
     p: Profile
     gpu: GpuModel
@@ -45,7 +45,7 @@ class RuleContext:
 
     @cached_property
     def fits(self) -> int:
-        """Blocks of an SM."""
+        """Resident blocks per SM."""
         return fit(self.p.launch, self.gpu).blocks
 
     @property
@@ -57,7 +57,7 @@ class RuleContext:
         return next((u for u in self.units if u.name == name), nothing)
 
     def gain(self, **removed: float) -> float:
-        """With so much less work: l1 steps, l2 bytes, dram bytes, instructions, atomics."""
+        """The speed-up if this work were removed: l1 steps, l2 or dram bytes, instructions, ..."""
         names = {"l1": "L1 and shared memory", "l2": "L2", "dram": "DRAM"}
         less = {}
         for key, work in removed.items():
@@ -66,7 +66,7 @@ class RuleContext:
         return floor.gain(self.units, less)
 
     def accesses(self, space: str, *kinds: str) -> Iterator[tuple[Line, Access]]:
-        """Of each line of the user's."""
+        """(line, access) pairs of one space and some kinds."""
         for line in self.p.lines:
             for a in line.accesses:
                 if a.space == space and (not kinds or a.kind in kinds):
@@ -77,5 +77,5 @@ Rule = Callable[[RuleContext], Iterator[Advice]]
 
 
 def at(line: Line | None) -> tuple[str, int]:
-    """Where advice belongs: its last two fields."""
+    """The file and line of advice: its last two fields."""
     return (line.file, line.number) if line else ("", 0)
