@@ -1,1 +1,1 @@
-"""Climbs ladders: each rung of an operation checked, counted and timed beside its peers."""
+"""Climbs ladders: checks, profiles and times the rungs of an operation."""

@@ -1,7 +1,7 @@
-"""`weft bench`: solutions of an operation beside its peers; timed on a GPU, else counted.
+"""Implements `weft bench`: compares solutions with peers; timed on a GPU, else profiled.
 
-A contest is a climb without steps: contenders stand where rungs do, with negative numbers, so that
-records, tables and pages of the one serve the other.
+The result is a `Climb` whose contenders have negative numbers instead of rung numbers, so records,
+tables and pages serve both commands.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def bench_file(
 
 
 def peers(op: Op) -> None:
-    """Peers are computed on a GPU only; what is no expression of the inputs is refused before."""
+    """Validates peer expressions early: they run on a GPU only, after minutes of other work."""
     names = [s.name for s in op.inputs]
     for text in op.peers:
         try:
@@ -83,6 +83,7 @@ def peers(op: Op) -> None:
             wrong = f"{text} ({error.msg})"
         else:
             names_allowed = {"torch", *names, *dir(builtins)}
+            # Parameters of a lambda are defined by the expression itself.
             names_allowed |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
             used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
             if used <= names_allowed:
@@ -98,6 +99,7 @@ def peers(op: Op) -> None:
 
 # ---- one contender ---------------------------------------------------------------------------
 def _contender(number: int, name: str, precision: str) -> Rung:
+    # A contender is a rung without launches: only its number, name and precision are used.
     return Rung(number, name, Path(name), "", (), (), (), (), "", precision, "", {})
 
 
@@ -111,19 +113,19 @@ def _by_name(op: Op, solution: Solution) -> Solution:
 
 
 def _judged(op: Op, entry: Rung, solution: Solution, model: GpuModel, timed: bool) -> RungResult:
-    """Right or wrong, and what it does on the simulator where nothing can be timed."""
+    """Checks a solution, and profiles it on the simulator if nothing is timed."""
     idea = (solution.__doc__ or "").strip().partition("\n")[0]
     header = (entry.number, entry.name, idea, "", entry.precision)
     try:
         with drafts():
             check(op, solution, device="gpu" if timed else "sim")
             return RungResult(*header, facts={} if timed else _counted(op, solution, model))
-    except Exception as error:  # a solution is a user's code: whatever it raises is its failure
+    except Exception as error:  # a solution is user code: any exception is its failure
         return RungResult(*header, right=False, error=_words(solution, error))
 
 
 def _words(solution: Solution, error: Exception) -> str:
-    code = getattr(solution, "__code__", None)  # a function has its file, other callables none
+    code = getattr(solution, "__code__", None)  # only functions have a file
     if isinstance(error, Error) or code is None:
         return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
     path = Path(code.co_filename)
@@ -132,7 +134,7 @@ def _words(solution: Solution, error: Exception) -> str:
 
 
 def _counted(op: Op, solution: Solution, model: GpuModel) -> dict[str, float]:
-    """Its launches on the first case; nothing where it launches no kernel."""
+    """The counters on the first case; empty if it launches no kernel."""
     case, rng = op.cases[0], np.random.default_rng(0)
     arrays = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}

@@ -1,4 +1,4 @@
-"""`climb`: every rung of a ladder compiled, checked, and counted or timed."""
+"""Climbs a ladder: compiles, checks and profiles or times every rung."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Time:
-    """A time of a rung or a peer on one case.
+    """The time of a rung or a peer on one case.
 
-    of_limit   the case's limit over it: 1 is as fast as the hardware goes
-    of_peer    the best peer's time over it: above 1 is faster than what people use
-    notes      what a reader must know, e.g. that it is shorter than its launch
+    of_limit   the case's limit over this time: 1 is the hardware limit
+    of_peer    the best peer's time over this time: above 1 is faster than the peer
+    notes      remarks for the reader, e.g. that it is shorter than its launch
     """
 
     case: str
@@ -129,7 +129,7 @@ class Climb:
         return min((t.seconds for times in every for t in times if t.case == case), default=0.0)
 
     def named(self, rung: RungResult) -> str:
-        """Its title; one that computes in less than f32, or than its data's type, says so."""
+        """The title, with the precision if it is below f32 and below the data type."""
         full = rung.precision in ("", "f32", "f64", self.precision)
         return rung.title if full else f"{rung.title} (in {rung.precision})"
 
@@ -162,13 +162,13 @@ class Climb:
         return climb
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page of the climb, with the sources where they are at hand."""
-        page = importlib.import_module("weft.climbing.page")  # it needs climbs
+        """The notebook's view: the page of the climb, with sources if they are available."""
+        page = importlib.import_module("weft.climbing.page")  # page.py imports this module
         return str(page.framed(self))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Climb:
-        """A climb from its record."""
+        """Restores a climb from its record."""
 
         def times(many: Sequence[Mapping[str, Any]]) -> tuple[Time, ...]:
             return tuple(Time(**{**t, "notes": tuple(t.get("notes", ()))}) for t in many)
@@ -185,7 +185,7 @@ def climb(
     to: int | None = None,
     progress: Progress = lambda what: None,
 ) -> Climb:
-    """Climbs a ladder: on the simulator rungs are checked and counted, on a GPU timed as well."""
+    """Climbs a ladder: checks and profiles rungs on the simulator, and times them on a GPU."""
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
     where = to_time(device)
     where.require(
@@ -206,6 +206,7 @@ def climb(
         results.append(result)
         if runner is not None and result.right:
             ready.append((rung, runner))
+    # Needs PyTorch and a GPU.
     from weft.climbing import timing
 
     timings = timing.time_rungs(ladder.op, ready, model, progress)
@@ -221,16 +222,16 @@ def climb(
 def _climb_concurrently(
     op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Progress
 ) -> list[RungResult]:
-    """Rungs on the simulator, on all cores: most of their time is LLVM's, which needs no GIL."""
+    """Runs rungs on the simulator in threads: LLVM takes most of the time and releases the GIL."""
     _parse_ahead(op, rungs, model.sms)
-    alone = threading.Lock()  # Triton parses Python: see `weft.measure.op.parse`
+    alone = threading.Lock()  # Triton calls ast.parse, which is not thread-safe in Python 3.11
 
     def climb_rung(rung: Rung) -> RungResult:
         turn = alone if rung.path.suffix == ".py" else contextlib.nullcontext()
         with turn, drafts():  # small arrays: what is compiled sooner is done sooner
             return _try(op, rung, "sim", model)[0]
 
-    waiting = list(rungs)  # taken from its end: the last rungs take longest
+    waiting = list(rungs)  # taken from the end: later rungs take longer
     done: queue.SimpleQueue[tuple[int, RungResult | BaseException]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -241,7 +242,7 @@ def _climb_concurrently(
                 return
             try:
                 done.put((rung.number, climb_rung(rung)))
-            except BaseException as error:  # even a rung that exits must be heard of
+            except BaseException as error:  # includes SystemExit: the main thread must learn of it
                 done.put((rung.number, error))
 
     workers = [threading.Thread(target=work, daemon=True) for _ in range(thread_count())]
@@ -258,7 +259,7 @@ def _climb_concurrently(
             results[number] = reached
     except BaseException as error:
         waiting.clear()
-        if not isinstance(error, KeyboardInterrupt):  # who interrupts does not wait for LLVM
+        if not isinstance(error, KeyboardInterrupt):  # Ctrl-C must not wait for LLVM
             for thread in workers:
                 thread.join()
         raise
@@ -266,7 +267,7 @@ def _climb_concurrently(
 
 
 def _parse_ahead(op: Op, rungs: Sequence[Rung], sms: int) -> None:
-    """Every expression that threads will evaluate; what is wrong with one is its rung's failure."""
+    """Compiles all expressions before threads start; errors are reported by their rungs later."""
     for case in op.cases:
         _ = [spec.shape(case) for spec in (*op.inputs, *op.outputs)], op.terms(case)
         sizes = {**case.sizes, "sms": sms}
@@ -294,7 +295,7 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
         return RungResult(**header, facts=facts), runner
     except MissingDependency as error:
         return RungResult(**header, missing=str(error)), None
-    except Exception as error:  # a rung is a user's code: whatever it raises is its failure
+    except Exception as error:  # a rung is user code: any exception is its failure
         return RungResult(**header, right=False, error=user_file.words(rung.path, error)), None
 
 
@@ -320,6 +321,7 @@ def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
     rng = np.random.default_rng(0)
     arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
     arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
+    # A reduction has one result: then counters are per input.
     results = max(arrays[s.name].size for s in (*op.outputs, *op.inputs[:1]))
     if runner.rung.path.suffix == ".cu":
         profiles = [
@@ -339,7 +341,7 @@ def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
 
 
 def zeros(dtype: str, shape: tuple[int, ...], like: Any) -> Any:
-    """A new array beside another one: in its library, on its device."""
+    """A new array of zeros in the library and on the device of another array."""
     element = dtypes.find(dtype)
     if type(like).__module__.split(".")[0] == "torch":
         torch = sys.modules["torch"]

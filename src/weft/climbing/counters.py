@@ -1,4 +1,4 @@
-"""Facts of a rung on the simulator: what its `expect` lines speak of, counted over its launches."""
+"""Computes the counters of a rung and verifies its `expect` lines."""
 
 from __future__ import annotations
 
@@ -50,17 +50,19 @@ FACTS: Mapping[str, Callable[[Sequence[Access], int], float]] = {
     "shared atomic wavefronts per request": _ratio(_SHARED_ATOMICS, "wavefronts", "requests"),
     "shared bank conflicts": lambda accesses, results: float(sum(a.conflicts for a in accesses)),
 }
-"""What an `expect` line may speak of, besides those of `facts` that need no accesses."""
+"""Counters for `expect` lines; `facts` adds those that do not depend on accesses."""
 
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+    # Headers state rounded numbers.
     "=": lambda a, b: abs(a - b) <= 0.005 * max(1.0, abs(b)),
 }  # fmt: skip
 _EXPECT = re.compile(r"(.+?)\s*(<=|>=|<|>|=)\s*([\d.]+)$")
 
 
 def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
-    """The facts of all launches together; `results` elements come out, or go in for a fold."""
+    """The counters over all launches; `results` is the number of outputs, or inputs of a fold."""
+    # An iterator would be empty after the first pass.
     every = tuple(profiles)
     accesses = [a for p in every for i in p.instructions for a in i.accesses]
     out = {name: value(accesses, results) for name, value in FACTS.items()}
@@ -75,7 +77,7 @@ def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
 def moved(
     now: Mapping[str, float], before: Mapping[str, float] | None
 ) -> list[tuple[str, float | None, float]]:
-    """(fact, before, now) of those that changed by more than a tenth; of the first, all it has."""
+    """(counter, before, now) for changes above 10 %; for the first rung all nonzero counters."""
     if before is None:
         return [(name, None, value) for name, value in now.items() if value]
     pairs = [(name, before.get(name, 0.0), value) for name, value in now.items()]
@@ -87,7 +89,7 @@ def moved(
 
 
 def verify(where: str, expected: Sequence[str], facts: Mapping[str, float]) -> None:
-    """Raises CheckFailed for the first expectation that the counters do not bear out."""
+    """Raises CheckFailed for the first expectation that the counters do not meet."""
     for text in expected:
         match = _EXPECT.match(text)
         if match is None or match[1] not in facts:

@@ -1,4 +1,4 @@
-"""The least time that an operation can take on a GPU: modelled by its ceilings, not timed."""
+"""Computes the least time of an operation from the ceilings of a GPU model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.report.words import duration
 
 
 def floors(op: Op, model: GpuModel) -> dict[str, str]:
-    """Size -> the least time of it, e.g. `at least 28 µs (memory)`."""
+    """Case -> its least time, e.g. `at least 28 µs (memory)`."""
     out = {}
     for case in op.bench:
         moved, work = (expressions.number(text or "0", case.sizes) for text in (op.bytes, op.flops))

@@ -1,4 +1,4 @@
-"""A ladder: an operation and its rungs, a folder with `op.py` and `rung_NN_name.cu|py` files."""
+"""Loads a ladder: a folder with `op.py` and rungs `rung_NN_name.cu|py`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ HOME = Path(__file__).parent.parent / "ladders"
 
 @dataclass(frozen=True)
 class Ladder:
-    """An operation with the ways to compute it, from the simplest up."""
+    """An operation and its rungs, in order of their numbers."""
 
     op: Op
     rungs: tuple[Rung, ...]
     path: Path
 
     def best(self, sizes: Mapping[str, int]) -> Rung:
-        """The CUDA rung to compute sizes with, `sms` among them.
+        """The CUDA rung for these sizes, which include `sms`.
 
-        The highest whose `best` holds for them; else the highest that does not say.
+        The highest rung whose `best` condition holds, else the highest without a condition.
         """
         candidates = [r for r in reversed(self.rungs) if r.path.suffix == ".cu"]
         if not candidates:
@@ -46,12 +46,12 @@ class Ladder:
 
     @property
     def about(self) -> str:
-        """What it computes, in one line: the first of op.py's docstring."""
+        """One line on what it computes: the first of op.py's docstring."""
         first = (self.path / "op.py").read_text().split('"""')
         return first[1].strip().splitlines()[0] if len(first) > 1 else self.op.signature
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the rungs and their ideas."""
+        """The notebook's view: the rungs and their ideas."""
         rows = "".join(
             f"<tr><td>{escape(r.title)}</td><td>{escape(r.language)}</td>"
             f'<td style="text-align:left">{escape(r.idea)}</td></tr>'
@@ -61,18 +61,18 @@ class Ladder:
 
     @property
     def text(self) -> str:
-        """What `ladder.md` tells about the climb."""
+        """The text of `ladder.md`."""
         file = self.path / "ladder.md"
         return file.read_text() if file.is_file() else ""
 
 
 def names() -> list[str]:
-    """The ladders that come with weft."""
+    """The names of the ladders that come with weft."""
     return sorted(folder.parent.name for folder in HOME.glob("*/op.py"))
 
 
 def find(name_or_path: str) -> Ladder:
-    """A ladder by its name, or the folder of one's own."""
+    """Loads a ladder by name or folder."""
     path = Path(name_or_path)
     folder = path if _is_ladder(path) else HOME / name_or_path
     if not _is_ladder(folder):
@@ -87,6 +87,7 @@ def find(name_or_path: str) -> Ladder:
     if not files:
         raise ArgumentError("a ladder has rungs", where=str(folder), next="add rung_00_naive.cu")
     read = tuple(rungs.read(path) for path in files)
+    # Files are sorted by name, so equal numbers are adjacent.
     for one, other in pairwise(read):
         if one.number == other.number:
             raise ArgumentError(
@@ -106,6 +107,7 @@ def _is_ladder(folder: Path) -> bool:
 
 
 def _operation(folder: Path) -> Op:
+    # Ladders in different folders may have equal names.
     name = f"weft_op_{folder.resolve().name}_{abs(hash(folder.resolve()))}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, folder / "op.py")
@@ -113,7 +115,7 @@ def _operation(folder: Path) -> Op:
         module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:  # whatever the user's own code may raise
+        except Exception as error:  # user code may raise anything
             raise files.raised(folder / "op.py", error) from error
         sys.modules[name] = module
     op = getattr(sys.modules[name], "op", None)

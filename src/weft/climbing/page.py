@@ -1,5 +1,7 @@
-"""A climb as one self-contained HTML page: the ladder as a picture, then rung by rung with its
-idea, the counters that moved and its source against the rung before; then the ladder's text.
+"""Renders a climb as one self-contained HTML page.
+
+The page has charts of all rungs, then for each rung its idea, its changed counters and a diff of
+its source, then the ladder's text.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from weft.report.colour import colour
 from weft.report.page import render
 
 _QUIET = ("samples", "throttled_samples")
-"""What a record keeps of its machine and a reader does not need."""
+"""Fields of a machine record that the page omits."""
 
 
 def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
@@ -64,13 +66,14 @@ def source(result: Climb) -> Ladder | None:
 
 
 def _text(markdown: str) -> Markup:
+    # Raw HTML is off: a ladder's text may come from another person.
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     return Markup(reader.render(markdown)) if markdown else Markup("")
 
 
 # ---- the picture -----------------------------------------------------------------------------
 def _charts(result: Climb) -> Iterator[dict[str, Any]]:
-    """A chart for each case that was timed."""
+    """A chart for each timed case."""
     rungs = [(result.named(r), r.times, "rung") for r in result.rungs]
     every = rungs + [(name, times, "peer") for name, times in result.peers.items()]
     for case in dict.fromkeys(t.case for _, times, _ in every for t in times):
@@ -88,7 +91,7 @@ def _charts(result: Climb) -> Iterator[dict[str, Any]]:
 
 
 def _bar(name: str, t: Time, kind: str, fastest: float) -> dict[str, Any]:
-    """A part of the limit; of the fastest, where no limit is known."""
+    """A bar: the fraction of the limit, or of the fastest if the limit is unknown."""
     peer = f" · {t.of_peer:.2f} x best peer" if t.of_peer and kind != "peer" else ""
     part = f" · {t.of_limit:.1%}" if t.of_limit else ""
     limit = t.of_limit * t.seconds or fastest
@@ -105,10 +108,11 @@ def _bar(name: str, t: Time, kind: str, fastest: float) -> dict[str, Any]:
 
 
 def _counters(reached: Sequence[RungResult]) -> Iterator[dict[str, Any]]:
-    """Facts that change from rung to rung."""
+    """Charts of counters that differ between rungs."""
     counted = [r for r in reached if r.facts]
     for name in counted[0].facts if counted else ():
         values = [r.facts.get(name, 0.0) for r in counted]
+        # A chart of equal bars tells nothing.
         if max(values) - min(values) <= 0.1 * max(map(abs, values)):
             continue
         rows = [
@@ -149,7 +153,7 @@ def _best(times: Sequence[Time]) -> str:
 
 
 def _source(rung: Rung, before: Rung | None) -> dict[str, Any]:
-    """The file's lines; against those of the rung before where both are of one language."""
+    """The lines of the file, as a diff against the previous rung if the language is the same."""
     new = rung.path.read_text().splitlines()
     comparable = before is not None and before.path.suffix == rung.path.suffix
     old = before.path.read_text().splitlines() if before is not None and comparable else []
@@ -170,7 +174,8 @@ def _numbered(lines: Sequence[str], first: int = 1) -> Iterator[tuple[int, str]]
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[object, str, str]]:
-    """(number, text, kind) of each line, new or gone or in both."""
+    """(number, text, kind) of each line; kind is "new", "gone" or ""."""
+    # autojunk would ignore frequent lines such as a closing brace.
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for _, a, b, c, d in matcher.get_opcodes():
         same = old[a:b] == new[c:d]

@@ -1,7 +1,7 @@
-"""Times of a ladder that were measured before: `recorded.json` in its folder.
+"""Reads and writes recorded times of a ladder: `recorded.json` in its folder.
 
 `scripts/tables.py` makes these files from `benchmarks/records/ladders.jsonl`, so that a climb
-without a GPU can show what the rungs took on one.
+without a GPU can show measured times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.climbing.ladder import Ladder
 
 NAME = "recorded.json"
 _DIGITS = 4
-"""Significant digits that are kept: a median is known to about three."""
+"""Significant digits of a time; a median is accurate to about three."""
 _FIELDS = ("seconds", "low", "high", "of_limit", "of_peer")
 _HOW = "recorded, not timed here"
 
@@ -25,7 +25,7 @@ Row = Mapping[str, Sequence[float]]
 
 
 def compact(result: Climb) -> str:
-    """A timed climb as the text of `recorded.json`: one line a rung."""
+    """The text of `recorded.json` for a timed climb: one line per rung."""
     machine = result.machine
     versions = [f"{name} {machine[name]}" for name in ("torch", "triton") if name in machine]
     head = {
@@ -34,6 +34,7 @@ def compact(result: Climb) -> str:
         "versions": ", ".join(versions),
         "limits": dict(result.limits),
     }
+    # Keyed by title: renumbered or renamed rungs lose their old times.
     rungs = {r.title: _row(r.times) for r in result.rungs if r.times}
     peers = {name: _row(times) for name, times in result.peers.items()}
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
@@ -50,7 +51,7 @@ def _row(times: Sequence[Time]) -> dict[str, list[float]]:
 
 
 def with_recorded(ladder: Ladder, result: Climb) -> Climb:
-    """A climb without times, with those that were recorded for its rungs and their peers."""
+    """Adds recorded times of rungs and peers to a climb without times."""
     path = ladder.path / NAME
     if not path.is_file():
         return result

@@ -1,4 +1,4 @@
-"""Records of climbs: JSON lines, one climb each, as `weft climb --record` appends them."""
+"""Reads and appends records of climbs: one JSON line per climb."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _MAKE = "weft climb NAME --record FILE makes one"
 
 
 def climbs(path: Path) -> Iterator[Climb]:
-    """Every climb of a file, the oldest first."""
+    """All climbs of a file, the oldest first."""
     if not path.is_file():
         raise ArgumentError("no such file of records", got=str(path), next=_MAKE)
+    # A damaged file gives an error with its line, not a decoding error.
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         try:
             yield Climb.from_dict(json.loads(line))
@@ -30,7 +31,7 @@ def climbs(path: Path) -> Iterator[Climb]:
 
 
 def append(path: Path, result: Climb) -> None:
-    """One more line."""
+    """Appends a climb to a file."""
     try:
         with path.open("a") as file:
             file.write(json.dumps(result.to_dict()) + "\n")
@@ -46,7 +47,7 @@ def newest(path: Path) -> dict[str, Climb]:
 
 
 def climb(path: Path, name: str = "") -> Climb:
-    """The newest climb of a ladder, by name or folder; without a name the newest of all."""
+    """The newest climb of a ladder by name or folder; without a name the newest of all."""
     wanted = Path(name).name
     matching = [c for c in climbs(path) if not wanted or c.ladder == wanted]
     if not matching:

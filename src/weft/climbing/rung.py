@@ -1,4 +1,4 @@
-"""A rung of a ladder: one file whose header says its idea and how it is launched.
+"""Reads and runs a rung: one file whose header states its idea and its launches.
 
     // rung:   02 coalesced
     // idea:   neighbouring threads read neighbouring addresses
@@ -8,10 +8,10 @@
 Keys of a header: `rung`, `idea`, `launch` (several are run in order), `scratch` (arrays that live
 from launch to launch), `clear` (an array that is zeroed before), `expect` (facts that the
 simulator's counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays`
-(torch, or numpy: then it is no GPU that runs it), `bench` (sizes to time a slow one on), `best`
-(the sizes for which `weft.ops` takes it, e.g. n <= 8192).
-Kernel parameters are bound by their names: arrays and sizes of the operation, and scratch.
-A Python rung has the header in its docstring and a function `run` with parameters of those names.
+(torch, or numpy for code that runs on the CPU), `bench` (sizes to time a slow rung on), `best`
+(a condition on the sizes for which it is preferred, e.g. n <= 8192).
+Kernel parameters are bound by name to arrays and sizes of the operation and to scratch arrays.
+A Python rung has the header in its docstring and a function `run` with such parameters.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ KEYS = (
 _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
 _EXTRAS = ("torch", "triton", "numba")
-"""What a rung may do without where it is not installed."""
+"""Optional packages; a rung that needs a missing one is skipped."""
 
 Dims = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One launch: `kernel<<<grid, block, shared>>>`, as expressions of the sizes."""
+    """One launch `kernel<<<grid, block, shared>>>`, as expressions over sizes."""
 
     kernel: str
     grid: str
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Rung:
-    """One way to compute an operation."""
+    """One implementation of an operation."""
 
     number: int
     name: str
@@ -80,13 +80,14 @@ class Rung:
         if self.path.suffix == ".cu":
             return "CUDA C++"
         text = self.path.read_text()
+        # Read from the text: importing the rung would need the package.
         for library, name in (("triton", "Triton"), ("numba", "Numba")):
             if re.search(rf"^\s*(import|from) {library}\b", text, re.MULTILINE):
                 return name
         return "Python"
 
     def dims(self, sizes: Mapping[str, int]) -> Iterator[tuple[Step, Dims, Dims, int]]:
-        """The launches for these sizes, `sms` among them: grid, block, bytes of shared memory."""
+        """(launch, grid, block, bytes of shared memory) for these sizes, which include `sms`."""
         for step in self.steps:
             grid, block = wholes(step.grid, sizes), wholes(step.block, sizes)
             yield step, grid, block, whole(step.shared, sizes)
@@ -94,13 +95,13 @@ class Rung:
     def scratch_shapes(
         self, sizes: Mapping[str, int]
     ) -> Iterator[tuple[ArraySpec, tuple[int, ...]]]:
-        """The arrays of its own for these sizes."""
+        """The scratch arrays and their shapes for these sizes."""
         for spec in self.scratch:
             yield spec, tuple(whole(text, sizes) for text in spec.sizes)
 
 
 def read(path: Path) -> Rung:
-    """A rung from its file."""
+    """Reads a rung from its file."""
     named = _NAME.search(path.name)
     if named is None:
         raise ArgumentError(
@@ -136,7 +137,7 @@ def read(path: Path) -> Rung:
 
 
 def _sizes(path: Path, text: str) -> dict[str, int]:
-    """`M=64, N=64` as numbers."""
+    """Parses `M=64, N=64`."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     if not all(value.strip() for _, _, value in pairs):
         raise ArgumentError("sizes cannot be read", where=str(path), got=text, allowed="M=64, N=64")
@@ -144,7 +145,7 @@ def _sizes(path: Path, text: str) -> dict[str, int]:
 
 
 def _header(path: Path) -> dict[str, tuple[str, ...]]:
-    """The keys of the comment, or the docstring, at the head of a file; long values go on."""
+    """The keys in the comment or docstring at the top of a file; values may span lines."""
     out: dict[str, list[str]] = {}
     key = ""
     for line in path.read_text().splitlines():
@@ -166,7 +167,7 @@ def _header(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _no_typo(path: Path, text: str) -> None:
-    """A line that goes on must not be a key that is spelt wrong: it would be lost in silence."""
+    """Raises if a continuation line looks like a misspelt key, which would be ignored."""
     word = re.match(r"(\w+):\s", text)
     near = difflib.get_close_matches(word[1], KEYS, 1, cutoff=0.75) if word else []
     if near:
@@ -194,11 +195,11 @@ def _step(path: Path, text: str) -> Step:
 
 # ---- running ---------------------------------------------------------------------------------
 Empty = Callable[[str, tuple[int, ...], Any], Any]
-"""(type, shape, an array of the library and device wanted) -> a new array of zeros."""
+"""(type, shape, an array of the wanted library and device) -> a new array of zeros."""
 
 
 class Runner:
-    """A rung ready to run: its code is compiled once, its scratch is kept from call to call."""
+    """A compiled rung; scratch arrays are reused across calls."""
 
     def __init__(self, rung: Rung, op: Op, *, sms: int, empty: Empty) -> None:
         self.rung, self.sms, self._empty = rung, sms, empty
@@ -214,7 +215,7 @@ class Runner:
         return self.rung.path.stem
 
     def __call__(self, **arguments: Any) -> Any:
-        """Computes the operation on arrays and sizes, by name."""
+        """Computes the operation; arguments are arrays and sizes by name."""
         if self.rung.path.suffix == ".py":
             return self._run(**arguments)
         for launch, args in self.launches(arguments):
@@ -226,15 +227,17 @@ class Runner:
         sizes = {n: v for n, v in arguments.items() if n not in self._names} | {"sms": self.sms}
         values = {**arguments, **self._scratch(sizes, arguments[self._names[0]])}
         for name in self.rung.clear:
+            # Cleared for each call: kernels accumulate into these arrays.
             _zero(self._named(values, name))
         for step, grid, block, shared in self.rung.dims(sizes):
+            # Empty arrays give an empty grid, which CUDA refuses.
             if 0 in grid:
                 continue
             kernel = self._module.kernel(step.kernel)
             yield kernel[grid, block, shared], [self._named(values, n) for n in kernel.packer.names]
 
     def _named(self, values: Mapping[str, Any], name: str) -> Any:
-        """What a kernel's parameter, or `clear`, means."""
+        """The value of a kernel parameter or of a name in `clear`."""
         if name not in values:
             raise ArgumentError(
                 f"nothing says what '{name}' is",
@@ -244,9 +247,10 @@ class Runner:
         return values[name]
 
     def _scratch(self, sizes: Mapping[str, int], like: Any) -> dict[str, Any]:
-        """Arrays for the rung's own use, as a library keeps its workspace."""
+        """Scratch arrays, kept like the workspace of a library."""
         out = {}
         for spec, shape in self.rung.scratch_shapes(sizes):
+            # Sizes and devices may change between calls; each combination keeps its array.
             key = (spec.name, shape, str(getattr(like, "device", "")))
             if key not in self._kept:
                 self._kept[key] = self._empty(spec.dtype.name, shape, like)
@@ -262,7 +266,7 @@ def _python(rung: Rung) -> Callable[..., Any]:
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:  # of the rung's own, or spelt wrong
+        if error.name not in _EXTRAS:  # the rung's own module, or a misspelt one
             raise
         raise MissingDependency(
             f"{rung.title} needs {error.name}", next=pip_install(error.name)

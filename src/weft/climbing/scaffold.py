@@ -1,4 +1,4 @@
-"""`weft new op NAME`: a folder with an operation and two rungs, ready to climb."""
+"""Implements `weft new op NAME`: creates a folder with an operation and two rungs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FILES = {"op.py": OP, "rung_00_naive.cu": NAIVE, "rung_01_triton.py": TRITON}
 
 
 def new_op(name: str, where: Path) -> Path:
-    """Makes the folder; refuses to touch one that is there."""
+    """Creates the folder; raises if it exists."""
     if not name.isidentifier():
         raise ArgumentError(
             "an operation's name is a C++ and Python name",

@@ -1,4 +1,4 @@
-"""A climb as text: each rung with its idea, what it changed and its times; then a summary."""
+"""Formats a climb as text: each rung with its idea, changed counters and times, and tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Styled = tuple[str, str]
 WIDTH = 100
 BAR = 24
 ABOVE = 1.02
-"""Part of the limit from which a time is suspicious: what is measured varies by a percent."""
+"""Fraction of the limit above which a time is suspicious; measurements vary by one percent."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 SUMMARY: Mapping[str, str] = {
     "load sectors per request": "sectors/load",
@@ -27,11 +27,11 @@ SUMMARY: Mapping[str, str] = {
     "shared bank conflicts": "bank conflicts",
     "instructions": "instructions",
 }
-"""Facts that stand in the summary where a rung has them, and their short names there."""
+"""Counters in the summary table, and their short column names."""
 
 
 def rungs(source: Ladder | None, result: Climb) -> Iterator[Styled]:
-    """What came of each rung, in order."""
+    """The result of each rung, in order."""
     lessons = {r.title: r.lesson for r in source.rungs} if source is not None else {}
     before: RungResult | None = None
     for reached in result.rungs:
@@ -54,6 +54,7 @@ def rungs(source: Ladder | None, result: Climb) -> Iterator[Styled]:
             arrow = f"{number(old)} → " if old is not None else ""
             yield f"     {name:<38} {arrow}{number(new)}", "green"
         yield from _wrapped(lessons.get(reached.title, ""), "dim")
+        # Rungs without counters, such as plain Python, are skipped in the comparison.
         before = reached if reached.facts else before
 
 
@@ -63,7 +64,7 @@ def number(value: float) -> str:
 
 
 def failures(result: Climb) -> Iterator[Styled]:
-    """A line for the whole climb, and what went wrong in it."""
+    """One line for the whole climb, and its failures."""
     tried = [r for r in result.rungs if not r.missing]
     wrong = [r for r in tried if not r.right]
     rungs = " rungs" if any(r.number >= 0 for r in result.rungs) else ""
@@ -76,7 +77,7 @@ def failures(result: Climb) -> Iterator[Styled]:
 
 
 def _under(text: str) -> str:
-    """An error's further lines stand under its first, not beside the rung's name."""
+    """Indents the continuation lines of an error."""
     return text.replace("\n", "\n   ")
 
 
@@ -87,7 +88,7 @@ def _wrapped(text: str, style: str = "") -> Iterator[Styled]:
 
 # ---- the summary -----------------------------------------------------------------------------
 class Summary(NamedTuple):
-    """A table of all rungs; `about` says what is in it, `right` names columns of numbers."""
+    """A table of all rungs; `about` describes it, `right` lists right-aligned columns."""
 
     title: str
     columns: list[str]
@@ -100,7 +101,7 @@ _TIMED = ["", "time", "of the limit", "", "over the last", "of the best peer"]
 
 
 def summaries(result: Climb) -> Iterator[Summary]:
-    """What was timed, now or before, then what was counted; never a rank by what was counted."""
+    """Tables of times, measured or recorded, then of counters, which are not a ranking."""
     if result.recorded:
         yield _recorded(result, _main_case(result))
     else:
@@ -112,13 +113,14 @@ def summaries(result: Climb) -> Iterator[Summary]:
 
 
 def _main_case(result: Climb) -> str:
-    """The size that most rungs were timed on, of those that are for all; the largest of such."""
+    """The size on which most rungs were timed; the largest one of several."""
     cases = [t.case for r in result.rungs for t in r.times]
+    # max returns the first of equals: reversed, that is the last and largest size.
     return max(reversed(list(result.limits)), key=cases.count, default="")
 
 
 def _shown(result: Climb, reached: RungResult) -> Sequence[Time]:
-    """Times to tell of a rung: all that were taken now; of recorded ones that of the main size."""
+    """The times to show for a rung: all new ones, or the recorded one of the main size."""
     if not result.recorded:
         return reached.times
     here = _of(reached.times, _main_case(result))
@@ -126,7 +128,7 @@ def _shown(result: Climb, reached: RungResult) -> Sequence[Time]:
 
 
 def _recorded(result: Climb, case: str) -> Summary:
-    """The table of one size; rungs that were timed on a size of their own say so."""
+    """The table of recorded times of one size; rungs timed on another size are marked."""
     table = _timed(result, case)
     rows = {row[0]: row for row in table.rows}
     for r in result.rungs:
@@ -153,9 +155,9 @@ def _recorded(result: Climb, case: str) -> Summary:
 
 
 def _timed(result: Climb, case: str) -> Summary:
-    """Bars are parts of the limit; rungs with a size of their own have a table of their own.
+    """The table of times of one case. Bars are fractions of the limit.
 
-    Where no limit is known they are parts of the fastest.
+    Without a known limit they are fractions of the fastest time.
     """
     fastest = result.fastest(case)
     rows, before = [], None
@@ -193,7 +195,7 @@ def _line(name: str, t: Time, fastest: float, gain: str = "") -> list[str]:
 
 
 def notes(result: Climb) -> Iterator[str]:
-    """What must be known of single times: too short, throttled, more than the limit."""
+    """Remarks on single times: too short, throttled, above the limit."""
     named = [(result.named(r), t) for r in result.rungs for t in _shown(result, r)]
     if not result.recorded:
         named += [(name, t) for name, times in result.peers.items() for t in times]
@@ -204,7 +206,7 @@ def notes(result: Climb) -> Iterator[str]:
 
 
 def _counted(result: Climb) -> Summary | None:
-    """Counters side by side. They have no bars: fewer instructions are not less time."""
+    """The table of counters. It has no bars: fewer instructions are not always faster."""
     counted = [r for r in result.rungs if r.facts]
     if not counted or (len(counted) < 2 and counted[0].number >= 0):
         return None
@@ -229,6 +231,6 @@ def _mark(r: RungResult) -> str:
 
 
 def bar(part: float, width: int = BAR) -> str:
-    """A bar of eighths of a character."""
+    """A bar drawn with eighth-block characters."""
     eighths = round(max(0.0, min(1.0, part)) * width * 8)
     return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

@@ -1,7 +1,7 @@
-"""Rungs and peers timed side by side on a GPU, case by case, and how far each is from the limit.
+"""Times rungs and peers on a GPU and compares them with the hardware limit.
 
-Memory limits are measured in the same run: a copy (PyTorch's or a kernel's, whichever is faster),
-or a kernel that only reads. The limit of arithmetic is the GPU model's.
+The memory limit is measured in the same run: a copy (by PyTorch or by a kernel, whichever is
+faster) or a kernel that only reads. The arithmetic limit is that of the GPU model.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from weft.measure.expressions import number
 from weft.measure.op import Case, Op, call
 
 Run = Callable[..., Any]
-"""Computes the operation on arrays and sizes, by name: a `Runner`, or a user's solution."""
+"""Computes the operation on arrays and sizes by name: a `Runner` or a user's solution."""
 BUDGET_S = 0.25
 FLUSH = 3
-"""Input sets together are so many times the L2, so that none is found there."""
+"""All input sets together are this many times the L2 size, so that none stays cached."""
 
 READ = r"""
 __global__ void __launch_bounds__(512) read(const float4* x, float* y, size_t n) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(512) read(const float4* x, float* y, size_t n)
     if (sum == 1.2345f) *y = sum;
 }
 """
-"""Reads everything and keeps nothing."""
+"""A kernel that only reads: it measures the read bandwidth."""
 
 COPY = r"""
 __global__ void __launch_bounds__(256) copy(const float4* x, float4* y, size_t n) {
@@ -56,12 +56,12 @@ __global__ void __launch_bounds__(256) copy(const float4* x, float4* y, size_t n
     if (i < n) __stcs(y + i, __ldcs(x + i));
 }
 """
-"""The fastest of the copies in `benchmarks/records/ladder_tuning.jsonl`."""
+"""The fastest copy kernel in `benchmarks/records/ladder_tuning.jsonl`."""
 
 
 @dataclass
 class TimingResults:
-    """Times by rung and by peer, and what they are held against."""
+    """Times by rung and by peer, and the limits."""
 
     rungs: dict[int, tuple[Time, ...]] = field(default_factory=dict)
     peers: dict[str, tuple[Time, ...]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class TimingResults:
 def time_rungs(
     op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Progress
 ) -> TimingResults:
-    """Times everything on every bench case."""
+    """Times all rungs and peers on every bench case."""
     try:
         torch = importlib.import_module("torch")
     except ModuleNotFoundError as error:
@@ -107,6 +107,7 @@ def _on_case(
             contenders[f"rung {rung.number}"] = Contender(_of(runner, sets, case), rung.precision)
     for text in op.peers:
         contenders[text] = Contender(_peer(text, sets, torch, op), op.inputs[0].dtype.name)
+    # A small copy would fit the L2 cache and overestimate the limit.
     probed = max(moved, FLUSH * model.l2)
     probes = _probes(op, probed, torch) if moved else {}
     contenders |= probes
@@ -141,7 +142,7 @@ def _amounts(op: Op, case: Case) -> tuple[float, float]:
 
 
 def _arrays(op: Op, case: Case, torch: Any, seed: int) -> dict[str, Any]:
-    """Inputs with fresh data, made on the GPU where they may be anything, and outputs."""
+    """Random inputs and uninitialised outputs; inputs without a `fill` are made on the GPU."""
     torch.manual_seed(seed + 1)
     rng = np.random.default_rng(seed)
     out = {}
@@ -165,9 +166,10 @@ def _of(runner: Run, sets: Sequence[Mapping[str, Any]], case: Case) -> Callable[
 def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> Callable[[int], Any]:
     expression = text.removeprefix("compile: ")
     names = [s.name for s in op.inputs]
+    # A peer is the operation author's own code, like the reference, so eval gives it no new rights.
     function = eval(f"lambda {', '.join(names)}: {expression}", {"torch": torch})
     if expression != text:
-        torch.compiler.reset()  # or it would compile for any size from the second one on
+        torch.compiler.reset()  # otherwise the second size would compile a kernel for dynamic shapes
         function = torch.compile(function, dynamic=False)
 
     def run(i: int) -> Any:
@@ -175,7 +177,7 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
 
     try:
         run(0)
-    except Exception as error:  # a peer is a user's code, too
+    except Exception as error:  # a peer is user code
         raise ArgumentError(
             "a peer raises an error",
             where=op.name,
@@ -185,25 +187,28 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
 
 
 def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
-    """What the memory limit is taken from: as many bytes as the operation moves, or past the L2."""
+    """Contenders that measure the memory limit by moving as many bytes as the operation."""
     if op.ceiling == "compute":
         return {}
+    # Half of the bytes are read and half are written.
     source = torch.empty(int(moved) // 8, dtype=torch.float32, device="cuda").normal_()
     target = torch.empty_like(source)
     if op.ceiling == "copy":
         copy = kernels.cuda(COPY, name="copy.cu").kernel("copy")[-(-source.numel() // 1024), 256]
         return {
             "a copy": Contender(lambda: copy(source, target, source.numel() // 4)),
+            # Slower inside of a graph, which would lower the limit.
             "PyTorch's copy": Contender(lambda: target.copy_(source), graph=False),
         }
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     read = kernels.cuda(READ, name="read.cu").kernel("read")[4 * sms, 512]
+    # A read probe moves all bytes one way.
     whole = torch.cat([source, source])
     return {"a read": Contender(lambda: read(whole, target, whole.numel() // 4))}
 
 
 def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:
-    """The first peer's answer in float64; where there is no peer, the reference's."""
+    """The expected result: the first peer in float64, or the reference without peers."""
     names = [s.name for s in op.inputs]
     if not op.peers:
         plain = {
@@ -234,12 +239,13 @@ def _verify(
     answer: Any,
     torch: Any,
 ) -> None:
-    """Every rung once more at full size, against PyTorch in float64."""
+    """Checks every rung at full size against PyTorch in float64."""
     spec = op.outputs[0]
     terms = op.terms(case) or max(case.sizes.values())
     for rung, runner in rungs:
         if rung.bench:
             continue
+        # A rung that writes nothing must not pass with the previous rung's result.
         arrays[spec.name].fill_(1)
         runner(**arrays, **case.sizes)
         got = arrays[spec.name].double().reshape(answer.shape)
@@ -247,6 +253,7 @@ def _verify(
             wrong = got != answer
         else:
             wide = dtypes.find("f64" if spec.dtype.name == "f64" else "f32")
+            # At full size no probes are affordable: the RMS stands for the magnitude of what is summed.
             size = answer.abs().clamp_min(float(answer.square().mean().sqrt()))
             most = spec.dtype.roundoff * answer.abs() + size * (
                 tolerance.DEVIATIONS * wide.roundoff * terms**0.5
@@ -263,7 +270,7 @@ def _verify(
 def _alone(
     results: TimingResults, op: Op, rung: Rung, runner: Run, model: GpuModel, torch: Any
 ) -> None:
-    """A slow rung on a size of its own, held against the limit of that size."""
+    """Times a slow rung on its own smaller size, and compares it with that size's limit."""
     case = Case.of(rung.bench)
     moved, work = _amounts(op, case)
     floor = max(moved / (model.memory_gb_per_s * 1e9), work / (model.fp32_tflops * 1e12))
