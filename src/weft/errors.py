@@ -1,4 +1,4 @@
-"""Every error weft raises, as one tree.
+"""Defines all exceptions of weft, as one tree.
 
     Error
     ├── CompileError            the CUDA C++ compiler refused the source
@@ -9,22 +9,22 @@
     ├── DeviceError             something went wrong while a kernel ran
     │   ├── IllegalAddress
     │   │   └── MisalignedAddress
-    │   ├── InvalidFree         device memory is freed that is not allocated
+    │   ├── InvalidFree         a free of device memory that is not allocated
     │   ├── AssertFailed
     │   ├── Trapped
     │   ├── Deadlock
     │   └── TimeLimit
     ├── CheckFailed             a kernel is not right
     ├── SanitizerError          the sanitizer has findings
-    ├── MissingDependency       an optional package or library is not there
-    ├── OutOfMemory             there is not enough memory to go on
-    ├── NoCounters              the counters of a real GPU cannot be read here
+    ├── MissingDependency       an optional package or library is not installed
+    ├── OutOfMemory             the host has not enough memory
+    ├── NoCounters              the hardware counters of a GPU cannot be read
     └── CacheError
 
     CacheWarning                a Python warning: the cache cannot be used
-    CompileWarning              a Python warning: what NVRTC warns of in a source
+    CompileWarning              a Python warning: a compiler warning of NVRTC
 
-An error says what, where, got, allowed, next; each part is also a field.
+An error has the parts what, where, got, allowed and next; each part is also an attribute.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from contextlib import contextmanager
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
-"""What pip installs; on PyPI the name `weft` belongs to another project."""
+"""The name on PyPI, where `weft` belongs to another project."""
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs what an optional part of weft needs."""
+    """The command that installs an optional part of weft."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 class Error(Exception):
-    """The root of every error that weft raises on purpose."""
+    """The base class of all errors that weft raises deliberately."""
 
     def __init__(
         self,
@@ -59,9 +59,11 @@ class Error(Exception):
         self.what, self.where, self.got, self.allowed, self.next = what, where, got, allowed, next
         super().__init__(self._text())
 
+    # IPython calls this method instead of formatting the traceback itself.
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the user's own lines, and nothing of weft's or its own."""
+        """The traceback in IPython, without frames of weft and IPython."""
         shown = [f for f in traceback.extract_tb(self.__traceback__) if not _is_internal(f)]
+        # Internal subclasses are shown under the name of their documented base class.
         public = next(c.__name__ for c in type(self).__mro__ if not c.__name__.startswith("_"))
         notes = getattr(self, "__notes__", [])
         return [*traceback.format_list(shown), f"weft.{public}: {self}", *notes]
@@ -75,25 +77,25 @@ class Error(Exception):
 
 
 class OutOfMemory(Error):
-    """This process may not have the memory that it needs."""
+    """An allocation on the host failed."""
 
 
 _HIDDEN = (os.path.dirname(__file__) + os.sep, f"{os.sep}IPython{os.sep}")
 
 
 def _is_internal(frame: traceback.FrameSummary) -> bool:
-    """Is this weft's code, IPython's, or the call that a cell magic becomes?"""
+    """True for frames of weft, of IPython, and of a cell magic."""
     return any(part in frame.filename for part in _HIDDEN) or "run_cell_magic(" in str(frame.line)
 
 
 class CompileError(Error):
-    """The compiler refused the source; `log` holds its whole output."""
+    """The compiler rejected the source; `log` has its full output."""
 
     log: str = ""
 
 
 class PtxError(Error):
-    """PTX text that cannot be understood."""
+    """PTX text that cannot be parsed."""
 
 
 class UnsupportedInstruction(PtxError):
@@ -101,7 +103,7 @@ class UnsupportedInstruction(PtxError):
 
 
 class LaunchError(Error):
-    """A launch that is refused before anything runs."""
+    """A launch that is rejected before it runs."""
 
 
 class ArgumentError(LaunchError):
@@ -109,7 +111,7 @@ class ArgumentError(LaunchError):
 
 
 class DeviceError(Error):
-    """A failure while a kernel ran; says which kernel, block, thread and source line."""
+    """A kernel failed; names the kernel, block, thread and source line."""
 
     kernel: str = ""
     line: str = ""
@@ -130,7 +132,7 @@ class MisalignedAddress(IllegalAddress):
 
 
 class InvalidFree(DeviceError):
-    """A free of what is not allocated, or not any more."""
+    """A free of memory that is not allocated, or that was freed before."""
 
 
 class AssertFailed(DeviceError):
@@ -142,15 +144,15 @@ class Trapped(DeviceError):
 
 
 class Deadlock(DeviceError):
-    """No warp can go on; names the waiting warps and their source lines."""
+    """No warp can make progress; lists the waiting warps and their source lines."""
 
 
 class TimeLimit(DeviceError):
-    """The launch ran past the time limit it was given."""
+    """The launch exceeded its time limit."""
 
 
 class CheckFailed(Error):
-    """A kernel that is not right: the worst element, who wrote it, and why, where it is known."""
+    """A kernel is wrong: the worst element, its writer, and the likely cause if it is known."""
 
     trial: str = ""
     seed: int = 0
@@ -166,18 +168,18 @@ class CheckFailed(Error):
 
 
 class SanitizerError(Error):
-    """What the sanitizer found; `findings` has them all, `summary` counts what was checked."""
+    """The sanitizer has findings; `findings` lists them, `summary` counts the checks."""
 
     findings: tuple[Any, ...] = ()
     summary: str = ""
 
 
 class MissingDependency(Error):
-    """An optional package or library is needed and not there."""
+    """An optional package or library is missing."""
 
 
 class NoCounters(Error):
-    """ncu is not there, or the driver does not let it count."""
+    """ncu is missing, or the driver does not permit hardware counters."""
 
 
 class CacheError(Error):
@@ -185,15 +187,15 @@ class CacheError(Error):
 
 
 class CompileWarning(UserWarning):
-    """The compiler accepted a source, but warns of something in it."""
+    """The compiler accepted a source with warnings."""
 
 
 class CacheWarning(UserWarning):
-    """The on-disk cache is not used: other users could change it, or the disk is full."""
+    """The on-disk cache is not used: other users could modify it, or the disk is full."""
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:
-    """Raises ArgumentError for an argument of another type, before something far away does."""
+    """Raises ArgumentError for an argument of the wrong type, before deeper code fails on it."""
     if not isinstance(value, kinds):
         raise ArgumentError(f"{what} has the wrong type", got=type(value).__name__, allowed=allowed)
 
@@ -213,16 +215,18 @@ def memory_for(what: str) -> Iterator[None]:
 
 
 _NO_ROOM = ("failed to map segment", "annot allocate memory", "out of memory")
-"""What the dynamic linker says where the memory for a library is not to be had."""
+"""Messages of the dynamic linker when it cannot allocate memory."""
 
 
 def unloadable(what: str, error: BaseException, next: str) -> Error:
-    """Why a library cannot be loaded: for lack of memory, or because it is not there."""
+    """The error for a library that cannot be loaded: lack of memory, or a missing library."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
+    # Lack of memory is often wrapped in an ImportError.
     while cause is not None and cause not in chain:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
+    # The dynamic linker reports lack of memory as a plain ImportError or OSError.
     for each in chain:
         if isinstance(each, MemoryError) or any(words in str(each) for words in _NO_ROOM):
             return OutOfMemory(

@@ -1,9 +1,9 @@
-"""`%load_ext weft`: the cell magic `%%cuda`, which compiles a cell and binds its kernels as names.
+"""Defines the cell magic `%%cuda`, which compiles a cell and binds its kernels as names.
 
     %%cuda --name module -D TILE=32
     __global__ void scale(float* x, int n) { ... }
 
-IPython is imported by IPython only: this file needs nothing of it.
+`%load_ext weft` registers it. This module does not import IPython.
 """
 
 from __future__ import annotations

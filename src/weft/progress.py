@@ -1,6 +1,6 @@
-"""A line on the terminal while something compiles, for verbs that run a user's file.
+"""Prints a progress line while something compiles, for commands that run a user's file.
 
-Off unless a verb turns it on; nothing is printed where standard error is no terminal.
+It is off by default, and prints only if standard error is a terminal.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 AFTER = 0.5
-"""Seconds that pass before a line is printed: most kernels are compiled by then."""
+"""Seconds before the line is printed; most kernels compile faster."""
 
 enabled = False
 
 
 def say(what: str) -> None:
-    """Prints the line at once."""
+    """Prints a line immediately."""
     if enabled and sys.stderr is not None and sys.stderr.isatty():
         print(f"weft: {what}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Prints a line when the code inside takes long."""
+    """Prints a line if the code inside takes long."""
     if not enabled:
         yield
         return
     timer = threading.Timer(AFTER, say, (f"compiling {what}",))
+    # Must not keep the process alive if it exits meanwhile.
     timer.daemon = True
     timer.start()
     try:

@@ -1,4 +1,4 @@
-"""The pytest plugin: a kernel's test runs on the simulated GPU in any CI, and unchanged on a GPU.
+"""The pytest plugin: runs kernel tests on the simulated GPU and, unchanged, on a real GPU.
 
     def test_scale(weft_array, weft_check):
         x, y = weft_array(np.ones(100, np.float32)), weft_array(np.zeros(100, np.float32))
@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     mark = metafunc.definition.get_closest_marker("weft")
     if mark is not None and "weft_device" not in metafunc.fixturenames:
+        # Marked tests are parametrised even if they do not use the fixture.
         metafunc.fixturenames.append("weft_device")
     if "weft_device" in metafunc.fixturenames:
         only = mark.kwargs.get("device") if mark is not None else None
@@ -67,7 +68,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A marked test runs under the sanitizer; its findings fail it."""
+    """Runs a marked test under the sanitizer; findings fail the test."""
+    # Around the call only: fixtures may launch kernels of their own.
     with _sanitizer(item):
         return (yield)
 
@@ -119,7 +121,7 @@ def weft_sanitize() -> Callable[..., AbstractContextManager[Any]]:
 
 
 def no_gpu() -> str:
-    """Why there is no GPU; nothing where there is one."""
+    """The reason why there is no GPU, or ""."""
     from weft.device.gpu import driver
     from weft.errors import MissingDependency
 

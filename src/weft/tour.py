@@ -1,6 +1,6 @@
-"""A tour: kernels compiled, launched and verified on the simulated GPU, and bugs being caught.
+"""Implements `weft tour`: runs example kernels on the simulated GPU and catches planted bugs.
 
-The kernels are the files of `examples/`; what they are given and what they must answer is here.
+The kernels are in `examples/`; this module has their inputs and expected results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A launch: its shape, its arguments, and what the array `out` must hold afterwards."""
+    """A launch: its shape, its arguments, and the expected contents of the array `out`."""
 
     grid: Dim
     block: Dim
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Stop:
-    """One example; `tolerance` is the largest error allowed."""
+    """One example; `tolerance` is the largest allowed error."""
 
     name: str
     shows: str
@@ -47,10 +47,10 @@ class Stop:
 
 @dataclass(frozen=True)
 class Visit:
-    """What came of an example.
+    """The result of an example.
 
-    max_error    the largest difference to NumPy's float64, as a part of the largest answer
-    run_seconds  how long this CPU simulated; it says nothing about a GPU
+    max_error    the largest difference to NumPy's float64 result, relative to its maximum
+    run_seconds  the simulation time on this CPU, unrelated to the time on a GPU
     """
 
     name: str
@@ -68,13 +68,14 @@ class Visit:
 
 
 def visits(stops: Sequence[Stop] | None = None) -> Iterator[Visit]:
-    """Compiles, launches and verifies one example after the other."""
+    """Compiles, launches and verifies the examples."""
     for stop in STOPS if stops is None else stops:
         yield visit(stop)
 
 
 def visit(stop: Stop) -> Visit:
-    """Runs an example twice: the first time to compile it, the second to be timed and judged."""
+    """Runs an example twice: once to compile it, once to time and verify it."""
+    # Different data per run: stale output of the first run cannot pass.
     first, case = (stop.prepare(np.random.default_rng(seed)) for seed in (0, 1))
     start = time.perf_counter()
     kernel = load(stop.name)
@@ -96,7 +97,8 @@ def visit(stop: Stop) -> Visit:
 
 
 def caught() -> DeviceError | None:
-    """Launches the example with the bug; the error it is caught by, or None."""
+    """Launches the example with the out-of-bounds bug; returns the error, or None."""
+    # Not a multiple of the block size, so that the last block overshoots.
     n = 1000
     x, d = np.zeros(n, np.float32), np.zeros(n, np.float32)
     kernel = load(BUG, "difference")
@@ -108,7 +110,7 @@ def caught() -> DeviceError | None:
 
 
 def raced() -> Iterator[Report]:
-    """What the sanitizer says of the example that lacks a barrier, then of the one that has it."""
+    """Sanitizer reports of the example without a barrier and of the one with it."""
     for name in ("reversed_too_early", "reversed"):
         x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
         with sanitize(raises=False) as report:
@@ -117,7 +119,7 @@ def raced() -> Iterator[Report]:
 
 
 def load(example: str, kernel: str = "") -> Kernel:
-    """The kernel of an example."""
+    """Loads the kernel of an example."""
     path = EXAMPLES / f"{example}.cu"
     return cuda(path.read_text(encoding="utf-8"), name=path.name).kernel(kernel or example)
 

@@ -1,4 +1,4 @@
-"""The small frozen values that pass from stage to stage."""
+"""Defines the frozen values that pass between stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter as C++ declares it, e.g. name 'x', type 'float const*'."""
+    """One kernel parameter as declared in C++, e.g. name 'x', type 'float const*'."""
 
     name: str
     ctype: str
@@ -16,12 +16,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Ptx:
-    """PTX text and what is known about where it came from.
+    """PTX text and its origin.
 
     entries     C++ spelling -> name of the `.entry` (`saxpy<float>` -> `_Z5saxpyIfE...`)
-    signatures  entry name -> its C++ parameters (absent where unknown)
-    sources     file name as PTX's `.file` spells it -> text, to quote lines in errors
-    warnings    what the compiler warned of, each with its place
+    signatures  entry name -> its C++ parameters; unknown ones are missing
+    sources     file name as in the PTX `.file` directive -> text, to quote lines in errors
+    warnings    compiler warnings, each with its location
     """
 
     text: str
@@ -35,9 +35,9 @@ class Ptx:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A place in a source, with the chain of calls that were inlined around it.
+    """A source location, with the chain of inlined calls around it.
 
-    quote  the text of the line, where the file is the user's own
+    quote  the text of the line, for files of the user
     """
 
     file: str
@@ -52,15 +52,16 @@ class SourceLine:
 
     @property
     def own(self) -> SourceLine:
-        """The innermost line that the user wrote: outside of the libraries that it calls."""
+        """The innermost line in a file of the user, outside of libraries."""
         line: SourceLine | None = self
+        # Only files of the user have quotes.
         while line is not None and not line.quote:
             line = line.inlined_at
         return line or self
 
     @property
     def calls(self) -> str:
-        """The calls around it, as a sentence goes on."""
+        """The inlined calls around it, as the continuation of a sentence."""
         out, outer = "", self.inlined_at
         while outer is not None:
             out, outer = f"{out}, inlined at {outer}", outer.inlined_at

@@ -166,7 +166,7 @@ def _of(runner: Run, sets: Sequence[Mapping[str, Any]], case: Case) -> Callable[
 def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> Callable[[int], Any]:
     expression = text.removeprefix("compile: ")
     names = [s.name for s in op.inputs]
-    # A peer is the operation author's own code, like the reference, so eval gives it no new rights.
+    # A peer is the operation author's code, like the reference: eval gives it no new rights.
     function = eval(f"lambda {', '.join(names)}: {expression}", {"torch": torch})
     if expression != text:
         torch.compiler.reset()  # otherwise the second size would compile a kernel for dynamic shapes
@@ -187,7 +187,7 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
 
 
 def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
-    """Contenders that measure the memory limit by moving as many bytes as the operation."""
+    """Contenders that measure the memory limit with as many bytes as the operation."""
     if op.ceiling == "compute":
         return {}
     # Half of the bytes are read and half are written.
@@ -253,7 +253,7 @@ def _verify(
             wrong = got != answer
         else:
             wide = dtypes.find("f64" if spec.dtype.name == "f64" else "f32")
-            # At full size no probes are affordable: the RMS stands for the magnitude of what is summed.
+            # Probes would take too long at full size: the RMS approximates the sensitivity.
             size = answer.abs().clamp_min(float(answer.square().mean().sqrt()))
             most = spec.dtype.roundoff * answer.abs() + size * (
                 tolerance.DEVIATIONS * wide.roundoff * terms**0.5

@@ -1,6 +1,6 @@
-"""Stage 5 of 5: records as people read them.
+"""Stage 5 of 5: shows results as text, tables and HTML pages.
 
-`profile` gives a `Profile` that prints itself, is a table in notebooks, and saves itself as a page.
+`profile` returns a `Profile` that can be printed, shown in a notebook, and saved as a page.
 """
 
 from weft.report.profile import Profile, profile

@@ -1,4 +1,4 @@
-"""Reports as notebooks show them: small HTML that follows the notebook's own colours."""
+"""Renders reports as small HTML for notebooks, in the notebook's colours."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from weft.measure.check.check import Report as Checked
 from weft.report import words
 
 _GOOD, _BAD = "#12805c", "#c2341d"
+# Inline styles only: notebooks strip style sheets from outputs.
 _CELL = "text-align:left;padding:2px 12px 2px 0"
 
 
 def check(report: Checked) -> str:
-    """The trials of a check that found nothing wrong."""
+    """The trials of a passed check."""
     rows = [(t.trial, f"{t.worst:.2g}", "yes" if t.deterministic else "no") for t in report.trials]
     table = _table(("trial", "worst error, of what is allowed", "same bits twice"), rows)
     return _head("✓", str(report), good=True) + _folded(f"{len(rows)} trials", table)
 
 
 def sanitized(report: Sanitized) -> str:
-    """What the sanitizer found."""
+    """The findings of the sanitizer."""
     findings = report.findings
     head = f"{len(findings)} found" if findings else "nothing found"
     out = _head(
@@ -32,7 +33,7 @@ def sanitized(report: Sanitized) -> str:
 
 
 def bench(result: Bench) -> str:
-    """Times side by side; where there is no GPU, the floor."""
+    """A table of times; without a GPU, the floor."""
     if not result.timed:
         return f"<pre>{escape(str(result))}</pre>"
     best = min(t.seconds for t in result.timings)
@@ -52,7 +53,7 @@ def bench(result: Bench) -> str:
 
 
 def frame(page: str, title: str) -> str:
-    """A whole page in a frame of its own, so that styles do not meet."""
+    """A whole page in an iframe, which isolates its styles from the notebook's."""
     return (
         f'<iframe srcdoc="{escape(page)}" style="width:100%;height:900px;border:0" '
         f'title="{escape(title)}"></iframe>'

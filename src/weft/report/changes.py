@@ -1,4 +1,4 @@
-"""Two profiles side by side as one self-contained HTML page."""
+"""Renders a comparison of profiles as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from weft.report.colour import colour
 from weft.report.page import render
 
 _KINDS = {(True, False): ("gone", "-"), (False, True): ("new", "+")}
-"""Is a line there (before, after) -> the class of its row, and its sign."""
+"""(line exists before, line exists after) -> CSS class of the row, and its sign."""
 
 
 def page(changes: Sequence[Changes]) -> str:
-    """A whole page, with one part for each pair of kernels."""
+    """The whole page, with one section per pair of kernels."""
     pairs = [_pair(c) for c in changes]
     return render("changes", title=", ".join(p["title"] for p in pairs), pairs=pairs)
 
 
 def _pair(c: Changes) -> dict[str, Any]:
+    # One name if both profiles are of the same kernel.
     kernels = dict.fromkeys(name.partition(",")[0] for name in c.names)
     return {
         "title": " → ".join(kernels),

@@ -1,7 +1,7 @@
-"""Charts as SVG text: the roofline, and occupancy along its three resources.
+"""Draws charts as SVG text: the roofline, and occupancy against three resources.
 
-Drawn by hand: two charts do not justify the four megabytes that a plotting library would put into
-every page, and colours follow the page's theme through classes.
+No plotting library is used: it would add four megabytes to every page for two charts, and CSS
+classes let the colours follow the page's theme.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _svg(width: int, height: int, label: str, parts: list[str]) -> str:
 
 
 class _Log:
-    """Logarithmic axes; grid lines stand at whole decades."""
+    """Logarithmic axes with grid lines at whole decades."""
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float]) -> None:
         self.x, self.y = (tuple(math.log10(v) for v in span) for span in (x, y))
@@ -61,12 +61,14 @@ class _Log:
 
 
 def roofline(r: Roofline, measured: float | None = None) -> str:
-    """Operations a second against operations a byte; one dot for each level of memory."""
+    """Operations per second against operations per byte; one dot per memory level."""
     if not r.levels or not r.operations:
         return ""
     top = max(rate for _, rate in r.ceilings)
     spots = [level.intensity for level in r.levels]
+    # The measured dot must lie inside of the axes as well.
     speed = r.operations / measured if measured else r.peak
+    # Leave room around the extreme points, so that dots and labels stay inside.
     low = min(speed, *(level.allows for level in r.levels)) / 4
     first = min(*spots, *(low / level.bandwidth for level in r.levels)) / 1.5
     last = max(*spots, *(top / level.bandwidth for level in r.levels)) * 4
@@ -97,7 +99,7 @@ def roofline(r: Roofline, measured: float | None = None) -> str:
 
 
 def _roofs(r: Roofline, axes: _Log, last: float) -> list[str]:
-    """Peaks of arithmetic; solid where the kernel uses the unit."""
+    """Arithmetic ceilings; solid for units that the kernel uses."""
     out = []
     for name, rate in r.ceilings:
         start = axes.at(min(rate / level.bandwidth for level in r.levels), rate)
@@ -112,7 +114,7 @@ _CL, _CR, _CT, _CB = 34, 12, 14, 36
 
 
 def occupancy(curve: Curve, most: int) -> str:
-    """Resident warps against one resource, in steps; the launch is a dot."""
+    """A step chart of resident warps against one resource; a dot marks the launch."""
     low, high = curve.points[0][0], curve.points[-1][0]
 
     def at(value: float, warps: float) -> tuple[float, float]:
@@ -126,12 +128,14 @@ def occupancy(curve: Curve, most: int) -> str:
     path, previous = [], None
     for value, _, warps in curve.points:
         x, y = at(value, warps)
+        # Horizontal then vertical: occupancy changes in steps.
         path.append(f"M{x:.1f} {y:.1f}" if previous is None else f"H{x:.1f}V{y:.1f}")
         previous = y
     floor = at(low, 0)[1]
     steps = "".join(path)
     area = f"{steps}V{floor:.1f}H{at(low, 0)[0]:.1f}Z"
     parts.append(f'<path class="area" d="{area}"/><path class="curve" d="{steps}"/>')
+    # The curve is sampled; the launch's own value may lie between two points.
     nearest = min(curve.points, key=lambda p: abs(p[0] - curve.now))
     x, y = at(min(max(curve.now, low), high), nearest[2])
     parts.append(_line(x, y, x, floor, "drop"))

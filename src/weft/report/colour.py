@@ -1,4 +1,4 @@
-"""Source text as HTML, its comments, strings, numbers and keywords in colour, by Pygments."""
+"""Highlights source lines as HTML with Pygments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pygments.lexers import CudaLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
 _CLASSES: tuple[tuple[_TokenType, str], ...] = (
-    (Comment.Preproc, ""),  # `#include` is no comment to a reader
+    (Comment.Preproc, ""),  # Pygments treats `#include` as a comment
     (Comment.PreprocFile, ""),
     (Comment, "comment"),
     (String, "string"),
@@ -20,13 +20,15 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
     (Name.Builtin, "cuda"),  # threadIdx
     (Name.Function, "cuda"),  # __syncthreads
 )
-"""The first that a token is of, and the class of the page's style."""
+"""(token type, CSS class); the first matching row counts."""
 
 
 @functools.lru_cache(maxsize=4096)
 def colour(text: str, file: str) -> str:
-    """One line of a file, by the language of the file's suffix."""
-    tokens = _lexer(file.endswith(".py")).get_tokens(text + "\n")  # a comment ends with its line
+    """Highlights one line; the suffix of the file selects the language."""
+    tokens = _lexer(file.endswith(".py")).get_tokens(
+        text + "\n"
+    )  # a lexer needs the newline to end a comment
     return "".join(_marked(kind, part.rstrip("\n")) for kind, part in tokens)
 
 

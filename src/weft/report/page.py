@@ -1,6 +1,6 @@
-"""One self-contained HTML page of profiles: source with heat, PTX beside it, charts, addresses.
+"""Renders profiles as one self-contained HTML page: source heat map, PTX, charts, addresses.
 
-`page.html` is the template, `page.css` and `page.js` are put into it; nothing is fetched.
+`page.html` is the template; `page.css` and `page.js` are inlined, so that nothing is fetched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.report.analysis import AnalysedProfile
 from weft.report.colour import colour
 
 AROUND = 6
-"""Lines of a file that are shown before the first counted one and after the last."""
+"""Context lines before the first line with counters and after the last one."""
 
 
 def page(profiles: Sequence[AnalysedProfile]) -> str:
@@ -33,7 +33,7 @@ def page(profiles: Sequence[AnalysedProfile]) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """`template.html` of this folder with its style and script put in; every page has page.css."""
+    """Renders `template.html` of this folder with its style and script; page.css is shared."""
     sheets = dict.fromkeys(("page.css", f"{template}.css"))
     css = Markup("").join(_part(sheet) for sheet in sheets)
     return _template(f"{template}.html").render(css=css, js=_part(f"{template}.js"), **values)
@@ -87,6 +87,7 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
         "files": _files(p),
         "ptx": _ptx(p),
         "arrays": [(a.name, *map(words.size, (a.nbytes, a.read, a.written))) for a in p.arrays],
+        # Inside of a script element: `</script>` in a source line must not end it.
         "data": Markup(json.dumps(data).replace("<", "\\u003c")),
     }
 
@@ -114,6 +115,7 @@ def _files(p: AnalysedProfile) -> list[tuple[str, list[dict[str, Any]]]]:
         counted = {line.number: line for line in p.lines if line.file == name}
         text = p.sources.get(name, "").splitlines()
         first, last = max(1, min(counted) - AROUND), min(len(text), max(counted) + AROUND)
+        # Lines past the end of the text exist if the source changed after the profile was taken.
         beyond = sorted(number for number in counted if number > last)
         rows = []
         for number in (*range(first, last + 1), *beyond):
@@ -139,6 +141,7 @@ def _row(
     for name, of in LINE_COUNTERS.items():
         whole = sum(of(x) for x in p.lines)
         heat[name] = round(100 * of(line) / whole, 1) if whole else 0.0
+    # The thresholds of the coalescing and bank-conflict advice.
     wide = [a for a in line.accesses if a.sectors > 1.25 * a.sectors_ideal and a.space == "global"]
     deep = [a for a in line.accesses if a.wavefronts > 1.5 * a.wavefronts_ideal]
     return out | {

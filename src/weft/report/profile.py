@@ -1,4 +1,4 @@
-"""What a user holds of a profile: its numbers, and the views of them."""
+"""Defines `weft.profile` and the `Profile` that it returns, with its views."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ class Profile(AnalysedProfile):
 
     @classmethod
     def load(cls, path: str | Path) -> list[Profile]:
-        """The profiles of a record that `save` or `weft profile --json` has written."""
+        """Reads the profiles of a record written by `save` or `weft profile --json`."""
         from weft.measure.profile import record
 
         return [with_views(p) for p in record.load(path)]
 
 
 def with_views(p: values.Profile) -> Profile:
-    """The same numbers, with views."""
+    """The same profile, with views."""
     return Profile(**vars(p))
 
 
 def save_record(profiles: list[Profile], path: str | Path) -> None:
-    """Writes a record, which `Profile.load` reads."""
+    """Writes a record for `Profile.load`."""
     from weft.measure.profile import record
 
     write(path, json.dumps(record.dump(list(profiles))))
 
 
 def write(path: str | Path, text: str) -> None:
-    """A file for people or programs; raises weft.Error where it cannot be written."""
+    """Writes a text file; raises weft.Error if that fails."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:

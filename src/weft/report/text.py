@@ -1,4 +1,4 @@
-"""Profiles and their differences as lines of text, each with a style for terminals."""
+"""Formats profiles and their differences as lines of text with terminal styles."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from weft.report.analysis import AnalysedProfile
 
 WIDTH = 100
 HOT = 12
-"""Lines of source that are shown, those with most instructions."""
+"""The number of source lines shown, those with the most instructions."""
 
 Styled = tuple[str, str]
-"""A line and its style: bold, dim, yellow or nothing."""
+"""A line and its style: bold, dim, yellow or none."""
 
 
 def text(p: AnalysedProfile) -> str:
@@ -29,6 +29,7 @@ def view(p: AnalysedProfile) -> Iterator[Styled]:
     """Head, sections, hot lines, advice."""
     s, roof = p.launch, p.roofline
     yield f"{s.kernel}  grid {words.dims(s.grid)}, block {words.dims(s.block)}", "bold"
+    # Counters are sums over merged launches.
     many = f"{p.launches} launches together, " if p.launches > 1 else ""
     yield f"{many}simulated {p.model.name}; ~ is modelled, all else is exact", "dim"
     if p.measured is not None:
@@ -72,7 +73,7 @@ def of_ncu(c: KernelCounters, p: AnalysedProfile | None) -> Iterator[Styled]:
 
 
 def others(kernels: Sequence[KernelCounters]) -> Iterator[Styled]:
-    """What a script's libraries have launched, a line each."""
+    """One line for each kernel that a script's libraries launched."""
     yield "Others, which the simulator did not run: --kernel NAME shows all of one", "bold"
     yield f"  {'launches':>8} {'of':>10}  kernel", "dim"
     for c in kernels:
@@ -144,7 +145,7 @@ def _advice(p: AnalysedProfile) -> Iterator[Styled]:
 
 # ---- two profiles --------------------------------------------------------------------------------
 def differences(c: Changes) -> Iterator[Styled]:
-    """What changed from one to the other."""
+    """The changes between two profiles."""
     yield f"before: {c.names[0]}", "bold"
     yield f"after:  {c.names[1]}", "bold"
     yield "", ""

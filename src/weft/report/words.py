@@ -1,4 +1,4 @@
-"""Numbers and shapes as people read them, the same in every view."""
+"""Formats numbers, durations and shapes, the same in every view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 
 
 def amount(n: float) -> str:
-    """1.05 M: three digits and a letter, for charts; whole numbers below 10,000 as they are."""
+    """1.05 M: three digits and an SI prefix; integers below 10,000 in full."""
     if n < 10_000 and n == int(n):
         return f"{int(n):,}"
     for size, letter in _LARGE:
@@ -38,7 +38,7 @@ def size(n: float) -> str:
 
 
 def dims(shape: tuple[int, int, int]) -> str:
-    """16 x 16: sizes of 1 at the end are left out."""
+    """16 x 16; trailing sizes of 1 are omitted."""
     sizes = list(shape)
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes.pop()
@@ -46,7 +46,7 @@ def dims(shape: tuple[int, int, int]) -> str:
 
 
 def value(m: Metric) -> str:
-    """A metric's number with its unit."""
+    """The value of a metric with its unit."""
     if isinstance(m.value, str):
         return m.value
     if m.unit == "s":
@@ -61,7 +61,7 @@ def value(m: Metric) -> str:
 
 
 def change(c: Change) -> tuple[str, str, str]:
-    """A number before and after, and by which factor it changed."""
+    """A value before and after, and the ratio."""
     before, after = (
         "-" if v is None else value(Metric("", "", v, c.unit)) for v in (c.before, c.after)
     )
@@ -75,15 +75,15 @@ def _ratio(accesses: list[Access], steps: str) -> str:
 
 
 def sectors(line: Line) -> str:
-    """Sectors a request in global memory, or nothing."""
+    """Sectors per request in global memory, or ""."""
     return _ratio([a for a in line.accesses if a.space == "global"], "sectors")
 
 
 def wavefronts(line: Line) -> str:
-    """Wavefronts a request in shared memory, or nothing."""
+    """Wavefronts per request in shared memory, or ""."""
     return _ratio([a for a in line.accesses if a.space == "shared"], "wavefronts")
 
 
 def lanes(line: Line) -> str:
-    """Active lanes of an instruction."""
+    """Average active lanes per instruction."""
     return f"{line.threads / line.executions:.3g}" if line.executions else ""
