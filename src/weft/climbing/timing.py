@@ -169,7 +169,7 @@ def _peer(text: str, sets: Sequence[Mapping[str, Any]], torch: Any, op: Op) -> C
     # A peer is the operation author's code, like the reference: eval gives it no new rights.
     function = eval(f"lambda {', '.join(names)}: {expression}", {"torch": torch})
     if expression != text:
-        torch.compiler.reset()  # otherwise the second size would compile a kernel for dynamic shapes
+        torch.compiler.reset()  # otherwise the second size would compile for dynamic shapes
         function = torch.compile(function, dynamic=False)
 
     def run(i: int) -> Any:
