@@ -1,22 +1,28 @@
-"""A real GPU and the simulated one: CUDA tensors go to Triton's own driver, CPU tensors here.
+"""Dispatches Triton launches: CUDA tensors to Triton's own driver, CPU tensors to the simulator.
 
-Triton chooses its target before it looks at the arguments, so its own driver stays in charge and
-the choice is made in the launcher: for CPU tensors the same source is compiled once more, to PTX.
+Triton chooses its target before it examines the arguments. Its own driver therefore stays active,
+and the launcher makes the choice: for CPU tensors the same source is compiled again, to PTX.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import triton
 from triton.runtime import driver as active_driver
 
 from weft.frontends.triton import pipeline
 
-if TYPE_CHECKING:
-    from weft.frontends.triton.driver import SimDriver
+
+class Simulator(Protocol):
+    """The parts of `driver.SimDriver` that are needed here."""
+
+    current: int
+
+    def get_current_target(self) -> Any:
+        """The target that Triton compiles for."""
 
 
 def real_driver() -> Any:
@@ -29,7 +35,7 @@ def real_driver() -> Any:
 
 
 @contextmanager
-def in_charge(simulator: SimDriver) -> Iterator[None]:
+def in_charge(simulator: Simulator) -> Iterator[None]:
     """The simulated GPU is Triton's for a while, where a real one is otherwise."""
     before = active_driver.active
     active_driver.set_active(simulator)
@@ -43,7 +49,7 @@ def in_charge(simulator: SimDriver) -> Iterator[None]:
 class DispatchingDriver:
     """Triton's own driver in everything, but for its launcher."""
 
-    def __init__(self, real: Any, simulator: SimDriver) -> None:
+    def __init__(self, real: Any, simulator: Simulator) -> None:
         self._real, self.simulator = real, simulator
 
     def __getattr__(self, name: str) -> Any:
@@ -57,7 +63,7 @@ class DispatchingDriver:
 class _Chooser:
     """A launcher that looks where the tensors are."""
 
-    def __init__(self, real: Any, simulator: SimDriver, src: Any, metadata: Any) -> None:
+    def __init__(self, real: Any, simulator: Simulator, src: Any, metadata: Any) -> None:
         self._launch = real.launcher_cls(src, metadata)
         self._simulator, self._src, self._metadata = simulator, src, metadata
         self._simulated: dict[int, Any] = {}
