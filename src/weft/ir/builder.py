@@ -259,7 +259,7 @@ class Builder(Flow):
         self.emit(f"store {v.tref}, {p.tref}" + (f", align {align}" if align else ""))
 
     def prefetch(self, p: Val) -> None:
-        """Asks for the bytes at p, which need not be there."""
+        """Prefetches the bytes at p, which need not be a valid address."""
         fn = "@llvm.prefetch.p0"
         self.module.declarations[fn] = f"declare void {fn}(ptr, i32, i32, i32)"
         self.emit(f"call void {fn}({p.tref}, i32 0, i32 3, i32 1)")

@@ -1,4 +1,4 @@
-"""Denormals to zero as the hardware does it (`.ftz`), and code that is laid off the common path."""
+"""Denormals to zero as the hardware does it (`.ftz`), and code off the common path."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def move_nan(b: Builder, bits: Val, source: str, dest: str) -> Val:
 
 
 def keep_nan(b: Builder, result: Val, bits: Val, source: str, dest: str) -> Val:
-    """`result`, with what `move_nan` says where the source is a NaN: a branch seldom taken."""
+    """`result`, with what `move_nan` says where the source is a NaN: a rare branch."""
     nan = is_nan(bits, source)
     return b.either(
         b.any(nan),

@@ -49,9 +49,9 @@ def _plain(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
 
 
 def _nan_of_root(b: Builder, r: Val) -> Val:
-    """An f32 root with the canonical NaN, told by its bits.
+    """An f32 root with the canonical NaN, detected by its bits.
 
-    Told by a float comparison, LLVM would take it for `x < 0 ? NaN : sqrt(x)` and drop the choice,
+    With a float comparison, LLVM would take it for `x < 0 ? NaN : sqrt(x)` and drop the choice,
     since the processor's root gives a NaN there too, if another one.
     """
     if r.ty != "float":

@@ -83,7 +83,7 @@ def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
         return b.reinterpret(wide << 8, "half")
     mag = wide & 0x7F
     moved = ((wide & 0x80) << 8) | (mag << 7)
-    # The fields now stand where half has them; only the biases differ, by 8.
+    # The fields are now in the places that half uses; only the biases differ, by 8.
     value = b.bits(b.reinterpret(moved, "half") * b.const("half", 256.0))
     nan = b.splat(b.integer("i16", 0x7FFF), bits.n)
     return b.reinterpret(mag.eq(0x7F).select(nan, value), "half")

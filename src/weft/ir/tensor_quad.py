@@ -59,7 +59,7 @@ def _row(b: Builder, kind: str, near: list[Val], m: Val) -> Val:
 
 
 def _far(b: Builder, p: Val, table: Val, count: int, q: Val, e: Val) -> Val:
-    """Where element e of product q stands among the registers."""
+    """The place of element e of product q among the registers."""
     offset = b.load("i16", 0, b.at(table, ((q * count + e) * 2).zext("i64")))
     return b.at(p, offset.zext("i64"))
 

@@ -1,12 +1,12 @@
 """Matrix products whose A holds only the half of its elements that is not zero: `mma.sp`.
 
-Metadata says which: a field of two bits for every element of A names its place among four
+Metadata selects them: a field of two bits for every element of A names its place among four
 neighbours (f16, bf16, 8 bits), or for two elements their common place among four pairs (4 bits);
 for tf32 two fields name one place among two. What a product is made of beside this is as in the
 dense step of A's own depth: one sum of all products and c. Here the fields become a table, which
 row of B meets which element of A, and the dense steps read B through it.
 
-Where the fields stand, with g = lane / 4 and t = lane % 4 (so an H200 reads them):
+The places of the fields, with g = lane / 4 and t = lane % 4 (so an H200 reads them):
 
     16 and 32 bits  row g in the low, row g + 8 in the high half of a word, 8 fields each; t is
                     the selector, or for 16 fields 2 * selector and the next
@@ -93,7 +93,7 @@ def _fields(width: int, k: int, selector: int) -> Iterator[_Field]:
 def _picks_of(kind: str, field: _Field) -> list[_Pick]:
     """What a field chooses."""
     n = field.number
-    if kind == "tf32":  # the upper bit of every second field; the rest says the same
+    if kind == "tf32":  # the upper bit of every second field; the others are redundant
         upper = replace(field, shift=field.shift + 1)
         return [_Pick(upper, n // 2, n // 2 * 2, mask=1)] if n % 2 else []
     if WIDTH[kind] == 4:

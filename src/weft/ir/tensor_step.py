@@ -233,7 +233,7 @@ def _pack_f32(b: Builder, step: Step, total: Val, size: Val, back: Val) -> Val:
 
 def _pack_f16(b: Builder, step: Step, total: Val, size: Val, back: Val) -> Val:
     bits, inexact = _cut_float(b, size)
-    # The last bit stands for all that was cut off, so that rounding to half happens once.
+    # The last bit represents all that was cut off, so that rounding to half happens once.
     odd = b.reinterpret(bits | inexact.zext("i32"), "float")
     half = b.cast("bitcast", b.cast("fptrunc", odd * back, "half"), "i16")
     signed = half | ((total >> 16).trunc("i16") & 0x8000)

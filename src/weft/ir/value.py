@@ -15,7 +15,7 @@ FLOATS = {"half": 16, "float": 32, "double": 64}
 
 
 class Arithmetic(Protocol):
-    """What a value asks of the builder that it belongs to: `Builder` implements it."""
+    """The operations that a value uses of its builder; `Builder` implements them."""
 
     def like(self, a: Val, o: Operandish) -> Val: ...
     def binary(self, op: str, a: Val, c: Val) -> Val: ...

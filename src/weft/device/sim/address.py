@@ -60,7 +60,7 @@ class Wide:
 class Address:
     """Host addresses of an access.
 
-    off    bytes of each lane relative to `first` (None: only `lanes()` knows)
+    off    bytes of each lane relative to `first` (None: not constant)
     first  scalar host address of the lane whose offset is 0 (the lowest)
     last   scalar host address of the highest lane, computed exactly
     exact  all lanes as `<32 x i64>`, when there is no scalar form

@@ -34,7 +34,7 @@ class Slot:
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
-    """What `stall.py` knows of the block's own states."""
+    """Fields of `emit/stall.py`, which compares the block's states."""
     BARRIERS = 128
     """16 barriers of BARRIER_BYTES: threads arrived, weight arrived, expected, generation,
     reduction in progress (count, and, or), then the results of the last two generations."""

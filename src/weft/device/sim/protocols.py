@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # who only reads what an observer left needs no code generator
+if TYPE_CHECKING:  # reading an observer's results must not import the code generator
     from weft.device.sim.address import Address, Wide
     from weft.device.sim.analyse.program import Program
     from weft.ir import Builder, Val

@@ -1,7 +1,7 @@
 """`run`: one worker takes blocks until none are left, and runs their warps in turn.
 
-A block that only waits for others is set aside in its slot and another one is started, so that
-blocks which wait for each other (locks, grid barriers) all get on.
+A block that only waits keeps its slot while another block is started, so that blocks that wait for
+each other (locks, grid barriers) all make progress.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from weft.device.sim.observe import Watcher
 from weft.ir import Builder, Function, IrModule, Val
 
 WARP_CALL = "preserve_nonecc"
-"""How `warp` is called: it keeps no registers for its caller, which has little to lose."""
+"""The calling convention of `warp`: the callee saves no registers, as its caller keeps few."""
 BATCH, MANY_BLOCKS = 16, 4096
 """Blocks a worker takes at a time from a grid of more than MANY_BLOCKS."""
 PATIENCE = 4
-"""Rounds over a block's warps that all only yield, before another block is tried."""
+"""Rounds in which every warp of a block only yields, before another block is tried."""
 TURNS = 256
-"""Rounds in which some warp gets on, before another block is tried: a loop may wait for a block
-across a barrier of its own, so that its warps never yield."""
+"""Rounds in which some warp makes progress, before another block is tried: a loop that waits for
+another block may contain a barrier, and its warps then wait at the barrier but never yield."""
 
 
 class Round:
@@ -75,7 +75,7 @@ class _Worker:
         self.watch, self.waits = watch, waits
         self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
         self.current, self.idle = b.alloca("i32"), b.alloca("i32")
-        """The slot whose turn it is; slots in a row that had nothing to run."""
+        """The current slot; the number of consecutive slots that had nothing to run."""
 
     def emit(self, slot_bytes: int) -> None:
         b, worker = self.b, self.worker
@@ -140,7 +140,7 @@ class _Worker:
         b.ret(b.integer("i32", Run.DEADLOCK))
 
     def _failed(self) -> None:
-        """A fault, or a warp that has left because the launch was told to end."""
+        """A fault, or a warp that stopped because the launch must end."""
         b = self.b
         self._note_slot()
         error = b.load("i64", 0, b.at(self.worker, Worker.ERROR)).ne(0)
@@ -154,7 +154,7 @@ class _Worker:
 
 
 def _stopped(b: Builder, context: Val) -> Val:
-    """Has the launch been told to end?"""
+    """Must the launch end?"""
     return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).tref}").ne(0)
 
 
@@ -169,7 +169,7 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
     held = b.load("i64", 0, following)
 
     def take() -> Val:
-        seen = b.load("i64", 0, shared)  # a look first, so that the counter cannot run away
+        seen = b.load("i64", 0, shared)  # without this test the counter would keep growing
         b.jump_if(seen.uge(total), "none")
         many = b.select(total.ugt(MANY_BLOCKS), b.integer("i64", batch), b.integer("i64", 1))
         taken = b.val("i64", 0, f"atomicrmw add {shared.tref}, {many.tref} monotonic")
@@ -198,7 +198,9 @@ def _emit_start(
     context, worker, slot = fn.params
     index = _next_block(b, context, worker, batch)
     gx, gy = (b.load("i64", 0, b.at(context, x)) for x in (Context.GRID_X, Context.GRID_Y))
-    flat = b.load("i64", 0, b.at(context, Context.TOTAL)).eq(gx)  # no division for a line
+    flat = b.load("i64", 0, b.at(context, Context.TOTAL)).eq(
+        gx
+    )  # a one-dimensional grid needs no division
     zero = b.integer("i64", 0)
     rows = b.either(flat, lambda: zero, lambda: b.binary("udiv", index, gx))
     depth = b.either(flat, lambda: zero, lambda: b.binary("udiv", rows, gy))

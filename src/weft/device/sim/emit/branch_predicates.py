@@ -48,7 +48,7 @@ class Predicates:
                     self.readers.setdefault(name, []).append(ins)
 
     def defer(self, ins: Instruction) -> bool:
-        """Takes a predicate's definition over; False when it must be carried out as usual."""
+        """Defers a predicate's definition to the branch; False when it cannot be deferred."""
         if ins.guard is not None or not self._only_branches(ins):
             return False
         predicate = self._compare(ins) if ins.parts[0] == "setp" else self._combine(ins)
@@ -98,7 +98,7 @@ class Predicates:
         return self._ends(ins, order, kind[0], a, b, forms[0])
 
     def _changes(self, ins: Instruction) -> bool:
-        """Is something that it compares written again ahead of the branch, where lanes are made?"""
+        """Is an operand written again before the branch, where the lanes would be compared?"""
         code = self.e.block.code
         at = next(i for i, x in enumerate(code) if x is ins)
         reads = set(self.e.program.uses(ins))
@@ -129,7 +129,7 @@ class Predicates:
         return LanePredicate(steady & (one ^ two ^ 1), one, lambda: self._lanes(ins))
 
     def _lanes(self, ins: Instruction) -> Val:
-        """The comparison as it stands, lane by lane."""
+        """The comparison of every lane."""
         e = self.e
         d = e.program.decoded[ins.index]
         kind = ins.parts[-1]
@@ -179,7 +179,7 @@ class Predicates:
 
 
 def _combines(ins: Instruction) -> bool:
-    """Does it make a predicate of predicates, in a way that `_combine` knows?"""
+    """Is it an operation on predicates that `_combine` supports?"""
     return ins.parts[-1] == "pred" and ins.parts[0] in ("and", "or", "not")
 
 

@@ -1,4 +1,4 @@
-"""What rows ask of the warp: moves, loads and stores, addresses, fences, barriers, traps."""
+"""The operations of warp rows: moves, loads and stores, addresses, fences, barriers, traps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sink, Vec
 
 MAX_BARRIER, MAX_THREADS = 15, 1024
 COUNT = 1 << 32
-"""Marks a barrier's count, where a fault tells it from a number."""
+"""Marks a barrier's count in a fault's value; without it the value is a barrier's number."""
 BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
 
 
@@ -209,7 +209,7 @@ def barrier(e: RowWarp, barriers: BlockBarriers, ins: Instruction, op: str) -> N
 
 
 def _require(e: RowWarp, value: Val, mark: int, wrong: Val, what: str) -> None:
-    """A barrier's number or count: refused when it is compiled if it is known, else when run."""
+    """A barrier's number or count: checked at compile time if it is constant, else at run time."""
     b = e.b
     if value.is_const:
         number = int(value.ref) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Inside a warp: where branches lead, which lanes run next, and which have left."""
+"""Divergence and reconvergence inside a warp: branches, pending lanes, lanes that have returned."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Schedule:
         self.words.store(Frame.LIVE, first)
         self.pending.start()
         for i in range(len(self.barriers)):
-            b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # nobody, barrier 0
+            b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # no lanes wait
         for start in self._starts:
             start()
         b.jump("B0")
@@ -142,7 +142,7 @@ class Schedule:
             )
 
     def edge(self, block: Block, target: int) -> None:
-        """Go to `target` with the lanes in MASK, unless others are due first."""
+        """Continues at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
         if target == EXIT:
             b.jump("exit")
@@ -157,13 +157,13 @@ class Schedule:
         b.jump("dispatch")
 
     def _turn(self, block: Block, target: int) -> None:
-        """A loop goes round: stop when asked to; let others run when it may be waiting."""
+        """A backward branch: ends the launch on request; a loop that may be waiting yields."""
         self.stop_if_asked()
         if target in self.spin_heads:
             self.suspension.turn(block, target)
 
     def stop_if_asked(self) -> None:
-        """On every way back: a launch can be ended wherever it goes round."""
+        """Every backward branch tests whether the launch must end, so that no loop runs forever."""
         e, b = self.e, self.e.b
         stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
         b.jump_if(stop.ne(0), "abort", rare=True)
@@ -225,7 +225,7 @@ class Schedule:
         b.jump("dispatch")
 
     def _note_ways(self, block: Block, hits: list[tuple[int, Val]]) -> None:
-        """Tells the observer when lanes have gone to more than one target."""
+        """Notifies the observer when lanes have gone to more than one target."""
         e, b = self.e, self.e.b
         ways = b.integer("i32", 0)
         for target in sorted({t for t, _ in hits}):
@@ -256,7 +256,7 @@ class Schedule:
         b.place("dispatch")
         i = self.words.load(Frame.LOWEST)
         with b.when(i.eq(NOTHING_PENDING)):
-            self._nobody_runs()
+            self._none_pending()
         if self.suspension.rotates:
             due = b.block
             b.jump("run")
@@ -267,8 +267,8 @@ class Schedule:
             i = b.phi("i32", 0, [(i, due), (chosen, rotated)])
         self.pending.take(i)
 
-    def _nobody_runs(self) -> None:
-        """No lane can run: some wait at a barrier, or all have left."""
+    def _none_pending(self) -> None:
+        """No lane can run: some wait at a barrier, or all have returned."""
         b = self.e.b
         live = self.words.load(Frame.LIVE)
         with b.when(live.eq(0)):
@@ -279,7 +279,7 @@ class Schedule:
             b.jump("abort")
 
     def send(self, lanes: Val, target: int) -> None:
-        """Lanes that do not run now: they go on at `target` later, or have returned."""
+        """Lanes that do not run now: they continue at `target` later, or have returned."""
         if target == EXIT:
             self._retire(lanes)
         else:

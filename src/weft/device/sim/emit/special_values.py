@@ -93,7 +93,7 @@ class Specials:
         return self._counter(kind)
 
     def _counter(self, kind: str) -> Val:
-        """What the device says of itself, and clocks; 0 for the rest."""
+        """Properties of the device, and clocks; 0 for all others."""
         e, b = self.e, self.e.b
         table: dict[str, Callable[[], Val]] = {
             "warpid": lambda: e.warp,

@@ -1,10 +1,10 @@
-"""`stall`: finds out whether a block that only waits has come back to a state it was in before.
+"""`stall`: detects that a waiting block has returned to a state it was in before.
 
 A block's state is all that decides what it does next, as long as memory stays the same: its warps'
 frames (where each goes on, which lanes run, the registers that live on) and its barriers. While no
-thread changes memory, a block whose state comes back goes round for ever. Where every block of a
-launch does, the launch is deadlocked, and no clock has been asked (`watch.py` puts the parts
-together).
+thread changes memory, a block that returns to an earlier state repeats forever. Where every block
+of a launch does, the launch is deadlocked: a verdict that depends on no clock
+(`run/deadlock_detection.py` combines the blocks).
 
 States are compared by a 64-bit hash. Each is compared with one that is kept; the kept one is
 replaced after 1, 2, 4, ... others (Brent), so that a cycle of any length is found. What only counts
@@ -47,7 +47,7 @@ def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
     epoch = b.val(
         "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).tref} acquire, align 8"
     )
-    with b.when(epoch.ne(0)):  # somebody wants to know
+    with b.when(epoch.ne(0)):  # detection is on
         _compare(b, slot, epoch, _state(b, slot, frames, barriers))
     b.ret()
     module.functions["stall"] = fn.text()

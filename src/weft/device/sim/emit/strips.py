@@ -22,12 +22,15 @@ from weft.ptx.isa import llvm_type
 from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg
 
 WIDTH = 8
+"""Lanes of a strip: two host vectors of 128 bits, one of 256."""
 SHORTEST = 6
+"""Instructions of the shortest run: a shorter one does not pay for the loop."""
 MOST_LEAVING = 0.75
+"""The largest part of a run's results that may be stored to memory at its end."""
 
 
 class Stripped(Executing, Protocol):
-    """What lane-wise instructions read and write, and who watches them."""
+    """What lane-wise instructions read and write, and the observer of them."""
 
     registers: Registers
     watch: Watcher

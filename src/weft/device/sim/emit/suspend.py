@@ -1,4 +1,4 @@
-"""A warp that stops for a while: what it saves, where it comes back, and whose turn is next."""
+"""Suspending and resuming a warp: the state that is saved, and the points where it resumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
 
 SPIN_FUEL = 256
-"""Turns of a loop that may be waiting for somebody before the warp lets others run."""
+"""Iterations of a loop that may be waiting before the warp yields. A waiting loop must yield, since
+the thread it waits for may be a lane of the same warp or of a block on the same host thread."""
 
 
 class Suspending(Executing, Running, Protocol):
@@ -32,7 +33,7 @@ class Suspension:
         self.rotates = False
 
     def prologue(self) -> None:
-        """A warp that is called has all its turns before it."""
+        """A call of the warp starts with all its fuel."""
         self.fuel = self.e.b.alloca("i32")
         self._refuel()
 
@@ -50,7 +51,7 @@ class Suspension:
     def suspend(self, names: list[str], status: int, site: Val | None = None) -> None:
         """Saves and returns `status`; what is emitted next is where the warp comes back.
 
-        `site` is the instruction that errors name: the present one, unless it says another.
+        `site` is the instruction that errors name: the present one, unless another is given.
         """
         e, b = self.e, self.e.b
         label = b.label("resume")
@@ -65,7 +66,7 @@ class Suspension:
         b.store(self.words.load(Frame.MASK), e.mask_slot)
 
     def turn(self, block: Block, target: int) -> None:
-        """A loop that may be waiting goes round: now and then it lets others run."""
+        """A backward branch of a loop that may be waiting: yields after `SPIN_FUEL` iterations."""
         b = self.e.b
         left = b.load("i32", 0, self.fuel) - 1
         b.store(left, self.fuel)
@@ -73,7 +74,7 @@ class Suspension:
             self._let_others_run(block, target)
 
     def _let_others_run(self, block: Block, target: int) -> None:
-        """Lets other lanes, warps and blocks run, then goes on with somebody else's turn."""
+        """Lets other lanes, warps and blocks run; then the next pending lanes take their turn."""
         e, b = self.e, self.e.b
         if not e.program.partial[block.index]:
             self.suspend(self.survivors(block, target), Status.YIELDED)
@@ -87,7 +88,7 @@ class Suspension:
         b.jump("rotate")
 
     def meet(self, block: Block) -> None:
-        """Before a `.sync` instruction: wait for the lanes it names that are still on their way."""
+        """Before a `.sync` instruction: waits for named lanes that have not arrived yet."""
         e, b = self.e, self.e.b
         lanes = e.mask()
         named = self.words.load(Frame.LIVE)

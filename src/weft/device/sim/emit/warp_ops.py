@@ -1,4 +1,4 @@
-"""Lanes that look at each other: shuffles, votes, matches and reductions of one warp.
+"""Instructions that exchange values between lanes: shuffles, votes, matches and reductions.
 
 Only lanes that execute an instruction count, whatever its membermask names. A membermask may
 differ from lane to lane (several groups of lanes at one instruction); then every lane gets the
@@ -70,7 +70,7 @@ def _pick(x: Builder, args: list[Val]) -> Val:
 
 
 def _match(ty: str) -> Callable[[Builder, list[Val]], Val]:
-    """(values, members, lanes) -> for each lane, the members whose value is its own."""
+    """(values, members, lanes) -> for each lane, the members that hold the same value."""
 
     def body(x: Builder, args: list[Val]) -> Val:
         values, members, lanes = args
@@ -155,7 +155,7 @@ class AcrossLanes:
         e.write(p, in_range)
 
     def vote(self, ins: Instruction, op: str) -> None:
-        """`vote`: whose predicate holds, among the members that execute it."""
+        """`vote`: the members for which the predicate holds."""
         e = self.e
         members = self._members(ins.operands[2] if len(ins.operands) > 2 else None)
         yes = e.bits_of(e.read(ins.operands[1], "pred"))

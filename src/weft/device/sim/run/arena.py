@@ -25,7 +25,7 @@ _CONTEXT = struct.Struct(f"<18q{Context.SIZE - 144 + WORKSPACE}x")
 
 
 def _aligned(nbytes: int) -> tuple[NDArray[np.uint8], int]:
-    """Memory that starts on a page; pages nobody touches cost nothing."""
+    """Memory that starts on a page; pages that are never touched cost nothing."""
     array = np.empty(nbytes + PAGE, np.uint8)
     start = int(array.ctypes.data)
     base = -(-start // PAGE) * PAGE
@@ -114,7 +114,7 @@ class Arena:
             0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
             address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
             dynamic_shared, host, (address + Context.SIZE) * cooperative, 0,  # workspace, grid id
-            self._param_bytes, const[1], 0,  # nobody observes
+            self._param_bytes, const[1], 0,  # no observer
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)

@@ -1,7 +1,7 @@
 """The element that a deadlocked warp waits for, and what it holds: for the message.
 
 The address is computed again from what is known after the launch: parameters, the block's index and
-the thread's. Where it depends on memory or on a loop, nothing is said.
+the thread's. Where it depends on memory or on a loop, the message omits it.
 """
 
 from __future__ import annotations

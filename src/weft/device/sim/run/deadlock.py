@@ -1,4 +1,4 @@
-"""What a deadlocked warp waits for, and the words that fit."""
+"""What a deadlocked warp waits for, and how the error describes it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _loop(program: Program, site: Instruction | None) -> list[Instruction]:
 
 
 def _place(program: Program, ins: Instruction) -> str:
-    """Whose memory: a variable, or the parameter that points to it."""
+    """The memory's owner: a variable, or the parameter that points to it."""
     mem = next((x for x in ins.operands if isinstance(x, Mem)), None)
     name = "" if mem is None else _origin(program, mem.base, 0)
     shared = any(x.startswith("shared") for x in ins.parts)
@@ -91,7 +91,7 @@ def _place(program: Program, ins: Instruction) -> str:
 
 
 def _origin(program: Program, operand: Operand, depth: int) -> str:
-    """The one variable or parameter from which an address is made, where it can be told."""
+    """The one variable or parameter from which an address is computed, where there is only one."""
     if isinstance(operand, Sym):
         params = [p.name for p in program.function.params]
         if operand.name in params:

@@ -1,13 +1,13 @@
-"""Finds out whether running launches are deadlocked: from their state alone, never from the time.
+"""Detects deadlocked launches from their state alone, never from the time.
 
-Compiled code tells two things of each block that only waits (`stall.py`): whether it has changed
+Compiled code records two facts about each waiting block (`stall.py`): whether it has changed
 anything that another thread can see, and whether it has come back to a state it was in before.
 Launches of one process may wait for each other, so all that run are looked at together. They are
 deadlocked when, since a moment at which an epoch began,
 
 - no block has begun, ended or changed anything, and
 - every block that runs has come back to an earlier state, and
-- nobody else could write to memory: no other thread of the program has run.
+- no other thread of the program has run, which could have written to memory.
 
 Then each block repeats what it has done in this epoch, which changed nothing, for ever. Whatever
 else is seen begins a new epoch. A busy machine only makes an epoch longer.

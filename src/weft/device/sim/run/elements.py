@@ -1,4 +1,4 @@
-"""An address as people think of it: an element of an array.
+"""Addresses as elements of arrays, for messages.
 
 Every message that speaks of an address takes its words from here: faults, the sanitizer's findings
 and the reports of checks.

@@ -1,4 +1,4 @@
-"""From what compiled code noted to an error a person can act on."""
+"""Turns the error fields that compiled code has written into an exception with advice."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ GAP = 16
 
 
 class Block(NamedTuple):
-    """Allocations of one size: where the first is, who made it, and by which instruction."""
+    """Allocations of one size: the first one's address, its thread and its instruction."""
 
     address: int
     nbytes: int
@@ -49,7 +49,7 @@ class Heap:
         return -(-self._block.ctypes.data // ALIGN) * ALIGN
 
     def malloc(self, size: int, site: int = -1, place: str = "") -> int:
-        """An address, or 0 when there is no room; `site` and `place` say who asks."""
+        """An address, or 0 when there is no room; `site` and `place` identify the caller."""
         need = -(-size // ALIGN) * ALIGN + GAP
         if size <= 0 or need > self.nbytes or not self.start:
             return 0

@@ -20,7 +20,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Thread:
-    """One thread, which belongs to nobody between two tasks."""
+    """One thread; between two tasks it is idle and any launch may take it."""
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[tuple[int, Task, _Done]] = queue.SimpleQueue()

@@ -53,7 +53,7 @@ class Arguments:
 
 
 def render(form: bytes, arguments: Arguments, string: ReadString) -> bytes:
-    """The text of one call; what is no conversion stands as it is."""
+    """The text of one call; characters outside conversions are copied."""
     out, end = [], 0
     for match in _PIECE.finditer(form):
         out.append(form[end : match.start()])

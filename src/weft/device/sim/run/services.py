@@ -82,9 +82,9 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One lane that asks for a service; `windows` is memory that its warp may touch, as found.
+    """One lane that calls a service; `windows` is memory that its warp may touch.
 
-    `site` is the instruction that asks, where an observer has noted it.
+    `site` is the calling instruction, where an observer has recorded it.
     """
 
     launch: Running

@@ -1,4 +1,4 @@
-"""How launches run: the process-wide switch that each launch on a simulated GPU looks at."""
+"""The session that launches on simulated GPUs run under: a process-wide setting."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Request:
     time_limit: float | None
 
     def run(self, observer: Observer | None = None) -> None:
-        """Runs it, under an observer if one is given, whatever the switch says."""
+        """Runs it, under an observer if one is given, whatever session is active."""
         limit, plan = limited(self.time_limit), self.plan
         if observer is not None:
             plan = within(limit, plan.entry, lambda: self.plan.under(observer))
