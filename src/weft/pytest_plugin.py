@@ -122,7 +122,7 @@ def weft_sanitize() -> Callable[..., AbstractContextManager[Any]]:
 
 def no_gpu() -> str:
     """The reason why there is no GPU, or ""."""
-    from weft.device.gpu import driver
+    from weft.device import driver
     from weft.errors import MissingDependency
 
     try:

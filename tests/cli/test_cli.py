@@ -18,8 +18,7 @@ from typer.testing import CliRunner, Result
 import weft
 from weft import cache, tour
 from weft.cli import app, coverage
-from weft.device import models
-from weft.device.gpu import driver
+from weft.device import driver, models
 from weft.ptx.isa import rows
 
 SQUARE = """\

@@ -43,7 +43,7 @@ class Real:
         self._module = gpu.load(image, DEVICE)
 
     def run(self, entry: str, grid: Shape, block: Shape, arguments: Sequence[Argument]) -> None:
-        from weft.device.gpu import driver
+        from weft.device import driver
 
         params, held = b"", list[tuple[np.ndarray, ctypes.c_uint64]]()
         with driver.current(DEVICE):
@@ -65,7 +65,7 @@ class Real:
 
 def _place(x: np.ndarray) -> ctypes.c_uint64:
     """A copy of an array on the GPU."""
-    from weft.device.gpu import driver
+    from weft.device import driver
 
     lib, place, size = driver.library(), ctypes.c_uint64(), ctypes.c_size_t(x.nbytes)
     driver.check(lib.cuMemAlloc_v2(ctypes.byref(place), size), "memory was taken")

@@ -37,7 +37,7 @@ class OnGpu:
 
     def back(self) -> np.ndarray:
         """What it holds now; its memory is given back."""
-        from weft.device.gpu import driver
+        from weft.device import driver
 
         out = np.empty(self.shape, self._dtype)
         if out.nbytes:
@@ -69,7 +69,7 @@ def watching(findings: list[Finding], where: str) -> Iterator[None]:
 
 def _again(launch: Launch, args: Sequence[Any], before: Sequence[Any], kept: Kept) -> Finding:
     """The same PTX with the same parameters on the GPU; variables are as they were before, too."""
-    from weft.device.gpu import driver
+    from weft.device import driver
 
     kernel, shape = launch.kernel, launch.config
     finding: Finding = {

@@ -317,7 +317,7 @@ def test_a_kernel_that_takes_too_long() -> None:
     source = """__global__ void wait(volatile int* stop) { while (!*stop) {} }"""
     script = f"""
 import ctypes, numpy as np, weft
-from weft.device.gpu import driver
+from weft.device import driver
 with driver.current(0):
     host = ctypes.c_void_p()
     driver.library().cuMemHostAlloc(ctypes.byref(host), 4, 2)

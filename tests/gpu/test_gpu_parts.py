@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device import arrays
-from weft.device.gpu import driver, guard, machine, native_launch, pending, streams, system
+from weft.device import arrays, driver
+from weft.device.gpu import guard, machine, native_launch, pending, streams, system
 from weft.device.gpu.call import Layout, Slot
 from weft.device.gpu.module import waits_for_grid
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.device import models
-from weft.device.gpu import driver, memory
+from weft.device import driver, models
+from weft.device.gpu import memory
 from weft.device.gpu.facts import facts
 
 

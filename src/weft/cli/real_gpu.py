@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from weft.device.gpu import driver
+from weft.device import driver
 from weft.device.selection import Selection
 from weft.errors import Error, NoCounters
 from weft.frontends import timed

@@ -157,7 +157,7 @@ def _torch(value: Any) -> Memory:
 
 def _cuda(value: Any) -> Memory:
     """By `__cuda_array_interface__`: CuPy, Numba and many more."""
-    from weft.device.gpu.memory import device_of  # needs the driver, which only these arrays need
+    from weft.device.driver import device_of  # arrays in host memory need no driver
 
     facts = value.__cuda_array_interface__
     start, read_only = facts["data"]

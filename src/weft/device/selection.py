@@ -85,7 +85,7 @@ class Selection:
         """Raises MissingDependency for a real GPU that is not in this machine."""
         if self.number is None:
             return
-        from weft.device.gpu import driver  # needs a driver
+        from weft.device import driver  # needs a driver
 
         if self.number >= driver.count():
             raise MissingDependency(

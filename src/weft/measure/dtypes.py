@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,12 @@ class DType:
         size = max(abs(expected), self.normal)
         unit = 2.0 ** np.floor(np.log2(size)) * 2 * self.roundoff
         return float(abs(got - expected) / unit)
+
+
+Random = np.random.Generator
+Bounds = tuple[float, float]
+Filling = Callable[[Random, tuple[int, ...], DType, Bounds | None], Array]
+"""(generator, shape, type, bounds of the values or None) -> stored bits."""
 
 
 _TYPES = (

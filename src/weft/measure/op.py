@@ -18,8 +18,7 @@ import numpy as np
 
 from weft.errors import ArgumentError, expect
 from weft.measure import dtypes
-from weft.measure.check.input_data import Bounds, Filling
-from weft.measure.dtypes import Array, DType
+from weft.measure.dtypes import Array, Bounds, DType, Filling
 from weft.measure.expressions import number, whole
 
 _ARRAY = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+([^\s,]+))?\s*,?")

@@ -8,8 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from weft.cli import show
-from weft.device import models
-from weft.device.gpu import driver, system
+from weft.device import driver, models
+from weft.device.gpu import system
 from weft.device.gpu.facts import GpuFacts, facts
 from weft.device.models import GpuModel
 

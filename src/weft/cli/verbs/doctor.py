@@ -16,7 +16,8 @@ from rich.text import Text
 
 from weft import cache
 from weft.cli import show
-from weft.device.gpu import driver, system
+from weft.device import driver
+from weft.device.gpu import system
 from weft.device.gpu.facts import facts
 from weft.device.sim.run import host
 from weft.errors import Error, pip_install

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from weft.device import arrays
+from weft.device import arrays, driver
 from weft.device.base import PreparedLaunch
-from weft.device.gpu import driver, machine, native_launch, streams
+from weft.device.gpu import machine, native_launch, streams
 from weft.device.gpu.plan import GpuPlan
 
 

@@ -7,7 +7,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from weft.device.gpu import driver, pending
+from weft.device import driver
+from weft.device.gpu import pending
 
 Launcher = Callable[..., int]
 """cuLaunchKernelEx: takes what a slot gives, and answers with a result."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from weft.device.gpu import driver
+from weft.device import driver
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.device import arrays
-from weft.device.gpu import driver, machine, native_launch
+from weft.device import arrays, driver
+from weft.device.gpu import machine, native_launch
 
 Guard = Callable[..., int]
 

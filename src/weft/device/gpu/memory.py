@@ -1,22 +1,11 @@
-"""Memory of a GPU by its address: whose it is, and copies to and from the host."""
+"""Memory of a GPU by its address: copies to and from the host."""
 
 from __future__ import annotations
 
 import ctypes
 
-from weft.device.gpu import driver, pending
-
-_DEVICE_ORDINAL = 9
-"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"""
-
-
-def device_of(address: int) -> int:
-    """The GPU that memory is on; an empty array has no memory and counts as the first one's."""
-    number = ctypes.c_int(0)
-    code = driver.library().cuPointerGetAttribute(
-        ctypes.byref(number), _DEVICE_ORDINAL, ctypes.c_uint64(address)
-    )
-    return number.value if code == driver.SUCCESS and number.value >= 0 else 0
+from weft.device import driver
+from weft.device.gpu import pending
 
 
 def read(address: int, nbytes: int, device: int) -> bytes:

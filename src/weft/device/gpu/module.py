@@ -14,8 +14,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from weft.device import driver
 from weft.device.base import Dim3
-from weft.device.gpu import driver, pending
+from weft.device.gpu import pending
 from weft.device.gpu.call import Call, Layout
 from weft.device.gpu.facts import facts
 from weft.errors import LaunchError, PtxError

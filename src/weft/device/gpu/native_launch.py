@@ -18,9 +18,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from weft.device import arrays
+from weft.device import arrays, driver
 from weft.device.arguments import Packer
-from weft.device.gpu import driver, machine, pending
+from weft.device.gpu import machine, pending
 from weft.device.gpu.call import Call, Slot
 
 REFUSED = -1

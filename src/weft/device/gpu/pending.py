@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 
-from weft.device.gpu import driver
+from weft.device import driver
 from weft.errors import AssertFailed, DeviceError, IllegalAddress, MisalignedAddress, TimeLimit
 
 KEPT = 32

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.device import driver
 from weft.device.arguments import Packer
 from weft.device.base import FastPath, Packed, Place
-from weft.device.gpu import driver, pending, streams
+from weft.device.gpu import pending, streams
 from weft.device.gpu.call import Call
 from weft.device.gpu.fast_launch import FastLaunch, fast_launch
 from weft.device.gpu.native_launch import NativeLaunch, native_launch

@@ -171,7 +171,7 @@ def to_time(device: str | Selection | None) -> Selection:
 
     Timing is on the first GPU only: streams, clocks and ceilings are those of one GPU.
     """
-    from weft.device.gpu import driver
+    from weft.device import driver
 
     if device is None:
         return select("gpu" if driver.count() else "sim")
@@ -303,7 +303,8 @@ def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
 
 
 def _machine() -> dict[str, Any]:
-    from weft.device.gpu import driver, facts
+    from weft.device import driver
+    from weft.device.gpu import facts
     from weft.measure.bench.clocks import driver_version
 
     device = facts.facts(0)

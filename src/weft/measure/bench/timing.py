@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.device.gpu import driver
+from weft.device import driver
 
 Call = Callable[[int], Any]
 """Runs a contender on input set i."""

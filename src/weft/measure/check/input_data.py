@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from weft.measure.dtypes import Array, DType
-
-Random = np.random.Generator
-Bounds = tuple[float, float]
-Filling = Callable[[Random, tuple[int, ...], DType, Bounds | None], Array]
-"""(generator, shape, type, bounds of the values or None) -> stored bits."""
+from weft.measure.dtypes import Array, Bounds, DType, Filling, Random
 
 
 def random(

@@ -22,7 +22,7 @@ from weft.measure.check.buffers import Library
 from weft.measure.check.harness import Harness, Reference, Subject
 from weft.measure.check.judge import Draw
 from weft.measure.check.runner import LocalRunner, Runner, SubjectArray
-from weft.measure.dtypes import Array, DType
+from weft.measure.dtypes import Array, DType, Filling
 from weft.measure.op import ArraySpec, Case, Op
 
 FRESH = 2
@@ -31,7 +31,7 @@ FRESH = 2
 Trials = Iterator[tuple[Harness, Draw, str, bool]]
 """(harness, function that draws inputs, label, run it repeatedly afterwards?)"""
 
-Fillings = Mapping[str, input_data.Filling]
+Fillings = Mapping[str, Filling]
 Ranges = Mapping[str, tuple[int, int] | None]
 
 
@@ -71,7 +71,7 @@ def solution_trials(
 class Provider(Protocol):
     """Access to the user's code for one case, in this process or in a worker."""
 
-    def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
+    def data(self, spec: ArraySpec, case: int, filling: Filling) -> Array:
         """Generates new data for an input."""
 
     def reference(self, case: int) -> Reference:
@@ -92,7 +92,7 @@ class _Here:
     library: Library
     rng: np.random.Generator
 
-    def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
+    def data(self, spec: ArraySpec, case: int, filling: Filling) -> Array:
         return self.op.data(spec, self.op.cases[case], self.rng, filling)
 
     def reference(self, case: int) -> Reference:
@@ -117,9 +117,7 @@ def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Tria
             accumulate=dtypes.find(op.accumulate) if op.accumulate else None,
         )  # fmt: skip
         harness = Harness(subject, provider.runner(number, inputs, outputs))
-        kinds: dict[str, input_data.Filling] = {
-            f"random {i}": input_data.random for i in range(FRESH)
-        }
+        kinds: dict[str, Filling] = {f"random {i}": input_data.random for i in range(FRESH)}
         # Special fillings test the arithmetic, not the sizes: the first case is enough.
         if number == 0:
             kinds |= dict(fillings)
@@ -128,7 +126,7 @@ def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Tria
             yield harness, draw, f"{case}, {label}", i == FRESH - 1
 
 
-def _drawn(op: Op, case: int, filling: input_data.Filling, provider: Provider) -> dict[str, Array]:
+def _drawn(op: Op, case: int, filling: Filling, provider: Provider) -> dict[str, Array]:
     return {spec.name: provider.data(spec, case, filling) for spec in op.inputs}
 
 
@@ -231,7 +229,7 @@ def call_trials(
         else None,
     )
 
-    def drawn(filling: input_data.Filling) -> dict[str, Array]:
+    def drawn(filling: Filling) -> dict[str, Array]:
         return {
             n: filling(rng, places[n].shape, places[n].dtype, spec.ranges.get(n))
             if places[n].dtype.floating or n in spec.ranges

@@ -14,7 +14,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.device.gpu import driver, system
+from weft.device import driver
+from weft.device.gpu import system
 from weft.errors import Error, NoCounters
 from weft.measure.profile.sections import Metric, Section
 from weft.measure.profile.session import plain

@@ -7,7 +7,7 @@ from datetime import date
 
 import torch
 
-from weft.device.gpu import driver
+from weft.device import driver
 from weft.errors import MissingDependency
 from weft.measure.bench import clocks
 

@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weft.errors import ArgumentError, CheckFailed
-from weft.measure.check import buffers, input_data
+from weft.measure.check import buffers
 from weft.measure.check.harness import Reference
 from weft.measure.check.runner import RunResult, Stored, SubjectArray
 from weft.measure.check.workers.process import NoAnswer, Raised, Worker, plain
-from weft.measure.dtypes import Array
+from weft.measure.dtypes import Array, Filling
 from weft.measure.op import ArraySpec, Case, Op
 
 
@@ -169,7 +169,7 @@ class RemoteSolution:
                 what, got = f"{self.title} raises {error.kind}", error.text
             raise CheckFailed(what, where=trial, got=got, next=f"see {error.where}") from None
 
-    def data(self, spec: ArraySpec, case: int, filling: input_data.Filling) -> Array:
+    def data(self, spec: ArraySpec, case: int, filling: Filling) -> Array:
         op = self.file.ops[self.number][0]
         if spec.name not in op.fill:
             return op.data(spec, op.cases[case], self.rng, filling)

@@ -18,6 +18,8 @@ SUCCESS, NOT_READY = 0, 600
 NO_CONTEXT = (3, 201, 400, 709)
 """Answers to a launch while no context, or that of another device, is current."""
 _RELAXED_CAPTURE = 2
+_DEVICE_ORDINAL = 9
+"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"""
 
 
 class LaunchConfig(ctypes.Structure):
@@ -153,6 +155,15 @@ def relaxed_capture() -> Iterator[None]:
         yield
     finally:
         library().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+def device_of(address: int) -> int:
+    """The GPU that memory is on; an empty array has no memory and counts as the first one's."""
+    number = ctypes.c_int(0)
+    code = library().cuPointerGetAttribute(
+        ctypes.byref(number), _DEVICE_ORDINAL, ctypes.c_uint64(address)
+    )
+    return number.value if code == SUCCESS and number.value >= 0 else 0
 
 
 def query(stream: int) -> int:
