@@ -32,7 +32,8 @@ from tables import ROOT, documents
 
 BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 CHANGING = ((re.compile(r"0x[0-9a-f]{6,}"), "0x7f..."), (re.compile(r"\b[\d.]+ m?s\b"), "1 s"))
-SECONDS = 300
+SECONDS = 600
+"""For the examples of one document: none takes a minute on an idle machine."""
 
 DRIVER = """\
 import contextlib, io, json, subprocess, sys

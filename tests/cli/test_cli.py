@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import weft
+from limits import PROCESS_SECONDS
 from weft import cache, tour
 from weft.cli import app, coverage
 from weft.device import driver, models
@@ -236,7 +237,7 @@ def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_SECONDS,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "✗ NVRTC" in done.stdout
@@ -316,6 +317,6 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     writer = os.open(pipe, os.O_WRONLY)  # returns when the reader is there
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PROCESS_SECONDS)
     os.close(writer)
     assert process.returncode == 130 and said == "weft: interrupted\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from limits import PROCESS_SECONDS
 from weft.pytest_plugin import no_gpu
 
 TESTS = r'''
@@ -54,7 +55,7 @@ def _pytest(folder: Path, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "weft.pytest_plugin", *options]
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", "-p", "no:xdist", "-c", "own.ini", "test_kernels.py"],
-        cwd=folder, capture_output=True, text=True, timeout=200, check=False,
+        cwd=folder, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr
 

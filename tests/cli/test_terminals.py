@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from limits import PROCESS_SECONDS
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1]), "NO_COLOR": "1"}
 ASCII = {**ENVIRONMENT, "LANG": "C", "PYTHONIOENCODING": "ascii"}
@@ -20,7 +21,7 @@ ASCII = {**ENVIRONMENT, "LANG": "C", "PYTHONIOENCODING": "ascii"}
 def python(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, text=True, timeout=300, **{**pipes, **how})  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, text=True, timeout=PROCESS_SECONDS, **{**pipes, **how})  # type: ignore[call-overload, no-any-return]
 
 
 # ---- characters -----------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from differential.minimise import candidates, minimise
 from differential.nodes import Decl, Node, block, const
 from differential.operations import OPS
 from differential.run import Run
+from limits import PROCESS_SECONDS
 
 pytestmark = [
     pytest.mark.sim,
@@ -100,6 +101,6 @@ def test_smaller_programs_are_programs(seed: str) -> None:
 def test_the_command(tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("run.py")), "--seed", "3"]
     command += ["--programs", str(PACK), "--jobs", "1", "--json", str(tmp_path / "summary.json")]
-    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    subprocess.run(command, check=True, capture_output=True, timeout=PROCESS_SECONDS)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["programs"] == PACK and summary["findings"] == []

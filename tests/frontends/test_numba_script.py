@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from limits import PROCESS_SECONDS
 
 pytest.importorskip("numba.cuda")
 
@@ -29,7 +30,7 @@ def run(folder: Path, text: str, *command: str, **environment: str) -> Done:
         path.write_text(HEAD + textwrap.dedent(text))
     return subprocess.run(
         [sys.executable, *(command or ("-m", "weft", "run")), str(path)],
-        env={**ENVIRONMENT, **environment}, text=True, capture_output=True, timeout=200,
+        env={**ENVIRONMENT, **environment}, text=True, capture_output=True, timeout=PROCESS_SECONDS,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from folders import TESTS
+from limits import PROCESS_SECONDS
 from weft import sanitize as weft_sanitize
 from weft.errors import CompileError, Error, LaunchError, MissingDependency
 from weft.frontends import program
@@ -336,14 +337,14 @@ def test_ctrl_c_ends_a_loop(how: str) -> None:
     process = _started(how)
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, err = process.communicate(timeout=200)
+    _, err = process.communicate(timeout=PROCESS_SECONDS)
     assert (process.returncode, err) == (130, "weft: interrupted\n")
 
 
 def test_a_signal_to_weft_reaches_the_program() -> None:
     process = _started("host")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=200)
+    process.communicate(timeout=PROCESS_SECONDS)
     assert process.returncode == 143
 
 
@@ -351,8 +352,8 @@ def test_a_killed_run_leaves_nothing_behind() -> None:
     process = _started("host")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.kill()
-    process.communicate(timeout=200)
-    end = time.monotonic() + 20
+    process.communicate(timeout=PROCESS_SECONDS)
+    end = time.monotonic() + PROCESS_SECONDS
     while any(_runs(child) for child in children) and time.monotonic() < end:
         time.sleep(0.05)
     assert children and not any(_runs(child) for child in children)

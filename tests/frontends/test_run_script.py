@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from limits import PROCESS_SECONDS
 
 SOURCE = str(Path(weft.__file__).parents[1])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "NO_COLOR": "1"}
@@ -50,7 +51,7 @@ def test_as_plain_python(text: str, tmp_path: Path) -> None:
     runs = [
         subprocess.run(
             [sys.executable, *command, *arguments], cwd=tmp_path, env=ENVIRONMENT, text=True,
-            capture_output=True, input="typed\n", timeout=120,
+            capture_output=True, input="typed\n", timeout=PROCESS_SECONDS,
         )
         for command in ([], ["-m", "weft", "run"])
     ]  # fmt: skip
@@ -187,7 +188,7 @@ def weft_run(
     command = [*arguments[:at], name, *arguments[at + 1 :]]
     return subprocess.run(
         [sys.executable, "-m", "weft", "run", *command], cwd=folder, env=ENVIRONMENT, text=True,
-        capture_output=True, timeout=120,
+        capture_output=True, timeout=PROCESS_SECONDS,
     )  # fmt: skip
 
 
@@ -271,7 +272,7 @@ def test_refused(arguments: list[str], said: str, tmp_path: Path) -> None:
     write(tmp_path, "print('ran')")
     done = subprocess.run(
         [sys.executable, "-m", "weft", "run", *command], cwd=tmp_path, env=ENVIRONMENT, text=True,
-        capture_output=True, timeout=120,
+        capture_output=True, timeout=PROCESS_SECONDS,
     )  # fmt: skip
     assert done.returncode == 1 and said in done.stderr and "ran" not in done.stdout
 
@@ -317,6 +318,6 @@ def test_control_c(tmp_path: Path, text: str) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=200)
+    _, said = process.communicate(timeout=PROCESS_SECONDS)
     assert process.returncode == 130
     assert said == "weft: interrupted at script.py:3\n"

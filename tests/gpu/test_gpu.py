@@ -14,6 +14,7 @@ import pytest
 import weft
 from devices import CudaArray
 from folders import ROOT, SUPPORT
+from limits import PROCESS_SECONDS
 
 pytestmark = pytest.mark.gpu
 
@@ -306,7 +307,7 @@ def test_faults_are_told_at_the_next_call(name: str, how: str) -> None:
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_SECONDS,
     )
     first, *_ = done.stdout.splitlines() or [done.stderr]
     assert first.startswith(f"{kind} bad") and words in first, done.stdout + done.stderr
@@ -341,7 +342,7 @@ print("done")
         env={**os.environ, "PYTHONPATH": src},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROCESS_SECONDS,
     )
     assert done.stdout.startswith("wait wait still runs after 0.2 s"), done.stdout + done.stderr
     assert done.stdout.endswith("done\n")
@@ -357,7 +358,7 @@ def test_devices_and_doctor_show_it() -> None:
             env={**os.environ, "PYTHONPATH": src},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PROCESS_SECONDS,
         )
         for word in ("gpu:0", *words):
             assert word in done.stdout, done.stdout + done.stderr

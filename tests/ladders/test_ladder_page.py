@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from limits import PROCESS_SECONDS
 from small_ladder import GOOD, OP, run, timed
 from weft.climbing import ladder, records
 from weft.climbing.page import page
@@ -52,7 +53,7 @@ def _open(html: str, folder: Path, width: int) -> tuple[str, list[str]]:
         f"--user-data-dir={folder / 'browser'}", f"--window-size={width},1200", "--dump-dom",
         path.as_uri(),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS)
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import weft
+from limits import PROCESS_SECONDS
 from small_ladder import GOOD, OP, run, timed
 from weft.cli import app
 from weft.climbing import counters, ladder, records, rung, summary
@@ -355,13 +356,13 @@ def test_threads_parse_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_ctrl_c_does_not_wait(own: Path) -> None:
     (own / "rung_01_slow.py").write_text(
         '"""\nrung: 01 slow\nidea: it sleeps\narrays: numpy\n"""\nimport sys\nimport time\n\n\n'
-        'def run(x, y, n):\n    print("asleep", file=sys.stderr, flush=True)\n    time.sleep(60)\n'
+        'def run(x, y, n):\n    print("asleep", file=sys.stderr, flush=True)\n    time.sleep(999)\n'
     )
     command = [sys.executable, "-m", "weft", "climb", str(own)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None and process.stderr.readline() == "asleep\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130 and not process.stderr.read()
+        assert process.wait(timeout=PROCESS_SECONDS) == 130 and not process.stderr.read()
 
 
 def test_a_rung_that_exits_is_wrong(own: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from limits import PROCESS_SECONDS
 
 BLOCK_TORCH = """
 import sys
@@ -41,7 +42,7 @@ def start(script: str, cache: Path) -> subprocess.Popen[str]:
 
 def run(script: str, cache: Path) -> None:
     process = start(script, cache)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=PROCESS_SECONDS)
     assert process.returncode == 0, out
 
 
@@ -96,6 +97,6 @@ for bad, words in ((t.double(), "dtype float64"), (torch.zeros(10, 10, dtype=tor
 def test_many_processes_share_one_cache(tmp_path: Path) -> None:
     """All compile and launch the same kernels at the same time, into one empty cache."""
     processes = [start(LAUNCH * 2, tmp_path) for _ in range(6)]
-    results = [(p.communicate(timeout=240)[0], p.returncode) for p in processes]
+    results = [(p.communicate(timeout=PROCESS_SECONDS)[0], p.returncode) for p in processes]
     assert [code for _, code in results] == [0] * 6, results
     run(LAUNCH, tmp_path)

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import weft
+from limits import PROCESS_SECONDS
 from weft.cli import app
 from weft.errors import Error
 from weft.measure.profile import ncu
@@ -97,7 +98,11 @@ def _weft(path: Path, *args: str, **environment: str) -> subprocess.CompletedPro
     path.write_text(SCRIPT)
     command = [sys.executable, "-m", "weft", "profile", str(path), "--device", "gpu", *args]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_SECONDS,
+        env={**os.environ, **environment},
     )
 
 

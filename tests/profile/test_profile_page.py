@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from limits import PROCESS_SECONDS
 from weft.report import changes
 from weft.report.colour import colour
 from weft.report.page import fragment, page
@@ -69,7 +70,7 @@ def _open(html: str, folder: Path, width: int) -> tuple[str, str]:
         f"--user-data-dir={folder / 'browser'}", f"--window-size={width},1200", "--dump-dom",
         path.as_uri(),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return done.stdout, "\n".join(console)
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import weft
+from limits import PROCESS_SECONDS
 from weft.cli import app
 from weft.device import models
 from weft.device.occupancy import occupancy
@@ -264,7 +265,7 @@ def _here(*args: str) -> tuple[int, str, str]:
 def _weft(*args: str) -> tuple[int, str, str]:
     """In a process of its own: a script changes the one that it runs in."""
     command = [sys.executable, "-m", "weft", "profile", *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -18,7 +18,7 @@ import weft
 CHUNK = 500
 MUTANTS = int(os.environ.get("WEFT_MUTANTS", 1_000_000))
 """Cases of the slow set."""
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds without a sign of life before a process is said to hang."""
 
 

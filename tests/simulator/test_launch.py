@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from limits import PROCESS_SECONDS
 
 SOURCE = r"""
 __device__ int* kept;
@@ -125,7 +126,7 @@ def test_a_new_process_needs_only_the_cache(tmp_path: Path) -> None:
             env={**os.environ, "WEFT_CACHE_DIR": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PROCESS_SECONDS,
             check=True,
         ).stdout.split()
         for _ in range(2)
