@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import api_document
 import conformance_tables
 import ladder_tables
 import ops_tables
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
 FRONT_END_RECORDS = RECORDS.with_name("frontends_speed.jsonl")
+API = ROOT / "docs" / "api.md"
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
@@ -227,6 +229,7 @@ TABLES: dict[str, Callable[[], str]] = {
 def main(arguments: Sequence[str]) -> int:
     """Writes or checks every document; the exit code."""
     wanted = {path: filled(path.read_text()) for path in documents()} | ladder_tables.files()
+    wanted[API] = api_document.document()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
     for path in stale:
         if "--check" in arguments:

@@ -45,7 +45,20 @@ def pip_install(extra: str) -> str:
 
 
 class Error(Exception):
-    """The base class of all errors that weft raises deliberately."""
+    """The base class of every error of weft.
+
+    what      what is wrong
+    where     the place, e.g. file and line
+    got       what was given
+    allowed   what is allowed
+    next      what to do about it
+
+    >>> try:
+    ...     weft.cuda("__global__ void k() {}", device="sim:rtx307")
+    ... except weft.Error as error:
+    ...     print(error.what, error.got, error.next, sep="; ")
+    no such device; 'sim:rtx307'; Did you mean 'sim:rtx3070'?
+    """
 
     def __init__(
         self,
@@ -77,7 +90,13 @@ class Error(Exception):
 
 
 class OutOfMemory(Error):
-    """An allocation on the host failed."""
+    """The process cannot allocate the memory that it needs.
+
+    >>> try:
+    ...     module.scale[1, 32](x, 10.0, 4)
+    ... except weft.OutOfMemory as error:
+    ...     print(error.next)
+    """
 
 
 _HIDDEN = (os.path.dirname(__file__) + os.sep, f"{os.sep}IPython{os.sep}")
@@ -89,29 +108,80 @@ def _is_internal(frame: traceback.FrameSummary) -> bool:
 
 
 class CompileError(Error):
-    """The compiler rejected the source; `log` has its full output."""
+    """The compiler rejects the source. `log` is the compiler's whole output.
+
+    >>> try:
+    ...     weft.cuda("__global__ void k(int* x) { x[0] = y; }")
+    ... except weft.CompileError as error:
+    ...     print(error.log.splitlines()[0])
+    kernel.cu(1): error: identifier "y" is undefined
+    """
 
     log: str = ""
 
 
 class PtxError(Error):
-    """PTX text that cannot be parsed."""
+    """PTX text is not well-formed.
+
+    >>> try:
+    ...     weft.load_ptx("ret;")
+    ... except weft.PtxError as error:
+    ...     print(error.got)
+    'ret;'
+    """
 
 
 class UnsupportedInstruction(PtxError):
-    """An instruction that no row of the instruction table covers."""
+    """The simulated GPU does not implement an instruction.
+
+    >>> loaded = weft.load_ptx('''
+    ... .version 8.0
+    ... .target sm_80
+    ... .address_size 64
+    ... .entry k() { fly.u32; ret; }
+    ... ''')
+    >>> try:
+    ...     loaded.k[1, 1]()
+    ... except weft.UnsupportedInstruction as error:
+    ...     print(error.what.partition(":")[0])
+    fly.u32
+    """
 
 
 class LaunchError(Error):
-    """A launch that is rejected before it runs."""
+    """A launch is rejected before anything runs.
+
+    >>> try:
+    ...     module.scale[1, 2048](x, 10.0, 4)
+    ... except weft.LaunchError as error:
+    ...     print(error.allowed)
+    up to 1024
+    """
 
 
 class ArgumentError(LaunchError):
-    """An argument that does not fit its kernel parameter."""
+    """An argument does not fit its parameter.
+
+    >>> try:
+    ...     module.scale[1, 32](x, "ten", 4)
+    ... except weft.ArgumentError as error:
+    ...     print(error.got)
+    str
+    """
 
 
 class DeviceError(Error):
-    """A kernel failed; names the kernel, block, thread and source line."""
+    """A kernel fails while it runs.
+
+    kernel, line    the kernel and its source line
+    block, thread   the block and the thread that failed
+
+    >>> try:
+    ...     module.scale[1, 32](x, 10.0, 1000)
+    ... except weft.DeviceError as error:
+    ...     print(error.kernel, error.thread)
+    scale (4, 0, 0)
+    """
 
     kernel: str = ""
     line: str = ""
@@ -120,7 +190,18 @@ class DeviceError(Error):
 
 
 class IllegalAddress(DeviceError):
-    """An access outside every allocation the launch may touch."""
+    """An access is outside every allocation of the launch.
+
+    address   the address
+    space     the state space: "global", "shared", "local", …
+    access    "read" or "write"
+
+    >>> try:
+    ...     module.scale[1, 32](x, 10.0, 1000)
+    ... except weft.IllegalAddress as error:
+    ...     print(error.space, error.access)
+    global read
+    """
 
     address: int = 0
     space: str = ""
@@ -128,31 +209,94 @@ class IllegalAddress(DeviceError):
 
 
 class MisalignedAddress(IllegalAddress):
-    """An access whose address is not a multiple of its size."""
+    """An address is not a multiple of the size of the access.
+
+    >>> odd = weft.cuda("__global__ void odd(char* x) { *(int*)(x + 1) = 1; }").odd
+    >>> try:
+    ...     odd[1, 1](np.zeros(16, np.uint8))
+    ... except weft.MisalignedAddress as error:
+    ...     print(error.kernel)
+    odd
+    """
 
 
 class InvalidFree(DeviceError):
-    """A free of memory that is not allocated, or that was freed before."""
+    """A kernel frees memory that is not allocated, or that it has freed before.
+
+    >>> again = weft.cuda("__global__ void again() { int* p = new int; delete p; delete p; }").again
+    >>> try:
+    ...     again[1, 1]()
+    ... except weft.InvalidFree as error:
+    ...     print(error.kernel)
+    again
+    """
 
 
 class AssertFailed(DeviceError):
-    """A device `assert` was false."""
+    """A device `assert` is false.
+
+    >>> k = weft.cuda("#include <cassert>\\n__global__ void k(int n) { assert(n > 0); }").k
+    >>> try:
+    ...     k[1, 1](-1)
+    ... except weft.AssertFailed as error:
+    ...     print(error.kernel)
+    k
+    """
 
 
 class Trapped(DeviceError):
-    """The kernel executed `__trap()`."""
+    """A kernel executes `__trap()`.
+
+    >>> try:
+    ...     weft.cuda("__global__ void stop() { __trap(); }").stop[1, 1]()
+    ... except weft.Trapped as error:
+    ...     print(error.kernel)
+    stop
+    """
 
 
 class Deadlock(DeviceError):
-    """No warp can make progress; lists the waiting warps and their source lines."""
+    """No warp can make progress. The message names the waiting warps and their source lines.
+
+    >>> wait = weft.cuda("__global__ void wait(volatile int* flag) { while (!*flag) {} }").wait
+    >>> try:
+    ...     wait[1, 1](np.zeros(1, np.int32))
+    ... except weft.Deadlock as error:
+    ...     print(error.kernel)
+    wait
+    """
 
 
 class TimeLimit(DeviceError):
-    """The launch exceeded its time limit."""
+    """A launch exceeds its time limit.
+
+    >>> spin = weft.cuda("__global__ void spin(int* x) { for (;;) atomicAdd(x, 1); }").spin
+    >>> try:
+    ...     spin[1, 1](np.zeros(1, np.int32), time_limit=0.2)
+    ... except weft.TimeLimit as error:
+    ...     print("stopped")
+    stopped
+    """
 
 
 class CheckFailed(Error):
-    """A kernel is wrong: the worst element, its writer, and the likely cause if it is known."""
+    """A kernel gives a wrong result.
+
+    trial                   the inputs it failed on
+    seed                    repeats the check: `weft.check(..., seed=error.seed)`
+    index, value, expected  the worst element, its value and the reference's
+    ulps                    the error in units in the last place
+    wrong_count             the number of wrong elements
+    map                     a picture of the wrong elements
+    writer                  the source line that wrote the worst element
+    cause, evidence         why it is wrong, where weft can tell
+
+    >>> try:
+    ...     weft.check(module.scale[1, 32], x, 2.0, 3, out=x, reference=lambda x: 2 * x)
+    ... except weft.CheckFailed as error:
+    ...     print(error.index, error.wrong_count)
+    (3,) 1
+    """
 
     trial: str = ""
     seed: int = 0
@@ -168,30 +312,71 @@ class CheckFailed(Error):
 
 
 class SanitizerError(Error):
-    """The sanitizer has findings; `findings` lists them, `summary` counts the checks."""
+    """The sanitizer has findings.
+
+    findings   every finding: `weft.sanitizer.Finding`
+    summary    what was checked
+
+    >>> try:
+    ...     module.scale[1, 32](weft.sanitizer.empty(4), 2.0, 4, sanitize=True)
+    ... except weft.SanitizerError as error:
+    ...     print([finding.kind for finding in error.findings])
+    ['uninitialised']
+    """
 
     findings: tuple[Any, ...] = ()
     summary: str = ""
 
 
 class MissingDependency(Error):
-    """An optional package or library is missing."""
+    """An optional package, or a GPU, is needed and not there.
+
+    >>> try:
+    ...     weft.climb("vecadd", to=0)
+    ... except weft.MissingDependency as error:
+    ...     print(error.next)
+    """
 
 
 class NoCounters(Error):
-    """ncu is missing, or the driver does not permit hardware counters."""
+    """The hardware counters of a real GPU cannot be read: ncu is missing, or the driver forbids it.
+
+    >>> try:
+    ...     weft.profile(module.scale[1, 32], x, 1.0, 4)
+    ... except weft.NoCounters as error:
+    ...     print(error.next)
+    """
 
 
 class CacheError(Error):
-    """The on-disk cache cannot be used."""
+    """The cache of compiled code on disk cannot be used. `weft cache` raises it.
+
+    >>> try:
+    ...     weft.cuda("__global__ void k() {}")
+    ... except weft.CacheError as error:
+    ...     print(error.next)
+    """
 
 
 class CompileWarning(UserWarning):
-    """The compiler accepted a source with warnings."""
+    """The compiler accepts a source and warns about it.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", weft.CompileWarning)
+    ...     unused = weft.cuda("__global__ void k() { int unused; }")
+    >>> print(caught[0].category.__name__)
+    CompileWarning
+    """
 
 
 class CacheWarning(UserWarning):
-    """The on-disk cache is not used: other users could modify it, or the disk is full."""
+    """The cache on disk is not used: other users could change it, or the disk is full.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", weft.CacheWarning)
+    ...     quiet = weft.cuda("__global__ void k() {}")
+    """
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:

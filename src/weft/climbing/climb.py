@@ -88,6 +88,7 @@ class RungResult:
 
     @property
     def title(self) -> str:
+        """Its number and name: "00 naive"."""
         return f"{self.number:02} {self.name}" if self.number >= 0 else self.name
 
 
@@ -124,20 +125,22 @@ class Climb:
     recorded: str = ""
 
     def fastest(self, case: str) -> float:
-        """The least time of all rungs and peers on a case."""
+        """The least time of all rungs and peers on a case, in seconds."""
         every = [r.times for r in self.rungs] + list(self.peers.values())
         return min((t.seconds for times in every for t in times if t.case == case), default=0.0)
 
     def named(self, rung: RungResult) -> str:
-        """The title, with the precision if it is below f32 and below the data type."""
+        """The title of a rung, with its precision where it is below f32."""
         full = rung.precision in ("", "f32", "f64", self.precision)
         return rung.title if full else f"{rung.title} (in {rung.precision})"
 
     @property
     def right(self) -> bool:
+        """Whether every rung is right."""
         return all(r.right for r in self.rungs)
 
     def to_dict(self) -> dict[str, Any]:
+        """The result as a dict, for JSON."""
         when = self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {**asdict(self), "when": when}
 
@@ -168,7 +171,7 @@ class Climb:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Climb:
-        """Restores a climb from its record."""
+        """The result of a dict that `to_dict` gave."""
 
         def times(many: Sequence[Mapping[str, Any]]) -> tuple[Time, ...]:
             return tuple(Time(**{**t, "notes": tuple(t.get("notes", ()))}) for t in many)

@@ -35,9 +35,21 @@ class FrontEnd(Protocol):
 
 
 def kernel(fn: Any, *, device: str = "sim", **options: Any) -> Any:
-    """A kernel of another package, e.g. a `@triton.jit` function, as weft's own are.
+    """Makes a kernel of a `@triton.jit` function, a `@cuda.jit` kernel, or a plain Python function.
 
-    device  the GPU to simulate, e.g. "sim:rtx3070"
+    fn        the function; Numba compiles a plain one
+    device    the GPU to simulate, e.g. "sim:rtx3070"
+    options   math="fast" for Triton; the options of `cuda.jit` for Numba
+
+    >>> import numba.cuda as cuda
+    >>> def add_one(x):
+    ...     i = cuda.grid(1)
+    ...     if i < x.size:
+    ...         x[i] += 1
+    >>> ones = np.ones(4, np.float32)
+    >>> weft.kernel(add_one)[1, 32](ones)
+    >>> print(ones)
+    [2. 2. 2. 2.]
     """
     roots = [base.__module__.partition(".")[0] for base in type(fn).__mro__[:-1]]
     for end in front_ends().values():

@@ -17,7 +17,15 @@ _allowed: dict[int, weakref.ref[Any]] = {}
 
 
 def allow(*tensors: Any) -> None:
-    """All kernels may touch these tensors, as long as they live."""
+    """Lets kernels access tensors that they know by address only, as long as the tensors live.
+
+    A kernel may read addresses from a tensor of pointers. weft cannot see which tensors these
+    belong to. Under `weft run` this is not needed.
+
+    >>> import torch
+    >>> table = torch.zeros(4)
+    >>> weft.triton.allow(table)
+    """
     for tensor in tensors:
         key = id(tensor)
         _allowed[key] = weakref.ref(tensor, functools.partial(_forget, key))

@@ -21,7 +21,11 @@ REMEMBERED = 256
 
 
 def cdiv(a: int, b: int) -> int:
-    """a / b rounded up: how many blocks of b cover a elements."""
+    """Returns a / b, rounded up: the number of blocks of b threads that cover a elements.
+
+    >>> print(weft.cdiv(1000, 256))
+    4
+    """
     try:
         return -(-a // b)
     except (TypeError, ZeroDivisionError) as error:
@@ -29,7 +33,17 @@ def cdiv(a: int, b: int) -> int:
 
 
 class Kernel(KernelCode, Indexed[Launch]):
-    """One kernel; `k[grid, block](*args)` runs it."""
+    """One kernel. `k[grid, block]` is a launch, `k[grid, block](*args)` runs it.
+
+    `k[grid, block, shared_mem, stream]` also sets the bytes of dynamic shared memory and the
+    stream. Grid and block are numbers or tuples of up to three.
+
+    >>> k = module.scale
+    >>> k[1, 32](x, 0.5, 4)
+    >>> k(x, 2.0, 4, grid=1, block=32)
+    >>> print(k.name, k.resources.registers > 0)
+    scale True
+    """
 
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"

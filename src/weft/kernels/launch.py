@@ -16,7 +16,17 @@ from weft.kernels.suggest import unexpected
 
 @dataclass(slots=True, eq=False)
 class Launch:
-    """A kernel with its grid; call it with the arguments."""
+    """A kernel with its grid and block: `k[grid, block]`. Call it with the arguments.
+
+    time_limit   seconds that the launch may take on the simulated GPU
+    sanitize     check every memory access; findings raise `SanitizerError`
+
+    >>> launch = module.scale[weft.cdiv(4, 32), 32]
+    >>> launch(x, 1.0, 4)
+    >>> launch(x, 1.0, 4, sanitize=True)
+    >>> print(launch.name, launch.threads)
+    scale 32
+    """
 
     kernel: KernelCode
     config: LaunchConfig
@@ -51,11 +61,12 @@ class Launch:
 
     @property
     def name(self) -> str:
+        """The kernel's name."""
         return self.kernel.name
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """The number of threads of a block."""
         return math.prod(self.config.block)
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:

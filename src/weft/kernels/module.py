@@ -43,17 +43,18 @@ def cuda(
 ) -> CudaModule:
     """Compiles CUDA C++ from a string or a file. The kernels are attributes of the module.
 
-    arch        the architecture to compile for, e.g. "sm_80"; by default that of `device`
-    std         the C++ standard
-    defines     macros: name -> value, or None for a macro without a value
-    include     folders that are searched for headers
-    fast_math   NVRTC's `--use_fast_math`
-    options     further options for NVRTC
-    name        the file name that messages show for a source given as a string
-    device      "sim" or "sim:rtx3070" simulates a GPU for arrays in host memory; "gpu" or
-                "gpu:1" compiles for that real GPU and takes its arrays only
-    math        "exact" matches the hardware bit for bit; "fast" computes tensor-core products
-                with plain FMA
+    source_or_path  CUDA C++, or the path of a file
+    arch            the architecture to compile for, e.g. "sm_80"; by default that of `device`
+    std             the C++ standard
+    defines         macros: name -> value, or None for a macro without a value
+    include         folders that are searched for headers
+    fast_math       NVRTC's `--use_fast_math`
+    options         further options for NVRTC
+    name            the file name that messages show for a source given as a string
+    device          "sim" or "sim:rtx3070" simulates a GPU for arrays in host memory; "gpu" or
+                    "gpu:1" compiles for that real GPU and takes its arrays only
+    math            "exact" matches the hardware bit for bit; "fast" computes tensor-core products
+                    with plain FMA
 
     >>> import numpy as np
     >>> import weft
@@ -86,15 +87,16 @@ def cuda(
 def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exact") -> Module:
     """Loads PTX from a string or a file. The kernels are attributes of the module.
 
-    `device` and `math` mean what they mean in `weft.cuda`.
+    text_or_path    PTX, or the path of a file
+    device, math    as in `weft.cuda`
 
-    >>> module = weft.load_ptx('''
+    >>> loaded = weft.load_ptx('''
     ... .version 8.0
     ... .target sm_80
     ... .address_size 64
     ... .entry nothing() { ret; }
     ... ''')
-    >>> module.nothing[1, 32]()
+    >>> loaded.nothing[1, 32]()
     """
     model, home = _placed(device)
     return Module(Program(read_ptx(text_or_path)), model, is_fast(math), home)
@@ -128,7 +130,18 @@ def is_fast(mode: str) -> bool:
 
 
 class Module:
-    """Kernels and variables of one compilation."""
+    """The kernels and variables of one compilation. `weft.cuda` and `weft.load_ptx` return it.
+
+    Kernels are attributes: `module.scale`.
+
+    >>> print(module.names)
+    ['scale']
+    >>> instance = weft.cuda("template <typename T> __global__ void fill(T* x) { *x = 7; }")
+    >>> one = np.zeros(1, np.float32)
+    >>> instance.kernel("fill<float>")[1, 1](one)
+    >>> print(one)
+    [7.]
+    """
 
     def __init__(
         self, program: Program, model: GpuModel, fast: bool, home: Device | None = None
@@ -148,7 +161,7 @@ class Module:
 
     @property
     def names(self) -> list[str]:
-        """The kernels, as C++ spells them."""
+        """The names of the kernels, as C++ spells them."""
         return list(self.ptx.entries) or list(self.program.summary.entries)
 
     def kernel(self, name: str) -> Kernel:

@@ -25,7 +25,11 @@ _ARRAY = re.compile(r"\s*(\w+)\s*:\s*(\w+)\s*\[([^\]]*)\](?:\s*in\s+([^\s,]+))?\
 
 
 class Case:
-    """One set of sizes to check or time an operation on, and the reason for choosing them."""
+    """The sizes of one test case of an `Op`, and why they are tested.
+
+    >>> print(weft.Case(n=1000, why="not a multiple of the block"))
+    n=1000 (not a multiple of the block)
+    """
 
     def __init__(self, *, why: str = "", **sizes: int) -> None:
         self.why, self.sizes = why, dict(sizes)
@@ -75,20 +79,31 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Op:
-    """An operation. `check`, `bench` and `climb` read everything that they need from it.
+    """An operation: its arrays, its reference, and the sizes that solutions are checked on.
 
-    peers      alternatives to compare with, as expressions of torch and the inputs, e.g.
-               "torch.softmax(x, -1)"; the prefix "compile: " applies torch.compile
-    ceiling    the hardware limit: "copy", "read" (bandwidths) or "compute"
-    target     the goal for the best kernel: "limit 0.97" (a fraction of the ceiling) or "peer 1.0"
-               (a speed-up over the fastest peer)
-    reference  takes float64 inputs (integers keep their type) and returns one output or a tuple
-    reduce     the number of terms that a result sums, e.g. "K"; by default it is measured by
-               changing inputs
-    fill       name of an input -> function of (random generator, shape, and sizes that it names),
-               for data with a structure, such as sorted offsets; for plain indices a range in the
-               signature is enough: "rows:i32[n] in 0..M-1"
-    accumulate the type that partial sums may be rounded to; by default f32, and f64 for f64
+    name         what it is called
+    signature    inputs and outputs: "x:f32[n], w:f32[n] -> y:f32[n]"; indices get a range:
+                 "rows:i32[n] in 0..M-1"
+    reference    called with float64 inputs (integers stay); returns the output or a tuple
+    cases        the sizes to check
+    bench        the sizes to time
+    flops bytes  expressions of the sizes: what a call computes and moves at least
+    peers        library implementations as expressions of torch and the inputs, e.g.
+                 "torch.softmax(x, -1)"; "compile: ..." uses torch.compile
+    ceiling      what bounds it on a GPU: "copy", "read" (bandwidths) or "compute"
+    target       what its best kernel must reach: "limit 0.97" (part of the ceiling) or "peer 1.0"
+                 (times as fast as the best peer)
+    reduce       the number of terms that a result sums, e.g. "K"; by default weft finds it
+    accumulate   the type that sums may be rounded to; by default f32, and f64 for f64
+    fill         input -> function of (random generator, shape, sizes), for data with structure such
+                 as sorted offsets
+
+    >>> double = weft.Op("double", "x:f32[n] -> y:f32[n]", lambda x: 2 * x, [weft.Case(n=100)])
+    >>> @double.solution
+    ... def numpy(x, y):
+    ...     y[...] = 2 * x
+    >>> print(weft.check(double, numpy).name)
+    double/numpy
     """
 
     name: str
@@ -136,10 +151,12 @@ class Op:
 
     @property
     def inputs(self) -> tuple[ArraySpec, ...]:
+        """The input arrays of the signature."""
         return array_specs(self._sides()[0], self.signature)
 
     @property
     def outputs(self) -> tuple[ArraySpec, ...]:
+        """The output arrays of the signature."""
         return array_specs(self._sides()[1], self.signature)
 
     @property
@@ -166,20 +183,20 @@ class Op:
     def data(
         self, spec: ArraySpec, case: Case, rng: np.random.Generator, filling: Filling
     ) -> Array:
-        """The contents of an input, from the operation's `fill` or from `filling`."""
+        """The data of an input: by the operation's own `fill`, or by `filling`."""
         if spec.name in self.fill:
             return self.own_data(spec, case, rng)
         return filling(rng, spec.shape(case), spec.dtype, spec.bounds(case))
 
     def own_data(self, spec: ArraySpec, case: Case, rng: np.random.Generator) -> Array:
-        """The result of the operation's `fill` for an input, checked."""
+        """The data of an input by the operation's own `fill`."""
         fill = self.fill[spec.name]
         wanted = inspect.signature(fill).parameters
         more = {n: v for n, v in case.sizes.items() if n in wanted}
         return self.checked(spec, case, np.asarray(fill(rng, spec.shape(case), **more)))
 
     def checked(self, spec: ArraySpec, case: Case, data: Array) -> Array:
-        """Returns the array if it has the type and the shape of the input, else raises."""
+        """Returns the array; raises where its type or shape is not that of the input."""
         if data.dtype != spec.dtype.numpy or data.shape != spec.shape(case):
             raise ArgumentError(
                 f"the fill of '{spec.name}' of {self.name} does not fit",
@@ -190,9 +207,9 @@ class Op:
         return data
 
     def solution(self, run: Callable[..., Any] | None = None, *, precision: str = "f32") -> Any:
-        """Decorator that registers a function as a solution, for `weft check FILE`.
+        """Decorator of a function that computes this operation; `weft check FILE` finds it.
 
-        `@op.solution(precision="tf32")` declares a precision below f32.
+        `@op.solution(precision="tf32")` states what it computes in, where that is less than f32.
         """
         if run is None:
             return functools.partial(self.solution, precision=precision)
@@ -201,7 +218,7 @@ class Op:
         return run
 
     def terms(self, case: Case) -> int | None:
-        """The declared number of terms that a result sums, or None."""
+        """The number of terms that a result sums, where `reduce` states it."""
         return max(1, whole(self.reduce, case.sizes)) if self.reduce else None
 
 

@@ -20,13 +20,14 @@ __all__ = ["as_op", "explain", "verify"]
 def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation:
     """Returns the kernel that a call of an op uses, and why, without running it.
 
-    op       an op of `weft.ops`
-    args     the arguments of the call; options are given by name
-    device   the GPU to choose for, e.g. "sim:rtx3070"; by default the one that the tensors are on
+    op        an op of `weft.ops`
+    args      the arguments of the call
+    device    the GPU to choose for, e.g. "sim:rtx3070"; by default the GPU that the tensors are on
+    options   the options of the call
 
-    >>> import torch
     >>> found = weft.ops.explain(weft.ops.softmax, torch.zeros(4, 1000), dim=1, device="sim:t4")
     >>> print(str(found).splitlines()[0])
+    softmax on Tesla T4, simulated: rows (least modelled time)
     """
     explanation: Explanation = bind.with_torch("weft.ops.explanation").explain(
         op, *args, device=device, **options

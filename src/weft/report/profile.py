@@ -19,7 +19,22 @@ if TYPE_CHECKING:  # a process that profiles one launch does not import it
 
 
 class Profile(AnalysedProfile):
-    """A launch, counted; `print` it, or `save` it as a page."""
+    """The result of `weft.profile`. `print` shows it; `save` writes a page or a record.
+
+    launch         kernel, grid, block, shared memory and registers
+    gpu            the model whose caches, limits and rates apply
+    instructions   each PTX instruction and how often it ran
+    lines          the same by source line
+    arrays         the bytes of each array that were read and written
+    totals         counters of the whole launch, with ncu's names after "sim:"
+    modelled       the names in `totals` that are estimates; all others are exact
+    samples        the addresses that some warps accessed
+    measured       seconds on a real GPU, where the arrays are on one
+
+    >>> p = weft.profile(module.scale[1, 32], x, 1.0, 4)
+    >>> print(p.roofline.bound)
+    instructions
+    """
 
     def __str__(self) -> str:
         from weft.report.text import text

@@ -37,11 +37,15 @@ LAUNCH_US = 4.0
 
 @dataclass(frozen=True)
 class Contender:
-    """One candidate of a benchmark.
+    """A callable to time, with what `weft.bench` must know about it.
 
-    run        called with the index of an input set, or without arguments
-    precision  of its arithmetic, e.g. "f32", "tf32"; ratios across precisions are marked
-    graph      whether calls may be captured; PyTorch's copies are slower inside of a graph
+    run         called without arguments, or with the number of an input set
+    precision   what it computes in, e.g. "f32", "tf32"; ratios across precisions are marked
+    graph       whether its calls may be captured in a CUDA graph
+
+    >>> contender = weft.Contender(lambda: None, precision="tf32", graph=False)
+    >>> print(contender.precision)
+    tf32
     """
 
     run: Callable[..., Any]
@@ -51,7 +55,18 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the median of the samples and its 95 % confidence interval."""
+    """The time of one contender. `seconds` is the median of one call.
+
+    low, high   an interval that holds the median with 95 % confidence
+    samples     how many samples were taken; `dropped` were discarded, because the GPU was throttled
+    how         how calls were timed: by a CUDA graph or one by one
+    precision   what it computes in
+    notes       remarks, e.g. that it is shorter than its launch
+
+    >>> timing = weft.Timing("mine", 1e-3, 0.9e-3, 1.1e-3, samples=10, dropped=0, how="graph")
+    >>> print(timing.seconds)
+    0.001
+    """
 
     name: str
     seconds: float
@@ -66,11 +81,19 @@ class Timing:
 
 @dataclass(frozen=True)
 class Bench:
-    """The timings of all contenders, and the floor.
+    """The result of `weft.bench`. `bench["name"]` is a contender's `Timing`; `print` shows all.
 
-    timed     False without a GPU: then `timings` is empty
-    floor     the least possible seconds by the GPU's ceilings, if work or bytes are known
-    bound     the resource that sets the floor: "memory" or "compute"
+    gpu            the name of the GPU
+    timed          whether there are times; False on a simulated GPU
+    timings        a `Timing` for each contender
+    bytes, flops   as given
+    floor          the least seconds that the GPU's rates allow, if bytes or flops are given
+    bound          what sets the floor: "memory" or "compute"
+    machine        GPU, driver and versions that were timed
+
+    >>> result = weft.bench({"copy": lambda: None}, bytes=1e9, device="sim:h200")
+    >>> print(result.timed, result.bound)
+    False memory
     """
 
     gpu: str
@@ -89,6 +112,7 @@ class Bench:
         raise KeyError(f"{name}; there are {', '.join(t.name for t in self.timings) or 'none'}")
 
     def to_dict(self) -> dict[str, Any]:
+        """The result as a dict, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:

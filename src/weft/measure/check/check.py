@@ -27,7 +27,18 @@ from weft.measure.op import Op
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a passed check. `worst` is the largest error over its tolerance: at most 1."""
+    """The result of a check that passed. A check that fails raises `CheckFailed`.
+
+    name      what was checked
+    device    the library of the arrays, and the device
+    seed      repeats the check
+    trials    a `Verdict` for each set of inputs
+
+    >>> ones = np.ones(3, np.float32)
+    >>> report = weft.check(lambda a: 2 * a, ones, reference=lambda a: 2 * a)
+    >>> print(report.trials[0].trial)
+    the inputs given
+    """
 
     name: str
     device: str
@@ -36,13 +47,16 @@ class Report:
 
     @property
     def worst(self) -> float:
+        """The largest error, in units of the allowed error: below 1."""
         return max((t.worst for t in self.trials), default=0.0)
 
     @property
     def deterministic(self) -> bool:
+        """Whether both runs of every trial gave the same bits."""
         return all(t.deterministic for t in self.trials)
 
     def to_dict(self) -> dict[str, Any]:
+        """The report as a dict, for JSON."""
         return {**asdict(self), "worst": self.worst, "deterministic": self.deterministic}
 
     def __str__(self) -> str:
@@ -74,18 +88,31 @@ def check(
     progress: Callable[[str], None] = lambda trial: None,
     **options: Any,
 ) -> Report:
-    """Checks a launch, a callable or a solution of an Op; raises CheckFailed when it is wrong.
+    """Checks a launch, a callable or a solution of an `Op` against a float64 reference.
 
-    out         the arguments that are filled (the arrays themselves, or their names)
-    reference   computes the expected result from float64 inputs
-    reduce      the number of terms that a result sums; by default the inputs that affect it
-    specials    names of special fillings to try; by default all of `input_data.SPECIALS`
-    ranges      integer arrays to fill with random values: name -> (least, most), or None
-                for all values of the type; other integer arrays may be indices and keep their data
+    subject     `k[grid, block]`, a callable, or an `Op`
+    args        the arguments of the launch or callable, or the solution of the `Op`
+    out         the arguments that are written: the arrays themselves, or their names
+    reference   returns the correct result for float64 inputs
+    reduce      the number of terms that a result sums; by default weft finds it by changing inputs
+    accumulate  the type that sums may be rounded to, e.g. "f16"; by default "f32"
+    specials    the special inputs to try, e.g. ["zeros"]; by default all of them
+    ranges      integer arrays to fill with random numbers: name -> (least, most), or None for all
+                values of the type; others keep their data, because they may be indices
     result      the type that a returned result is rounded to, where it is coarser than all inputs
-    arrays      numpy or torch: the arrays that solutions of an Op get; by default by device
-    seed        repeats an earlier run; also WEFT_SEED
-    options     keyword arguments for the subject: constants of a Triton kernel, num_warps
+    seed        repeats an earlier check; WEFT_SEED does the same
+    device      for an `Op`: "sim" or "gpu". With "sim:MODEL" every launch must also fit the limits
+                of that model.
+    arrays      "numpy" or "torch": the arrays that solutions of an `Op` are given
+    progress    called with the name of each trial
+    options     passed to the subject: constants of a Triton kernel, num_warps
+
+    Inputs are random numbers and special values. Each trial runs twice, with different initial
+    contents of the outputs. A wrong result raises `CheckFailed`.
+
+    >>> report = weft.check(module.scale[1, 32], x, 2.0, 4, out=x, reference=lambda x: 2 * x)
+    >>> print(report.deterministic, report.worst < 1)
+    True True
     """
     place = select(device)
     chosen = chosen_seed(seed)

@@ -23,7 +23,17 @@ Draw = Callable[[], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a passed trial."""
+    """The result of one trial of a check.
+
+    trial           the sizes and the kind of the inputs
+    worst           the largest error, in units of the allowed error
+    blind           whether an output of zeros would pass as well
+    deterministic   whether both runs gave the same bits
+
+    >>> verdict = report.trials[0]
+    >>> print(verdict.deterministic, verdict.blind)
+    True False
+    """
 
     trial: str
     worst: float

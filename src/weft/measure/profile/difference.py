@@ -41,7 +41,16 @@ class LineChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """All differences between two profiles."""
+    """The differences between two profiles: `before.compare(after)`.
+
+    names      the two launches
+    sections   (name of a section, its metrics that differ), each with the value before and after
+    lines      source lines whose counters differ
+
+    >>> changes = p.compare(weft.profile(module.scale[1, 64], x, 1.0, 4))
+    >>> print(changes.names[1])
+    scale, grid 1 x 1 x 1, block 64 x 1 x 1, h200
+    """
 
     names: tuple[str, str]
     sections: tuple[tuple[str, tuple[Change, ...]], ...]

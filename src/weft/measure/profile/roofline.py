@@ -30,15 +30,21 @@ class Level:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A roofline. Rates are in operations per second; `kind` names the operations.
+    """Arithmetic intensity at each level of memory, and what bounds the launch.
 
-    peak        rate of the units, in the mix that the launch uses
-    uses        these units
-    ceilings    peaks of these units, and of others for orientation
-    bound       the busiest unit; `bound_seconds` is its busy time
-    compulsory  bytes that must be moved even with perfect caches
-    floor       seconds: the larger of computing at peak and moving the compulsory bytes, except
-                written bytes that are still in L2 at the end
+    kind           "floating-point" or "integer": the operations that are counted
+    operations     how many of them
+    peak           operations a second that the units reach in the launch's mix
+    uses           these units
+    levels         bytes, intensity and bandwidth of each level of memory
+    ceilings       peaks of these and other units, in operations a second
+    bound          the unit that is busy longest; `bound_seconds` is how long
+    compulsory     bytes that must be moved whatever the caches do
+    floor          the least seconds: of computing at the peak and moving the compulsory bytes, the
+                   larger one
+
+    >>> print(p.roofline.kind, p.roofline.compulsory)
+    floating-point 32
     """
 
     kind: str

@@ -29,7 +29,15 @@ class Metric:
 
 @dataclass(frozen=True)
 class Section:
-    """A group of metrics, and one sentence that summarises them."""
+    """One section of a profile, named and ordered as in Nsight Compute.
+
+    name      its name
+    metrics   its numbers, with labels and units
+    says      a sentence about them
+
+    >>> print(p.sections[0].name)
+    GPU Speed Of Light Throughput
+    """
 
     name: str
     metrics: tuple[Metric, ...]

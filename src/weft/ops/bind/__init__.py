@@ -33,11 +33,21 @@ def as_op(kernel: Any, name: str, schema: str = ..., **options: Any) -> TorchOp:
 def as_op(
     kernel: Any, name: str = "", schema: str = "", **options: Any
 ) -> TorchOp | Callable[[Any], TorchOp]:
-    """An op of PyTorch, computed by a kernel, or by a function that launches several.
+    """Makes an op of PyTorch from a kernel, or from a function that launches kernels.
 
-    `as_op(kernel, "mine::square", "(Tensor x) -> Tensor", grid=..., ...)`, or as a decorator
-    `@as_op("mine::square", "(Tensor x) -> Tensor y", ...)` of a function with a parameter for each
-    argument and each result. `weft.ops.bind.options.Options` says what can be declared.
+    kernel    the kernel; as a decorator, `@weft.as_op("mine::twice", "(Tensor x) -> Tensor y")`
+              takes a function with a parameter for each argument and each result
+    name      the op's name: "mine::twice"
+    schema    arguments and results, as torch writes them; by default from the kernel's signature
+    options   grid, block, args, out, backward and more: see docs/torch.md
+
+    >>> import torch
+    >>> twice = weft.cuda('''
+    ... __global__ void twice(const float* x, float* y) { y[blockIdx.x] = 2 * x[blockIdx.x]; }
+    ... ''').twice
+    >>> twice = weft.as_op(twice, "mine::twice", grid="x.numel()", block=1)
+    >>> print(twice(torch.tensor([1.0, 2.0])))
+    tensor([2., 4.])
     """
     if isinstance(kernel, str):
         return lambda function: as_op(function, kernel, name or schema, **options)
@@ -46,12 +56,18 @@ def as_op(
 
 
 def verify(op: Any, *args: Any, **options: Any) -> Verified:
-    """Runs torch's `opcheck` and `gradcheck` on an op; raises CheckFailed with the report.
+    """Runs torch's `opcheck` and `gradcheck` on an op. Raises `CheckFailed` with the report.
 
-    args          example arguments; tensors that require a gradient are differentiated
-    kwargs        example keyword arguments, as a dict
-    nondet_tol    how far results may differ from run to run, e.g. because of atomics
-    eps atol rtol of the gradient's check, in place of those for the arguments' precision
+    op              the op
+    args            example arguments; tensors that require a gradient are differentiated
+    options         the following, by name
+    kwargs          example keyword arguments, as a dict
+    nondet_tol      how far results may differ between runs, e.g. because of atomics
+    eps atol rtol   tolerances of the gradient check; by default those of the arguments' precision
+
+    >>> report = weft.ops.verify(twice, torch.tensor([1.0, 2.0]))
+    >>> print(str(report).splitlines()[1])
+      ok        schema: the schema says what is written and what is aliased
     """
     proved: Verified = with_torch("weft.ops.bind.verify").verify(op, *args, **options)
     return proved

@@ -18,7 +18,21 @@ from weft.measure.profile.values import Access, Line, Profile
 
 @dataclass(frozen=True)
 class Advice:
-    """Evidence with its line, the suggested change, and the largest possible gain."""
+    """One change that can make a kernel faster. `Profile.advice` has them, largest gain first.
+
+    rule         the name of the rule
+    evidence     what was counted
+    change       what to change
+    gain         the largest possible speed-up, as a factor
+    file, line   the source line, where it is one
+
+    >>> strided = weft.cuda('''
+    ... __global__ void strided(float* x) { x[32 * (blockIdx.x * blockDim.x + threadIdx.x)] += 1; }
+    ... ''').strided
+    >>> first = weft.profile(strided[512, 256], np.zeros(2**22, np.float32)).advice[0]
+    >>> print(first.rule)
+    coalescing
+    """
 
     rule: str
     evidence: str

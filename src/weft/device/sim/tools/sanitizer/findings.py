@@ -31,7 +31,19 @@ RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One side of a finding. `line` is file:line with its text and the calls inlined around it."""
+    """One access of a finding.
+
+    verb            what it did, e.g. "write"
+    line            file and line, with the source text and the calls inlined around it
+    file, number    the file and the number of the line
+    block, thread   who did it; None where it was the host
+
+    >>> racing = weft.cuda("__global__ void racing(int* x) { x[0] = threadIdx.x; }").racing
+    >>> with weft.sanitize(raises=False) as found:
+    ...     racing[1, 64](np.zeros(1, np.int32))
+    >>> print(found.findings[0].accesses[0].number)
+    1
+    """
 
     verb: str
     line: str
@@ -42,6 +54,7 @@ class Access:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Access:
+        """The access of a dict that `Finding.to_dict` gave."""
         places = {name: tuple(facts[name]) if facts[name] else None for name in ("block", "thread")}
         return cls(**{**facts, **places})
 
@@ -52,9 +65,19 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One kind of thing that went wrong between one pair of lines, and how often.
+    """One error that the sanitizer found between one pair of source lines.
 
-    What the host did has no kernel, and its accesses have no number where the line is not known.
+    kind       the kind of error, e.g. "race"
+    what       the error in words
+    kernel     the kernel; empty where the host is at fault
+    accesses   the accesses that are involved, each an `Access`
+    times      how often it was seen
+    next       what to do about it
+    place      the array and the element
+    address    the address
+
+    >>> print(found.findings[0].kernel)
+    racing
     """
 
     kind: str
@@ -78,6 +101,7 @@ class Finding:
         return "\n  ".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
+        """The finding as a dict, for JSON."""
         return asdict(self)
 
 
