@@ -46,6 +46,7 @@ class KernelCode:
 
     @property
     def packer(self) -> Packer:
+        """Checks its arguments and converts them to parameters."""
         if self._packer is None:
             summary, types = self.summary, self.program.ptx.signatures.get(self.entry)
             self._packer = Packer(self.name, summary.params, summary.param_bytes, types)
