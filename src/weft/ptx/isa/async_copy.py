@@ -62,8 +62,7 @@ def wait_all(w: Warp, ins: Instruction) -> None:
 def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: str) -> None:
     """The copies land at once. Without .noinc the arrival was first added to those expected."""
     w.copies.wait(None)
-    if noinc:
-        w.mbarriers.step(ins, "arrive", ins.operands[0], 1, space)
+    w.mbarriers.step(ins, "arrive" if noinc else "arrive.inc", ins.operands[0], 1, space)
 
 
 @instruction(

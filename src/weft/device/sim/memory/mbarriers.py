@@ -51,6 +51,11 @@ def _arrive(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
     return _settle(b, word - count), word
 
 
+def _arrive_added(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
+    """An arrival that was added to those pending first: the two cancel out."""
+    return word, word
+
+
 def _arrive_no_complete(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
     return word - count, word
 
@@ -98,6 +103,7 @@ STEPS: dict[str, Step] = {
     "init": _init,
     "inval": _inval,
     "arrive": _arrive,
+    "arrive.inc": _arrive_added,
     "arrive.noComplete": _arrive_no_complete,
     "arrive_drop": _arrive_drop,
     "arrive_drop.noComplete": _arrive_drop_no_complete,

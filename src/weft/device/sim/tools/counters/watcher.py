@@ -205,7 +205,7 @@ class CountWatcher(Watcher):
             cost = rules.matrix_cost(a.off, count)
             self._constant(access, [cost] * 4, general, lanes, row_lanes)
             return
-        row = self.rows.of(access)
+        row = self.rows.near(access)  # a generic address names shared memory, too
         self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes & row_lanes)))
 
     def _offsets(self, a: Address) -> Val:
