@@ -18,7 +18,7 @@ from drawn_forms import KINDS, Drawn, broken, draw
 from weft.device.sim.analyse.form import UNIFORM, VECTOR, Form, constant
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.result_form import WARP_FORMS
-from weft.ptx.isa import lookup
+from weft.ptx.isa import decode, lookup
 from weft.ptx.model import Function, Instruction, Module, Reg
 from weft.ptx.parse import parse
 
@@ -185,7 +185,7 @@ def derived(number: int, drawn: list[Drawn]) -> Form | None:
 
 
 def test_every_rule_has_a_row() -> None:
-    assert {ins.parts[0] for ins in looked_at()[2].values()} == set(WARP_FORMS)
+    assert {decode(ins).row.form for ins in looked_at()[2].values()} == set(WARP_FORMS)
 
 
 def test_rows(seed: str) -> None:

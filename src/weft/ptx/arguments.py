@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from weft.ptx import cfg, isa
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import (
     SIZES,
     Call,
@@ -77,7 +78,11 @@ class Lowered:
 
 
 def _is_call(ins: Instruction) -> bool:
-    return ins.parts[0] == "call"
+    return isa.control_of(ins.parts) is Control.CALL
+
+
+def _leaves(ins: Instruction) -> bool:
+    return isa.control_of(ins.parts) in (Control.CALL, Control.RETURN)
 
 
 def lower(function: Function) -> Lowered:
@@ -92,7 +97,7 @@ def lower(function: Function) -> Lowered:
     registers.update(
         (p.name, p.type) for p in (*function.params, *function.returns) if p.is_register
     )
-    body = branch_around(function.body, lambda i: i.parts[0] in ("call", "ret"), "skip:")
+    body = branch_around(function.body, _leaves, "skip:")
     calls: dict[int, Call] = {}
     out: Body = []
     for i, item in enumerate(body):
@@ -114,9 +119,11 @@ def lower(function: Function) -> Lowered:
 
 def _param_access(ins: Instruction) -> tuple[str, int] | None:
     """(parameter, byte offset) of `ld.param` and `st.param` by name."""
-    if ins.parts[0] not in ("ld", "st") or not any(p.startswith("param") for p in ins.parts):
+    decoded = isa.lookup(ins.parts)
+    effects = decoded.row.effects if decoded is not None else ()
+    if decoded is None or not effects or effects[0].state_space(decoded.words) != "param":
         return None
-    mem = ins.operands[1 if ins.parts[0] == "ld" else 0]
+    mem = ins.operands[decoded.row.position(effects[0].operand)]
     if isinstance(mem, Mem) and isinstance(mem.base, Sym):
         return mem.base.name, mem.base.offset + mem.offset
     return None
@@ -142,7 +149,7 @@ def _scalar(ins: Instruction, offset: int, p: Param | Variable | None) -> bool:
     if p is None or offset or any(x in ins.parts for x in ("v2", "v4", "v8")):
         return False
     size = SIZES[ins.parts[-1]]
-    return size == p.size or (ins.parts[0] == "ld" and size < p.size)
+    return size == p.size or (isa.decode(ins).row.is_load and size < p.size)
 
 
 def taken_apart(function: Function, name: str) -> Instruction | None:
@@ -177,7 +184,7 @@ def _placed(
     access = _param_access(ins)
     if access is not None and access[0] in wanted and access[0] not in memory:
         place = Reg(access[0])
-        if ins.parts[0] == "ld":
+        if isa.decode(ins).row.is_load:
             return _move(ins, ins.operands[0], place, registers)
         return _move(ins, place, ins.operands[1], registers)
     named = any(name in memory for o in ins.operands for name in symbols(o))

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 from weft.errors import PtxError
-from weft.ptx import declare
+from weft.ptx import declare, isa
+from weft.ptx.isa.columns import Control
 from weft.ptx.lexer import NAME, Text, brief
 from weft.ptx.lines import LOC, Lines
 from weft.ptx.model import Call, Function, Imm, Instruction, Label, Operand, Param, Reg, Sym, Vec
@@ -34,7 +35,8 @@ _PROTOTYPE = re.compile(
     rf"(?:\(([^()]*)\)\s*)?{NAME}(?:\s*\(([^()]*)\))?(?:\s*\.[a-z_]+(?:\s+[0-9]+)?)*", re.A
 )
 _IGNORED = ("pragma", "tex")
-_MOVES = ("ld", "ldu", "st")
+_CALLS = isa.bases(lambda row: row.control is Control.CALL)
+_MOVES = isa.bases(lambda row: row.is_load or row.is_store)
 
 
 def read_body(text: Text, lines: Lines, function: Function, pos: int) -> tuple[int, set[str]]:
@@ -92,7 +94,7 @@ class _Body:
         parts = self.parts.get(opcode)
         if parts is None:
             parts = self.parts[opcode] = tuple(opcode.split("."))
-        if parts[0] == "call":
+        if parts[0] in _CALLS:
             given: tuple[Operand, ...] = (self._call(arguments),)
         else:
             given = operands(arguments, self.scope) if arguments.strip() else ()

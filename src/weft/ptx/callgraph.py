@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.errors import UnsupportedInstruction
+from weft.ptx import isa
+from weft.ptx.isa.columns import Accepts, Control
 from weft.ptx.model import Call, Function, Instruction, Label, Module, Param, Sym
 from weft.ptx.services import SERVICES
 
 INLINE_LIMIT = 500
 """A function of at most so many instructions, all that it calls included, gets its own copy at
 each call: values known at one call do not meet those of another."""
+
+_TAKES_ADDRESS = isa.bases(lambda row: Accepts.FUNCTION in row.accepts)
+"""Opcodes whose operand may be the name of a function."""
 
 
 @dataclass(slots=True)
@@ -58,7 +63,7 @@ def function_ids(module: Module) -> dict[str, int]:
     taken: set[str] = set()
     for f in module.functions.values():
         for item in f.body:
-            if not isinstance(item, Label) and item.parts[0] == "mov":
+            if not isinstance(item, Label) and item.parts[0] in _TAKES_ADDRESS:
                 source = item.operands[-1]
                 if isinstance(source, Sym) and source.name in module.functions:
                     taken.add(source.name)
@@ -98,7 +103,7 @@ def call_graph(module: Module, entry: Function, ids: dict[str, int]) -> CallGrap
             continue
         graph.callees[f.name] = []
         for item in f.body:
-            if isinstance(item, Label) or item.parts[0] != "call":
+            if isinstance(item, Label) or isa.control_of(item.parts) is not Control.CALL:
                 continue
             for name in targets(module, f, f.calls[item.index], ids):
                 if name in SERVICES:

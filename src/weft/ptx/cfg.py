@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from weft.ptx.isa import control_of
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction, Label, Mem, Not, Operand, Pair, Reg, Sym, Vec
 
 EXIT = -1
-ENDS = ("bra", "brx", "ret", "exit", "trap")
+_ENDS = (Control.BRANCH, Control.TABLE, Control.RETURN, Control.EXIT)
+"""Where a block ends; a trap has its code inside one."""
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ def _cut(
             if blocks[-1].code or blocks[-1].last:
                 start()
             labels[item.name] = len(blocks) - 1
-        elif item.parts[0] in ENDS and item.parts[0] != "trap":
+        elif control_of(item.parts) in _ENDS:
             blocks[-1].last = item
             start()
         else:
@@ -89,9 +92,9 @@ def _cut(
 
 def _targets(last: Instruction, tables: dict[str, tuple[str, ...]]) -> list[str]:
     """Label names a branch may go to."""
-    if last.parts[0] == "bra":
+    if control_of(last.parts) is Control.BRANCH:
         return [_symbol(last.operands[0])]
-    if last.parts[0] == "brx":
+    if control_of(last.parts) is Control.TABLE:
         return list(tables[_symbol(last.operands[1])])
     return []
 
@@ -112,7 +115,7 @@ def _connect(
         ends = [labels[t] for t in _targets(b.last, tables)] or [EXIT]
         if b.last.guard is not None:
             ends.append(following)
-        if b.last.parts[0] == "brx":
+        if control_of(b.last.parts) is Control.TABLE:
             ends = list(dict.fromkeys(reversed(ends)))[::-1]  # where a guard leads stays last
         b.successors = ends
 

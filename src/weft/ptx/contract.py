@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from weft.ptx.cfg import registers
+from weft.ptx.isa import control_of, decode
+from weft.ptx.isa.columns import Control, Result
 from weft.ptx.model import FloatImm, Function, Instruction, Label, Operand, Reg
 
 TYPES = ("f16", "f16x2", "f32", "f64")
@@ -31,7 +33,7 @@ class _Product:
 
 def contract(function: Function) -> Function:
     """`function` with its products and sums fused where ptxas fuses them."""
-    if not any(not isinstance(x, Label) and _is(x, "mul") for x in function.body):
+    if not any(not isinstance(x, Label) and _is(x, Result.PRODUCT) for x in function.body):
         return function
     out: list[Instruction | Label] = []
     products: dict[str, _Product] = {}
@@ -50,30 +52,28 @@ def contract(function: Function) -> Function:
             continue
         done = [item]
         made: _Product | None = None
-        if item.guard is None and _is(item, "mul") and "sat" not in item.parts:
+        if item.guard is None and _is(item, Result.PRODUCT) and "sat" not in item.parts:
             a, b = item.operands[1:]
             made = _Product(a, b, False, "ftz" in item.parts, item.parts[-1])
-        elif item.guard is None and _is(item, "neg"):
+        elif item.guard is None and _is(item, Result.NEGATION):
             made = _negated(products, item)
-        elif item.guard is None and (_is(item, "add") or _is(item, "sub")):
+        elif item.guard is None and (_is(item, Result.SUM) or _is(item, Result.DIFFERENCE)):
             done = _fused(item, products, function, fresh) or done
         out += done
         _forget(products, item)
         dest = item.operands[0] if item.operands else None
         if made is not None and isinstance(dest, Reg) and mentions[dest.name] == 2:
             products[dest.name] = made  # written here, read once
-        if item.parts[0] in ("bra", "brx", "call", "ret", "exit"):
+        if control_of(item.parts) is not Control.NEXT:
             products.clear()
     return replace(function, body=out, registers={**function.registers, **fresh})
 
 
-def _is(ins: Instruction, base: str) -> bool:
+def _is(ins: Instruction, form: Result) -> bool:
     """A floating instruction without a rounding mode."""
-    if ins.parts[0] != base or ins.parts[-1] not in TYPES:
+    if ins.parts[-1] not in TYPES or decode(ins).row.form is not form:
         return False
-    return set(ins.parts[1:-1]) <= {"ftz", "sat"} and len(ins.operands) == (
-        2 if base == "neg" else 3
-    )
+    return set(ins.parts[1:-1]) <= {"ftz", "sat"}
 
 
 def _negated(products: dict[str, _Product], ins: Instruction) -> _Product | None:
@@ -101,7 +101,7 @@ def _fused(
 ) -> list[Instruction]:
     """The `fma` (with a `neg` before it where a sign changes); empty when nothing fuses."""
     dest, first, second = ins.operands
-    kind, subtract = ins.parts[-1], ins.parts[0] == "sub"
+    kind, subtract = ins.parts[-1], _is(ins, Result.DIFFERENCE)
     for position, (factor, other) in enumerate(((first, second), (second, first))):
         p = products.get(factor.name) if isinstance(factor, Reg) else None
         if p is None or p.kind != kind or p.flush != ("ftz" in ins.parts):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from weft.ptx import isa
 from weft.ptx.arguments import Lowered
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import (
     SIZES,
     Imm,
@@ -87,7 +89,7 @@ class Instance:
 
     def renamed(self, ins: Instruction) -> Instruction:
         """An instruction of the function as it stands in this copy."""
-        source = ins.operands[1] if ins.parts[0] == "mov" else None
+        source = ins.operands[1] if isa.decode(ins).row.form is Result.COPY else None
         operands = tuple(self.operand(o) for o in ins.operands)
         if isinstance(source, Sym) and self.frame and source.name in self.frame.offsets:
             parts = ("add", ins.parts[-1].replace("b", "u"))

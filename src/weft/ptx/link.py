@@ -16,6 +16,8 @@ from weft.errors import PtxError
 from weft.ptx.arguments import Lowered, lower, taken_apart
 from weft.ptx.callgraph import call_graph, function_ids, targets
 from weft.ptx.instance import POINTER, RETURN, Instance, frame_of
+from weft.ptx.isa import control_of
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import (
     SIZES,
     Call,
@@ -104,9 +106,9 @@ class _Linker:
                 self.out.body.append(Label(me.prefix + item.name))
                 continue
             self.at = item
-            if item.parts[0] == "call":
+            if control_of(item.parts) is Control.CALL:
                 self._call(me, me.code.calls[item.index])
-            elif item.parts[0] == "ret" and me.prefix:
+            elif control_of(item.parts) is Control.RETURN and me.prefix:
                 self._return(me)
             else:
                 self.out.body.append(me.renamed(item))

@@ -16,6 +16,8 @@ from weft.device.sim.tools.counters.lines import LOAD
 from weft.device.sim.tools.counters.text import source_lines
 from weft.measure.profile.values import Access, Array, Instruction, Line
 from weft.measure.profile.work import work
+from weft.ptx.isa import control_of
+from weft.ptx.isa.columns import Control
 
 SPACES = {
     Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared", Space.LOCAL: "local"
@@ -200,8 +202,8 @@ def _line(place: tuple[str, int], quote: str, members: Sequence[Instruction]) ->
 
 def is_branch(ins: Instruction) -> bool:
     """True for a conditional branch or a branch table."""
-    name = ins.opcode.split(".")[0]
-    return name == "brx" or (name == "bra" and bool(ins.guard))
+    where = control_of(ins.opcode.split("."))
+    return where is Control.TABLE or (where is Control.BRANCH and bool(ins.guard))
 
 
 def arrays(counts: Counts) -> tuple[Array, ...]:

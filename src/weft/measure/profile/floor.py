@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from weft.device.models import GpuModel
 from weft.measure.profile.values import BULK, Access, Profile
+from weft.measure.profile.work import expands
+from weft.measure.profile.work import operations as operations_of
 
 L2_BYTES = 32
 """Bytes from L2 per SM and clock: 8.3 TB/s on an H200."""
@@ -22,13 +24,6 @@ ATOMICS = 1.65
 SAME_ADDRESS = 1.37e9
 """Atomic operations per second at one address."""
 DRAM_CLOCKS, L2_CLOCKS = 660, 283
-
-EXPANDS = {
-    "div.rn.f32": 10, "div.full.f32": 4, "rcp.rn.f32": 6, "sqrt.rn.f32": 9, "div.rn.f64": 22,
-    "rcp.rn.f64": 14, "sqrt.rn.f64": 20, "div.s32": 18, "div.u32": 15, "rem.s32": 20,
-    "rem.u32": 17, "div.s64": 80, "div.u64": 70, "rem.s64": 80, "rem.u64": 70,
-}  # fmt: skip
-"""Approximate number of SASS instructions per PTX instruction."""
 
 _TENSOR_NAMES = {"e4m3": "f8", "e5m2": "f8", "u8": "s8", "u4": "s4", "f32": "tf32", "b1": "s4"}
 _READS = ("load", "copy", "fragment load", "bulk load")
@@ -152,7 +147,7 @@ def work(p: Profile) -> dict[str, float]:
 
 def issued(p: Profile) -> float:
     """Warp instructions after expansion by the assembler."""
-    return sum(i.executions * EXPANDS.get(i.opcode, 1) for i in p.instructions)
+    return sum(i.executions * expands(i.opcode) for i in p.instructions)
 
 
 def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
@@ -164,8 +159,8 @@ def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
     for ins in p.instructions:
         unit, operations = ins.work
         # Peaks count an FMA as two operations; an ADD takes the same issue slot.
-        fused = 2 if ins.opcode.startswith(("fma", "mad")) or unit.startswith("tensor") else 1
-        times = EXPANDS.get(ins.opcode, 1) if unit != "special" else 1
+        fused = operations_of(ins.opcode)
+        times = expands(ins.opcode) if unit != "special" else 1
         slots = operations * (1 if unit == "special" else 2 / fused) * times
         kind, _, inputs = unit.partition(".")
         unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit

@@ -15,48 +15,72 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from weft.ptx import isa
+from weft.ptx.isa.columns import Result, Unit
+
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
     "f32": ("fp32", 1), "f32x2": ("fp32", 2), "f64": ("fp64", 1),
 }  # fmt: skip
-_SPECIAL = {"ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt"}
-_FUSED = {"fma", "mad"}
-_GROUPS = {
-    "move": ("mov", "cvta", "selp", "slct", "prmt", "shfl", "movmatrix", "isspacep"),
-    "convert": ("cvt",),
-    "memory": ("ld", "st", "ldu", "atom", "red", "ldmatrix", "stmatrix", "prefetch", "prefetchu"),
-    "sync": ("bar", "barrier", "membar", "fence", "mbarrier", "vote", "match", "redux", "elect"),
-    "control": ("bra", "brx", "ret", "exit", "call", "trap", "brkpt", "nanosleep", "pmevent"),
-}
-_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
 _INPUTS = re.compile("f16|f32|bf16|tf32|f64|e4m3|e5m2|s8|u8|s4|u4|b1|s32")
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
 def work(parts: Sequence[str]) -> tuple[str, int]:
     """Of an opcode, given as its dotted pieces."""
-    name = parts[0]
-    if name in ("mma", "wmma"):
-        return _tensor(parts)
-    if name in _GROUP_OF:
-        return _GROUP_OF[name], 1
-    if name == "cp":
-        return ("memory" if "ca" in parts or "cg" in parts else "sync"), 1
+    of_row = _row(parts).work
+    if of_row.unit is Unit.TENSOR:
+        return _tensor(parts, of_row.operations)
+    if of_row.unit is not Unit.ARITHMETIC:
+        return of_row.unit.value, of_row.operations
     kind = next((p for p in reversed(parts) if p in _FLOATS), None)
     if kind is None or parts[-1] == "pred":
-        return "integer", 2 if name in _FUSED else 1
+        return "integer", of_row.operations
     unit, halves = _FLOATS[kind]
-    if name in _SPECIAL and "approx" in parts:
-        return "special", 1
-    return unit, halves * (2 if name in _FUSED else 1)
+    return unit, halves * of_row.operations
 
 
-def _tensor(parts: Sequence[str]) -> tuple[str, int]:
-    """`wmma.load` and `.store` are memory; a product is 2 m n k operations of the warp."""
-    if "load" in parts or "store" in parts:
-        return "memory", 1
-    shape = next(match for p in parts if (match := _SHAPE.fullmatch(p)))
+def operations(opcode: str) -> int:
+    """Operations of one element: 2 for a multiply-add."""
+    return _row(opcode.split(".")).work.operations
+
+
+def expands(opcode: str) -> int:
+    """Machine instructions that the assembler makes of one of PTX, about."""
+    parts = opcode.split(".")
+    counts = _row(parts).work.expands
+    return next((counts[p] for p in parts if p in counts), 1)
+
+
+def result(opcode: str) -> Result:
+    """What an instruction computes."""
+    return _row(opcode.split(".")).form
+
+
+def is_multiply_add(opcode: str) -> bool:
+    """A multiply-add of floating-point numbers."""
+    parts = opcode.split(".")
+    return result(opcode) is Result.PRODUCT_SUM and work(parts)[0].startswith("fp")
+
+
+def reads_parameter(opcode: str) -> bool:
+    """A load of a kernel parameter."""
+    decoded = isa.lookup(opcode.split("."))
+    assert decoded is not None, f"{opcode} was executed"
+    return any(x.reads and x.state_space(decoded.words) == "param" for x in decoded.row.effects)
+
+
+def _row(parts: Sequence[str]) -> isa.Row:
+    decoded = isa.lookup(parts)
+    if decoded is None:
+        raise LookupError(f"no row for {'.'.join(parts)}")
+    return decoded.row
+
+
+def _tensor(parts: Sequence[str], each: int) -> tuple[str, int]:
+    """A product is m n k multiply-adds of the warp."""
+    shape = next(matched for p in parts if (matched := _SHAPE.fullmatch(p)))
     m, n, k = map(int, shape.groups())
     types = [p for p in parts if _INPUTS.fullmatch(p)]
     kind = types[1] if len(types) == 4 else "f16"  # d, a, b, c; wmma leaves the f16 of a, b out
-    return f"tensor.{kind}", 2 * m * n * k // 32
+    return f"tensor.{kind}", each * m * n * k // 32

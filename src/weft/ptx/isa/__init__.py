@@ -3,9 +3,23 @@
 import importlib
 import pkgutil
 
-from weft.ptx.isa.registry import Decoded, Row, decode, instruction, llvm_type, lookup, rows
+from weft.ptx.isa.registry import (
+    Decoded,
+    OperandSpec,
+    Row,
+    bases,
+    control_of,
+    decode,
+    instruction,
+    llvm_type,
+    lookup,
+    rows,
+)
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["Decoded", "Row", "decode", "instruction", "llvm_type", "lookup", "rows"]
+__all__ = [
+    "Decoded", "OperandSpec", "Row", "bases", "control_of", "decode", "instruction", "llvm_type",
+    "lookup", "rows",
+]  # fmt: skip

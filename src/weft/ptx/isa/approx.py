@@ -12,6 +12,7 @@ from weft.ir import Builder, Val
 from weft.ir.flush import rarely, raw_bits
 from weft.ir.mufu import mufu
 from weft.ir.rounding import rounded
+from weft.ptx.isa.columns import Nan, Result, Unit, Work
 from weft.ptx.isa.registry import instruction
 
 _UP = 2.0**24
@@ -40,6 +41,7 @@ def _scaled(e: Builder, name: str, x: Val, undo: Callable[[Builder, Val], Val]) 
 
 @instruction(
     "ex2.approx{.ftz}.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-ex2",
     ftz="ftz", type="f32",
     vectors=["ex2.approx.ftz.f32  3.0 -> 8.0", "ex2.approx.f32  -149.0 -> 0x00000001",
@@ -64,8 +66,9 @@ def ex2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "lg2.approx{.ftz}.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-lg2",
-    ftz="ftz", type="f32", raw_nan=True,
+    ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["lg2.approx.f32  8.0 -> 3.0", "lg2.approx.ftz.f32  0x00000001 -> -inf",
              "lg2.approx.f32  0x00000001 -> -149.0"],
 )  # fmt: skip
@@ -77,8 +80,9 @@ def lg2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "rsqrt.approx{.ftz}.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-rsqrt",
-    ftz="ftz", type="f32", raw_nan=True,
+    ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["rsqrt.approx.f32  4.0 -> 0.5", "rsqrt.approx.ftz.f32  -0.0 -> -inf"],
 )  # fmt: skip
 def rsqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
@@ -89,8 +93,9 @@ def rsqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "sqrt.approx{.ftz}.type  d, a",
+    form=Result.ROOT, work=Unit.SPECIAL,
     manual="floating-point-instructions-sqrt",
-    ftz="ftz", type="f32", raw_nan=True,
+    ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["sqrt.approx.f32  4.0 -> 2.0", "sqrt.approx.ftz.f32  -1.0 -> 0x7fffffff"],
 )  # fmt: skip
 def sqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
@@ -101,6 +106,7 @@ def sqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "sin.approx{.ftz}.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-sin",
     ftz="ftz", type="f32",
     vectors=["sin.approx.f32  -0.0 -> -0.0", "sin.approx.ftz.f32  inf -> 0x7fffffff"],
@@ -112,6 +118,7 @@ def sin(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "cos.approx{.ftz}.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-cos",
     ftz="ftz", type="f32",
     vectors=["cos.approx.f32  0.0 -> 1.0"],
@@ -123,6 +130,7 @@ def cos(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "tanh.approx.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-tanh",
     type="f32",
     vectors=["tanh.approx.f32  0x80000001 -> 0x80000001", "tanh.approx.f32  -9.0 -> -1.0"],
@@ -133,8 +141,9 @@ def tanh(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "rcp.approx{.ftz}.type  d, a",
+    form=Result.RECIPROCAL, work=Unit.SPECIAL,
     manual="floating-point-instructions-rcp",
-    ftz="ftz", type="f32", raw_nan=True,
+    ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["rcp.approx.ftz.f32  4.0 -> 0.25", "rcp.approx.f32  0x7f000000 -> 0x00400000",
              "rcp.approx.ftz.f32  0x7f000000 -> 0.0"],
 )  # fmt: skip
@@ -179,8 +188,9 @@ _DIV_SCALES: dict[tuple[str, str], Scales] = {
 
 @instruction(
     "div.kind{.ftz}.type  d, a, b",
+    form=Result.QUOTIENT, work=Work(expands={"full": 4}),
     manual="floating-point-instructions-div",
-    kind="approx full", ftz="ftz", type="f32", raw_nan=True,
+    kind="approx full", ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["div.full.f32  6.0 4.0 -> 1.5", "div.approx.f32  1.0 0x7f000000 -> 0.0",
              "div.full.f32  1.0 0x7f000000 -> 0x00400000"],
 )  # fmt: skip
@@ -201,6 +211,8 @@ def div(e: Builder, a: Val, b: Val, *, kind: str, ftz: str, type: str) -> Val:
 
 @instruction(
     "rcp.approx.ftz.type  d, a",
+    form=Result.RECIPROCAL,
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-rcp-approx-ftz-f64",
     type="f64",
     vectors=["rcp.approx.ftz.f64  4.0 -> 0.25", "rcp.approx.ftz.f64  0.0 -> inf"],
@@ -211,6 +223,7 @@ def rcp_f64(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "rsqrt.approx.ftz.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-rsqrt-approx-ftz-f64",
     type="f64",
     vectors=["rsqrt.approx.ftz.f64  4.0 -> 0.5"],
@@ -227,6 +240,7 @@ def _high_word(e: Builder, name: str, a: Val) -> Val:
 
 @instruction(
     "rsqrt.approx.type  d, a",
+    work=Unit.SPECIAL,
     manual="floating-point-instructions-rsqrt",
     type="f64",
     vectors=["rsqrt.approx.f64  4.0 -> 0.5", "rsqrt.approx.f64  -1.0 -> 0xfff8000000000000"],

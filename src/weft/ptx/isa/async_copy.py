@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Async, Completion, Step, Waits, reads, updates, writes
+from weft.ptx.isa.columns import (
+    ANY_COUNT,
+    Async,
+    Completion,
+    Does,
+    Ordering,
+    Result,
+    Step,
+    Unit,
+    Waits,
+    mbarrier,
+    reads,
+    writes,
+)
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Imm, Instruction
@@ -16,6 +29,7 @@ _ORDER, _SCOPE = "relaxed acquire release", "cta cluster"
 @instruction(
     "cp.async.cop.dst.global{.l2}{.prefetch}  [a], [b], size{, src_size}{, policy}",
     manual=_COPY,
+    literals={"size": (4, 8, 16)},
     cop="ca cg", dst=_SHARED, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
     warp=True, effects=(writes("a", "dst", "size"), reads("b", "global", "src_size")),
     async_=Async(Step.ISSUE, Completion.GROUP),
@@ -26,6 +40,7 @@ def cp_async(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "cp.async.commit_group",
+    work=Unit.SYNC,
     manual=_COPY + "-commit-group",
     warp=True, async_=Async(Step.COMMIT, Completion.GROUP),
 )  # fmt: skip
@@ -35,8 +50,10 @@ def commit_group(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.wait_group  n",
+    work=Unit.SYNC,
     manual=_COPY + "-wait-group",
     warp=True, waits=Waits.COPIES, async_=Async(Step.WAIT, Completion.GROUP),
+    literals={"n": ANY_COUNT},
 )  # fmt: skip
 def wait_group(w: Warp, ins: Instruction) -> None:
     groups = ins.operands[0]
@@ -46,6 +63,7 @@ def wait_group(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.wait_all",
+    work=Unit.SYNC,
     manual=_COPY + "-wait-group",
     warp=True, waits=Waits.COPIES, async_=Async(Step.WAIT, Completion.GROUP),
 )  # fmt: skip
@@ -55,8 +73,9 @@ def wait_all(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.mbarrier.arrive{.noinc}{.space}.b64  [a]",
+    work=Unit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive",
-    noinc="noinc", space=_SHARED, warp=True, effects=(updates("a", "space", 8),),
+    noinc="noinc", space=_SHARED, warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
     async_=Async(Step.ARRIVE, Completion.MBARRIER),
 )  # fmt: skip
 def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: str) -> None:
@@ -67,8 +86,9 @@ def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: st
 
 @instruction(
     "mbarrier.init{.space}.b64  [a], count",
+    work=Unit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "init",
-    space=_SHARED, warp=True, effects=(writes("a", "space", 8),),
+    space=_SHARED, warp=True, effects=(mbarrier(Does.WRITE, "a", "space"),),
 )  # fmt: skip
 def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
     mem, count = ins.operands
@@ -77,8 +97,9 @@ def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "mbarrier.inval{.space}.b64  [a]",
+    work=Unit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "inval",
-    space=_SHARED, warp=True, effects=(writes("a", "space", 8),),
+    space=_SHARED, warp=True, effects=(mbarrier(Does.WRITE, "a", "space"),),
 )  # fmt: skip
 def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
     w.mbarriers.step(ins, "inval", ins.operands[0], 0, space)
@@ -86,9 +107,10 @@ def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "mbarrier.op{.tail}{.order}{.scope}{.space}.b64  d, [a]{, count}",
+    work=Unit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "arrive",
     op="arrive arrive_drop", tail="noComplete", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, effects=(updates("a", "space", 8),),
+    warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
 )  # fmt: skip
 def mbarrier_arrive(
     w: Warp, ins: Instruction, *, op: str, tail: str, space: str, **words: str
@@ -100,9 +122,10 @@ def mbarrier_arrive(
 
 @instruction(
     "mbarrier.op.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
+    work=Unit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "arrive",
     op="arrive arrive_drop", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, effects=(updates("a", "space", 8),),
+    warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
 )  # fmt: skip
 def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
     dest, mem, nbytes = ins.operands
@@ -111,9 +134,10 @@ def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, op: str, space: str, **
 
 @instruction(
     "mbarrier.op{.order}{.scope}{.space}.b64  [a], tx",
+    work=Unit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "expect-tx",
     op="expect_tx complete_tx", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, effects=(updates("a", "space", 8),),
+    warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
 )  # fmt: skip
 def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str) -> None:
     mem, nbytes = ins.operands
@@ -122,9 +146,10 @@ def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str)
 
 @instruction(
     "mbarrier.op{.parity}{.order}{.scope}{.space}.b64  p, [a], state{, hint}",
+    form=Result.OF_OPERANDS, work=Unit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "test-wait-try-wait",
     op="test_wait try_wait", parity="parity", order=_ORDER, scope=_SCOPE, space=_SHARED,
-    warp=True, effects=(reads("a", "space", 8),), waits=Waits.MBARRIER,
+    warp=True, effects=(mbarrier(Does.READ, "a", "space"),), waits=Waits.MBARRIER,
 )  # fmt: skip
 def mbarrier_test(
     w: Warp, ins: Instruction, *, op: str, parity: str, space: str, **words: str
@@ -132,6 +157,12 @@ def mbarrier_test(
     w.mbarriers.test(ins, space, parity=bool(parity))
 
 
-@instruction("mbarrier.pending_count.b64  d, state", manual=_BARRIER + "pending-count", warp=True)
+@instruction(
+    "mbarrier.pending_count.b64  d, state",
+    work=Unit.SYNC,
+    ordering=Ordering.STRONG,
+    manual=_BARRIER + "pending-count",
+    warp=True,
+)
 def mbarrier_pending_count(w: Warp, ins: Instruction) -> None:
     w.mbarriers.pending_count(ins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.ptx.isa.columns import Waits, updates
+from weft.ptx.isa.columns import Accepts, Ordering, Waits, updates
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -52,7 +52,8 @@ _OPCODE = "{.order}{.scope}{.space}.op{.noftz}{.l2}{.vec}.type"
 
 for _op, _types in (FORMS | ATOM_FORMS).items():
     instruction(
-        f"atom{_OPCODE}  d, [a], b{{, c}}{{, policy}}",
+        f"atom{_OPCODE}  d:type, [a], b:type{{, c}}{{, policy}}",
+        accepts=Accepts.FRAGMENT, ordering=Ordering.STRONG,
         manual=_MANUAL + "atom",
         order=_ORDER, scope=_SCOPE, space=_SPACE, op=_op, noftz="noftz", l2=_HINT, vec=_VECTORS,
         type=_types, warp=True, effects=_EFFECTS,
@@ -61,7 +62,8 @@ for _op, _types in (FORMS | ATOM_FORMS).items():
 
 for _op, _types in FORMS.items():
     instruction(
-        f"red{_OPCODE}  [a], b{{, policy}}",
+        f"red{_OPCODE}  [a], b:type{{, policy}}",
+        accepts=Accepts.FRAGMENT, ordering=Ordering.STRONG,
         manual=_MANUAL + "red",
         order=_ORDER, scope=_SCOPE, space=_SPACE, op=_op, noftz="noftz", l2=_HINT, vec=_VECTORS,
         type=_types, warp=True, effects=_EFFECTS,

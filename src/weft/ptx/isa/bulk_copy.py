@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Async, Completion, Step, Waits, reads, updates, writes
+from weft.ptx.isa.columns import (
+    ANY_COUNT,
+    Async,
+    Completion,
+    Does,
+    Step,
+    Unit,
+    Waits,
+    mbarrier,
+    reads,
+    updates,
+    writes,
+)
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Imm, Instruction
@@ -13,7 +25,7 @@ _BY_MBARRIER = Async(Step.ISSUE, Completion.MBARRIER)
 _BY_GROUP = Async(Step.ISSUE, Completion.BULK_GROUP)
 _NEAR, _HINT = "shared::cta shared::cluster", "L2::cache_hint"
 
-_COUNTS_DOWN = updates("mbar", "shared", 8)
+_COUNTS_DOWN = mbarrier(Does.UPDATE, "mbar", "shared")
 """When the copy lands, its bytes are taken off those that the mbarrier expects."""
 
 
@@ -49,6 +61,7 @@ def bulk_store(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "cp.async.bulk.prefetch.L2.global{.l2}  [a], size{, policy}",
+    work=Unit.MEMORY,
     manual=_BULK + "-prefetch", l2=_HINT, warp=True,
 )  # fmt: skip
 def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
@@ -57,6 +70,7 @@ def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "cp.async.bulk.commit_group",
+    work=Unit.SYNC,
     manual=_BULK + "-commit-group", warp=True, async_=Async(Step.COMMIT, Completion.BULK_GROUP),
 )  # fmt: skip
 def bulk_commit(w: Warp, ins: Instruction) -> None:
@@ -65,8 +79,9 @@ def bulk_commit(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.bulk.wait_group{.read}  n",
+    work=Unit.SYNC,
     manual=_BULK + "-wait-group", warp=True, waits=Waits.COPIES,
-    async_=Async(Step.WAIT, Completion.BULK_GROUP),
+    async_=Async(Step.WAIT, Completion.BULK_GROUP), literals={"n": ANY_COUNT},
 )  # fmt: skip
 def bulk_wait(w: Warp, ins: Instruction) -> None:
     groups = ins.operands[0]

@@ -8,8 +8,8 @@ its operands, each lane for itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import dataclass, field
+from enum import Enum, Flag, auto
 
 from weft.ptx.model import SIZES
 
@@ -33,6 +33,9 @@ class Per(Enum):
     WARP = auto()
 
 
+GENERIC = "generic"
+"""The state space of an address that does not say its own."""
+
 Size = str | int | Callable[[Words], int]
 """Bytes of an access: a number, a function of the modifiers' words, or a product such as
 `type*vec` of numbers, modifiers and at most one operand that holds the number of bytes."""
@@ -46,6 +49,7 @@ class Effect:
     space     a state space, or the modifier that names it; generic where that is left out
     size      bytes of one access; see `Size`
     per       who makes an access of that size
+    barrier   the access is to an mbarrier object, not to data
     """
 
     does: Does
@@ -53,6 +57,7 @@ class Effect:
     space: str
     size: Size
     per: Per = Per.LANE
+    barrier: bool = False
 
     @property
     def reads(self) -> bool:
@@ -65,7 +70,7 @@ class Effect:
     def state_space(self, words: Words) -> str:
         """The state space under these words: `global`, `shared`, ... or `generic`."""
         word = words.get(self.space, self.space)
-        return word.partition("::")[0] or "generic"
+        return word.partition("::")[0] or GENERIC
 
     def nbytes(self, words: Words) -> int | None:
         """Bytes of one access under these words; None where an operand holds the number."""
@@ -101,6 +106,11 @@ def writes(operand: str, space: str, size: Size, per: Per = Per.LANE) -> Effect:
 def updates(operand: str, space: str, size: Size, per: Per = Per.LANE) -> Effect:
     """An access that reads, changes and writes as one step."""
     return Effect(Does.UPDATE, operand, space, size, per)
+
+
+def mbarrier(does: Does, operand: str, space: str) -> Effect:
+    """An access to an mbarrier object."""
+    return Effect(does, operand, space, 8, barrier=True)
 
 
 class Control(Enum):
@@ -189,3 +199,128 @@ class Async:
 
     step: Step
     by: Completion
+
+
+class Result(Enum):
+    """How a result follows from the operands.
+
+    Analyses choose their transfer functions by it: what is known of a result at compile time,
+    which address a value belongs to, whether an index wraps.
+    """
+
+    OTHER = auto()
+    """Lane by lane, with no structure that an analysis could use."""
+    COPY = auto()
+    """`a`, bit for bit; a vector is packed or taken apart."""
+    CONVERSION = auto()
+    """`a` as another type."""
+    ADDRESS = auto()
+    """`a` as an address of another state space."""
+    SUM = auto()
+    DIFFERENCE = auto()
+    NEGATION = auto()
+    PRODUCT = auto()
+    """The low half where a product is twice as wide as its factors."""
+    WIDE_PRODUCT = auto()
+    PRODUCT_SUM = auto()
+    """`a * b + c`, of the low half."""
+    WIDE_PRODUCT_SUM = auto()
+    QUOTIENT = auto()
+    REMAINDER = auto()
+    ROOT = auto()
+    RECIPROCAL = auto()
+    LEFT_SHIFT = auto()
+    RIGHT_SHIFT = auto()
+    AND = auto()
+    OR = auto()
+    XOR = auto()
+    NOT = auto()
+    MINIMUM = auto()
+    MAXIMUM = auto()
+    SELECTION = auto()
+    """`a` or `b`, whichever a third operand says."""
+    COMPARISON = auto()
+    LOADED = auto()
+    """What memory holds: the same in lanes that read the same address."""
+    SHUFFLED = auto()
+    """`a` of another lane."""
+    OF_GROUP = auto()
+    """One value for all lanes that take part."""
+    OF_OPERANDS = auto()
+    """The same in lanes whose operands are the same."""
+    UNIFORM = auto()
+    """One value for the warp."""
+
+
+class Nan(Enum):
+    """What an f32 result may hold where it is a NaN."""
+
+    CANONICAL = auto()
+    """The one NaN that the hardware makes, or no f32 at all."""
+    RAW = auto()
+    """A NaN of the host's arithmetic, which must be made canonical before its bits are seen."""
+    COPIED = auto()
+    """The bits of the sources that have the type of the result."""
+
+
+class Ordering(Enum):
+    """How accesses to memory are ordered against those of other threads."""
+
+    WEAK = auto()
+    STRONG = auto()
+    """A strong access: other threads may synchronise with it."""
+    FENCE = auto()
+    """Orders the accesses before it and after it."""
+    PROXY_FENCE = auto()
+    """Orders accesses of one thread through different proxies."""
+
+
+class Unit(Enum):
+    """What a profile counts an instruction as."""
+
+    ARITHMETIC = "arithmetic"
+    """Floating-point or integer operations, by the instruction's type."""
+    SPECIAL = "special"
+    """Approximate functions."""
+    TENSOR = "tensor"
+    """Tensor-core operations, by shape and the type of the inputs."""
+    CONVERT = "convert"
+    MOVE = "move"
+    MEMORY = "memory"
+    SYNC = "sync"
+    CONTROL = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an instruction is for a profile, for each lane.
+
+    operations   a multiply-add is two
+    expands      machine instructions that the assembler makes of it, about, by type
+    """
+
+    unit: Unit = Unit.ARITHMETIC
+    operations: int = 1
+    expands: Mapping[str, int] = field(default_factory=dict)
+
+
+ANY_COUNT = range(1 << 31)
+"""The numbers that a literal may be which counts something."""
+
+
+class Accepts(Flag):
+    """Operands that an instruction takes beside registers and literals of its type."""
+
+    NOTHING = 0
+    PACK = auto()
+    """A vector of 2 or 4 elements that together have the type's width."""
+    COUNTED = auto()
+    """A vector of as many elements as a modifier (`.v2`, `.x4`) says."""
+    FRAGMENT = auto()
+    """A vector of registers, whose number the row's function checks."""
+    WIDER = auto()
+    """Registers that are wider than the type."""
+    BITS = auto()
+    """An integer literal where the type is floating: its bits are moved."""
+    FUNCTION = auto()
+    """The name of a function, for its address."""

@@ -6,6 +6,7 @@ A comparison of floats is ordered (false when an operand is NaN) unless its name
 from __future__ import annotations
 
 from weft.ir import Builder, Val
+from weft.ptx.isa.columns import Nan, Result, Unit
 from weft.ptx.isa.registry import instruction
 
 _INTS = "b16 b32 b64 u16 u32 u64 s16 s32 s64"
@@ -63,6 +64,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 # ---- setp --------------------------------------------------------------------------------------
 @instruction(
     "setp.cmp.type  p|q:pred, a, b",
+    form=Result.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_INT_TESTS,
     type=_INTS,
@@ -70,6 +72,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 )
 @instruction(
     "setp.cmp.op.type  p|q:pred, a, b, c:pred",
+    form=Result.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_INT_TESTS,
     op=_OPS,
@@ -78,6 +81,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 )
 @instruction(
     "setp.cmp{.ftz}.type  p|q:pred, a, b",
+    form=Result.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_FLOAT_TESTS,
     ftz="ftz",
@@ -91,6 +95,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 )
 @instruction(
     "setp.cmp.op{.ftz}.type  p|q:pred, a, b, c:pred",
+    form=Result.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_FLOAT_TESTS,
     op=_OPS,
@@ -108,6 +113,7 @@ def setp(
 
 @instruction(
     "setp.cmp{.ftz}.type  p|q:pred, a, b",
+    form=Result.COMPARISON,
     manual="half-precision-comparison-instructions-setp",
     cmp=_FLOAT_TESTS,
     ftz="ftz",
@@ -116,6 +122,7 @@ def setp(
 )
 @instruction(
     "setp.cmp.op{.ftz}.type  p|q:pred, a, b, c:pred",
+    form=Result.COMPARISON,
     manual="half-precision-comparison-instructions-setp",
     cmp=_FLOAT_TESTS,
     op=_OPS,
@@ -222,8 +229,10 @@ def _either(e: Builder, first: Val, a: Val, b: Val) -> Val:
 
 @instruction(
     "selp.type  d, a, b, c:pred",
+    form=Result.SELECTION,
+    work=Unit.MOVE,
     manual="comparison-and-selection-instructions-selp",
-    raw_nan=True,
+    nans=Nan.COPIED,
     type=_INTS + " f32 f64",
     vectors=["selp.b32  5 7 1 -> 5", "selp.f32  1.5 -2.0 0 -> -2.0"],
 )
@@ -233,8 +242,10 @@ def selp(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "slct.type.s32  d, a, b, c:s32",
+    form=Result.SELECTION,
+    work=Unit.MOVE,
     manual="comparison-and-selection-instructions-slct",
-    raw_nan=True,
+    nans=Nan.COPIED,
     type=_INTS + " f32 f64",
     vectors=["slct.u32.s32  5 7 0 -> 5", "slct.f32.s32  1.0 2.0 -1 -> 2.0"],
 )
@@ -244,8 +255,10 @@ def slct(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "slct{.ftz}.type.f32  d, a, b, c:f32",
+    form=Result.SELECTION,
+    work=Unit.MOVE,
     manual="comparison-and-selection-instructions-slct",
-    raw_nan=True,
+    nans=Nan.COPIED,
     ftz="ftz",
     type=_INTS + " f32 f64",
     vectors=[

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Control, Participants, Waits
+import functools
+
+from weft.ptx.isa.columns import Control, Ordering, Participants, Unit, Waits
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
 
+_FENCE = "parallel-synchronization-and-communication-instructions-membar"
+_RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster"
 _BAR = "parallel-synchronization-and-communication-instructions-bar"
 
 
@@ -69,7 +73,11 @@ def brkpt(w: Warp, ins: Instruction) -> None:
 
 
 @instruction(
-    "pmevent{.mask}  a", manual="miscellaneous-instructions-pmevent", warp=True, mask="mask"
+    "pmevent{.mask}  a",
+    work=Unit.CONTROL,
+    manual="miscellaneous-instructions-pmevent",
+    warp=True,
+    mask="mask",
 )
 def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
     """Counts for a profiler that is not there."""
@@ -77,6 +85,7 @@ def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
 
 @instruction(
     "nanosleep.u32  t",
+    work=Unit.CONTROL,
     manual="miscellaneous-instructions-nanosleep",
     warp=True, waits=Waits.TIME,
 )  # fmt: skip
@@ -96,25 +105,24 @@ def _reduce(w: Warp, ins: Instruction, *, kind: str, type: str) -> None:
     w.barrier(ins, "red")
 
 
-# `bar` is the older spelling of `barrier.aligned`: the same operations under two names
-for _base in ("bar", "barrier"):
-    instruction(
-        f"{_base}{{.cta}}.sync{{.aligned}}  a{{, b}}",
-        manual=_BAR, warp=True, participants=Participants.BLOCK, waits=Waits.PARTICIPANTS,
-    )(_barrier)  # fmt: skip
-    instruction(
-        f"{_base}{{.cta}}.arrive{{.aligned}}  a{{, b}}",
-        manual=_BAR, warp=True, participants=Participants.BLOCK,
-    )(_arrive)  # fmt: skip
-    instruction(
-        f"{_base}{{.cta}}.red.kind{{.aligned}}.type  d, a{{, b}}, c",
-        manual=_BAR, kind="popc and or", type="u32 pred", warp=True,
-        participants=Participants.BLOCK, waits=Waits.PARTICIPANTS,
+# `bar` is the older spelling of `barrier.aligned`: the same operations under several names
+for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".aligned")):
+    _row = functools.partial(
+        instruction,
+        manual=_BAR, warp=True, work=Unit.SYNC, participants=Participants.BLOCK,
+        aligned=bool(_word),
+    )  # fmt: skip
+    _row(f"{_base}{{.cta}}.sync{_word}  a{{, b}}", waits=Waits.PARTICIPANTS)(_barrier)
+    _row(f"{_base}{{.cta}}.arrive{_word}  a{{, b}}")(_arrive)
+    _row(
+        f"{_base}{{.cta}}.red.kind{_word}.type  d, a{{, b}}, c",
+        kind="popc and or", type="u32 pred", waits=Waits.PARTICIPANTS,
     )(_reduce)  # fmt: skip
 
 
 @instruction(
     "bar.warp.sync  membermask",
+    work=Unit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-bar-warp-sync",
     warp=True,
 )  # fmt: skip
@@ -124,6 +132,7 @@ def bar_warp(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "membar{.proxy}.level",
+    work=Unit.SYNC, ordering=Ordering.FENCE,
     manual="parallel-synchronization-and-communication-instructions-membar",
     level="cta gl sys alias", warp=True,
 )  # fmt: skip
@@ -132,12 +141,22 @@ def membar(w: Warp, ins: Instruction, *, level: str) -> None:
 
 
 @instruction(
-    "fence{.proxy}{.mbarrier_init}{.order}{.kind}{.restrict}{.scope}{.space}  {, [a]}{, size}",
-    manual="parallel-synchronization-and-communication-instructions-membar",
-    proxy="proxy", order="sc acq_rel acquire release",
-    kind="alias async async::generic tensormap::generic", scope="cta cluster gpu sys",
-    restrict="sync_restrict::shared::cta sync_restrict::shared::cluster",
-    space="global shared::cta shared::cluster", warp=True,
+    "fence{.order}{.restrict}{.scope}",
+    manual=_FENCE,
+    order="sc acq_rel acquire release", scope="cta cluster gpu sys", restrict=_RESTRICT,
+    warp=True, work=Unit.SYNC, ordering=Ordering.FENCE,
+)  # fmt: skip
+@instruction(
+    "fence.mbarrier_init.release.cluster",
+    manual=_FENCE,
+    warp=True, work=Unit.SYNC, ordering=Ordering.FENCE,
+)  # fmt: skip
+@instruction(
+    "fence.proxy.kind{.order}{.restrict}{.scope}{.space}  {, [a]}{, size}",
+    manual=_FENCE,
+    kind="alias async async::generic tensormap::generic", order="acquire release",
+    scope="cta cluster gpu sys", restrict=_RESTRICT, space="global shared::cta shared::cluster",
+    warp=True, work=Unit.SYNC, ordering=Ordering.PROXY_FENCE,
 )  # fmt: skip
 def fence(w: Warp, ins: Instruction, **words: str) -> None:
     w.fence()
@@ -145,6 +164,7 @@ def fence(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "griddepcontrol.action",
+    work=Unit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-griddepcontrol",
     action="wait launch_dependents", warp=True,
 )  # fmt: skip
@@ -154,6 +174,7 @@ def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
 
 @instruction(
     "setmaxnreg.action.sync.aligned.u32  n",
+    work=Unit.SYNC,
     manual="miscellaneous-instructions-setmaxnreg",
     action="inc dec", warp=True, participants=Participants.WARPGROUP,
 )  # fmt: skip

@@ -26,6 +26,7 @@ from weft.ir.narrow import (
     raw_bits,
     saturate,
 )
+from weft.ptx.isa.columns import Accepts, Nan, Unit
 from weft.ptx.isa.registry import instruction
 
 _MANUAL = "data-movement-and-conversion-instructions-cvt"
@@ -114,6 +115,8 @@ def limited(b: Builder, bits: Val, kind: str, sat: str, relu: str, satfinite: st
 
 @instruction(
     "cvt.frnd{.ftz}{.sat}{.relu}{.satfinite}.dtype.atype  d:dtype, a:atype",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual=_MANUAL,
     frnd="rn rz rm rp",
     ftz="ftz",
@@ -139,13 +142,27 @@ def rounded(
 
 
 @instruction(
+    "cvt.f32.f32  d:f32, a:f32",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
+    manual=_MANUAL,
+    nans=Nan.COPIED,  # without `.ftz` and `.sat` nothing is computed
+    vectors=["cvt.f32.f32  0x7f800001 -> 0x7f800001"],
+)
+def unchanged(e: Builder, a: Val) -> Val:
+    return _emit(e, a, mode="rn", dtype="f32", atype="f32", ftz="", sat="")
+
+
+@instruction(
     "cvt{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual=_MANUAL,
     ftz="ftz",
     sat="sat",
     dtype=_FLOATS,
     atype=_FLOATS,
-    raw_nan=True,
+    nans=Nan.RAW,
     vectors=[
         "cvt.f32.bf16  0x7f81 -> 0x7f810000",
         "cvt.f64.f32  0xff800001 -> 0xfff8000020000000",
@@ -165,13 +182,15 @@ def exact(e: Builder, a: Val, *, ftz: str, sat: str, dtype: str, atype: str) -> 
 
 @instruction(
     "cvt.irnd{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual=_MANUAL,
     irnd="rni rzi rmi rpi",
     ftz="ftz",
     sat="sat",
     dtype=_FLOATS,
     atype=_FLOATS,
-    raw_nan=True,
+    nans=Nan.RAW,
     vectors=[
         "cvt.rni.f32.f32  2.5 -> 2.0",
         "cvt.rpi.f32.f32  -0.5 -> -0.0",

@@ -15,6 +15,7 @@ from weft.ir.narrow import (
     raw_bits,
     saturate,
 )
+from weft.ptx.isa.columns import Accepts, Result, Unit
 from weft.ptx.isa.registry import instruction
 
 _MANUAL = "data-movement-and-conversion-instructions-cvt"
@@ -42,6 +43,9 @@ def _clamp(e: Builder, a: Val, source: str, dest: str) -> Val:
 
 @instruction(
     "cvt{.sat}.dtype.atype  d:dtype, a:atype",
+    form=Result.CONVERSION,
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual=_MANUAL,
     sat="sat",
     dtype=_INTS,
@@ -60,6 +64,8 @@ def int_to_int(e: Builder, a: Val, *, sat: str, dtype: str, atype: str) -> Val:
 
 @instruction(
     "cvt.irnd{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual=_MANUAL,
     irnd="rni rzi rmi rpi",
     ftz="ftz",
@@ -93,6 +99,8 @@ def float_to_int(
 
 @instruction(
     "cvt.frnd{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual=_MANUAL,
     frnd="rn rz rm rp",
     ftz="ftz",
@@ -124,6 +132,8 @@ def int_to_float(
 
 @instruction(
     "cvt.pack.sat.ctype.s32  d:b32, a:s32, b:s32",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual="data-movement-and-conversion-instructions-cvt-pack",
     ctype="u16 s16",
     vectors=["cvt.pack.sat.u16.s32  70000 -1 -> 0xffff0000"],
@@ -135,6 +145,8 @@ def pack(e: Builder, a: Val, b: Val, *, ctype: str) -> Val:
 
 @instruction(
     "cvt.pack.sat.ctype.s32.b32  d:b32, a:s32, b:s32, c:b32",
+    work=Unit.CONVERT,
+    accepts=Accepts.WIDER,
     manual="data-movement-and-conversion-instructions-cvt-pack",
     ctype="u2 s2 u4 s4 u8 s8",
     vectors=["cvt.pack.sat.s8.s32.b32  300 -1 0xabcd -> 0xabcd7fff"],

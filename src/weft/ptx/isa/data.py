@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Waits, reads, writes
+from weft.ptx.isa.columns import Accepts, Nan, Ordering, Result, Unit, Waits, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -13,12 +13,17 @@ SPACE = "const global local param shared shared::cta shared::cluster param::entr
 COP = "ca cg cs lu cv nc wb wt"
 L1 = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
 
+_MOVES = Accepts.COUNTED | Accepts.WIDER
 _LOADS = (reads("a", "space", "type*vec"),)
 _STORES = (writes("a", "space", "type*vec"),)
 
 
 @instruction(
-    "mov.type  d, a",
+    "mov.type  d:type, a:type",
+    form=Result.COPY,
+    nans=Nan.COPIED,
+    work=Unit.MOVE,
+    accepts=Accepts.PACK | Accepts.BITS | Accepts.FUNCTION,
     manual="data-movement-and-conversion-instructions-mov",
     type="pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f32 f64",
     warp=True,
@@ -28,13 +33,15 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
 
 
 @instruction(
-    "ld{.weak}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
+    "ld{.weak}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d:type, [a]",
+    form=Result.LOADED, accepts=_MOVES,
     manual="data-movement-and-conversion-instructions-ld",
     space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True, l1=L1, l2="L2::cache_hint",
     prefetch="L2::64B L2::128B L2::256B", effects=_LOADS,
 )  # fmt: skip
 @instruction(
-    "ld{.mmio}.order{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d, [a]",
+    "ld{.mmio}.order{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d:type, [a]",
+    form=Result.LOADED, accepts=_MOVES, ordering=Ordering.STRONG,
     manual="data-movement-and-conversion-instructions-ld",
     order="relaxed acquire volatile", scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8",
     type=TYPES, warp=True, l1=L1, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
@@ -45,7 +52,8 @@ def ld(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **h
 
 
 @instruction(
-    "ldu{.space}{.vec}.type  d, [a]",
+    "ldu{.space}{.vec}.type  d:type, [a]",
+    form=Result.LOADED, accepts=_MOVES,
     manual="data-movement-and-conversion-instructions-ldu",
     space="global", vec="v2 v4", type=TYPES, warp=True, effects=_LOADS,
 )  # fmt: skip
@@ -54,13 +62,15 @@ def ldu(w: Warp, ins: Instruction, *, space: str, type: str, vec: str) -> None:
 
 
 @instruction(
-    "st{.weak}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
+    "st{.weak}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b:type",
+    accepts=_MOVES | Accepts.BITS,
     manual="data-movement-and-conversion-instructions-st",
     space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True, l1=L1, l2="L2::cache_hint",
     effects=_STORES,
 )  # fmt: skip
 @instruction(
-    "st{.mmio}.order{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b",
+    "st{.mmio}.order{.scope}{.space}{.cop}{.l1}{.l2}{.vec}.type  [a], b:type",
+    accepts=_MOVES | Accepts.BITS, ordering=Ordering.STRONG,
     manual="data-movement-and-conversion-instructions-st",
     order="relaxed release volatile", scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8",
     type=TYPES, warp=True, l1=L1, l2="L2::cache_hint", effects=_STORES,
@@ -70,7 +80,8 @@ def st(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **h
 
 
 @instruction(
-    "cvta{.to}.space.size  d, a",
+    "cvta{.to}.space.size  d:size, a",
+    form=Result.ADDRESS, work=Unit.MOVE,
     manual="data-movement-and-conversion-instructions-cvta",
     space=SPACE, size="u32 u64", warp=True,
 )  # fmt: skip
@@ -79,7 +90,8 @@ def cvta(w: Warp, ins: Instruction, *, space: str, size: str) -> None:
 
 
 @instruction(
-    "isspacep.space  p, a",
+    "isspacep.space  p:pred, a",
+    form=Result.OF_OPERANDS, work=Unit.MOVE,
     manual="data-movement-and-conversion-instructions-isspacep",
     space=SPACE, warp=True,
 )  # fmt: skip
@@ -89,6 +101,7 @@ def isspacep(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "prefetch{.space}{.level}{.l2}{.tensormap}  [a]",
+    work=Unit.MEMORY,
     manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
     space="global local const param", level="L1 L2 L2::evict_last L2::evict_normal",
     l2="L2::cache_hint", warp=True,
@@ -99,6 +112,7 @@ def prefetch(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "prefetchu.L1  [a]",
+    work=Unit.MEMORY,
     manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
     warp=True,
 )
@@ -108,6 +122,7 @@ def prefetchu(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "discard{.space}.L2  [a], size",
+    work=Unit.MEMORY,
     manual="data-movement-and-conversion-instructions-discard",
     space="global", warp=True,
 )  # fmt: skip
@@ -117,6 +132,7 @@ def discard(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "applypriority{.space}.L2::evict_normal  [a], size",
+    work=Unit.MEMORY,
     manual="data-movement-and-conversion-instructions-applypriority",
     space="global", warp=True,
 )  # fmt: skip
@@ -126,15 +142,23 @@ def applypriority(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "createpolicy.range{.global}.priority{.second}.b64  d, [a], primary, total",
+    form=Result.UNIFORM,
     manual="data-movement-and-conversion-instructions-createpolicy",
     warp=True, second="L2::evict_first L2::evict_unchanged",
     priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
 )  # fmt: skip
 @instruction(
-    "createpolicy.kind.priority{.second}.b64  d, a",
+    "createpolicy.fractional.priority{.second}.b64  d{, a}",
+    form=Result.UNIFORM,
     manual="data-movement-and-conversion-instructions-createpolicy",
-    kind="fractional cvt", warp=True, second="L2::evict_first L2::evict_unchanged",
-    priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged L2",
+    warp=True, second="L2::evict_first L2::evict_unchanged",
+    priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
+)  # fmt: skip
+@instruction(
+    "createpolicy.cvt.L2.b64  d, a",
+    form=Result.UNIFORM,
+    manual="data-movement-and-conversion-instructions-createpolicy",
+    warp=True,
 )  # fmt: skip
 def createpolicy(w: Warp, ins: Instruction, **words: str) -> None:
     """An opaque cache policy; nothing reads it but cache hints."""

@@ -21,6 +21,7 @@ from weft.ir.narrow import (
     raw_bits,
     saturate,
 )
+from weft.ptx.isa.columns import Result, Work
 from weft.ptx.isa.registry import instruction
 
 F16 = "f16 f16x2"
@@ -97,6 +98,7 @@ def _bf16_pair(op: str) -> Body:
     return body
 
 
+_FORMS = {"add": Result.SUM, "sub": Result.DIFFERENCE, "mul": Result.PRODUCT}
 _PAIR_VECTORS = {
     "add": ("1.5 2.25 -> 3.75", "0x3c003c00 0x3c004000 -> 0x40004200", "0x3f80 0x3b80 -> 0x3f80"),
     "sub": ("1.5 2.25 -> -0.75", "0x3c003c00 0x3c004000 -> 0x0000bc00", "0x3f80 0x3b80 -> 0x3f7f"),
@@ -109,6 +111,7 @@ def _pair_rows(op: str) -> None:
 
     @instruction(
         f"{op}{{.rnd}}{{.ftz}}{{.sat}}.type  d, a, b",
+        form=_FORMS[op],
         manual=MANUAL + op,
         rnd="rn",
         ftz="ftz",
@@ -122,6 +125,7 @@ def _pair_rows(op: str) -> None:
 
     @instruction(
         f"{op}{{.rnd}}.type  d, a, b",
+        form=_FORMS[op],
         manual=MANUAL + op,
         rnd="rn",
         type=BF16,
@@ -150,6 +154,8 @@ def _f16_fma(ftz: str, sat: str, relu: str) -> Body:
 
 @instruction(
     "fma.rn{.ftz}{.sat}{.relu}.type  d, a, b, c",
+    form=Result.PRODUCT_SUM,
+    work=Work(operations=2),
     manual=MANUAL + "fma",
     ftz="ftz",
     sat="sat",
@@ -198,6 +204,8 @@ def _bf16_fma(relu: str) -> Body:
 
 @instruction(
     "fma.rn{.relu}.type  d, a, b, c",
+    form=Result.PRODUCT_SUM,
+    work=Work(operations=2),
     manual=MANUAL + "fma",
     relu="relu",
     type=BF16,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.ir import BITS, Builder, Val
+from weft.ptx.isa.columns import Result, Work
 from weft.ptx.isa.registry import instruction
 
 _INTS = "u16 u32 u64 s16 s32 s64"
@@ -16,6 +17,7 @@ _SIGNED = "s16 s32 s64"
 
 @instruction(
     "add.type  d, a, b",
+    form=Result.SUM,
     manual="integer-arithmetic-instructions-add",
     type=_INTS,
     vectors=["add.s32  2 3 -> 5", "add.u16  65535 1 -> 0"],
@@ -26,6 +28,7 @@ def add(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "sub.type  d, a, b",
+    form=Result.DIFFERENCE,
     manual="integer-arithmetic-instructions-sub",
     type=_INTS,
     vectors=["sub.s32  2 3 -> -1", "sub.u64  0 1 -> 0xffffffffffffffff"],
@@ -76,23 +79,33 @@ def product(e: Builder, a: Val, b: Val, mode: str, type: str) -> Val:
 
 
 @instruction(
-    "mul.mode.type  d, a, b",
+    "mul.lo.type  d, a, b",
+    form=Result.PRODUCT,
     manual="integer-arithmetic-instructions-mul",
-    mode="lo hi",
+    type=_INTS,
+    vectors=["mul.lo.s32  -3 7 -> -21"],
+)
+def mul(e: Builder, a: Val, b: Val, *, type: str) -> Val:
+    return a * b
+
+
+@instruction(
+    "mul.hi.type  d, a, b",
+    manual="integer-arithmetic-instructions-mul",
     type=_INTS,
     vectors=[
-        "mul.lo.s32  -3 7 -> -21",
         "mul.hi.s32  -1 1 -> -1",
         "mul.hi.u32  0xffffffff 2 -> 1",
         "mul.hi.u64  0xffffffffffffffff 3 -> 2",
     ],
 )
-def mul(e: Builder, a: Val, b: Val, *, mode: str, type: str) -> Val:
-    return product(e, a, b, mode, type)
+def mul_hi(e: Builder, a: Val, b: Val, *, type: str) -> Val:
+    return high_product(e, a, b, type)
 
 
 @instruction(
     "mul.wide.type  d:type*2, a, b",
+    form=Result.WIDE_PRODUCT,
     manual="integer-arithmetic-instructions-mul",
     type="u16 u32 s16 s32",
     vectors=["mul.wide.s32  -1 3 -> -3", "mul.wide.u16  65535 65535 -> 0xfffe0001"],
@@ -102,18 +115,32 @@ def mul_wide(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 
 @instruction(
-    "mad.mode.type  d, a, b, c",
+    "mad.lo.type  d, a, b, c",
+    form=Result.PRODUCT_SUM,
+    work=Work(operations=2),
     manual="integer-arithmetic-instructions-mad",
-    mode="lo hi",
     type=_INTS,
-    vectors=["mad.lo.s32  2 3 4 -> 10", "mad.hi.u16  256 256 5 -> 6"],
+    vectors=["mad.lo.s32  2 3 4 -> 10"],
 )
-def mad(e: Builder, a: Val, b: Val, c: Val, *, mode: str, type: str) -> Val:
-    return product(e, a, b, mode, type) + c
+def mad(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
+    return a * b + c
+
+
+@instruction(
+    "mad.hi.type  d, a, b, c",
+    work=Work(operations=2),
+    manual="integer-arithmetic-instructions-mad",
+    type=_INTS,
+    vectors=["mad.hi.u16  256 256 5 -> 6"],
+)
+def mad_hi(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
+    return high_product(e, a, b, type) + c
 
 
 @instruction(
     "mad.wide.type  d:type*2, a, b, c:type*2",
+    form=Result.WIDE_PRODUCT_SUM,
+    work=Work(operations=2),
     manual="integer-arithmetic-instructions-mad",
     type="u16 u32 s16 s32",
     vectors=["mad.wide.s32  -1 3 5 -> 2", "mad.wide.u32  0xffffffff 1 1 -> 0x100000000"],
@@ -124,6 +151,7 @@ def mad_wide(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "mad.hi.sat.s32  d:s32, a:s32, b:s32, c:s32",
+    work=Work(operations=2),
     manual="integer-arithmetic-instructions-mad",
     vectors=["mad.hi.sat.s32  0x7fffffff 0x7fffffff 0x7fffffff -> 0x7fffffff"],
 )
@@ -153,6 +181,7 @@ def mul24(e: Builder, a: Val, b: Val, *, mode: str, type: str) -> Val:
 
 @instruction(
     "mad24.mode.type  d, a, b, c",
+    work=Work(operations=2),
     manual="integer-arithmetic-instructions-mad24",
     mode="lo hi",
     type="u32 s32",
@@ -164,6 +193,7 @@ def mad24(e: Builder, a: Val, b: Val, c: Val, *, mode: str, type: str) -> Val:
 
 @instruction(
     "mad24.hi.sat.s32  d:s32, a:s32, b:s32, c:s32",
+    work=Work(operations=2),
     manual="integer-arithmetic-instructions-mad24",
     vectors=["mad24.hi.sat.s32  0x7fffff 0x7fffff 0x7fffffff -> 0x7fffffff"],
 )
@@ -179,6 +209,7 @@ def extreme(e: Builder, op: str, a: Val, b: Val, type: str) -> Val:
 
 @instruction(
     "min.type  d, a, b",
+    form=Result.MINIMUM,
     manual="integer-arithmetic-instructions-min",
     type=_INTS,
     vectors=["min.s32  -1 1 -> -1", "min.u32  -1 1 -> 1"],
@@ -189,6 +220,7 @@ def minimum(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "max.type  d, a, b",
+    form=Result.MAXIMUM,
     manual="integer-arithmetic-instructions-max",
     type=_INTS,
     vectors=["max.s64  -1 1 -> 1", "max.u16  -1 1 -> 65535"],
@@ -224,6 +256,7 @@ def absolute(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "neg.type  d, a",
+    form=Result.NEGATION,
     manual="integer-arithmetic-instructions-neg",
     type=_SIGNED,
     vectors=["neg.s32  7 -> -7", "neg.s64  0x8000000000000000 -> 0x8000000000000000"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.ir.tensor_layout import WIDTH, shape_of
-from weft.ptx.isa.columns import Participants, Per, Words, reads, writes
+from weft.ptx.isa.columns import Accepts, Participants, Per, Unit, Words, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -14,6 +14,7 @@ _SHARED = "shared shared::cta"
 
 @instruction(
     "ldmatrix.sync.aligned.m8n8.num{.trans}{.space}.b16  d, [a]",
+    accepts=Accepts.COUNTED,
     manual=_MATRIX + "ldmatrix",
     num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, participants=Participants.WARP,
     effects=(reads("a", "space", "128*num", Per.WARP),),
@@ -24,6 +25,7 @@ def ldmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> 
 
 @instruction(
     "stmatrix.sync.aligned.m8n8.num{.trans}{.space}.b16  [a], r",
+    accepts=Accepts.COUNTED,
     manual=_MATRIX + "stmatrix",
     num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, participants=Participants.WARP,
     effects=(writes("a", "space", "128*num", Per.WARP),),
@@ -34,6 +36,7 @@ def stmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> 
 
 @instruction(
     "movmatrix.sync.aligned.m8n8.trans.b16  d, a",
+    work=Unit.MOVE,
     manual=_MATRIX + "movmatrix",
     warp=True, participants=Participants.WARP,
 )  # fmt: skip
@@ -82,6 +85,7 @@ for _matrix, _table in (("a b", OPERANDS), ("c", ACCUMULATORS)):
     for _shape, _types in _table.items():
         instruction(
             "wmma.load.matrix.sync.aligned.layout.shape{.space}.type  d, [a]{, stride}",
+            accepts=Accepts.FRAGMENT,
             manual=_MATRIX + "wmma-ld",
             matrix=_matrix, layout="row col", shape=_shape, space=_SPACE, type=_types,
             warp=True, participants=Participants.WARP,
@@ -91,6 +95,7 @@ for _matrix, _table in (("a b", OPERANDS), ("c", ACCUMULATORS)):
 for _shape, _types in ACCUMULATORS.items():
     instruction(
         "wmma.store.d.sync.aligned.layout.shape{.space}.type  [a], r{, stride}",
+        accepts=Accepts.FRAGMENT,
         manual=_MATRIX + "wmma-st",
         layout="row col", shape=_shape, space=_SPACE, type=_types, warp=True,
         participants=Participants.WARP, effects=(writes("a", "space", _tile_bytes, Per.WARP),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.ir import Builder, Val
 from weft.ir.flush import flush, from_bits
 from weft.ir.rounding import nan64
+from weft.ptx.isa.columns import Nan, Result
 from weft.ptx.isa.registry import instruction
 
 _SIGN = 0x80000000
@@ -12,8 +13,9 @@ _SIGN = 0x80000000
 
 @instruction(
     "min{.ftz}{.nan}{.xorsign}{.abs}.type  d, a, b",
+    form=Result.MINIMUM,
     manual="floating-point-instructions-min",
-    ftz="ftz", nan="NaN", xorsign="xorsign", abs="abs", type="f32", raw_nan=True,
+    ftz="ftz", nan="NaN", xorsign="xorsign", abs="abs", type="f32", nans=Nan.RAW,
     vectors=[
         "min.f32  0.0 -0.0 -> -0.0",
         "min.f32  nan 1.0 -> 1.0",
@@ -29,8 +31,9 @@ def min_f32(
 
 @instruction(
     "max{.ftz}{.nan}{.xorsign}{.abs}.type  d, a, b",
+    form=Result.MAXIMUM,
     manual="floating-point-instructions-max",
-    ftz="ftz", nan="NaN", xorsign="xorsign", abs="abs", type="f32", raw_nan=True,
+    ftz="ftz", nan="NaN", xorsign="xorsign", abs="abs", type="f32", nans=Nan.RAW,
     vectors=[
         "max.f32  0.0 -0.0 -> 0.0",
         "max.f32  1.0 0x7f800001 -> 1.0",
@@ -60,6 +63,7 @@ def _extreme(e: Builder, which: str, a: Val, b: Val, ftz: str, nan: str, xorsign
 
 @instruction(
     "min.type  d, a, b",
+    form=Result.MINIMUM,
     manual="floating-point-instructions-min",
     type="f64",
     vectors=["min.f64  1.0 0x7ff0000000000001 -> 1.0", "min.f64  -0.0 0.0 -> -0.0"],
@@ -70,6 +74,7 @@ def min_f64(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "max.type  d, a, b",
+    form=Result.MAXIMUM,
     manual="floating-point-instructions-max",
     type="f64",
     vectors=[
@@ -84,7 +89,7 @@ def max_f64(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 @instruction(
     "abs{.ftz}.type  d, a",
     manual="floating-point-instructions-abs",
-    ftz="ftz", type="f32", raw_nan=True,
+    ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=[
         "abs.f32  -1.5 -> 1.5",
         "abs.f32  0xffc00000 -> 0x7fffffff",
@@ -107,8 +112,9 @@ def abs_f64(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "neg{.ftz}.type  d, a",
+    form=Result.NEGATION,
     manual="floating-point-instructions-neg",
-    ftz="ftz", type="f32", raw_nan=True,
+    ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["neg.f32  1.5 -> -1.5", "neg.ftz.f32  0x00000001 -> -0.0"],
 )  # fmt: skip
 def neg_f32(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
@@ -117,6 +123,7 @@ def neg_f32(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "neg.type  d, a",
+    form=Result.NEGATION,
     manual="floating-point-instructions-neg",
     type="f64",
     vectors=["neg.f64  0.0 -> -0.0", "neg.f64  0x7ff8000000000001 -> 0x7ff8000000000001"],

@@ -31,7 +31,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.ptx.isa.columns import Async, Control, Effect, Participants, Waits
+from weft.ptx.isa.columns import (
+    Accepts,
+    Async,
+    Control,
+    Does,
+    Effect,
+    Nan,
+    Ordering,
+    Participants,
+    Per,
+    Result,
+    Unit,
+    Waits,
+    Work,
+)
 from weft.ptx.model import SIZES, Instruction
 
 RowFunction = Callable[..., Any]
@@ -73,14 +87,20 @@ class Row:
     manual: str
     vectors: tuple[str, ...] = ()
     warp: bool = False
-    raw_nan: bool = False
     notes: str = ""
     has_dest: bool = True
+    form: Result = Result.OTHER
+    nans: Nan = Nan.CANONICAL
+    work: Work = field(default_factory=Work)
     effects: tuple[Effect, ...] = ()
     participants: Participants = Participants.LANE
     waits: Waits = Waits.NOTHING
     async_: Async | None = None
     control: Control = Control.NEXT
+    ordering: Ordering = Ordering.WEAK
+    aligned: bool = False
+    accepts: Accepts = Accepts.NOTHING
+    literals: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def match(self, parts: Sequence[str]) -> dict[str, str] | None:
         """The modifiers' words when the opcode is of this row, else None."""
@@ -96,6 +116,30 @@ class Row:
             else:
                 return None
         return words if all(optional for _, optional in free) else None
+
+    @property
+    def is_load(self) -> bool:
+        """Each lane loads registers from an address of its own."""
+        return self.form is Result.LOADED
+
+    @property
+    def is_store(self) -> bool:
+        """Each lane stores registers to an address of its own."""
+        return self.async_ is None and any(
+            x.does is Does.WRITE and x.per is Per.LANE and not x.barrier for x in self.effects
+        )
+
+    @property
+    def is_atomic(self) -> bool:
+        """Each lane changes data at an address of its own in one step."""
+        return self.async_ is None and any(
+            x.does is Does.UPDATE and not x.barrier for x in self.effects
+        )
+
+    @property
+    def writes(self) -> bool:
+        """It changes memory, at once or when it completes."""
+        return any(x.writes for x in self.effects)
 
     @functools.cached_property
     def written(self) -> tuple[OperandSpec, ...]:
@@ -129,23 +173,35 @@ def instruction(
     manual: str,
     vectors: Sequence[str] = (),
     warp: bool = False,
-    raw_nan: bool = False,
     notes: str = "",
+    form: Result = Result.OTHER,
+    nans: Nan = Nan.CANONICAL,
+    work: Work | Unit | None = None,
     effects: Sequence[Effect] = (),
     participants: Participants | None = None,
     waits: Waits | None = None,
     async_: Async | None = None,
     control: Control = Control.NEXT,
+    ordering: Ordering = Ordering.WEAK,
+    aligned: bool = False,
+    accepts: Accepts = Accepts.NOTHING,
+    literals: Mapping[str, Sequence[int]] | None = None,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
     """Adds a row to the table; see the head of this file for the notation.
 
-    raw_nan       an f32 result may hold a NaN that is not canonical yet (the value's own mark)
+    form          how its result follows from its operands
+    nans          what its f32 result may hold where it is a NaN
+    work          what a profile counts it as; a memory access by default where it has effects
     effects       its accesses to memory, in the order of its operands
     participants  the threads that take part; an operand `membermask` says so by itself
     waits         what it waits for; a mask, a warp or a warpgroup meets before anything happens
     async_        its part in an asynchronous operation, and what completes that
     control       where execution goes on after it
+    ordering      how its accesses are ordered against those of other threads
+    aligned       all lanes of a warp must execute it together
+    accepts       operands that it takes beside registers and literals of its type
+    literals      operands that must be literals, and the numbers they may be
 
     `columns` explains the values.
     """
@@ -158,9 +214,9 @@ def instruction(
         named = any(x.name == "membermask" for x in specs)
         who = participants or (Participants.MASK if named else Participants.LANE)
         row = Row(
-            syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp,
-            raw_nan, notes, _has_dest(operands), tuple(effects), who, waits or _waits(who), async_,
-            control,
+            syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp, notes,
+            _has_dest(operands), form, nans, _work(work, effects, control), tuple(effects), who,
+            waits or _waits(who), async_, control, ordering, aligned, accepts, literals or {},
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
         _find.cache_clear()
@@ -173,6 +229,15 @@ def _waits(who: Participants) -> Waits:
     """Lanes that take part together meet first; barriers of a block say what they do."""
     alone = who in (Participants.LANE, Participants.BLOCK)
     return Waits.NOTHING if alone else Waits.PARTICIPANTS
+
+
+def _work(work: Work | Unit | None, effects: Sequence[Effect], control: Control) -> Work:
+    """As the row says; else by what it does: access memory, change control flow, or compute."""
+    if isinstance(work, Work):
+        return work
+    if work is None and control is not Control.NEXT:
+        return Work(Unit.CONTROL)
+    return Work(work or (Unit.MEMORY if effects else Unit.ARITHMETIC))
 
 
 def _has_dest(operands: str) -> bool:
@@ -220,6 +285,17 @@ def decode(ins: Instruction) -> Decoded:
     if decoded is None:
         raise LookupError(f"no row for {ins.opcode}")
     return decoded
+
+
+def control_of(parts: Sequence[str]) -> Control:
+    """Where execution goes on after an opcode, which may be one without a row."""
+    decoded = lookup(parts)
+    return Control.NEXT if decoded is None else decoded.row.control
+
+
+def bases(holds: Callable[[Row], bool]) -> frozenset[str]:
+    """The base opcodes with a row for which this holds."""
+    return frozenset(row.base for row in rows() if holds(row))
 
 
 def rows(base: str | None = None) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.ptx.isa.columns import Nan, Result, Unit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -11,7 +12,10 @@ _SYNC = "parallel-synchronization-and-communication-instructions-"
 
 
 @instruction(
-    "shfl.sync.mode.b32  d|p, a, b, c, membermask",
+    "shfl.sync.mode.b32  d|p:b32, a:b32, b, c, membermask",
+    form=Result.SHUFFLED,
+    work=Unit.MOVE,
+    nans=Nan.COPIED,
     manual=_DATA + "shfl-sync",
     mode="up down bfly idx",
     warp=True,
@@ -21,7 +25,10 @@ def shfl_sync(w: Warp, ins: Instruction, *, mode: str) -> None:
 
 
 @instruction(
-    "shfl.mode.b32  d|p, a, b, c",
+    "shfl.mode.b32  d|p:b32, a:b32, b, c",
+    form=Result.SHUFFLED,
+    work=Unit.MOVE,
+    nans=Nan.COPIED,
     manual=_DATA + "shfl-deprecated",
     mode="up down bfly idx",
     warp=True,
@@ -31,13 +38,17 @@ def shfl(w: Warp, ins: Instruction, *, mode: str) -> None:
 
 
 @instruction(
-    "vote.sync.op.pred  p, a, membermask",
+    "vote.sync.op.pred  p:pred, a:pred, membermask",
+    form=Result.OF_GROUP,
+    work=Unit.SYNC,
     manual=_SYNC + "vote-sync",
     op="all any uni",
     warp=True,
 )
 @instruction(
-    "vote.op.pred  p, a",
+    "vote.op.pred  p:pred, a:pred",
+    form=Result.OF_GROUP,
+    work=Unit.SYNC,
     manual=_SYNC + "vote-deprecated",
     op="all any uni",
     warp=True,
@@ -46,19 +57,38 @@ def vote(w: Warp, ins: Instruction, *, op: str) -> None:
     w.across.vote(ins, op)
 
 
-@instruction("vote.sync.ballot.b32  d, a, membermask", manual=_SYNC + "vote-sync", warp=True)
-@instruction("vote.ballot.b32  d, a", manual=_SYNC + "vote-deprecated", warp=True)
+@instruction(
+    "vote.sync.ballot.b32  d:b32, a:pred, membermask",
+    form=Result.OF_GROUP,
+    work=Unit.SYNC,
+    manual=_SYNC + "vote-sync",
+    warp=True,
+)
+@instruction(
+    "vote.ballot.b32  d:b32, a:pred",
+    form=Result.OF_GROUP,
+    work=Unit.SYNC,
+    manual=_SYNC + "vote-deprecated",
+    warp=True,
+)
 def ballot(w: Warp, ins: Instruction) -> None:
     w.across.vote(ins, "ballot")
 
 
-@instruction("activemask.b32  d", manual=_SYNC + "activemask", warp=True)
+@instruction(
+    "activemask.b32  d:b32",
+    form=Result.UNIFORM,
+    work=Unit.SYNC,
+    manual=_SYNC + "activemask",
+    warp=True,
+)
 def activemask(w: Warp, ins: Instruction) -> None:
     w.across.active_mask(ins)
 
 
 @instruction(
-    "match.op.sync.type  d|p, a, membermask",
+    "match.op.sync.type  d|p:b32, a:type, membermask",
+    work=Unit.SYNC,
     manual=_SYNC + "match-sync",
     op="any all",
     type="b32 b64",
@@ -69,7 +99,9 @@ def match(w: Warp, ins: Instruction, *, op: str, type: str) -> None:
 
 
 @instruction(
-    "redux.sync.op.type  d, a, membermask",
+    "redux.sync.op.type  d:b32, a:b32, membermask",
+    form=Result.OF_GROUP,
+    work=Unit.SYNC,
     manual=_SYNC + "redux-sync",
     op="add min max",
     type="u32 s32",
@@ -80,7 +112,9 @@ def redux(w: Warp, ins: Instruction, *, op: str, type: str) -> None:
 
 
 @instruction(
-    "redux.sync.op.b32  d, a, membermask",
+    "redux.sync.op.b32  d:b32, a:b32, membermask",
+    form=Result.OF_GROUP,
+    work=Unit.SYNC,
     manual=_SYNC + "redux-sync",
     op="and or xor",
     warp=True,
@@ -89,6 +123,6 @@ def redux_bits(w: Warp, ins: Instruction, *, op: str) -> None:
     w.across.reduce(ins, op, signed=False)
 
 
-@instruction("elect.sync  d|p, membermask", manual=_SYNC + "elect-sync", warp=True)
+@instruction("elect.sync  d|p, membermask", work=Unit.SYNC, manual=_SYNC + "elect-sync", warp=True)
 def elect(w: Warp, ins: Instruction) -> None:
     w.across.elect(ins)

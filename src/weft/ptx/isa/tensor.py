@@ -5,12 +5,18 @@ from __future__ import annotations
 import functools
 
 from weft.ir.tensor import Form, multiply
-from weft.ptx.isa.columns import Participants
+from weft.ptx.isa.columns import Accepts, Participants, Unit, Work
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
 
-product = functools.partial(instruction, warp=True, participants=Participants.WARP)
+product = functools.partial(
+    instruction,
+    warp=True,
+    participants=Participants.WARP,
+    work=Work(Unit.TENSOR, 2),
+    accepts=Accepts.FRAGMENT,
+)
 """A row of the tensor cores: all lanes of the warp hold parts of the operands."""
 
 _MMA = "warp-level-matrix-instructions-mma"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.device.sim.analyse.program import Program
-from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg, Sym
+from weft.ptx.isa.columns import Nan
+from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg, Sym, Vec
 
 
 def find(program: Program) -> None:
@@ -19,7 +20,7 @@ def find(program: Program) -> None:
             for r in program.defs(ins):
                 defs.setdefault(r, []).append(ins)
     raw = {r for r, k in kinds.items() if k in ("f32", "b32") and r in defs}
-    arithmetic = {r for r in raw if any(program.decoded[i.index].row.raw_nan for i in defs[r])}
+    arithmetic = {r for r in raw if any(_nans(program, i) is Nan.RAW for i in defs[r])}
     changed = True
     while changed:
         changed = False
@@ -31,23 +32,33 @@ def find(program: Program) -> None:
     while moved:  # a copy of an arithmetic result is one too; a register of constants is not
         moved = False
         for r in sorted(raw - arithmetic):
-            for i in defs[r]:
-                source = i.operands[1] if i.parts[0] in ("mov", "selp", "shfl") else None
-                if isinstance(source, Reg) and source.name in arithmetic:
-                    arithmetic.add(r)
-                    moved = True
+            copies = [i for i in defs[r] if _nans(program, i) is Nan.COPIED]
+            sources = {s for i in copies for s in _copied(program, i)}
+            if any(isinstance(s, Reg) and s.name in arithmetic for s in sources):
+                arithmetic.add(r)
+                moved = True
     program.raw_nan = raw & arithmetic
 
 
+def _nans(program: Program, ins: Instruction) -> Nan:
+    return program.decoded[ins.index].row.nans
+
+
+def _copied(program: Program, ins: Instruction) -> list[Operand]:
+    """The sources whose bits a copying instruction hands on: those of its result's type."""
+    dest, *sources = program.decoded[ins.index].row.operands
+    return [
+        operand
+        for spec, operand in zip(sources, ins.operands[1:], strict=False)
+        if spec.type == dest.type
+    ]
+
+
 def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
-    copies = ins.parts[0] == "mov" or ins.parts == ("cvt", "f32", "f32")
-    if copies and isinstance(ins.operands[0], Reg):
-        return _raw_operand(ins.operands[1], raw)
-    if ins.parts[0] == "shfl":
-        return _raw_operand(ins.operands[1], raw)
-    if ins.parts[0] in ("selp", "slct"):  # they hand bits on
-        return all(_raw_operand(o, raw) for o in ins.operands[1:3])
-    return program.decoded[ins.index].row.raw_nan and ins.parts[-1] == "f32"
+    """Does an instruction give its register nothing but results of f32 arithmetic?"""
+    if _nans(program, ins) is Nan.COPIED and not isinstance(ins.operands[0], Vec):
+        return all(_raw_operand(o, raw) for o in _copied(program, ins))
+    return _nans(program, ins) is Nan.RAW and ins.parts[-1] == "f32"
 
 
 def _raw_operand(operand: Operand, raw: set[str]) -> bool:

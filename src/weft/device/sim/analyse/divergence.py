@@ -14,6 +14,8 @@ from weft.device.sim.analyse.program import CARRY, Program
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, spin_heads
 from weft.ptx import cfg
 from weft.ptx.cfg import EXIT, Graph
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction
 
 
@@ -102,7 +104,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
         if b.index in program.divergent or b.last is None:
             continue
         forms = [program.forms.get(b.last.guard)] if b.last.guard else []
-        if b.last.parts[0] == "brx":
+        if decode(b.last).row.control is Control.TABLE:
             forms.append(program.form_of(b.last.operands[0]))
         if any(f is not None and f.kind != UNIFORM for f in forms) and len(b.successors) > 1:
             program.divergent.add(b.index)

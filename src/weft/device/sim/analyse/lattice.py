@@ -1,9 +1,9 @@
 """Transfer functions: the form of a result from the forms of its operands.
 
-One small function per opcode that keeps structure; every other integer instruction gives a
-uniform result from uniform operands and a vector otherwise. Operand forms arrive `truncated` to
-the width of the type they are read with, so a known constant is a signed number of that width and
-a known `top` has a clear sign bit.
+One small function for each kind of result that keeps structure (the column `form` of a row); every
+other integer instruction gives a uniform result from uniform operands and a vector otherwise.
+Operand forms arrive `truncated` to the width of the type they are read with, so a known constant is
+a signed number of that width and a known `top` has a clear sign bit.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from weft.device.sim.analyse.form import (
     trailing_zeros,
     wrapped,
 )
+from weft.ptx.isa.columns import Result
 
 Transfer = Callable[[Sequence[Form], int, bool], Form]
 """(operand forms, width in bits, signed type) -> form of the result."""
@@ -117,8 +118,8 @@ def _shr(fs: Sequence[Form], bits: int, signed: bool) -> Form:
 
 def _and(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     a, b = fs
-    known = [f.top for f in fs if f.top is not None]
-    top = min(known) if known else None
+    tops = [f.top for f in fs if f.top is not None]  # one side's bound is enough
+    top = min(tops) if tops else None
     if a.const is not None:
         a, b = b, a
     if b.const is not None and a.low_bits_free:
@@ -200,26 +201,31 @@ def _max_top(fs: Sequence[Form]) -> int | None:
     return max(tops) if tops else None
 
 
-TABLE: Mapping[str, Transfer] = {
-    "add": _add,
-    "sub": _sub,
-    "mul.lo": _mul,
-    "mad.lo": _mad,
-    "shl": _shl,
-    "shr": _shr,
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "rem": _bounded(_rem_top),
-    "div": _bounded(_div_top),
-    "min": _bounded(_min_top),
-    "max": _bounded(_max_top),
-    "selp": _bounded(lambda fs: _max_top(fs[:2])),
+TABLE: Mapping[Result, Transfer] = {
+    Result.SUM: _add,
+    Result.DIFFERENCE: _sub,
+    Result.PRODUCT: _mul,
+    Result.PRODUCT_SUM: _mad,
+    Result.LEFT_SHIFT: _shl,
+    Result.RIGHT_SHIFT: _shr,
+    Result.AND: _and,
+    Result.OR: _or,
+    Result.XOR: _xor,
+    Result.REMAINDER: _bounded(_rem_top),
+    Result.QUOTIENT: _bounded(_div_top),
+    Result.MINIMUM: _bounded(_min_top),
+    Result.MAXIMUM: _bounded(_max_top),
+    Result.SELECTION: _bounded(lambda fs: _max_top(fs[:2])),
 }
-"""Opcode (with `.lo`) -> its rule."""
+"""What a row's column `form` says of its result -> the rule."""
 
-SCALAR_OPS = frozenset(TABLE) - {"rem", "div", "min", "max", "selp"}
-"""Opcodes whose row may be applied to the scalar bases when the result is affine."""
+BOUNDED = (
+    Result.REMAINDER, Result.QUOTIENT, Result.MINIMUM, Result.MAXIMUM, Result.SELECTION,
+)  # fmt: skip
+"""Rules that give no more than a bound of the lanes."""
+
+KEEPS_OFFSETS = frozenset(TABLE) - frozenset(BOUNDED)
+"""The row's function may be applied to the scalar bases where the result is affine."""
 
 
 def widen(a: Form, scale: int, signed: bool) -> Form:

@@ -20,6 +20,7 @@ from weft.device.sim.analyse.result_form import (
 from weft.device.sim.analyse.special import special_form
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import Graph
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import (
     Function,
     Imm,
@@ -131,7 +132,6 @@ class Program:
     def result(self, ins: Instruction) -> Form | None:
         """The form an instruction gives its destination; None while an operand is unknown."""
         d = self.decoded[ins.index]
-        base = ins.parts[0]
         sources = [self.form_of(o) for o in ins.operands[1:]]
         if CARRY in self.uses(ins):
             sources.append(self.forms.get(CARRY))
@@ -139,9 +139,9 @@ class Program:
         if len(known) < len(sources):
             return None
         if d.row.warp:
-            if base == "cvta" and "local" in ins.parts:
+            if d.row.form is Result.ADDRESS and "local" in ins.parts:
                 return self._local_address(ins, known[0])
-            rule = WARP_FORMS.get(base)
+            rule = WARP_FORMS.get(d.row.form)
             return rule(ins, known) if rule else vector()
         form = self._integer(ins, d, known) if set(d.types.values()) <= PLAIN else None
         if form is not None:
@@ -157,18 +157,16 @@ class Program:
 
     def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form]) -> Form | None:
         """The form of an integer result whose arithmetic keeps structure, else None."""
-        base, kind = ins.parts[0], ins.parts[-1]
-        dest = ins.operands[0]
-        if base == "cvt" and len(fs) == 1 and isinstance(dest, Reg):
+        kind, dest = ins.parts[-1], ins.operands[0]
+        if d.row.form is Result.CONVERSION and isinstance(dest, Reg):
             register = bits_of(self.function.registers[dest.name])
             return convert(ins, fs[0], d.types["d"], d.types["a"], register)
         types = [d.types[s.name] for s in d.row.operands if not s.is_dest and s.name != "cc"]
         fs = [
             f if t == "pred" else truncated(f, bits_of(t)) for f, t in zip(fs, types, strict=False)
         ]
-        if base in ("mul", "mad") and "wide" in ins.parts and kind in ("u32", "s32"):
+        wide = d.row.form in (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
+        if wide and kind in ("u32", "s32"):
             return widening_product(fs, kind[0] == "s")
-        name = f"{base}.lo" if base in ("mul", "mad") else base
-        plain = len(ins.parts) == 2 or (base in ("mul", "mad") and ins.parts[1:-1] == ("lo",))
-        rule = lattice.TABLE.get(name) if plain and kind in INTEGERS else None
+        rule = lattice.TABLE.get(d.row.form) if kind in INTEGERS else None
         return rule(fs, bits_of(kind), kind[0] == "s") if rule else None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from weft.device.sim.analyse import lattice
 from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, truncated, vector
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Participants, Result
 from weft.ptx.model import SIZES, Instruction, Reg
 
 INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (8, 16, 32, 64))
@@ -49,12 +51,12 @@ def widening_product(fs: list[Form], signed: bool) -> Form:
         product = Form(UNIFORM, top=top)
     else:
         product = vector()
-    return product if len(fs) == 2 else lattice.TABLE["add"]([product, fs[2]], 64, signed)
+    return product if len(fs) == 2 else lattice.TABLE[Result.SUM]([product, fs[2]], 64, signed)
 
 
-def _address_only(ins: Instruction, fs: list[Form]) -> Form:
-    """A load's result is uniform when its address is (and nothing volatile is between)."""
-    return UNKNOWN if fs and fs[0].kind == UNIFORM else vector()
+def _of_operands(ins: Instruction, fs: list[Form]) -> Form:
+    """Lanes with the same operands get the same result."""
+    return UNKNOWN if all(f.kind == UNIFORM for f in fs) else vector()
 
 
 def _generic(ins: Instruction, fs: list[Form]) -> Form:
@@ -76,14 +78,13 @@ def _uniform(ins: Instruction, fs: list[Form]) -> Form:
 
 
 def _load(ins: Instruction, fs: list[Form]) -> Form:
-    if "local" in ins.parts:
-        return vector()
-    return _address_only(ins, fs)
+    """Uniform when the address is; each lane has local memory of its own."""
+    return UNKNOWN if fs[0].kind == UNIFORM and "local" not in ins.parts else vector()
 
 
 def _of_group(ins: Instruction, fs: list[Form]) -> Form:
     """One answer for all lanes, if they all name the same group."""
-    grouped = "sync" in ins.parts
+    grouped = decode(ins).row.participants is Participants.MASK
     return UNKNOWN if not grouped or fs[-1].kind == UNIFORM else vector()
 
 
@@ -95,23 +96,13 @@ def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
     return UNKNOWN if broadcast or same else vector()
 
 
-def _waited(ins: Instruction, fs: list[Form]) -> Form:
-    """Lanes that test one barrier for one phase at once see the same."""
-    tests = ins.parts[1] in ("test_wait", "try_wait")
-    return UNKNOWN if tests and all(f.kind == UNIFORM for f in fs) else vector()
-
-
 WARP_FORMS = {
-    "ld": _load,
-    "ldu": _load,
-    "cvta": _generic,
-    "vote": _of_group,
-    "shfl": _shuffled,
-    "mbarrier": _waited,
-    "activemask": _uniform,
-    "redux": _of_group,
-    "isspacep": _address_only,
-    "mov": _moved,
-    "createpolicy": _uniform,
+    Result.COPY: _moved,
+    Result.ADDRESS: _generic,
+    Result.LOADED: _load,
+    Result.SHUFFLED: _shuffled,
+    Result.OF_GROUP: _of_group,
+    Result.OF_OPERANDS: _of_operands,
+    Result.UNIFORM: _uniform,
 }
-"""By the first word of a row's name; what is not here gives each lane its own value."""
+"""The rules for warp rows, by the row's column `form`; others give each lane its own value."""

@@ -7,15 +7,14 @@ that it cannot handle, however hostile the PTX.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from weft.errors import PtxError, UnsupportedInstruction
 from weft.ptx import isa
 from weft.ptx.callgraph import call_graph, function_ids
+from weft.ptx.isa.columns import GENERIC, Accepts, Control
 from weft.ptx.model import (
     SIZES,
     FloatImm,
@@ -35,66 +34,16 @@ from weft.ptx.model import (
     Vec,
 )
 
-VECTORS = frozenset(
-    ("ld", "ldu", "st", "mov", "ldmatrix", "stmatrix", "wmma", "mma", "atom", "red")
-)
-"""Instructions that take `{a, b}`."""
-WIDER = frozenset(("ld", "ldu", "st", "cvt"))
-"""Instructions whose registers may be wider than their type."""
-WARP_TYPES = {
-    "shfl": {"d": "b32", "p": "pred", "a": "b32"},
-    "vote": {"p": "pred", "a": "pred"},
-    "activemask": {"d": "b32"},
-    "isspacep": {"p": "pred"},
-    "match": {"d": "b32", "p": "pred", "a": "type"},
-    "redux": {"d": "b32", "a": "b32"},
-    "mov": {"d": "type", "a": "type"},
-    "ld": {"d": "type"},
-    "ldu": {"d": "type"},
-    "st": {"b": "type"},
-    "atom": {"d": "type", "b": "type"},
-    "red": {"b": "type"},
-    "cvta": {"d": "size"},
-}
-"""The types of the operands of warp rows, by their names in the row's syntax."""
 ABSENT = re.compile(r"pm\d.*|n?clusterid.*|cluster_.*|n?(tid|ctaid)")
 """Special registers that have no value here, and vectors that are read by their elements."""
 MAX_LOCAL = 512 << 10
 """Bytes of local memory a thread may have on any GPU."""
 MAX_PARAM = 32764
 """Bytes of a parameter on any GPU."""
-_SLOT = re.compile(r"(\{,)?\s*(\[?)([\w|:*]+)")
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
 _COUNTS = ("v2", "v4", "v8", "x1", "x2", "x4")
-_COUNTED = ("ld", "ldu", "st", "ldmatrix", "stmatrix")
 _ONE_SPACE = ("global", "shared", "local", "const", "param")
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One operand as the row's syntax has it."""
-
-    name: str
-    second: str
-    memory: bool
-    optional: bool
-
-    @property
-    def dest(self) -> bool:
-        return self.name in ("d", "p")
-
-
-@functools.cache
-def slots(syntax: str) -> tuple[Slot, ...]:
-    """The operands of a row."""
-    out = []
-    for optional, bracket, item in _SLOT.findall(syntax.partition(" ")[2]):
-        first, _, second = item.partition(":")[0].partition("|")
-        if "cc" not in (first, second):
-            out.append(Slot(first, second, bool(bracket), bool(optional)))
-        elif first != "cc":
-            out.append(Slot(first, "", False, False))
-    return tuple(out)
+_VECTORS = Accepts.PACK | Accepts.COUNTED | Accepts.FRAGMENT
 
 
 def place(ins: Instruction) -> str:
@@ -102,9 +51,9 @@ def place(ins: Instruction) -> str:
     ptx = f"PTX line {ins.ptx_line}"
     if ins.loc is None:
         return ptx
-    own = ins.loc.own
-    library = "" if own is ins.loc else f"in {ins.loc}, "
-    return f"{own}{own.calls} ({library}{ptx})"
+    line = ins.loc.own
+    library = "" if line is ins.loc else f"in {ins.loc}, "
+    return f"{line}{line.calls} ({library}{ptx})"
 
 
 def unsupported(ins: Instruction) -> UnsupportedInstruction:
@@ -133,7 +82,9 @@ def naming(current: Callable[[], Instruction]) -> Iterator[None]:
         raise type(e)(what, where=place(ins), **more) from None
     except (AssertionError, LookupError, TypeError, ValueError, AttributeError) as e:
         ins = current()
-        if ins.parts[0] in ("mma", "wmma") and isinstance(e, ValueError):
+        decoded = isa.lookup(ins.parts)
+        fragment = decoded is not None and Accepts.FRAGMENT in decoded.row.accepts
+        if fragment and isinstance(e, ValueError):
             what = f"{ins.opcode}: an operand has not as many registers as its shape needs"
             raise PtxError(what, where=place(ins), got=ins.text) from e
         raise PtxError(
@@ -182,7 +133,6 @@ class _Checker:
         self.spaces = {v.name: v.space for v in module.variables.values()}
         self.spaces.update((v.name, v.space) for v in function.variables.values())
         self.spaces.update((p.name, "param") for p in (*function.params, *function.returns))
-        self.found: dict[str, isa.Decoded | None] = {}
         self.ins = Instruction("", ("",), (), None, False, 0, "", None)
 
     def run(self) -> None:
@@ -190,9 +140,7 @@ class _Checker:
             if isinstance(ins, Label):
                 continue
             self.ins = ins
-            if ins.opcode not in self.found:
-                self.found[ins.opcode] = isa.lookup(ins.parts)
-            decoded = self.found[ins.opcode]
+            decoded = isa.lookup(ins.parts)
             if decoded is None:
                 raise unsupported(ins)
             self._instruction(ins, decoded)
@@ -202,39 +150,33 @@ class _Checker:
         return PtxError(f"{ins.opcode}: {what}", where=place(ins), got=ins.text, allowed=allowed)
 
     def _instruction(self, ins: Instruction, d: isa.Decoded) -> None:
-        base = ins.parts[0]
-        if base == "call":
+        control = d.row.control
+        if control is Control.CALL:
             return  # its arguments are held against the function when they are linked
-        if base in ("bra", "brx"):
-            self._branch(ins)
+        if control in (Control.BRANCH, Control.TABLE):
+            self._branch(ins, control)
             return
-        given, wanted = list(ins.operands), list(slots(d.row.syntax))
-        self._count(given, wanted, d)
-        if base == "bar" and "red" in ins.parts and len(given) == 3:
-            wanted = [s for s in wanted if not s.optional]
-        for operand, slot in zip(given, wanted, strict=False):
-            self._operand(operand, slot, d)
-        if base == "mov":
-            self._mov(ins)
-        by_lanes = base == "cp" and ins.parts[2] in ("ca", "cg")
-        if by_lanes and given[2] not in (Imm(4), Imm(8), Imm(16)):
-            raise self.fail("copies 4, 8 or 16 bytes")
-        if "wait_group" in ins.parts and not (isinstance(given[0], Imm) and given[0].value >= 0):
-            raise self.fail("waits until so many groups are left: a number")
-        if base == "st" and any(x.startswith(("const", "param")) for x in ins.parts):
-            self._written(given[0])
+        wanted = self._wanted(ins, d)
+        for operand, spec in zip(ins.operands, wanted, strict=False):
+            self._operand(operand, spec, d)
+        if Accepts.PACK in d.row.accepts:
+            self._pack(ins)
+        for effect in d.row.effects:
+            if effect.writes and effect.state_space(d.words) in ("const", "param"):
+                self._writable(ins.operands[d.row.position(effect.operand)])
 
-    def _count(self, given: list[Operand], wanted: list[Slot], d: isa.Decoded) -> None:
-        least = sum(not s.optional for s in wanted)
-        most = len(wanted) + ("L2::cache_hint" in self.ins.parts)
-        if self.ins.parts[0] == "createpolicy":
-            most = 5
-        if not least <= len(given) <= most:
-            counts = str(least) if least == most else f"{least} to {most}"
-            raise self.fail(f"takes {counts} operands, {len(given)} are given", d.row.syntax)
+    def _wanted(self, ins: Instruction, d: isa.Decoded) -> list[isa.OperandSpec]:
+        """The operands of the row that the instruction has."""
+        given, wanted = len(ins.operands), list(d.row.written)
+        needed = [spec for spec in wanted if not spec.optional]
+        most = len(wanted) + ("L2::cache_hint" in ins.parts)
+        if not len(needed) <= given <= most:
+            counts = str(len(needed)) if len(needed) == most else f"{len(needed)} to {most}"
+            raise self.fail(f"takes {counts} operands, {given} are given", d.row.syntax)
+        return needed if given == len(needed) else wanted
 
-    def _branch(self, ins: Instruction) -> None:
-        count = 1 if ins.parts[0] == "bra" else 2
+    def _branch(self, ins: Instruction, control: Control) -> None:
+        count = 1 if control is Control.BRANCH else 2
         target = ins.operands[-1] if len(ins.operands) == count else None
         if not isinstance(target, Sym):
             raise self.fail("needs a label", "bra label; or brx.idx index, targets;")
@@ -242,65 +184,71 @@ class _Checker:
             labels: tuple[str, ...] = (target.name,)
         else:
             labels = self.function.branch_targets.get(target.name, ())
-            self._source(ins.operands[0], "u32")
+            self._source(ins.operands[0], "u32", isa.decode(ins).row)
         missing = [x for x in labels if x not in self.labels]
         if missing or not labels:
             raise self.fail(f"'{(missing or [target.name])[0]}' is not a label of this function")
 
     # ---- one operand ------------------------------------------------------------------------
-    def _operand(self, operand: Operand, slot: Slot, d: isa.Decoded) -> None:
-        if slot.memory:
-            self._memory(operand)
-        elif slot.dest:
-            self._dest(operand, slot, d)
+    def _operand(self, operand: Operand, spec: isa.OperandSpec, d: isa.Decoded) -> None:
+        kind = d.types[spec.name]
+        if spec.name in d.row.literals:
+            self._literal(operand, d.row.literals[spec.name])
+        elif spec.memory:
+            self._memory(operand, spec, d)
+        elif spec.is_dest:
+            self._dest(operand, spec, d)
         elif isinstance(operand, Vec):
-            self._vector(operand, self._type(slot.name, d))
+            self._vector(operand, kind, d.row)
         else:
-            self._source(operand, self._type(slot.name, d))
+            self._source(operand, kind, d.row)
 
-    def _type(self, name: str, d: isa.Decoded) -> str:
-        """The PTX type an operand has; "" where the row itself sees to it."""
-        if not d.row.warp:
-            return d.types.get(name, "")
-        kind = WARP_TYPES.get(self.ins.parts[0], {}).get(name, "")
-        return d.words.get(kind, kind)
+    def _literal(self, operand: Operand, numbers: Sequence[int]) -> None:
+        if not isinstance(operand, Imm) or operand.value not in numbers:
+            several = isinstance(numbers, range)
+            listed = "0 or more" if several else ", ".join(str(n) for n in numbers)
+            raise self.fail("an operand is not a literal of those it takes", listed)
 
-    def _dest(self, operand: Operand, slot: Slot, d: isa.Decoded) -> None:
-        kind = self._type(slot.name, d)
-        if isinstance(operand, Pair) and slot.second:
-            second = self._type(slot.second, d) or "pred"
-            for part, ty in ((operand.first, kind), (operand.second, second)):
-                self._target(part, ty)
+    def _dest(self, operand: Operand, spec: isa.OperandSpec, d: isa.Decoded) -> None:
+        kind = d.types[spec.name]
+        if isinstance(operand, Pair) and spec.pair:
+            for part, ty in ((operand.first, kind), (operand.second, "pred")):
+                self._target(part, ty, d.row)
         elif isinstance(operand, Vec):
-            self._vector(operand, kind, written=True)
+            self._vector(operand, kind, d.row, written=True)
         else:
-            self._target(operand, kind)
+            self._target(operand, kind, d.row)
 
-    def _target(self, operand: Operand, kind: str) -> None:
+    def _target(self, operand: Operand, kind: str, row: isa.Row) -> None:
         if isinstance(operand, Reg):
-            self._width(operand, kind)
+            self._width(operand, kind, row)
         elif not isinstance(operand, Sink):
             raise self.fail("its destination is not a register")
 
-    def _vector(self, operand: Vec, kind: str, *, written: bool = False) -> None:
-        base, parts = self.ins.parts[0], self.ins.parts
-        count = next((int(p[1:]) for p in parts if p in _COUNTS), 0)
-        if base not in VECTORS or (base in _COUNTED and len(operand.items) != count):
-            raise self.fail(f"does not take a vector of {len(operand.items)}")
-        if base == "mov":
-            kind = f"b{8 * SIZES[kind] // len(operand.items)}" if len(operand.items) else ""
+    def _vector(self, operand: Vec, kind: str, row: isa.Row, *, written: bool = False) -> None:
+        size = len(operand.items)
+        if not row.accepts & _VECTORS or (
+            Accepts.COUNTED in row.accepts and size != self._elements()
+        ):
+            raise self.fail(f"does not take a vector of {size}")
+        if Accepts.PACK in row.accepts:
+            kind = f"b{8 * SIZES[kind] // size}" if size else ""
         for item in operand.items:
             if written:
-                self._target(item, kind)
+                self._target(item, kind, row)
             else:
-                self._source(item, kind)
+                self._source(item, kind, row)
 
-    def _source(self, operand: Operand, kind: str) -> None:
+    def _elements(self) -> int:
+        """Elements that the opcode says a vector has (`.v2`, `.x4`)."""
+        return next((int(p[1:]) for p in self.ins.parts if p in _COUNTS), 0)
+
+    def _source(self, operand: Operand, kind: str, row: isa.Row) -> None:
         match operand:
             case Reg():
-                self._width(operand, kind)
+                self._width(operand, kind, row)
             case Imm():
-                if kind in ("pred", *_FLOATS) and self.ins.parts[0] not in ("mov", "st"):
+                if kind in ("pred", *_FLOATS) and Accepts.BITS not in row.accepts:
                     raise self.fail(f"an integer stands where .{kind} is wanted")
             case FloatImm(_, width):
                 exact = SIZES.get(kind, 8) * 8
@@ -312,16 +260,15 @@ class _Checker:
                 if ABSENT.fullmatch(name) or kind == "pred":
                     raise self.fail(f"%{name} cannot be read here")
             case Not(of=Reg() as register) if kind in ("pred", ""):
-                self._width(register, "pred")
+                self._width(register, "pred", row)
             case Sym(name):
-                if name not in self.spaces and not (
-                    self.ins.parts[0] == "mov" and name in self.module.functions
-                ):
+                function = Accepts.FUNCTION in row.accepts and name in self.module.functions
+                if name not in self.spaces and not function:
                     raise self.fail(f"'{name}' is not a variable")
             case _:
                 raise self.fail("an operand is not of the kind it takes")
 
-    def _memory(self, operand: Operand) -> None:
+    def _memory(self, operand: Operand, spec: isa.OperandSpec, d: isa.Decoded) -> None:
         if not isinstance(operand, Mem) or not isinstance(operand.base, Reg | Sym | Imm):
             raise self.fail(
                 "needs an address in brackets", "[register+offset] or [variable+offset]"
@@ -331,16 +278,21 @@ class _Checker:
             if SIZES[self.function.registers[base.name]] < 4:
                 raise self.fail("an address has 32 or 64 bits")
         elif isinstance(base, Sym):
-            self._space(base.name)
+            self._space(base.name, self._spaces(spec, d))
 
-    def _space(self, name: str) -> None:
+    def _spaces(self, spec: isa.OperandSpec, d: isa.Decoded) -> list[str]:
+        """The state space that the instruction names for an address; none where it is generic."""
+        for effect in d.row.effects:
+            if effect.operand == spec.name:
+                space = effect.state_space(d.words)
+                return [] if space == GENERIC else [space]
+        words = {p.split("::")[0] for p in self.ins.parts[1:]}  # a hint, which accesses nothing
+        return [s for s in _ONE_SPACE if s in words]
+
+    def _space(self, name: str, named: list[str]) -> None:
         """A variable by name must be in the state space that the instruction accesses."""
         if name not in self.spaces:
             raise self.fail(f"'{name}' is not a variable")
-        if self.ins.parts[0] == "cp":
-            return
-        words = {p.split("::")[0] for p in self.ins.parts[1:]}
-        named = [s for s in _ONE_SPACE if s in words]
         allowed = named or ["global", "const"]
         if self.spaces[name] not in allowed:
             raise self.fail(
@@ -348,14 +300,14 @@ class _Checker:
                 " ".join(f".{s}" for s in named) or "a generic address: convert it by cvta",
             )
 
-    def _written(self, operand: Operand) -> None:
+    def _writable(self, operand: Operand) -> None:
         """Constants and an entry's own parameters are read only."""
         base = operand.base if isinstance(operand, Mem) else operand
-        own = {*self.function.variables, *(p.name for p in self.function.returns)}
-        if "const" in self.ins.parts or not isinstance(base, Sym) or base.name not in own:
+        names = {*self.function.variables, *(p.name for p in self.function.returns)}
+        if "const" in self.ins.parts or not isinstance(base, Sym) or base.name not in names:
             raise self.fail("cannot be written")
 
-    def _width(self, register: Reg, kind: str) -> None:
+    def _width(self, register: Reg, kind: str, row: isa.Row) -> None:
         declared = self.function.registers.get(register.name)
         if declared is None:
             raise self.fail(f"register {register.name} is not declared")
@@ -363,7 +315,7 @@ class _Checker:
             return
         if "pred" in (declared, kind):
             fits = declared == kind
-        elif self.ins.parts[0] in WIDER:
+        elif Accepts.WIDER in row.accepts:
             fits = SIZES[declared] >= SIZES[kind]
         else:
             fits = SIZES[declared] == SIZES[kind]
@@ -373,7 +325,8 @@ class _Checker:
                 f"a register of {8 * SIZES[kind]} bits" if kind != "pred" else "a predicate",
             )
 
-    def _mov(self, ins: Instruction) -> None:
+    def _pack(self, ins: Instruction) -> None:
+        """Between a vector and one register of all its bits, or between two registers."""
         dest, source = ins.operands
         vectors = [x for x in (dest, source) if isinstance(x, Vec)]
         kind = ins.parts[-1]

@@ -29,6 +29,12 @@ def is_block_barrier(ins: Instruction) -> bool:
     return row.waits is Waits.PARTICIPANTS and row.participants is Participants.BLOCK
 
 
+def is_arrival(ins: Instruction) -> bool:
+    """A warp arrives at a barrier of the block and does not wait there."""
+    row = decode(ins).row
+    return row.participants is Participants.BLOCK and row.waits is Waits.NOTHING
+
+
 def may_wait(ins: Instruction) -> bool:
     """A loop around such an instruction may be waiting for another thread."""
     return decode(ins).row.waits.polls

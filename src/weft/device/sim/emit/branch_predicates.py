@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form
 from weft.device.sim.protocols import Operands
 from weft.ir import Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
 
 _ORDER = {
@@ -22,6 +24,8 @@ _ORDER = {
 
 _COMBINED = 64
 """Predicates that one may take part in: each adds a call to the evaluation of its lanes."""
+_COMBINATIONS = (Result.AND, Result.OR, Result.NOT)
+"""Rows that make a predicate of predicates."""
 
 
 @dataclass(slots=True)
@@ -49,9 +53,12 @@ class Predicates:
 
     def defer(self, ins: Instruction) -> bool:
         """Defers a predicate's definition to the branch; False when it cannot be deferred."""
+        form = decode(ins).row.form
+        if form is not Result.COMPARISON and form not in _COMBINATIONS:
+            return False
         if ins.guard is not None or not self._only_branches(ins):
             return False
-        predicate = self._compare(ins) if ins.parts[0] == "setp" else self._combine(ins)
+        predicate = self._compare(ins) if form is Result.COMPARISON else self._combine(ins)
         if predicate is None:
             return False
         dest = ins.operands[0]
@@ -147,10 +154,11 @@ class Predicates:
         if not any(name in self.deferred for name in self.e.program.uses(ins)):
             return None
         sources = [self._source(o) for o in ins.operands[1:]]
-        if ins.parts[0] == "not":
+        form = decode(ins).row.form
+        if form is Result.NOT:
             return _negate(sources[0])
         a, b = sources
-        settles = 0 if ins.parts[0] == "and" else 1  # one side alone decides
+        settles = 0 if form is Result.AND else 1  # one side alone decides
 
         def alone(q: LanePredicate) -> Val:
             return q.agreed & (q.value ^ 1 if settles == 0 else q.value)
@@ -180,7 +188,7 @@ class Predicates:
 
 def _combines(ins: Instruction) -> bool:
     """Is it an operation on predicates that `_combine` supports?"""
-    return ins.parts[-1] == "pred" and ins.parts[0] in ("and", "or", "not")
+    return ins.parts[-1] == "pred" and decode(ins).row.form in _COMBINATIONS
 
 
 def _negate(q: LanePredicate) -> LanePredicate:

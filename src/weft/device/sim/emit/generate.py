@@ -13,6 +13,8 @@ from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import Slot
 from weft.device.sim.observe import Watching
 from weft.ir import IrModule
+from weft.ptx.isa import control_of
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction, Module, Special
 
 
@@ -68,7 +70,7 @@ def _code(program: Program) -> list[Instruction]:
 
 def _calls_host(program: Program) -> bool:
     """Linking has made every other call a branch."""
-    return any(i.parts[0] == "call" for i in _code(program))
+    return any(control_of(i.parts) is Control.CALL for i in _code(program))
 
 
 def _grid_barrier(program: Program) -> bool:

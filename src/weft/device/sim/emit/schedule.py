@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
+from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
 from weft.device.sim.emit.block_barriers import Arriving, BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameWords
@@ -23,6 +23,8 @@ from weft.device.sim.layout import (
 )
 from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
+from weft.ptx.isa import control_of
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction
 
 
@@ -49,7 +51,7 @@ class Schedule:
         self.block_barriers = BlockBarriers(e, self.words, self.suspension, self.waits_at)
         self.barriers = self.block_barriers.sites
         self.spin_heads = spin_heads(graph)
-        self.arrives = any("arrive" in i.parts for b in graph.blocks for i in b.code)
+        self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
         self.header = (self.block_barriers.end + 63) // 64 * 64
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
@@ -127,9 +129,10 @@ class Schedule:
             self.block_barriers.leave(block)
             return
         last = block.last
-        if last is None or (last.guard is None and last.parts[0] != "brx"):
+        table = last is not None and control_of(last.parts) is Control.TABLE
+        if last is None or (last.guard is None and not table):
             self.edge(block, block.successors[0])
-        elif last.parts[0] == "brx":
+        elif table:
             self._many(block, last)
         elif block.successors[0] == block.successors[1]:
             self.edge(block, block.successors[0])

@@ -18,7 +18,8 @@ from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Executing
 from weft.ir import BITS, Val
 from weft.ptx.cfg import EXIT, Block
-from weft.ptx.isa import llvm_type
+from weft.ptx.isa import decode, llvm_type
+from weft.ptx.isa.columns import Ordering
 from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg
 
 WIDTH = 8
@@ -78,8 +79,8 @@ def reorder(e: Stripped, block: Block) -> None:
 
 
 def _is_plain_load(ins: Instruction) -> bool:
-    ordered = ("volatile", "relaxed", "acquire", "mmio")
-    return ins.parts[0] == "ld" and ins.guard is None and not any(x in ins.parts for x in ordered)
+    row = decode(ins).row
+    return row.is_load and row.ordering is Ordering.WEAK and ins.guard is None
 
 
 def _is_lane_row(e: Stripped, ins: Instruction) -> bool:

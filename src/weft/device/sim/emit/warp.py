@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, UNIFORM, Form
-from weft.device.sim.analyse.lattice import SCALAR_OPS, adds_bits
+from weft.device.sim.analyse.lattice import KEEPS_OFFSETS, adds_bits
 from weft.device.sim.analyse.program import CARRY, Program
 from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
@@ -34,6 +34,8 @@ from weft.device.sim.memory.windows import Windows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
 from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Instruction, Operand, Pair, Reg
 
 
@@ -138,7 +140,7 @@ class WarpEmitter(WarpOperands):
         decoded = self.program.decoded[ins.index]
         if not decoded.row.warp:
             self.changes.instruction(ins)
-            if ins.parts[0] not in MAKES_PREDICATES or not self.predicates.defer(ins):
+            if not self.predicates.defer(ins):
                 self._lane_row(ins)
             return
         guard = self.program.forms[ins.guard] if ins.guard else None
@@ -178,7 +180,8 @@ class WarpEmitter(WarpOperands):
             else:
                 read = self.base if scalar_bases else self.read
                 args.append(read(sources.pop(0), d.types[spec.name]))
-        if result.kind == AFFINE and ins.parts[0] in ("or", "xor") and self._adds_bits(ins):
+        sums = result.kind == AFFINE and d.row.form in (Result.OR, Result.XOR)
+        if sums and self._adds_bits(ins):
             assert args[0] is not None and args[1] is not None
             out: Any = args[0] + args[1]
         else:
@@ -203,7 +206,7 @@ class WarpEmitter(WarpOperands):
         if not all(f is not None and f.is_scalar for f in forms):
             return False  # lanes that are known to be 0 have no scalar part
         moving = any(f is not None and f.kind == AFFINE for f in forms)
-        return result.kind == AFFINE or (moving and ".".join(ins.parts[:-1]) in SCALAR_OPS)
+        return result.kind == AFFINE or (moving and decode(ins).row.form in KEEPS_OFFSETS)
 
     def _is_affine(self, dest: Operand) -> bool:
         return isinstance(dest, Reg) and self.program.forms[dest.name].kind == AFFINE
@@ -268,6 +271,3 @@ class WarpEmitter(WarpOperands):
     def abort_unless(self, ok: Val) -> None:
         """Leaves the warp when a helper has noted an error."""
         self.b.jump_unless(ok, "abort")
-
-
-MAKES_PREDICATES = ("setp", "and", "or", "not")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from weft.device.sim.address import Wide
 from weft.device.sim.analyse.form import INDEXED, SPARSE, Form
 from weft.device.sim.protocols import Operands
 from weft.ir import Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Instruction, Operand, Reg
 
 
@@ -14,9 +18,21 @@ class WideRules:
 
     def __init__(self, e: Operands) -> None:
         self.e = e
+        self.rules: Mapping[Result, Callable[[Instruction, Form], Wide]] = {
+            Result.COPY: self._mov,
+            Result.CONVERSION: self._cvt,
+            Result.ADDRESS: self._mov,
+            Result.SUM: self._add,
+            Result.DIFFERENCE: self._sub,
+            Result.LEFT_SHIFT: self._shl,
+            Result.PRODUCT: self._mul,
+            Result.WIDE_PRODUCT: self._mul,
+            Result.PRODUCT_SUM: self._mad,
+            Result.WIDE_PRODUCT_SUM: self._mad,
+        }
 
     def build(self, ins: Instruction, result: Form) -> Wide:
-        return getattr(self, "_" + ins.parts[0])(ins, result)  # type: ignore[no-any-return]
+        return self.rules[decode(ins).row.form](ins, result)
 
     def _operand(self, operand: Operand) -> Wide | None:
         """A source that already is wide."""
@@ -38,8 +54,6 @@ class WideRules:
         w = self._operand(ins.operands[1])
         assert w is not None
         return w
-
-    _cvta = _mov
 
     def _shift(self, w: Wide, amount: Val, sign: int = 1) -> Wide:
         base = w.base + amount if sign == 1 else w.base - amount

@@ -20,7 +20,8 @@ from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
 from weft.errors import PtxError
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Completion
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Async, Completion, Step
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
@@ -218,7 +219,7 @@ class AsyncCopies:
 
 
 def _is_copy(ins: Instruction) -> bool:
-    return ins.parts[:2] == ("cp", "async") and ins.parts[2] in ("ca", "cg")
+    return decode(ins).row.async_ == Async(Step.ISSUE, Completion.GROUP)
 
 
 def _field(b: Builder, p: Val, at: int) -> Val:

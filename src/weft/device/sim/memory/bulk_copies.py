@@ -18,6 +18,8 @@ from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Completion, Step
 from weft.ptx.model import Instruction, Mem
 
 _P = ("ptr", 0)
@@ -29,7 +31,7 @@ class BulkCopies:
     def __init__(self, e: Accessing, frame: FrameSpace) -> None:
         self.e = e
         code = [ins for block in e.program.graph.blocks for ins in block.code]
-        issued = [ins for ins in code if ins.parts[0] == "cp" and "bulk" in ins.parts]
+        issued = [ins for ins in code if _is_bulk(ins)]
         self.used = bool(issued)
         self.kinds = sorted({r for ins in issued if (r := _reduction(ins))})
         self.at = frame.reserve(Pending.SIZE if self.used else 0, self._start, self._finish)
@@ -137,3 +139,9 @@ def _reduction(ins: Instruction) -> Reduction | None:
 
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+
+def _is_bulk(ins: Instruction) -> bool:
+    """Is it a copy that an mbarrier or a bulk group completes?"""
+    part = decode(ins).row.async_
+    return part is not None and part.step is Step.ISSUE and part.by is not Completion.GROUP

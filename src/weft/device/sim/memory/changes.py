@@ -16,6 +16,7 @@ from weft.device.sim.layout import Worker
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
 from weft.ptx.model import Imm, Instruction
 
 _OWN = ("shared", "shared::cta", "local")
@@ -97,11 +98,12 @@ class Changes:
 
 def _atomic(ins: Instruction) -> bool:
     """An atomic that may leave its place as it was."""
-    if ins.parts[0] != "atom" or "inc" in ins.parts or "dec" in ins.parts:
+    row = decode(ins).row
+    if not (row.is_atomic and row.has_dest) or "inc" in ins.parts or "dec" in ins.parts:
         return False
     given = ins.operands[-1]
     return not ("add" in ins.parts and isinstance(given, Imm) and given.value != 0)
 
 
 def _own_store(ins: Instruction) -> bool:
-    return ins.parts[0] == "st" and any(x in _OWN for x in ins.parts)
+    return decode(ins).row.is_store and any(x in _OWN for x in ins.parts)

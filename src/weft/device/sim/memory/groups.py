@@ -13,6 +13,7 @@ from typing import Protocol
 from weft.device.sim.address import Address, space_of
 from weft.device.sim.memory.resolve import Resolving, resolve
 from weft.ir import Val
+from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction, Mem, Reg
 
 FAR = 1 << 28
@@ -47,13 +48,14 @@ class Grouping(Resolving, Protocol):
 
 def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     """(address, bytes a lane, writes) of a plain unguarded load or store."""
-    if ins.guard is not None or ins.parts[0] not in ("ld", "st"):
+    row = decode(ins).row
+    if ins.guard is not None or not (row.is_load or row.is_store):
         return None
-    mem = ins.operands[0] if ins.parts[0] == "st" else ins.operands[1]
+    mem = ins.operands[row.position(row.effects[0].operand)]
     if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or abs(mem.offset) >= FAR:
         return None
     count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
-    return mem, count * SIZES[ins.parts[-1]], ins.parts[0] == "st"
+    return mem, count * SIZES[ins.parts[-1]], row.is_store
 
 
 def find(e: Grouping, mem: Mem, a: Address, nbytes: int) -> Group | None:

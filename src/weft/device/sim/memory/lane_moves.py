@@ -11,6 +11,7 @@ from weft.device.sim.layout import Space
 from weft.device.sim.memory import lane_loops
 from weft.device.sim.protocols import LaneArrays, Masks
 from weft.ir import BITS, Val
+from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction
 
 MANY_APART = 40
@@ -130,7 +131,7 @@ class LaneMoves:
         """Loads whose lanes are not neighbours: only few are worth code of their own."""
         if self._apart < 0:
             self._apart = sum(
-                ins.parts[0] == "ld" and self._is_apart(ins)
+                decode(ins).row.is_load and self._is_apart(ins)
                 for block in self.e.program.graph.blocks
                 for ins in block.code
             )

@@ -15,23 +15,27 @@ import numpy as np
 from weft.device.base import Allocation
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.run import elements
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import SIZES, Imm, Instruction, Mem, Operand, Reg, Special, Sym
 
 _DEEP = 24
 """Instructions in a row, at most, that an address is followed back through."""
 
-_OPERATIONS: Mapping[str, Callable[[Sequence[int]], int]] = {
-    "mov": lambda v: v[0],
-    "cvt": lambda v: v[0],
-    "cvta": lambda v: v[0],
-    "add": lambda v: v[0] + v[1],
-    "sub": lambda v: v[0] - v[1],
-    "neg": lambda v: -v[0],
-    "mul": lambda v: v[0] * v[1],
-    "mad": lambda v: v[0] * v[1] + v[2],
-    "shl": lambda v: v[0] << min(v[1], 64),
-    "and": lambda v: v[0] & v[1],
-    "or": lambda v: v[0] | v[1],
+_OPERATIONS: Mapping[Result, Callable[[Sequence[int]], int]] = {
+    Result.COPY: lambda v: v[0],
+    Result.CONVERSION: lambda v: v[0],
+    Result.ADDRESS: lambda v: v[0],
+    Result.SUM: lambda v: v[0] + v[1],
+    Result.DIFFERENCE: lambda v: v[0] - v[1],
+    Result.NEGATION: lambda v: -v[0],
+    Result.PRODUCT: lambda v: v[0] * v[1],
+    Result.WIDE_PRODUCT: lambda v: v[0] * v[1],
+    Result.PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
+    Result.WIDE_PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
+    Result.LEFT_SHIFT: lambda v: v[0] << min(v[1], 64),
+    Result.AND: lambda v: v[0] & v[1],
+    Result.OR: lambda v: v[0] | v[1],
 }
 _FLOATS = ("f16", "f32", "f64")
 _WIDEST = 8
@@ -108,14 +112,11 @@ class _Evaluation:
     def _result(self, ins: Instruction, name: str, depth: int) -> int | None:
         if not isinstance(ins.operands[0], Reg):
             return None
-        if ins.parts[:2] == ("ld", "param"):
+        form = decode(ins).row.form
+        if form is Result.LOADED and "param" in ins.parts:
             return self._param(ins)
-        operation = _OPERATIONS.get(ins.parts[0])
-        if (
-            operation is None
-            or "hi" in ins.parts
-            or (ins.parts[0] == "cvta" and "global" not in ins.parts)
-        ):
+        operation = _OPERATIONS.get(form)
+        if operation is None or (form is Result.ADDRESS and "global" not in ins.parts):
             return None
         values = [self.value(x, depth) for x in ins.operands[1:]]
         operands = [v for v in values if v is not None]

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_warp_sync, may_wait
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Waits
 from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
 
 _HOST = "what the host writes must be there before it waits for the kernel"
@@ -48,7 +50,7 @@ def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> 
     """What a warp waits for that has stopped at this instruction."""
     if site is not None and is_warp_sync(site):
         return Awaited("warp", "waits for other lanes of its warp")
-    waits = [ins for ins in _loop(program, site) if may_wait(ins) and ins.parts[0] != "nanosleep"]
+    waits = [ins for ins in _loop(program, site) if _waits(ins)]
     if not waits:
         return Awaited("barrier", "waits at a barrier") if at_barrier else Awaited("flag", "spins")
     awaited = _kind(waits[0], _place(program, waits[0]))
@@ -58,10 +60,16 @@ def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> 
     )
 
 
+def _waits(ins: Instruction) -> bool:
+    """Does it look whether something is there? Letting time pass does not."""
+    return may_wait(ins) and decode(ins).row.waits is not Waits.TIME
+
+
 def _kind(ins: Instruction, place: str) -> Awaited:
-    if ins.parts[0] == "mbarrier":
+    awaited = decode(ins).row.waits
+    if awaited is Waits.MBARRIER:
         return Awaited("mbarrier", f"waits for an mbarrier{place}")
-    if ins.parts[0] == "atom" and {"cas", "exch"} & set(ins.parts):
+    if awaited is Waits.LOCK:
         return Awaited("lock", f"spins on a lock{place}")
     return Awaited("flag", f"spins on a value{place}")
 

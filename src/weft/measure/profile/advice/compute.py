@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
+from weft.measure.profile.work import expands, is_multiply_add, result
+from weft.ptx.isa.columns import Result
 
 _LANES = 0.75
 """Fraction of active lanes below which divergence is reported."""
@@ -19,12 +21,14 @@ _MATMUL = 16.0
 """Multiply-adds per accessed element above which tensor cores may help."""
 
 CHEAPER = {
-    "div": "multiply with a reciprocal that is computed once, or use __fdividef / -use_fast_math",
-    "rem": "use powers of two (i & (n - 1)), or count along instead of dividing",
-    "sqrt": "use rsqrtf and a multiplication, or compare squares",
-    "rcp": "use __frcp_rn only where the last bit counts; __fdividef and rsqrtf are one step",
-    "special": "share sub-expressions, use exp2f with a factor folded in, or a polynomial",
+    Result.QUOTIENT: "multiply with a reciprocal that is computed once, or use __fdividef / "
+    "-use_fast_math",
+    Result.REMAINDER: "use powers of two (i & (n - 1)), or count along instead of dividing",
+    Result.ROOT: "use rsqrtf and a multiplication, or compare squares",
+    Result.RECIPROCAL: "use __frcp_rn only where the last bit counts; __fdividef and rsqrtf are "
+    "one step",
 }
+_FUNCTIONS = "share sub-expressions, use exp2f with a factor folded in, or a polynomial"
 
 
 def divergence(f: RuleContext) -> Iterator[Advice]:
@@ -51,7 +55,7 @@ def divergence(f: RuleContext) -> Iterator[Advice]:
 
 def tensor_cores(f: RuleContext) -> Iterator[Advice]:
     """A matrix product on plain FMA instructions."""
-    fused = [i for i in f.p.instructions if i.opcode.startswith("fma") and i.line is not None]
+    fused = [i for i in f.p.instructions if is_multiply_add(i.opcode) and i.line is not None]
     total = sum(2 * i.threads_on for i in fused)
     elements = floor.compulsory_bytes(f.p) / 4
     kind = f.bound if f.bound in ("fp32", "fp16", "fp64") else "fp32"
@@ -107,9 +111,10 @@ def mathematics(f: RuleContext) -> Iterator[Advice]:
         slow: Counter[str] = Counter()
         extra = special = 0.0
         for i in (i for i in f.p.instructions if i.index in members):
-            if i.opcode in floor.EXPANDS:
+            times = expands(i.opcode)
+            if times > 1:
                 slow[i.opcode] += i.executions
-                extra += i.executions * (floor.EXPANDS[i.opcode] - 1)
+                extra += i.executions * (times - 1)
             elif i.work[0] == "special":
                 slow["special"] += i.executions
                 special += 32.0 * i.executions
@@ -128,7 +133,7 @@ def mathematics(f: RuleContext) -> Iterator[Advice]:
         yield Advice(
             "better mathematics",
             f"slow operations of warps: {counts}",
-            CHEAPER[name.split(".")[0]],
+            _FUNCTIONS if name == "special" else CHEAPER[result(name)],
             floor.gain(f.units, less),
             *at(line),
         )

@@ -9,6 +9,7 @@ from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
 from weft.measure.profile.cliffs import cliffs, fit
 from weft.measure.profile.sections import waves
+from weft.measure.profile.work import reads_parameter
 
 _FEW = 0.5
 """Occupancy below which latencies may not be hidden."""
@@ -70,7 +71,7 @@ def coarsening(f: RuleContext) -> Iterator[Advice]:
         i.executions
         for i in f.p.instructions
         if i.work[0] in ("fp16", "fp32", "fp64", "special", "memory")
-        and not i.opcode.startswith("ld.param")
+        and not reads_parameter(i.opcode)
     )
     if useful > (1 - _OVERHEAD) * executed:
         return

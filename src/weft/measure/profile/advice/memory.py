@@ -8,6 +8,7 @@ from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 from weft.measure.profile.cliffs import fit
 from weft.measure.profile.values import Access, Line
+from weft.measure.profile.work import is_multiply_add
 
 _WIDE = 1.25
 """Ratio of sectors to the ideal above which an access is uncoalesced."""
@@ -86,7 +87,7 @@ def register_tiling(f: RuleContext) -> Iterator[Advice]:
     """Shared memory that is read for every FMA."""
     loads = list(f.accesses("shared", "load"))
     steps = sum(a.wavefronts for _, a in loads)
-    fused = sum(i.executions for i in f.p.instructions if i.opcode.startswith("fma"))
+    fused = sum(i.executions for i in f.p.instructions if is_multiply_add(i.opcode))
     requests = sum(a.requests for _, a in loads)
     near = f.unit("L1 and shared memory")
     if not fused or f.bound != near.name or fused >= _TILED * requests or steps < near.work / 2:

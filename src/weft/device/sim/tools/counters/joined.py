@@ -13,6 +13,8 @@ from collections import defaultdict
 from weft.device.sim.analyse.form import trailing_zeros
 from weft.device.sim.analyse.program import Program
 from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Sym
 
 WORDS = ("b32", "u32", "s32", "f32")
@@ -42,7 +44,8 @@ class Joined:
             return out
         open_: dict[str, dict[int, Instruction]] = defaultdict(dict)
         for ins in block.code:
-            if ins.parts[0] in ("st", "atom", "red", "cp", "stmatrix", "wmma"):
+            row = decode(ins).row
+            if row.writes or row.async_ is not None:
                 self._close(open_, out)
             elif _is_word_load(ins):
                 mem = ins.operands[1]
@@ -85,26 +88,28 @@ class Joined:
         return self._known[operand.name]
 
     def _made(self, ins: Instruction) -> int:
-        given = [self._align(o) for o in ins.operands[1:]]
+        zeros = [self._align(o) for o in ins.operands[1:]]
         last = ins.operands[-1]
-        match ins.parts[0]:
-            case "mov" | "cvt" | "cvta":
-                return given[0]
-            case "add" | "sub" | "or" | "xor" | "selp":
-                return min(given[:2])
-            case "mul":
-                return min(MOST, given[0] + given[1])
-            case "mad":
-                return min(given[0] + given[1], given[2])
-            case "shl" if isinstance(last, Imm):
-                return min(MOST, given[0] + last.value)
-            case "and":
-                return max(given)
+        match decode(ins).row.form:
+            case Result.COPY | Result.CONVERSION | Result.ADDRESS:
+                return zeros[0]
+            case (
+                Result.SUM | Result.DIFFERENCE | Result.OR | Result.XOR | Result.SELECTION
+            ):  # fmt: skip
+                return min(zeros[:2])
+            case Result.PRODUCT | Result.WIDE_PRODUCT:
+                return min(MOST, zeros[0] + zeros[1])
+            case Result.PRODUCT_SUM | Result.WIDE_PRODUCT_SUM:
+                return min(zeros[0] + zeros[1], zeros[2])
+            case Result.LEFT_SHIFT if isinstance(last, Imm):
+                return min(MOST, zeros[0] + last.value)
+            case Result.AND:
+                return max(zeros)
         return 0
 
 
 def _is_word_load(ins: Instruction) -> bool:
-    plain = ins.parts[0] == "ld" and ins.parts[1] in ("shared", "shared::cta")
+    plain = decode(ins).row.is_load and ins.parts[1] in ("shared", "shared::cta")
     if not plain or len(ins.parts) != 3 or ins.parts[2] not in WORDS or ins.guard is not None:
         return False
     mem = ins.operands[1]

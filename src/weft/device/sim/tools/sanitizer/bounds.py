@@ -21,15 +21,23 @@ from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 Origins = frozenset[str | int] | None
 """What a value may have been computed from; None: unknown."""
 NOTHING: Origins = frozenset()
-_SUMS = ("add", "or", "mov", "cvta", "cvt", "selp", "min", "max")
+_SUMS = (
+    Result.SUM, Result.OR, Result.COPY, Result.ADDRESS, Result.CONVERSION, Result.SELECTION,
+    Result.MINIMUM, Result.MAXIMUM,
+)  # fmt: skip
 """Through which an address stays an address into the same array."""
-_NUMBERS = ("mul", "shl", "shr", "div", "rem")
+_NUMBERS = (
+    Result.PRODUCT, Result.WIDE_PRODUCT, Result.LEFT_SHIFT, Result.RIGHT_SHIFT, Result.QUOTIENT,
+    Result.REMAINDER,
+)  # fmt: skip
 """What these give is no address."""
 
 
@@ -108,34 +116,40 @@ def _accesses(
     out = []
     for ins in code:
         mem = next((o for o in ins.operands if isinstance(o, Mem)), None)
-        if mem is not None and space_of(ins.parts) == space and ins.parts[0] in _ACCESSES:
+        if mem is not None and space_of(ins.parts) == space and _is_access(ins):
             out.append((ins, of(mem.base)))
     return out
 
 
-_ACCESSES = ("ld", "st", "atom", "red")
+def _is_access(ins: Instruction) -> bool:
+    """Does each lane access data at an address of its own?"""
+    row = decode(ins).row
+    return row.is_load or row.is_store or row.is_atomic
+
+
 _WIDE = ("b64", "u64", "s64")
 
 
 def _result(ins: Instruction, of: Callable[[Operand], Origins], seed: Callable[[Operand], Origins]
             ) -> Origins:  # fmt: skip
     sources = [of(o) for o in ins.operands[1:]]
-    if ins.parts[0] == "ld":
+    form = decode(ins).row.form
+    if form is Result.LOADED:
         mem = ins.operands[1]
         if "param" in ins.parts and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             wide = ins.parts[-1] in _WIDE
             return seed(Sym(mem.base.name, mem.base.offset + mem.offset)) if wide else NOTHING
         return None if ins.parts[-1] in _WIDE else NOTHING
-    if ins.parts[0] in _NUMBERS:
+    if form in _NUMBERS:
         return NOTHING
-    if ins.parts[0] == "mad":
+    if form in (Result.PRODUCT_SUM, Result.WIDE_PRODUCT_SUM):
         return sources[-1]
-    if ins.parts[0] == "sub":  # a pointer less a number is a pointer, less a pointer a number
+    if form is Result.DIFFERENCE:  # a pointer less a number is a pointer, less a pointer a number
         return sources[0] if not sources[1] else NOTHING
     joined = NOTHING
     for source in sources:
         joined = _join(joined, source)
-    return joined if ins.parts[0] in _SUMS or not joined else None
+    return joined if form in _SUMS or not joined else None
 
 
 def _join(a: Origins, b: Origins) -> Origins:

@@ -13,6 +13,8 @@ from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Record, Slot
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Async, Completion, Step
 from weft.ptx.model import Imm, Instruction
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -101,13 +103,12 @@ class Copies:
 
     def instruction(self, ins: Instruction) -> None:
         """A wait: what lands was written by the waiting lanes, now."""
-        parts = ins.parts
-        if parts[:2] != ("cp", "async") or not self.w.e.copies.used:
+        if decode(ins).row.async_ != Async(Step.WAIT, Completion.GROUP):
             return
-        if "wait_all" in parts:
-            self._land(-1)
-        elif "wait_group" in parts and isinstance(ins.operands[0], Imm):
-            self._land(ins.operands[0].value)
+        if self.w.e.copies.used:
+            pending = ins.operands[0] if ins.operands else Imm(-1)  # wait_all has no operand
+            assert isinstance(pending, Imm), "the row asks for a literal"
+            self._land(pending.value)
 
     def _land(self, pending: int) -> None:
         e, b = self.w.e, self.w.e.b

@@ -16,6 +16,7 @@ from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record
 from weft.device.sim.tools.sanitizer.leaks import HEAP
 from weft.device.sim.tools.sanitizer.observer import Raw, Seen
 from weft.errors import DeviceError
+from weft.ptx.isa import decode
 from weft.ptx.model import Instruction, Label
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Decoder:
 
     # ---- findings ---------------------------------------------------------------------------
     def _finding(self, r: Raw) -> Finding | None:
-        if r.kind == Kind.WRITE_AFTER_READ and self.instruction(r.other_index).parts[0] == "st":
+        if r.kind == Kind.WRITE_AFTER_READ and decode(self.instruction(r.other_index)).row.is_store:
             r = replace(r, kind=Kind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
         text = TEXTS[r.kind]
         shared = self._is_shared(r)

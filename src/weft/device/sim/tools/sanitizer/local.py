@@ -16,6 +16,8 @@ from weft.device.sim.tools.sanitizer.shadow import Way, bytes_of, is_missing
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import FloatImm, Imm, Instruction
 
 _C_FILES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inl")
@@ -38,7 +40,7 @@ class Local:
     def __init__(self, w: Tracking) -> None:
         self.w, self.layout = w, w.layout
         body = [i for block in w.e.program.graph.blocks for i in block.code]
-        self.escapes = any(i.parts[0] == "cvta" and "local" in i.parts for i in body)
+        self.escapes = any(_makes_generic(i) for i in body)
         self.zeros = _zeros(w.e.program, body)
         self.head = next((i.loc.own for i in body if i.loc is not None), None)
 
@@ -111,11 +113,16 @@ class Local:
         return missing
 
 
+def _makes_generic(ins: Instruction) -> bool:
+    """Is a local address converted to a generic one?"""
+    return decode(ins).row.form is Result.ADDRESS and "local" in ins.parts
+
+
 def _zeros(program: Program, body: list[Instruction]) -> set[str]:
     """Registers that hold nothing but zero."""
     zero: dict[str, bool] = {}
     for ins in body:
-        value = ins.operands[-1] if ins.parts[0] == "mov" else None
+        value = ins.operands[-1] if decode(ins).row.form is Result.COPY else None
         is_zero = value in (Imm(0), FloatImm(0, 32), FloatImm(0, 64))
         for name in program.defs(ins):
             zero[name] = is_zero and zero.get(name, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.waits import is_arrival, member_mask
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
 from weft.device.sim.observe import Watched
@@ -11,21 +12,21 @@ from weft.device.sim.tools.sanitizer.layout import Kind, Slot, Worker
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Graph
+from weft.ptx.isa import control_of, decode
+from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction, Operand
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
-WHOLE_WARP = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
-"""Instructions that all 32 lanes execute together."""
 ALL = 0xFFFFFFFF
+_ENDS = (Control.RETURN, Control.EXIT)
 
 
 def mask_of(program: Program, ins: Instruction) -> Operand | None:
     """The member mask of a warp-wide instruction, unless it names all lanes."""
-    if ins.parts[0] in WHOLE_WARP:
-        return None
-    form = program.form_of(ins.operands[-1])
+    mask = member_mask(ins, decode(ins).row)
+    form = program.form_of(mask) if mask is not None else None
     everyone = form is not None and form.const is not None and form.const & ALL == ALL
-    return None if everyone else ins.operands[-1]
+    return None if everyone else mask
 
 
 def order_lanes(w: Checking, ins: Instruction) -> None:
@@ -69,16 +70,16 @@ def check_lanes(w: Checking, ins: Instruction) -> None:
     """Lanes that an instruction names and that do not execute it, though they could."""
     e, b = w.e, w.e.b
     w.count(Worker.SYNCS, b.integer("i64", 1))
-    whole = ins.parts[0] in WHOLE_WARP
-    if e.executes_fully and whole:
+    mask = member_mask(ins, decode(ins).row)
+    if e.executes_fully and mask is None:
         return
     lanes = e.executing()
     live = e.schedule.live()
     outside = b.integer("i32", 0)
-    if whole:
+    if mask is None:
         missing = ~lanes
     else:
-        named = e.read(ins.operands[-1], "b32")
+        named = e.read(mask, "b32")
         if named.n:
             first = b.intrinsic("cttz", [lanes], extra="false") & 31
             named = b.extract(named, first)
@@ -99,7 +100,7 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
     with b.when(lanes.ne(0)):
         p, which = w.p, (number & 15).zext("i64")
         at = b.at(p, (which << 2) + Slot.ARRIVED)
-        if "arrive" in e.ins.parts:
+        if is_arrival(e.ins):
             w.clocks.arrive(b, p, e.warp, number & 15)
         else:
             b.store(b.load("i32", 0, at) | (b.integer("i32", 1) << e.warp), at)
@@ -107,7 +108,7 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
         place = b.at(at, Slot.SITES - Slot.ARRIVED)
         first = b.load("i32", 0, place)
         site = w.site().trunc("i32")
-        if count is None and "arrive" not in e.ins.parts:
+        if count is None and not is_arrival(e.ins):
             with b.when(first.ne(0) & first.ne(site), rare=True):
                 report(b, p, Kind.BARRIER_PLACES, me, first.zext("i64"), nobody)
         b.store(first.eq(0).select(site, first), place)
@@ -168,7 +169,7 @@ def one_sided(e: Watched) -> dict[int, Instruction]:
     return {
         i: ins
         for i, (block, ins) in enumerate(e.schedule.barriers)
-        if ins.parts[0] != "barrier" and _rejoins(e.program, block)
+        if decode(ins).row.aligned and _rejoins(e.program, block)
     }
 
 
@@ -184,7 +185,7 @@ def _rejoins(program: Program, here: int) -> bool:
             continue
         block = graph.blocks[join]
         returns = block.successors == [EXIT]
-        goes_on = not returns or any(i.parts[0] not in ("ret", "exit") for i in block.code)
+        goes_on = not returns or any(control_of(i.parts) not in _ENDS for i in block.code)
         if goes_on and _between(graph, source, join, here):
             return True
     return False

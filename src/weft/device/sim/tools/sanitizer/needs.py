@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from weft.device.sim.analyse.program import Program
 from weft.ptx.cfg import registers
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Instruction, Mem
 
 _DEEP = 4
@@ -27,7 +29,7 @@ class Needs:
     def of(self, ins: Instruction, nbytes: int) -> int:
         """The bytes, as bits, that must not be missing from what an instruction reads."""
         every = (1 << nbytes) - 1
-        if ins.parts[0] != "ld":
+        if not decode(ins).row.is_load:
             return every
         names = registers(ins.operands[0])
         size = nbytes // max(1, len(names))
@@ -40,9 +42,10 @@ class Needs:
         return any(self._by(ins, name, depth) for ins in self.users.get(name, ()))
 
     def _by(self, ins: Instruction, name: str, depth: int) -> bool:
-        if ins.parts[0] == "st":
+        row = decode(ins).row
+        if row.is_store:
             address = next((o for o in ins.operands if isinstance(o, Mem)), None)
             return address is not None and name in registers(address)
-        if ins.parts[0] == "mov" and depth:
+        if row.form is Result.COPY and depth:
             return all(self._computes(part, depth - 1) for part in self.program.defs(ins))
         return True

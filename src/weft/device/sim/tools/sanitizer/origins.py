@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from weft.device.sim.analyse.program import Program
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Control, Result
 from weft.ptx.model import Instruction, Mem, Reg, Sym
 
 
 def written(program: Program) -> list[int] | None:
     """Offsets of the parameters that a store or an atomic may go through; None: any memory."""
     sources = _sources(program)
-    found: set[int] = set()
+    parameters: set[int] = set()
     for block in program.graph.blocks:
         for ins in block.code:
-            if ins.parts[0] not in ("st", "atom", "red", "wmma", "stmatrix", "cp"):
-                if ins.parts[0] in ("call", "brx"):
-                    return None
-                continue
-            if ins.parts[0] == "wmma" and "store" not in ins.parts:
+            row = decode(ins).row
+            if row.control in (Control.CALL, Control.TABLE):
+                return None
+            stores = any(x.writes and not x.barrier for x in row.effects)
+            if not stores or row.async_ is not None:  # copies are marked when they are issued
                 continue
             mem = next((o for o in ins.operands if isinstance(o, Mem)), None)
             if mem is None or any(s in ins.parts for s in ("shared", "local")):
                 continue
-            base = mem.base
-            origin = sources.get(base.name) if isinstance(base, Reg) else None
-            if ins.parts[0] == "cp":
-                continue
-            if isinstance(base, Sym) or origin is None:
+            origin = sources.get(mem.base.name) if isinstance(mem.base, Reg) else None
+            if isinstance(mem.base, Sym) or origin is None:
                 return None
-            found |= origin
-    return sorted(found)
+            parameters |= origin
+    return sorted(parameters)
 
 
 def _sources(program: Program) -> dict[str, set[int] | None]:
@@ -52,13 +51,14 @@ def _sources(program: Program) -> dict[str, set[int] | None]:
 def _origin(
     program: Program, ins: Instruction, known: dict[str, set[int] | None]
 ) -> set[int] | None:
-    if ins.parts[0] == "ld":
+    form = decode(ins).row.form
+    if form is Result.LOADED:
         mem = ins.operands[1]
         if "param" in ins.parts and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             return {program.symbols[mem.base.name][1] + mem.base.offset + mem.offset}
         wide = ins.parts[-1] in ("b64", "u64", "s64")
         return None if wide else set()
-    if ins.parts[0] in ("mov", "cvta") and any(isinstance(o, Sym) for o in ins.operands):
+    if form in (Result.COPY, Result.ADDRESS) and any(isinstance(o, Sym) for o in ins.operands):
         return None
     found: set[int] = set()
     for name in program.uses(ins):

@@ -19,39 +19,43 @@ from weft.device.sim.tools.sanitizer.layout import Kind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Val
 from weft.ptx import cfg
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Special
 
 _DEEP = 4
 """Instructions back from the widening, at most."""
-_SPREADS = ("add", "sub", "mov", "cvta", "shl", "mad", "mul")
+_PRODUCTS = (Result.PRODUCT, Result.PRODUCT_SUM)
+_WIDE_PRODUCTS = (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
+_SUMS = (Result.SUM, Result.DIFFERENCE, Result.LEFT_SHIFT)
+_SPREADS = (*_PRODUCTS, *_WIDE_PRODUCTS, *_SUMS, Result.COPY, Result.ADDRESS)
 """Through which a 64-bit value becomes an address."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A 32-bit operation: its name and operands, each a Node or an operand as written."""
+    """A 32-bit operation: its kind and operands, each a Node or an operand as written."""
 
-    op: str
+    form: Result
     operands: tuple[Node | Operand, ...]
 
 
-def _operation(ins: Instruction) -> str | None:
-    """add, sub, mul, mad or shl of 32 bits; None for anything else."""
+def _operation(ins: Instruction) -> Result | None:
+    """A sum, difference, product or shift of 32 bits; None for anything else."""
     if ins.guard is not None or ins.parts[-1] not in ("s32", "u32", "b32"):
         return None
-    name = ins.parts[0]
-    if name in ("mul", "mad"):
-        return name if ins.parts[1:-1] == ("lo",) else None
-    return name if name in ("add", "sub", "shl") and len(ins.parts) == 2 else None
+    form = decode(ins).row.form
+    return form if form in (*_PRODUCTS, *_SUMS) else None
 
 
 def _widened(ins: Instruction) -> tuple[Operand, bool] | None:
     """The operand that an instruction widens to 64 bits, and whether as a signed number."""
     parts = ins.parts
-    scaled = parts[0] in ("mul", "mad") and "wide" in parts and isinstance(ins.operands[2], Imm)
+    form = decode(ins).row.form
+    scaled = form in _WIDE_PRODUCTS and isinstance(ins.operands[2], Imm)
     if scaled and parts[-1] in ("s32", "u32"):
         return ins.operands[1], parts[-1] == "s32"
-    if parts[0] == "cvt" and parts[1:] in (("s64", "s32"), ("u64", "u32")):
+    if form is Result.CONVERSION and parts[1:] in (("s64", "s32"), ("u64", "u32")):
         return ins.operands[1], parts[-1] == "s32"
     return None
 
@@ -102,7 +106,7 @@ class Overflow:
             if ins.guard is None and carried.intersection(bases):
                 return True
             uses = carried.intersection(self.program.uses(ins))
-            if uses and ins.parts[0] in _SPREADS:
+            if uses and decode(ins).row.form in _SPREADS:
                 carried.update(self.program.defs(ins))
         return False
 
@@ -133,12 +137,13 @@ class Overflow:
         live = self.program.graph.live_in[block.index]
         return name in self.single and (not self.only_live or name in live)
 
-    def _operation(self, ins: Instruction) -> str | None:
+    def _operation(self, ins: Instruction) -> Result | None:
         """What an instruction does; an `or` of bits that never meet is an addition."""
-        if ins.parts == ("or", "b32") and ins.guard is None:
+        joins = decode(ins).row.form is Result.OR and ins.parts[-1] == "b32"
+        if joins and ins.guard is None:
             forms = [self.program.form_of(o) for o in ins.operands[1:]]
             known = [f for f in forms if f is not None]
-            return "add" if len(known) == 2 and adds_bits(known) else None
+            return Result.SUM if len(known) == 2 and adds_bits(known) else None
         return _operation(ins)
 
     def check(self, w: Checking, ins: Instruction) -> None:
@@ -189,12 +194,12 @@ class Overflow:
                 value = value + b.load("i32", 0, b.at(table, lane.zext("i64") << 2), 4)
             return value.sext("i64") if signed else value.zext("i64")
         x = [self._exact(w, o, signed, lane) for o in tree.operands]
-        if tree.op == "shl":
+        if tree.form is Result.LEFT_SHIFT:
             return x[0] << (x[1] & 31)
-        if tree.op in ("mul", "mad"):
+        if tree.form in _PRODUCTS:
             product = x[0] * x[1]
-            return product + x[2] if tree.op == "mad" else product
-        return x[0] + x[1] if tree.op == "add" else x[0] - x[1]
+            return product + x[2] if tree.form is Result.PRODUCT_SUM else product
+        return x[0] + x[1] if tree.form is Result.SUM else x[0] - x[1]
 
 
 def _once(program: Program) -> dict[str, Instruction]:
@@ -219,7 +224,7 @@ def _sources(tree: Node | Operand) -> set[str]:
 
 def _multiplies(tree: Node | Operand) -> bool:
     return isinstance(tree, Node) and (
-        tree.op in ("mul", "mad", "shl") or any(_multiplies(o) for o in tree.operands)
+        tree.form in (*_PRODUCTS, Result.LEFT_SHIFT) or any(_multiplies(o) for o in tree.operands)
     )
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from weft.device.sim.analyse.program import Program
 from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Control, Participants, Waits
+from weft.ptx.model import Instruction
 
-_EFFECTS = ("st", "atom", "red", "bar", "barrier", "call", "mbarrier", "cp", "ld", "trap", "exit")
-"""Instructions that may change what a loop waits for, or end it."""
+
+def _acts(ins: Instruction) -> bool:
+    """May it change what a loop waits for, or end the loop?"""
+    row = decode(ins).row
+    meets = row.waits is Waits.PARTICIPANTS and not row.has_dest
+    barrier = meets or row.participants is Participants.BLOCK
+    leaves = row.control is not Control.NEXT
+    return bool(row.effects) or row.async_ is not None or barrier or leaves
 
 
 def cannot_end(program: Program, block: Block) -> bool:
@@ -22,7 +31,7 @@ def _stuck(program: Program, members: set[int]) -> bool:
     written: set[str] = set()
     for block in blocks:
         for ins in block.code:
-            if ins.parts[0] in _EFFECTS:
+            if _acts(ins):
                 return False
             written.update(program.defs(ins))
     exits = [b for b in blocks if any(s not in members for s in b.successors)]

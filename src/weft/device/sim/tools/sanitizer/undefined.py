@@ -20,9 +20,13 @@ from weft.device.sim.tools.sanitizer.layout import Kind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Result
 from weft.ptx.model import Instruction, Mem
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_PASSED = (Result.SHUFFLED, Result.COPY, Result.ADDRESS)
+"""Warp rows whose result is computed from their operands."""
 _PLACES = 64
 """Instructions at which undefined values are told apart; later ones share the last place."""
 
@@ -64,16 +68,17 @@ def plan(program: Program) -> Plan:
 
 
 def _is_source(program: Program, block: int, ins: Instruction) -> bool:
-    if ins.parts[0] == "shfl":
+    row = decode(ins).row
+    if row.form is Result.SHUFFLED:
         everyone = meetings.mask_of(program, ins) is None and program.full_warps
         return not everyone or program.partial[block] or ins.guard is not None
-    return ins.parts[0] == "ld" and "local" in ins.parts
+    return row.is_load and "local" in ins.parts
 
 
 def _passes(program: Program, ins: Instruction) -> bool:
     """Is its result computed from its operands, lane by lane or by a shuffle?"""
     decoded = program.decoded.get(ins.index)
-    return decoded is not None and (not decoded.row.warp or ins.parts[0] in ("shfl", "mov", "cvta"))
+    return decoded is not None and (not decoded.row.warp or decoded.row.form in _PASSED)
 
 
 class Undefined:
@@ -140,7 +145,7 @@ class Undefined:
         uses = [n for n in program.uses(ins) if n in self.index]
         if ins.guard is not None and ins.guard in self.index:
             self._used([ins.guard], e.mask())
-        if ins.parts[0] == "shfl":
+        if decode(ins).row.form is Result.SHUFFLED:
             self._shuffle(ins)
         elif _passes(program, ins) and ins.guard not in self.index:
             if uses or any(n in self.index for n in program.defs(ins)):
@@ -152,7 +157,7 @@ class Undefined:
 
     def _copied(self, ins: Instruction) -> set[str]:
         """Registers that are stored to local memory, which is undefined then as well."""
-        if ins.parts[0] != "st" or "local" not in ins.parts:
+        if not decode(ins).row.is_store or "local" not in ins.parts:
             return set()
         return {n for o in ins.operands if not isinstance(o, Mem) for n in registers(o)}
 
@@ -163,24 +168,27 @@ class Undefined:
     def _passed(self, ins: Instruction) -> Val:
         """Lanes in which a result is undefined."""
         e, parts, operands = self.w.e, ins.parts, ins.operands
-        if parts[0] == "selp":
+        d = decode(ins)
+        if d.row.form is Result.SELECTION and d.types["c"] == "pred":
             yes, no, chosen = (registers(o) for o in operands[1:4])
             picked = e.bits_of(e.read(operands[3], "pred"))
             return (self.of(yes) & picked) | (self.of(no) & ~picked) | self.of(chosen)
         lanes = self.of(self.w.e.program.uses(ins))
-        sides = operands[1:] if parts in (("and", "pred"), ("or", "pred")) else ()
-        if parts[0] == "setp" and len(operands) > 3:
+        combines = d.row.form in (Result.AND, Result.OR) and parts[-1] == "pred"
+        sides = operands[1:] if combines else ()
+        if d.row.form is Result.COMPARISON and len(operands) > 3:
             sides = operands[3:]
         for side in sides:  # a defined side may decide alone
             value = e.bits_of(e.read(side, "pred"))
-            decides = value if "or" in parts else ~value
+            either = d.row.form is Result.OR or d.words.get("op") == "or"
+            decides = value if either else ~value
             lanes = lanes & ~(decides & ~self.of(registers(side)))
         return lanes
 
     def _shuffle(self, ins: Instruction) -> None:
         """A lane that reads a lane which takes no part gets an undefined value."""
         w, e, b = self.w, self.w.e, self.w.e.b
-        _, value, index, clamp, mask = ins.operands
+        _, value, index, clamp, *masks = ins.operands
         lanes = e.executing()
         mode = next(p for p in ins.parts if p in ("up", "down", "bfly", "idx"))
         source = source_lanes(b, mode, e.read_lanes(index, "b32"), e.read_lanes(clamp, "b32"))
@@ -190,7 +198,7 @@ class Undefined:
         if ins.index not in self.plan.sources:
             self.put(ins, bad, lanes)
             return
-        there = e.read_lanes(mask, "b32") & lanes
+        there = e.read_lanes(masks[0], "b32") & lanes if masks else b.splat(lanes, 32)
         outside = e.bits_of(inside & ((there >> lane) & 1).eq(0)) & lanes
         self.made(outside, lanes, w.me(outside), outside.zext("i64"))
         self.put(ins, bad | outside, lanes)
@@ -207,7 +215,7 @@ class Undefined:
         shuffles = {
             self.plan.sources[i.index]
             for block in w.e.program.graph.blocks for i in block.code
-            if i.parts[0] == "shfl" and i.index in self.plan.sources
+            if i.index in self.plan.sources and decode(i).row.form is Result.SHUFFLED
         }  # fmt: skip
         with b.when(bad.ne(0), rare=True):
             for place in range(_PLACES):

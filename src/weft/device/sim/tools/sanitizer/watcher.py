@@ -27,10 +27,10 @@ from weft.device.sim.tools.sanitizer.shadow_quick import Pattern, Quick, pattern
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
+from weft.ptx.isa import control_of, decode
+from weft.ptx.isa.columns import Control, Ordering
 from weft.ptx.model import SIZES, Instruction, Operand, Reg
 
-STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
-"""Orders of an access that two threads may make at the same time."""
 _SPACES = {
     Space.GLOBAL: ("global",), Space.SHARED: ("shared",), Space.GENERIC: ("shared", "global"),
 }  # fmt: skip
@@ -113,7 +113,7 @@ class Sanitizing(Watcher):
         self.copies.instruction(ins)
         self.undefined.instruction(ins)
         self.overflow.check(self, ins)
-        if ins.parts[0] == "call":  # the host may ask where it was called from
+        if control_of(ins.parts) is Control.CALL:  # the host may ask where it was called from
             e, b = self.e, self.e.b
             b.store(b.integer("i64", ins.index), b.at(e.worker, HostThread.ERROR_SITE))
         if ins is self.e.block.last and spins.cannot_end(self.e.program, self.e.block):
@@ -280,12 +280,13 @@ class Sanitizing(Watcher):
 
 
 def _is_strong(ins: Instruction) -> bool:
-    return ins.parts[0] in ("atom", "red", "mbarrier") or not STRONG.isdisjoint(ins.parts)
+    return decode(ins).row.ordering is Ordering.STRONG
 
 
 def _writes_part(ins: Instruction) -> bool:
     """May it write less than four bytes of shared memory?"""
-    if ins.parts[0] not in ("st", "atom", "red") or space_of(ins.parts) not in _IN_A_BLOCK:
+    row = decode(ins).row
+    if not (row.is_store or row.is_atomic) or space_of(ins.parts) not in _IN_A_BLOCK:
         return False
     return SIZES.get(ins.parts[-1], 4) < 4 and not any(p in ins.parts for p in ("v2", "v4", "v8"))
 
@@ -295,7 +296,7 @@ def _is_release(ins: Instruction) -> bool:
 
 
 def _is_fence(ins: Instruction) -> bool:
-    return ins.parts[0] == "membar" or (ins.parts[0] == "fence" and "proxy" not in ins.parts)
+    return decode(ins).row.ordering is Ordering.FENCE
 
 
 def _is_far(ins: Instruction) -> bool:
@@ -304,4 +305,5 @@ def _is_far(ins: Instruction) -> bool:
 
 
 def _releases(ins: Instruction) -> bool:
-    return _is_fence(ins) or ins.parts[0] == "mbarrier" or _is_release(ins)
+    on_barrier = any(x.barrier for x in decode(ins).row.effects)
+    return _is_fence(ins) or on_barrier or _is_release(ins)
