@@ -42,7 +42,7 @@ FILL, INCREMENT, SUM = "x[i] = value;", "x[i] += 1;", "atomicAdd(out, x[i]);"
 STREAMS = "work of two streams touches the same memory"
 HOST = "the host touches memory that work under way uses"
 FREED = "memory is freed that other work may still use"
-UNWRITTEN = "a copy to the host of memory that nobody has written"
+UNWRITTEN = "a copy to the host of memory that was never written"
 MISTAKES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "two_kernels": ("data race", STREAMS, (FILL, INCREMENT)),
     "kernel_and_fill": ("data race", STREAMS, ("cudaMemsetAsync in stream 1", INCREMENT)),
@@ -59,7 +59,7 @@ MISTAKES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "overlapping": ("overlapping copy", "share bytes", ("cudaMemcpy",)),
     "overlapping_rows": ("overlapping copy", "share bytes", ("cudaMemcpy2D",)),
     "direction": ("invalid copy", "where host memory is meant", ("cudaMemcpy",)),
-    "atomics_on_nothing": ("uninitialised", "nobody has written", (SUM,)),
+    "atomics_on_nothing": ("uninitialised", "was never written", (SUM,)),
     "copies_of_nothing": ("uninitialised", UNWRITTEN, ("cudaMemcpy",)),
     "copies_of_copies": ("uninitialised", UNWRITTEN, ("cudaMemcpy",)),
 }
@@ -189,7 +189,7 @@ def test_guarded_pages_are_those_that_work_touches() -> None:
     assert guards.rows(8 * page, page, [Touched(work, "k", None, reads, writes)]) == []
 
 
-# ---- memory that nobody has written -------------------------------------------------------------
+# ---- memory that was never written -------------------------------------------------------------
 WORDS = 64
 UNWRITTEN_ROWS = {
     "nothing": ([], 0),

@@ -245,7 +245,7 @@ def test_the_verb_runs_a_program(tmp_path: Path) -> None:
     (tmp_path / "p.cu").write_text(PROGRAM)
     done = verb(tmp_path / "p.cu")
     assert done.returncode == 1, done.stderr
-    assert "uninitialised: a read of memory that nobody has written in twice" in done.stdout
+    assert "uninitialised: a read of memory that was never written in twice" in done.stdout
 
 
 def test_shared_offsets_wrap_lane_by_lane() -> None:

@@ -1,11 +1,11 @@
 """Folders and files that only this user, or root, can change.
 
-A cache of machine code is as good as the folder it is in: whoever may write there, or may replace a
-folder on the way there, decides what this user executes. The rules are those of OpenSSH's strict
-modes, applied to every folder from `/` down, through symbolic links:
+A cache of machine code is as safe as its folder: a user who may write there, or may replace a
+folder on the path, decides what this user executes. The rules are those of OpenSSH's strict modes,
+applied to every folder from `/` down, through symbolic links:
 
 - it belongs to this user or to root;
-- nobody else may write to it, except in a folder like `/tmp`, whose sticky bit keeps others from
+- no other user may write to it, except in a folder like `/tmp`, whose sticky bit keeps others from
   replacing what is in it; the last folder may not be such a one.
 
 Folders that pass cannot be replaced between the check and their use. On systems without POSIX
@@ -67,7 +67,7 @@ def secure(folder: str, *, create: bool = False) -> str:
 
 
 def open_own(path: str, *, secret: bool = False) -> BinaryIO:
-    """Opens a regular file of this user that nobody else may write (or read); raises Untrusted.
+    """Opens a regular file of this user that no other user may write (or read); raises Untrusted.
 
     The file that is checked is the one that is read: the descriptor is, no name is looked up again.
     """

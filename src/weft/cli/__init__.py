@@ -55,7 +55,7 @@ class _Verbs(TyperGroup):
             show.failure(error)
             raise typer.Exit(1) from None
         except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever reads has read enough; click ends quietly
+            if error.errno == errno.EPIPE:  # the reader has closed the pipe; click ends quietly
                 raise
             what = "a file cannot be used" if error.filename else "the output cannot be written"
             show.failure(

@@ -15,7 +15,7 @@ __global__ void matmul(const float* A, const float* B, float* C, int n) {
         b[threadIdx.y][threadIdx.x] = B[(k + threadIdx.y) * n + col];
         __syncthreads();  // the tiles are complete
         for (int j = 0; j < TILE; ++j) sum += a[threadIdx.y][j] * b[j][threadIdx.x];
-        __syncthreads();  // nobody reads the tiles any more
+        __syncthreads();  // no thread reads the tiles any more
     }
     C[row * n + col] = sum;
 }

@@ -1,8 +1,8 @@
 """The memory of tensors, and of those that kernels know by their address alone.
 
-A kernel may be given addresses as numbers, e.g. a tensor of pointers for a grouped product. Which
-tensors these belong to nobody can see, so it is said: `allow(*tensors)`. A script under `weft run`
-need not: whoever asks a tensor for its address is noted.
+A kernel may be given addresses as numbers, e.g. a tensor of pointers for a grouped product. weft
+cannot see which tensors they belong to, so the user declares them: `allow(*tensors)`. A script
+under `weft run` need not: weft records every tensor that is asked for its address.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _LEAST_MS = 1e-3
 
 @functools.cache
 def say_once() -> None:
-    """Tells whoever measures what it is that they measure, once a process."""
+    """Warns, once per process, that measured times are times of the simulation."""
     print(NOTICE, file=sys.stderr)
 
 

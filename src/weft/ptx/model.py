@@ -84,7 +84,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`, a destination nobody reads."""
+    """`_`, a destination that is not read."""
 
 
 Operand: TypeAlias = Reg | Imm | FloatImm | Special | Sym | Mem | Vec | Pair | Not | Sink

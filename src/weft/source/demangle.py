@@ -6,7 +6,7 @@ Types are spelled the way `c++filt` does: `float const*`.
 
 The C++ runtime's `__cxa_demangle` reads more, but has no limit: a name of 184 characters, each type
 a template of the one before, becomes 3.4 million, and 100 characters more a thousand times that.
-Names come from PTX that anybody may have written, so they are read here, up to MAX_SPELLING.
+Names come from PTX of any origin, so they are read here, up to MAX_SPELLING.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Call:
         self.idle.append(slot)
 
     def bound(self, params: bytes, current: Callable[[], int], keep: object) -> Callable[[], None]:
-        """A launch whose parameters stay; each stream has a slot that nobody else writes to."""
+        """A launch whose parameters stay; each stream has a slot that only it writes to."""
         slots: dict[int, Slot] = {}
         note, name, launcher = pending.launched.append, self.name, self.launcher
 

@@ -94,7 +94,7 @@ def _or(names: list[str]) -> str:
 
 
 def _active(number: int) -> bool:
-    """Has anybody made the primary context of this device?"""
+    """Whether the primary context of this device exists."""
     flags, state = ctypes.c_uint(), ctypes.c_int()
     code = driver.library().cuDevicePrimaryCtxGetState(
         number, ctypes.byref(flags), ctypes.byref(state)

@@ -9,7 +9,9 @@ from typing import Any
 from weft.errors import LaunchError
 
 _WAYS: dict[str, Callable[[Any], int]] = {
-    "__cuda_stream__": lambda s: int(s.__cuda_stream__()[1]),  # cuda.core and whoever follows it
+    "__cuda_stream__": lambda s: int(
+        s.__cuda_stream__()[1]
+    ),  # cuda.core, and others that use its protocol
     "cuda_stream": lambda s: int(s.cuda_stream),  # torch
     "ptr": lambda s: int(s.ptr),  # CuPy
     "handle": lambda s: int(getattr(s.handle, "value", s.handle) or 0),  # Numba

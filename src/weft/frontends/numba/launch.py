@@ -70,7 +70,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
         settings = dict((made or cuda.jit(fn)).targetoptions) | options
         if settings.get("device"):
             raise ArgumentError(
-                f"{fn.__name__} is a device function: kernels call it, nobody launches it",
+                f"{fn.__name__} is a device function: kernels call it, and it cannot be launched",
                 got="@cuda.jit(device=True)",
                 next="launch a kernel that calls it",
             )

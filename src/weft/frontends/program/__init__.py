@@ -96,7 +96,7 @@ def _ended(command: Sequence[str], files: Sequence[int]) -> int:
     """The program's end; Ctrl-C reaches it from the terminal, other signals are passed on.
 
     SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
-    Python's own handler, whose traceback nobody wants, is gone.
+    Python's own handler, which prints a traceback, is removed.
     """
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     before: dict[int, Any] = {}

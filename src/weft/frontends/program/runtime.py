@@ -57,7 +57,7 @@ _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
 
 
 def _note_fresh(memory: Sequence[Allocation]) -> None:
-    """For the sanitizer: which words nobody has written since they were allocated."""
+    """For the sanitizer: which words were not written since they were allocated."""
     for a in memory:
         if a.name == _KINDS[0] and a.nbytes <= PATTERN_LIMIT:
             initialised.unless_changed(a.address, a.nbytes, PATTERN)

@@ -239,7 +239,7 @@ class ProgramSanitizer:
         address = next((a for a in addresses if a is not None), None)
         if address is not None:
             access = self._touches.of_host("read", call, self._places.here())
-            what = "uninitialised: a copy to the host of memory that nobody has written"
+            what = "uninitialised: a copy to the host of memory that was never written"
             self._report(Finding(
                 "uninitialised", what, "", (access,), 1, _UNWRITTEN, self._place(address), address
             ))  # fmt: skip

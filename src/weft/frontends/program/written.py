@@ -1,4 +1,4 @@
-"""Copies to the host of memory that nobody has written, and what is taken for padding.
+"""Copies to the host of memory that was never written, and what is taken for padding.
 
 Structures have bytes that no field covers, and rows of pitched memory end in bytes that no element
 covers; both are copied with the rest, and that is no mistake. So a stretch of unwritten bytes is
@@ -22,7 +22,7 @@ _RECURS = 3
 
 
 def unwritten(address: int, nbytes: int) -> int | None:
-    """The first byte of a row of memory that is copied though nobody has written it."""
+    """The first byte of a row of memory that is copied but was never written."""
     marks = initialised.marks(address, nbytes)
     if marks is None:
         return None

@@ -175,7 +175,7 @@ def activate(model: GpuModel, *, fast: bool, alone: bool) -> None:
 
 @contextmanager
 def simulating(model: GpuModel, fast: bool) -> Iterator[None]:
-    """Triton launches inside go to this model; activates a simulated GPU if nobody has."""
+    """Triton launches inside go to this model; activates a simulated GPU if none is active."""
     if _simulator is None:
         activate(model, fast=fast, alone=False)
     assert _simulator is not None

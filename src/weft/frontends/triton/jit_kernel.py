@@ -81,7 +81,7 @@ class TritonLaunch:
 
     @property
     def threads(self) -> None:
-        """Nobody has chosen them: Triton divides the work of a program among its threads."""
+        """Not chosen by the user: Triton divides the work of a program among its threads."""
         return None
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:

@@ -42,7 +42,7 @@ def capturing() -> Iterator[list[Plain]]:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Launches inside run, whoever captures them: those by which Triton chooses a configuration."""
+    """Launches inside run even during a capture: Triton chooses a configuration by them."""
     token = _captured.set(None)
     try:
         yield

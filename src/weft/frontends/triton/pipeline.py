@@ -54,7 +54,7 @@ def install() -> None:
     knobs.cache.manager_class = WholeGroups
     knobs.runtime.add_stages_inspection_hook = _stages
     if os.environ.get("TRITON_DEFAULT_FP_FUSION") is None:
-        # As it is by default; a release warns at each kernel until somebody says it.
+        # This is the default; a release of Triton warns at each kernel until it is set.
         os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*$")
 _RESERVED = ("aten", "prim", "prims", "torch")
 _MADE: dict[str, TorchOp] = {}
-"""Ops by name. One that is made again stays the object that it was: whoever holds it has the new
+"""Ops by name. An op that is made again stays the same object: references to it see the new
 definition, and a notebook's cell can be run twice."""
 
 

@@ -169,7 +169,7 @@ def fence(w: Warp, ins: Instruction, **words: str) -> None:
     action="wait launch_dependents", warp=True,
 )  # fmt: skip
 def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
-    """Launches follow one another: what this one depends on has ended, and nobody waits for it."""
+    """Launches follow one another: what this one depends on has ended, and nothing waits for it."""
 
 
 @instruction(

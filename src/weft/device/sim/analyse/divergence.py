@@ -141,7 +141,7 @@ def _note_split(program: Program, source: int) -> None:
     if any(_may_be_overtaken(graph, side) for side in sides) or _may_leave_behind(
         graph, sides, stop
     ):
-        # whoever waits at the end may have to run on first: the lanes need not meet again
+        # lanes that wait at the end may have to run first: the lanes need not meet again
         end, sides = set(), [_reach(graph, [s], EXIT) for s in starts]
         program.scattered.update(*sides)
     for i, side in enumerate(sides):

@@ -10,7 +10,7 @@
 32-bit sum does not wrap: the widening is kept symbolic and done exactly where it is used.
 
 All numbers are taken modulo the register's width. The lanes of a scalar form are less than `SPAN`
-apart, so that the sum of base and offset wraps at most once: whoever looks at the lowest and the
+apart, so that the sum of base and offset wraps at most once: code that looks at the lowest and the
 highest lane (address checks, comparisons) knows of every lane between them.
 """
 

@@ -54,7 +54,7 @@ def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
 
 
 def note_change(b: Builder, worker: Val) -> None:
-    """Counts a change that other threads can see: whoever reads the count sees the change."""
+    """Counts a change that other threads can see: a thread that reads the count sees the change."""
     at = b.at(worker, Worker.CHANGES)
     _publish(b, b.load("i64", 0, at) + 1, at)
 

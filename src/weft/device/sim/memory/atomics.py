@@ -126,7 +126,7 @@ class Operation:
         return self.retry(b, p, lambda old: self.change(b, old, x, near))
 
     def retry(self, b: Builder, p: Val, change: Callable[[Val], Val]) -> Val:
-        """Until nobody else has changed the place in between."""
+        """Retries until no other thread has changed the location in between."""
         start = b.val(self.ty, 0, f"load atomic {self.ty}, {p.tref} monotonic, align {self.size}")
         pre, again, end = b.block, b.label("again"), b.label("stored")
         b.jump(again)
@@ -171,7 +171,7 @@ class Atomics:
 
     @cached_property
     def _read(self) -> set[str]:
-        """Registers that some instruction reads: a result that nobody reads is not made."""
+        """Registers that some instruction reads: an unread result is not computed."""
         program = self.e.program
         return {r for b in program.graph.blocks for i in b.code for r in program.uses(i)}
 
@@ -187,7 +187,7 @@ class Atomics:
         wanted = [x for x in _items(dest) if isinstance(x, Reg) and x.name in self._read]
         operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in given]
         count = len(operands[0])
-        # the assembler makes a reduction of what nobody reads, unless it has to acquire
+        # the assembler makes a reduction of an atomic with an unread result, unless it acquires
         answers = op in ("exch", "cas") or {"acquire", "acq_rel"} & set(ins.parts)
         kind = Kind.ATOMIC if wanted or answers else Kind.REDUCTION
         access = Access(ins, Unit.LANES, kind, a, what.size * count)

@@ -1,4 +1,4 @@
-"""cp.async.bulk: copies of whole ranges that land when somebody waits for them.
+"""cp.async.bulk: copies of whole ranges that complete when a thread waits for them.
 
 A block keeps a list of its copies in the frame of its first warp (`bulk_list`). A copy that reports
 to an mbarrier lands when a warp tests that barrier; a copy of a bulk group lands when its warp

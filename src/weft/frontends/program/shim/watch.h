@@ -1,5 +1,5 @@
 // For the sanitizer: what the program asks for, in the order of its calls. Nothing is told while
-// nobody watches. The twin of `Hooks` is `hooks.py`.
+// nothing observes it. The twin of `Hooks` is `hooks.py`.
 #pragma once
 
 #include "weft.h"
@@ -43,7 +43,7 @@ struct Hooks {
     void (*freed)(const char *call, uint64_t address, uint64_t bytes);
     void (*host_touched)(uint64_t address, int writes, uint64_t instruction);
 };
-extern const Hooks *hooks;  // null: nobody watches
+extern const Hooks *hooks;  // null: no observer
 
 template <class A = int, class B = int>
 void tell(What what, A a = 0, B b = 0) {

@@ -1,4 +1,4 @@
-"""cp.async: a copy that is not waited for yet is somebody else's write for every thread."""
+"""cp.async: until it is waited for, a copy counts for every thread as a write of another one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Copies:
         self.w = w
 
     def started(self, b: Builder, slot: Val) -> None:
-        """A block starts: what the last one in its slot never waited for is nobody's now."""
+        """A block starts: copies that the last block of its slot never waited for are dropped."""
         if not self.w.e.copies.used:
             return
 

@@ -124,7 +124,7 @@ TEXTS: Mapping[int, Text] = {
                                 ("write", "read"), ""),
     Kind.WRITE_AFTER_WRITE: Text(_RACE, "two threads write the same place, in no order",
                                  ("write", "write"), ""),
-    Kind.UNINITIALISED: Text("uninitialised", "a read of memory that nobody has written",
+    Kind.UNINITIALISED: Text("uninitialised", "a read of memory that was never written",
                              ("read", "used"), "write it first, or check which threads do"),
     Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
                              " reach", ("barrier", ""),

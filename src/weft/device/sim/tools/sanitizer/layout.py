@@ -10,7 +10,7 @@ A *record* says who touched four bytes last: 64 bits, from the lowest
     clock  18  of that warp in a block's life (global memory), or 35 of a slot's (shared memory)
     block  17  (global memory only)
 
-Zero is nobody. Records compare as numbers: within a block, what is smaller happened earlier.
+Zero is no access. Records compare as numbers: within a block, what is smaller happened earlier.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Record:
     CLOCKS = (1 << BLOCK - CLOCK) - 1
     BLOCKS = (1 << 64 - BLOCK) - 1
     PENDING = (1 << 34) - 1
-    """The clock of a copy to shared memory that nobody has waited for."""
+    """The clock of a copy to shared memory that was not waited for."""
 
 
 class Launch:

@@ -22,7 +22,7 @@ def span(heap: Heap) -> Allocation:
     if not initialised.known(start):
         initialised.register(start, heap.nbytes)
         weakref.finalize(heap, initialised.forget, start)
-        for address, size in heap.live.items():  # of launches that nobody looked at
+        for address, size in heap.live.items():  # of launches that were not observed
             initialised.filled(address, size)
     return Allocation(start, heap.nbytes, True, HEAP)
 

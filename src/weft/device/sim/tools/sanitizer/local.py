@@ -86,8 +86,8 @@ class Local:
             self.w.undefined.made(bad, lanes, word(b, origin), word(b, origin, 8))
         elif way.reads:
             with b.when(bad.ne(0), rare=True):
-                nobody = b.integer("i64", 0)
-                report(b, self.w.p, Kind.UNINITIALISED, word(b, origin), nobody, word(b, origin, 8))
+                none = b.integer("i64", 0)
+                report(b, self.w.p, Kind.UNINITIALISED, word(b, origin), none, word(b, origin, 8))
 
     def _is_fill(self, ins: Instruction) -> bool:
         """Is it Numba, which zeroes `cuda.local.array` on the line of the `def`?

@@ -88,15 +88,15 @@ def check_lanes(w: Checking, ins: Instruction) -> None:
         missing = named & live & ~lanes
     for found, kind in ((missing, Kind.MISSING_LANES), (outside, Kind.NOT_IN_MASK)):
         with b.when(lanes.ne(0) & found.ne(0), rare=True):
-            nobody = b.integer("i64", 0)
-            report(b, w.p, kind, w.me(lanes), nobody, found.zext("i64"))
+            none = b.integer("i64", 0)
+            report(b, w.p, kind, w.me(lanes), none, found.zext("i64"))
     e.forget_mask()
 
 
 def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
     """Lanes arrive at a barrier of the block."""
     e, b = w.e, w.e.b
-    nobody = b.integer("i64", 0)
+    none = b.integer("i64", 0)
     with b.when(lanes.ne(0)):
         p, which = w.p, (number & 15).zext("i64")
         at = b.at(p, (which << 2) + Slot.ARRIVED)
@@ -110,7 +110,7 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
         site = w.site().trunc("i32")
         if count is None and not is_arrival(e.ins):
             with b.when(first.ne(0) & first.ne(site), rare=True):
-                report(b, p, Kind.BARRIER_PLACES, me, first.zext("i64"), nobody)
+                report(b, p, Kind.BARRIER_PLACES, me, first.zext("i64"), none)
         b.store(first.eq(0).select(site, first), place)
         row = b.at(e.slot, which * Block.BARRIER_BYTES + Block.BARRIERS)
         there = b.load("i32", 0, b.at(row, Block.ARRIVED))

@@ -167,7 +167,7 @@ def _own(
 def _tracked(
     observation: Observation, memory: Sequence[Allocation], written: list[int] | None
 ) -> list[int]:
-    """Addresses of arrays that the kernel may write to; nobody races for the others."""
+    """Addresses of arrays that the kernel may write to; the others cannot race."""
     if written is None:
         return [a.address for a in memory]
     pointers = [observation.parameter(offset) for offset in written]

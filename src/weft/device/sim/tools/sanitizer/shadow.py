@@ -69,7 +69,7 @@ class Shadow:
     def planes(
         self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str, none: str
     ) -> Planes:
-        """The records of an address that somebody touches; jumps to `none` when there are none."""
+        """The records of an accessed address; jumps to `none` when there are none."""
         granule = address & ~3
         if space == "shared":
             rel = granule - word(b, slot, Block.SHARED)
@@ -142,8 +142,8 @@ def is_known(r: Val, mine: Val, space: str) -> Val:
 def with_reader(r: Val, mine: Val, earlier: Val, space: str) -> Val:
     """The record of a word's readers after one more access: `earlier` ones need not be kept.
 
-    Lanes of one warp that read the same bytes share a record, so that it is nobody's own. A plain
-    read is kept rather than an atomic or volatile one, which races with less.
+    Lanes of one warp that read the same bytes share a record, which then belongs to no single lane.
+    A plain read is kept rather than an atomic or volatile one, which races with less.
     """
     same = ((r ^ mine) & _crew(space)).eq(0)
     alike = ((r ^ mine) & Record.STRONG).eq(0)

@@ -137,7 +137,7 @@ class Exact(Shadow):
         return together.select(both, mine)
 
     def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, mine: Val) -> Val:
-        """Is it somebody else's access to these bytes, not ordered, and not both are strong?
+        """Is it another thread's access to these bytes, not ordered, and not both are strong?
 
         Which byte of a word each lane touched is not known where lanes share a record: a part of
         a word counts as the lane's own then.
