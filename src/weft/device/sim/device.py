@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
 from weft.device.models import GpuModel
+from weft.device.sim.run import settings
 from weft.device.sim.run.launch import Plan
 from weft.device.sim.run.module import SimModule
-from weft.device.sim.run.settings import Request
+from weft.device.sim.run.settings import Request, Session
 from weft.device.time_limit import within
 
 if TYPE_CHECKING:  # code that emits is imported by the kernels that must be compiled
@@ -76,10 +77,18 @@ class SimDevice:
 
     def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
         """Runs one launch under the sanitizer; raises SanitizerError for its findings."""
-        from weft.device.sim.tools.sanitizer.session import Strict  # other launches do without
-
         params, memory, keep, _ = packed
-        Strict().run(Request(cast(Plan, launch), params, memory, keep, time_limit))
+        _strict().run(Request(cast(Plan, launch), params, memory, keep, time_limit))
+
+
+def _strict() -> Session:
+    """A session in which every launch raises its own findings."""
+    from weft.device.sim.tools.sanitizer.session import Strict  # other launches do without
+
+    return Strict()
+
+
+settings.provide(_strict)
 
 
 def module(program: Program, device: object) -> SimModule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -69,11 +69,19 @@ def turn_on() -> None:
     _wanted = True
 
 
+_strict: Callable[[], Session] | None = None
+
+
+def provide(strict: Callable[[], Session]) -> None:
+    """Sets what makes the session that WEFT_SANITIZE asks for: tools are above this folder."""
+    global _strict
+    _strict = strict
+
+
 def active() -> Session | None:
     """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
     global current
     if current is None and _wanted:
-        from weft.device.sim.tools.sanitizer.session import Strict  # it imports what asks here
-
-        current = Strict()
+        assert _strict is not None, "weft.device.sim.device provides it when it is imported"
+        current = _strict()
     return current
