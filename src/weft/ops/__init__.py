@@ -1,4 +1,4 @@
-"""The library that users of PyTorch call, and kernels of one's own as ops of PyTorch.
+"""The op library for PyTorch, and `as_op`, which makes a PyTorch op from a kernel.
 
 `weft.ops.softmax`, `weft.ops.matmul`, …: any shape, dtype and strides; `families/` defines them.
 `as_op` makes an op of a kernel (`bind/`).

@@ -1,4 +1,4 @@
-"""Names of ops that have been replaced. They warn, and go away in the release after the next."""
+"""Deprecated names of ops. They warn, and will be removed in the release after the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Alias(NamedTuple):
-    """The op to use instead; `one` where the old result had shape [1] instead of a number."""
+    """The op to use instead; `one` if the old result had shape [1] instead of []."""
 
     op: str
     one: bool = False
@@ -23,13 +23,13 @@ ALIASES = {
 
 
 def resolve(name: str, call: Callable[[str], Any]) -> Any:
-    """The function behind an old name; `call` gives an op of the library by its name."""
+    """The function for an old name; `call` returns an op of the library by name."""
     alias = ALIASES[name]
     shape = ", of shape [] instead of [1]" if alias.one else ""
     warnings.warn(
         f"weft.ops.{name} is deprecated; use weft.ops.{alias.op}{shape}",
         DeprecationWarning,
-        stacklevel=3,  # the code that asks weft.ops for the name
+        stacklevel=3,  # the code that accessed weft.ops.NAME
     )
     op = call(alias.op)
     return functools.partial(_as_one, op) if alias.one else op

@@ -1,7 +1,7 @@
-"""The choice of a kernel: candidates with their modelled times, and measured winners.
+"""Chooses a kernel: the candidate with the least modelled time, or a measured winner.
 
-A family of ops offers candidates for a request. The one with the least modelled time is taken,
-unless `weft tune` has measured another to be the fastest for this request on this GPU.
+A family of ops returns candidates for a request. The one with the least modelled time is used,
+unless `weft tune` has measured a faster one for this request on this GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.ops.target import Target
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of an op: layouts of its tensors (None for one that is left out) and the rest.
+    """A call of an op: the layouts of its tensors (None for an omitted one) and its options.
 
     options  the arguments that are not tensors, by name
     """
@@ -37,7 +37,7 @@ class Request:
         return layout
 
     def key(self) -> str:
-        """A text that is the same for requests that one plan serves."""
+        """A key that is equal for requests with the same plan."""
         tensors = [
             None if t is None else [str(t.dtype), *map(list, (t.shape, t.strides)), t.aligned]
             for t in self.inputs
@@ -47,12 +47,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to compute a request.
+    """One kernel configuration for a request.
 
-    name   what identifies it among the candidates of its family, e.g. "warp per row"
-    cost   seconds, modelled
-    why    the figures that the cost comes from, in words
-    build  makes the plan; kernels are compiled here
+    name   identifies it among the candidates of its family, e.g. "warp per row"
+    cost   modelled seconds
+    why    the figures behind the cost, as text
+    build  makes the plan; this compiles the kernels
     """
 
     name: str
@@ -63,7 +63,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidate that is used, and the ones that are not."""
+    """The chosen candidate and the others."""
 
     used: Candidate
     others: tuple[Candidate, ...]
@@ -71,7 +71,7 @@ class Choice:
 
 
 def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
-    """The candidate to use."""
+    """Chooses among the candidates."""
     if not candidates:
         raise ArgumentError(f"weft.ops.{request.op}: no kernel takes these tensors")
     ranked = sorted(candidates, key=lambda c: c.cost)
@@ -82,13 +82,13 @@ def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
 
 # ---- measured winners --------------------------------------------------------------------------
 def winner(request: Request) -> str:
-    """The name of the candidate that was measured to be the fastest; empty if none was."""
+    """The name of the measured fastest candidate, or ""."""
     stored = cache.get("tuned", _key(request))
     return stored.decode() if stored is not None else ""
 
 
 def remember(request: Request, name: str) -> bool:
-    """Stores a measured winner in the user's cache; False where that cannot be used."""
+    """Stores a measured winner in the user's cache; False if the cache is unusable."""
     return cache.put("tuned", _key(request), name.encode())
 
 

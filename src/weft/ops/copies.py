@@ -1,4 +1,4 @@
-"""Copies of strided tensors into contiguous ones, as steps of other ops' plans."""
+"""Plans copies of strided tensors to contiguous ones, as steps of other plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.ops.pointwise import Job, Operand, Way, ways
 from weft.ops.target import Target
 
 SIZES = (1, 2, 4, 8)
-"""Bytes of an element that can be copied."""
+"""Element sizes in bytes that can be copied."""
 
 
 class Copy(NamedTuple):
@@ -24,7 +24,7 @@ class Copy(NamedTuple):
 
 
 def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Way]:
-    """All ways to copy x, at `start`, to a contiguous tensor of its shape at `end`."""
+    """All strategies to copy x, at `start`, to a contiguous tensor at `end`."""
     ctype = f"Bits<{x.itemsize}>"
     operand = Operand(ctype, x.itemsize, x.strides, x.aligned, start)
     job = Job("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, bytes(x.itemsize))
@@ -32,7 +32,7 @@ def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Way
 
 
 def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
-    """Copies x, at `start`, to a contiguous tensor of its shape at `end`, by the best way."""
+    """The fastest copy of x, at `start`, to a contiguous tensor at `end`."""
     if x.numel == 0:
         return Copy((), 0.0)
     best = min(copying(x, start, end, target), key=lambda way: way.cost)
@@ -40,9 +40,9 @@ def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
 
 
 def after_copy(copy: Copy, candidates: Sequence[Candidate], *scratch: Buffer) -> list[Candidate]:
-    """Candidates whose plans begin with a copy, named and priced accordingly.
+    """Adds a copy in front of candidates: to their plans, names and costs.
 
-    `scratch` is the copy's, where the plans do not have it yet.
+    `scratch` has the buffers of the copy, unless the plans already have them.
     """
 
     def build(candidate: Candidate) -> Plan:

@@ -1,4 +1,4 @@
-"""`explain`: the candidates for a call, which one is used, and why."""
+"""Implements `explain`: lists the candidates for a call and the chosen one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.ops.target import named
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call would run; as text, a table of its candidates."""
+    """The candidates for a call; printed as a table."""
 
     request: Request
     choice: Choice
@@ -30,7 +30,7 @@ class Explanation:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """JSON-compatible values."""
         listed = (self.choice.used, *self.choice.others)
         return {
             "op": self.request.op,

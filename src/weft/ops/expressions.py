@@ -1,4 +1,4 @@
-"""The named expressions of the elementwise family: C++, gradients and dtypes, one row per op."""
+"""The expressions of the elementwise family: C++, gradients and dtypes, one row per op."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import torch
 from weft.ops import source
 
 LETTERS = "abc"
-"""What expressions call tensors; `s` is a number."""
+"""Names of tensors in expressions; `s` is a number."""
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
 NUMBERS = tuple(_NUMBERS)
-"""Types of Python's numbers that may be an operand."""
+"""Python number types that may be an operand."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Row:
     """One op.
 
     operands    the letters of its arguments in order: tensors a, b and c, and a number s
-    expression  C++ over the letters, in the type of the arithmetic, which is C
+    expression  C++ over the letters; C is the type of the arithmetic
     gradients   torch expressions for each operand: (grad, *operands) -> gradients
-    integers    is the arithmetic of integers and booleans done in integers?
-    boolean     is the result a boolean?
-    numbers     may one of two operands be a Python number?
-    names       what users call the operands, where it is not their letters
+    integers    True if integers and booleans are computed as integers
+    boolean     True if the result is boolean
+    numbers     True if one of two operands may be a Python number
+    names       parameter names, if they differ from the letters
     """
 
     name: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def _unary(name: str, expression: str, doc: str, gradient: Callable[[Any], Any]) -> Row:
-    """A function of one real number by its derivative."""
+    """A function of one real number, with its derivative."""
     return Row(name, "a", expression, doc, lambda g, a: (g * gradient(a),), integers=False)
 
 
@@ -66,7 +66,7 @@ def _smaller(g: Any, a: Any, b: Any) -> Sequence[Any]:
 
 
 def _power(g: Any, a: Any, b: Any) -> Sequence[Any]:
-    log = torch.where(a > 0, a, torch.ones_like(a)).log()  # 0 ** b has no slope along b
+    log = torch.where(a > 0, a, torch.ones_like(a)).log()  # 0 ** b does not depend on b > 0
     return g * torch.where(b == 0, 0, b * a ** (b - 1)), g * a**b * log
 
 
@@ -132,7 +132,7 @@ def dtypes(row: Row, operands: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]
 
 
 def _promoted(tensors: Sequence[Any]) -> torch.dtype:
-    """The common dtype. Tensors without dimensions count only where they are of another kind."""
+    """The common dtype. 0-d tensors count only if their category is higher, as in torch."""
     kinds = [[t.dtype for t in tensors if bool(len(t.shape)) is full] for full in (True, False)]
     full, single = (functools.reduce(torch.promote_types, k) if k else None for k in kinds)
     if full is None or single is None:
@@ -147,7 +147,7 @@ def _category(dtype: torch.dtype) -> int:
 
 
 def arithmetic(dtype: torch.dtype) -> str:
-    """The C++ type to compute in: half precision is rounded once, at the end."""
+    """The C++ type of the arithmetic; half precision is rounded only at the end."""
     if dtype in (torch.float16, torch.bfloat16):
         return "float"
     return "int" if dtype is torch.bool else source.ctype(dtype)

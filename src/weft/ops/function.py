@@ -1,7 +1,7 @@
-"""One op of the library as users call it: eagerly by the shortest way, else through torch.
+"""Implements calls of an op: a fast path for eager calls, torch's dispatcher for all others.
 
-A call without gradients, modes or tensor subclasses runs the plan of the last call where dtype,
-device, shape, strides and alignment are the same, or looks its plan up by them; torch's dispatcher
+A call without gradients, modes or tensor subclasses reuses the plan of the previous call if dtype,
+device, shape, strides and alignment are equal, else it looks up a plan by them. torch's dispatcher
 is not involved. Every other call (autograd,
 torch.compile, vmap, autocast, fake tensors, subclasses, a profiler that wants to see the op) goes
 through the op that is registered with torch, whose implementation runs the same plan.
@@ -28,17 +28,17 @@ from weft.ops.runner import Run, runner
 from weft.ops.target import target
 
 REMEMBERED = 8192
-"""Plans that an op keeps; all are dropped when there are more."""
+"""The most plans that an op keeps; when exceeded, all are dropped."""
 
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of tensors that the short way takes; subclasses may want to see the op."""
+"""Tensor types of the fast path; subclasses must be dispatched by torch."""
 
 
 class Entry(NamedTuple):
     """A plan that is ready to run, and the calls that it serves.
 
-    guard    are these tensors laid out like those that the plan was made for?
+    guard    returns whether tensors have the layouts of the plan
     options  the arguments that are not tensors
     """
 
@@ -52,13 +52,13 @@ _NONE = Entry(never, lambda *tensors: None, ())
 
 @dataclass(frozen=True)
 class Definition:
-    """Everything about an op that is not its kernels.
+    """Everything about an op except its kernels.
 
-    schema      as torch writes it, e.g. "(Tensor x, int dim=-1) -> Tensor"
-    check       raises ArgumentError for arguments that make no sense; gets all arguments
+    schema      in torch's notation, e.g. "(Tensor x, int dim=-1) -> Tensor"
+    check       raises ArgumentError for invalid arguments; gets all arguments
     fake        the outputs for fake inputs: torch.empty of their shapes and dtypes
-    candidates  the ways to compute a request
-    setup       stores in torch's context what `backward` needs: (ctx, inputs, output)
+    candidates  returns the candidates for a request
+    setup       saves values for `backward` in torch's context: (ctx, inputs, output)
     backward    (ctx, *gradients) -> one gradient per argument; None: not differentiable
     vmap        "leading", "loop" or a rule of torch's kind
     autocast    the dtype that torch.autocast converts the inputs to; None: left as they are
@@ -83,7 +83,7 @@ class Definition:
 
 @dataclass
 class Function:
-    """An op: `call` is what users hold, `compute` what torch calls, `plans` what both use."""
+    """An op: users call `call`, torch calls `compute`, and both use `plans`."""
 
     definition: Definition
     call: Callable[..., Any] = field(init=False)
@@ -98,7 +98,7 @@ class Function:
         self.call, self.compute = self._written()
 
     def request(self, *args: Any) -> Request:
-        """What a call with these arguments asks for; raises for what makes no sense."""
+        """The request of a call; raises for invalid arguments."""
         pairs = zip(self.arguments, args, strict=True)
         named = {a.name: _as_torch_passes(a, value) for a, value in pairs}
         inputs = [named.pop(n) for n in self.tensors]
@@ -108,13 +108,13 @@ class Function:
         return Request(self.definition.name, layouts, named, target(device))
 
     def bound(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
-        """The arguments of a call in order, defaults filled in."""
+        """The arguments of a call in order, with defaults."""
         call = inspect.signature(self.call).bind(*args, **options)
         call.apply_defaults()
         return list(call.arguments.values())
 
     def choice(self, request: Request) -> Choice:
-        """The candidates for a request, and which one is used."""
+        """The candidates for a request and the chosen one."""
         return choose(request, self.definition.candidates(request))
 
     def forget(self) -> None:
@@ -122,7 +122,7 @@ class Function:
         self.plans.clear()
         self.call.__globals__["last"] = _NONE  # see _TEXT
 
-    # ---- the way through torch -----------------------------------------------------------------
+    # ---- the slow path: torch ------------------------------------------------------------------
     def _register(self) -> Any:
         d = self.definition
         op = torch.library.custom_op(
@@ -138,9 +138,9 @@ class Function:
                 op.register_autocast(device, d.autocast)
         return op
 
-    # ---- the short way -------------------------------------------------------------------------
+    # ---- the fast path -------------------------------------------------------------------------
     def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The two functions as text: the call path has no loop over its arguments."""
+        """Generates both functions as source text, so that a call has no loop over arguments."""
         names = [a.name for a in self.arguments]
         options = [_key(a) for a in self.arguments if a.name not in self.tensors]
         text = _TEXT.format(
@@ -178,7 +178,7 @@ class Function:
         return call, compute
 
     def _dispatch(self) -> Callable[..., Any]:
-        """What a call does that cannot go the short way."""
+        """The slow path, for calls that cannot take the fast path."""
         op: Callable[..., Any] = self.op._opoverload
         if self.definition.redirect is None:
             return op
@@ -194,7 +194,7 @@ class Function:
         return next(a for a in self.arguments if a.name == name)
 
     def _make(self, key: Any, *args: Any) -> Entry:
-        """A new plan, remembered under its key."""
+        """Makes a plan and stores it under its key."""
         request = self.request(*args)
         names = [a.name for a in self.arguments]
         inputs = [a for a, n in zip(args, names, strict=True) if n in self.tensors]
@@ -213,9 +213,9 @@ class Function:
         return entry
 
     def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
-        """`run` for inputs as they are; a negated view is resolved first, and may need a new plan.
+        """Wraps `run` to resolve negated views first, which may need another plan.
 
-        The plan's key does not tell a negated view, and looking at each call costs time.
+        Keys do not distinguish negated views, and checking in every call would cost time.
         """
         named = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
         rest = {n: v for n, v in named.items() if n not in self.tensors}
@@ -233,7 +233,7 @@ _MODES = (
     "functorch() or dispatch_modes() or function_modes() or autocast() or profiled() or traced()"
     " or ad._current_level >= 0"
 )
-"""Is anything active that must see the op?"""
+"""An expression that is true if a mode of torch must see the op."""
 _TEXT = """
 def {name}({signature}):
     global last
@@ -294,15 +294,15 @@ def _key(argument: Any) -> str:
     if "Tensor" in str(argument.type):
         parts = f"{n}.dtype, {n}.device, {n}.shape, {n}.stride(), {n}.data_ptr() & 15"
         return f"None if {n} is None else ({parts})" if _optional(argument) else parts
-    if str(argument.type) == "number":  # 2 == 2.0, but the results have other dtypes
+    if str(argument.type) == "number":  # 2 == 2.0, but result dtypes differ
         return f"(type({n}), {n})"
-    if "List" in str(argument.type):  # dims: torch makes a list of a number, and a list is no key
+    if "List" in str(argument.type):  # torch turns a number into a list; lists are not hashable
         return f"({n},) if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
     return str(n)
 
 
 def _as_torch_passes(argument: Any, value: Any) -> Any:
-    """An option in the type that torch makes of it: one request, however a call spells it."""
+    """Converts an option as torch does, so that equivalent calls give equal requests."""
     kind = str(argument.type)
     if value is None or "Tensor" in kind:
         return value
@@ -312,14 +312,14 @@ def _as_torch_passes(argument: Any, value: Any) -> Any:
 
 
 def _option(argument: Any, value: Any) -> Any:
-    """What `_key` makes of an argument that is not a tensor."""
+    """The part of the key for a non-tensor argument."""
     if str(argument.type) == "number":
         return type(value), value
     return tuple(value) if isinstance(value, list) else value
 
 
 def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
-    """The one device that all tensors are on."""
+    """The common device of all tensors; raises if there is none."""
     there = {n: t.device for n, t in tensors.items() if t is not None}
     first = next(iter(there.values()))
     for name, tensor in tensors.items():
@@ -339,5 +339,5 @@ def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
 
 
 def _may_be_negated(tensor: torch.Tensor) -> bool:
-    """Views of complex tensors may hold their values negated; they never have these strides."""
+    """True if a tensor may be a negated view of a complex one; those are never contiguous."""
     return tensor.dim() == 0 or not layout(tensor).contiguous or tensor.stride()[-1] != 1

@@ -1,4 +1,4 @@
-"""Arithmetic on layouts: broadcasting, merging dimensions, the permutation that memory has."""
+"""Computes with layouts: broadcasting, merging dimensions, memory order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weft.ops.plan import Layout
 
 
 class Walk(NamedTuple):
-    """Dimensions that several operands are walked along together, outermost first."""
+    """The common dimensions of several operands, outermost first."""
 
     sizes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
 
 def broadcast(layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of an operand that is expanded to a shape: 0 where it repeats."""
+    """The strides of an operand expanded to a shape; 0 for repeated dimensions."""
     missing = len(shape) - len(layout.shape)
     pairs = zip(layout.shape, layout.strides, strict=True)
     kept = [0 if size == 1 else stride for size, stride in pairs]
@@ -24,7 +24,7 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
-    """The same walk with the fewest dimensions: neighbours that follow each other become one."""
+    """Merges adjacent dimensions that are contiguous in all operands."""
     rows: list[tuple[int, tuple[int, ...]]] = []
     for size, *steps in zip(sizes, *strides, strict=True):
         if size == 1:
@@ -42,7 +42,7 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
 
 
 def memory_order(layout: Layout) -> tuple[int, ...] | None:
-    """Dimensions from the largest stride to the least where elements are dense, else None."""
+    """Dimensions by descending stride for a dense tensor, else None."""
     order = sorted(range(len(layout.shape)), key=lambda d: (-layout.strides[d], d))
     expected = 1
     for d in reversed(order):
@@ -55,7 +55,7 @@ def memory_order(layout: Layout) -> tuple[int, ...] | None:
 
 
 def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a dense tensor whose memory has this order of dimensions."""
+    """Strides of a dense tensor with this memory order."""
     strides, step = [0] * len(shape), 1
     for d in reversed(order):
         strides[d] = step

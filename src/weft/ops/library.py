@@ -1,4 +1,4 @@
-"""The ops of the library by name, made when they are asked for."""
+"""Looks up ops of the library by name; an op is created at its first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.ops.function import Function
 
 
 def names() -> list[str]:
-    """The names of all ops that users call."""
+    """The names of all public ops."""
     return sorted(name for name, d in definitions().items() if d.public)
 
 
@@ -21,5 +21,5 @@ def function(name: str) -> Function:
 
 
 def call(name: str) -> Any:
-    """What `weft.ops.NAME` is."""
+    """The function `weft.ops.NAME`."""
     return function(name).call

@@ -1,6 +1,6 @@
-"""A plan: everything that calls with the same dtypes, shapes, strides and device have in common.
+"""Defines plans: the launches and buffers shared by calls with equal layouts and device.
 
-A plan names the kernels to launch, in order, and the tensors to allocate. Tensors are numbered:
+A plan lists the kernels to launch in order and the tensors to allocate. Tensors are numbered:
 the inputs in the order of the op's arguments, then the outputs, then the scratch.
 """
 
@@ -17,7 +17,7 @@ from weft.kernels import Kernel
 class Buffer(NamedTuple):
     """A tensor that a call allocates; contiguous unless `strides` are given.
 
-    It is not initialised unless `zeroed`.
+    Its contents are undefined unless `zeroed`.
     """
 
     shape: tuple[int, ...]
@@ -47,7 +47,7 @@ class Pointer(NamedTuple):
 class Counters(NamedTuple):
     """A kernel argument: the address of `COUNTERS` 32-bit zeros.
 
-    Launches of one stream share them, so a kernel must leave them at zero.
+    Launches of one stream share them, so a kernel must reset them to zero.
     """
 
 
@@ -59,7 +59,7 @@ Dim = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One launch. Numbers and structs are fixed; addresses are filled in for each call."""
+    """One launch. Numbers and structs are fixed; addresses are set in each call."""
 
     kernel: Kernel
     grid: Dim
@@ -70,9 +70,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a call is computed.
+    """The launches and buffers of a call.
 
-    outputs  what the call returns: one tensor, or a tuple where there are several
+    outputs  the returned tensors: one, or a tuple of several
     """
 
     steps: tuple[Step, ...]
@@ -81,7 +81,7 @@ class Plan:
 
 
 class Layout(NamedTuple):
-    """What a plan may depend on of a tensor. Strides are in elements."""
+    """The properties of a tensor that a plan depends on. Strides are in elements."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -101,7 +101,7 @@ class Layout(NamedTuple):
 
     @property
     def contiguous(self) -> bool:
-        """Are the elements in row-major order without gaps?"""
+        """True for row-major order without gaps."""
         expected = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if size != 1 and stride != expected:
@@ -111,12 +111,12 @@ class Layout(NamedTuple):
 
 
 def layout(tensor: torch.Tensor) -> Layout:
-    """The layout of a tensor; `aligned` is the largest power of two up to 16 of its address."""
+    """The layout of a tensor; `aligned` is the alignment of its address, at most 16 bytes."""
     address = tensor.data_ptr() % 16
     aligned = address & -address if address else 16
     return Layout(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), aligned)
 
 
 def result(values: list[Any]) -> Any:
-    """What a call returns for its outputs."""
+    """The return value for these outputs."""
     return values[0] if len(values) == 1 else tuple(values)

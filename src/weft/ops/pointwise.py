@@ -1,11 +1,10 @@
-"""Ways to compute an expression for each element of a dense tensor, from operands of any strides.
+"""Plans elementwise expressions: a dense output from operands with any strides.
 
-`ways` is what every op that works element by element plans with, copies included. The kernels are
-in cuda/elementwise.cu:
+All elementwise ops and copies use `ways`. The kernels are in cuda/elementwise.cu:
 
 flat     all operands have the output's order
-strided  an element's place in each operand is computed from its number; by vectors where possible
-turned   through tiles of shared memory, for operands with another innermost dimension
+strided  the offset in each operand is computed from the element index; vectors where possible
+turned   transposes tiles in shared memory, for operands with another innermost dimension
 """
 
 from __future__ import annotations
@@ -26,36 +25,36 @@ from weft.ops.target import Target
 
 THREADS = 256
 OPERANDS = 3
-"""Operands that the kernels take; fewer are passed again."""
+"""The number of operands of the kernels; missing ones repeat the first."""
 RANK = 6
-"""Dimensions that the kernels can walk."""
+"""The most dimensions that the kernels support."""
 NARROW = 2**31
-"""Elements and offsets below this are counted in 32 bits."""
+"""Indices and offsets below this use 32-bit arithmetic."""
 LINEAR, ROW, SAME, EACH, TURNED = range(5)
-"""How an operand is read; see cuda/elementwise.cu."""
+"""Access modes of an operand; see cuda/elementwise.cu."""
 SHARED = 48 * 1024
-"""Bytes of shared memory that a kernel can declare."""
+"""The most bytes of static shared memory."""
 
 # ---- the model; rates were estimated from the H200's figures ----------------------------------
 IN_FLIGHT = 32
 """Bytes of an operand that a thread of `strided` has in flight."""
 SMALL = 16384
-"""Bytes of an operand that stay in the L1 cache while the others stream past."""
+"""Bytes of an operand that stay in L1 while the others stream through."""
 SECTOR = 32
 LINE = 128
-"""Bytes that the L1 cache looks up at once."""
+"""Bytes of an L1 cache line."""
 SHORT = 16
-"""Sizes up to which an innermost dimension is streamed side by side: one stream per element."""
+"""Innermost sizes up to which each element position is a separate stream."""
 BLOCK_TIME, RESIDENT = 1.5e-6, 8
-"""Seconds from the start of a block of tiles to its end, and how many blocks an SM holds."""
+"""Seconds of a block that transposes a tile, and resident blocks per SM."""
 TURNING = 1.08
-"""What a tile's way through shared memory costs, relative to a copy."""
+"""Cost of a transposed tile relative to a copy."""
 RAGGED = 1.12
-"""The same for rows that are read or written without vectors: partial sectors, more requests."""
+"""The same without vector accesses, which cause partial sectors and more requests."""
 
 
 class Operand(NamedTuple):
-    """A tensor that is read: strides along the output's dimensions, and where it is."""
+    """A tensor that is read: strides along the output's dimensions, and its address."""
 
     ctype: str
     itemsize: int
@@ -66,7 +65,7 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """An expression to compute.
+    """An expression to evaluate for each element.
 
     sizes    of the output, in the order of its memory: outermost first
     compute  the C++ type of a, b, c and s
@@ -98,11 +97,11 @@ class Job:
 
     @property
     def moved(self) -> int:
-        """Bytes that must be read and written at least."""
+        """Compulsory bytes: each element read and written once."""
         return self.n * self.out_itemsize + sum(_footprint(o, self.sizes) for o in self.operands)
 
     def kernel(self, name: str, *more: object) -> Callable[..., Step]:
-        """A function that makes the launch of a kernel, from its grid, block and arguments."""
+        """Returns a function (grid, block, *arguments) -> the launch of a kernel."""
         three = [*self.operands, *[self.operands[0]] * (OPERANDS - len(self.operands))]
         types = [self.out_ctype, self.compute, *(o.ctype for o in three)]
         made = source.kernel(
@@ -114,7 +113,7 @@ class Job:
 
 
 class Way(NamedTuple):
-    """One way to compute a job; `build` compiles its kernel."""
+    """One strategy for a job; `build` compiles its kernel."""
 
     name: str
     cost: float
@@ -123,7 +122,7 @@ class Way(NamedTuple):
 
 
 def ways(job: Job, target: Target) -> list[Way]:
-    """All ways to compute a job that has elements."""
+    """All strategies for a job that is not empty."""
     job = job.merged()
     if len(job.sizes) == 1 and all(o.strides[0] in (0, 1) for o in job.operands):
         return [_flat(job, target)]
@@ -187,7 +186,7 @@ def _strided(job: Job, target: Target) -> list[Way]:
 
 
 def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
-    """How an operand can be read for `vector` neighbours."""
+    """The access mode of an operand for `vector` adjacent elements."""
     whole = operand.aligned % (vector * operand.itemsize) == 0
     if operand.strides == _dense(sizes) and whole:
         return LINEAR
@@ -200,7 +199,7 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
 
 
 def _traffic(job: Job, modes: Sequence[int]) -> float:
-    """Bytes that are moved in whole sectors; elements that lie apart fetch one sector each."""
+    """Bytes moved in whole sectors; scattered elements fetch one sector each."""
     total = float(job.n * job.out_itemsize)
     for operand, mode in zip(job.operands, modes, strict=True):
         bytes_read, step = _footprint(operand, job.sizes), operand.strides[-1]
@@ -212,7 +211,7 @@ def _traffic(job: Job, modes: Sequence[int]) -> float:
 
 
 def _issued(job: Job, modes: Sequence[int], vector: int) -> float:
-    """Instructions of all threads; lookups of the L1 cache count as what is issued meanwhile."""
+    """Issue slots of all threads; L1 lookups count as the slots that they block."""
     count = 6.0 + 6 * len(job.sizes) / vector
     for operand, mode in zip(job.operands, modes, strict=True):
         if mode != EACH:
@@ -238,7 +237,7 @@ def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
 
 
 def _walk(job: Job, bits: int) -> bytes:
-    """The kernel's struct Walk: the dimensions, innermost first."""
+    """The kernel's struct Walk: dimensions, innermost first."""
     sizes = job.sizes[::-1]
     factors = [divisor(size, bits) for size in sizes]
     rows = [sizes, [f[0] for f in factors], [f[1] for f in factors]]
@@ -251,7 +250,7 @@ def _walk(job: Job, bits: int) -> bytes:
 def divisor(size: int, bits: int) -> tuple[int, int]:
     """(magic, shift) such that x // size is (x * magic >> bits) >> shift for x < 2^(bits - 1)."""
     if size == 1:
-        return 0, 0  # the only dimension: it is not divided
+        return 0, 0  # the only dimension: no division is needed
     log = (size - 1).bit_length()
     return -(-(1 << (bits - 1 + log)) // size), log - 1
 
@@ -260,11 +259,11 @@ def divisor(size: int, bits: int) -> tuple[int, int]:
 AREA = {1: 16384, 2: 4096, 4: 4096, 8: 2048}
 """Elements of a tile by the size of the widest one."""
 SIDE = {1: 128, 2: 64, 4: 64, 8: 32}
-"""The side of a tile along its longer rows; the other side is what is left of the area."""
+"""The longer side of a tile; the other side follows from the area."""
 
 
 class _Tiles(NamedTuple):
-    """How a job is cut into tiles: which dimension is p, and the sides and vectors along both."""
+    """The tiling of a job: which dimension is p, and sides and vectors along both."""
 
     dim: int
     side_p: int
@@ -275,11 +274,11 @@ class _Tiles(NamedTuple):
 
     @property
     def ragged(self) -> bool:
-        """Is a side read or written without vectors?"""
+        """True if one side has no vector accesses."""
         return min(self.vector_p, self.vector_q) == 1
 
     def count(self, job: Job) -> int:
-        """How many there are: one block each."""
+        """The number of tiles; each is one block."""
         tiles = cdiv(job.sizes[self.dim], self.side_p) * cdiv(job.sizes[-1], self.side_q)
         return tiles * math.prod(job.sizes) // (job.sizes[self.dim] * job.sizes[-1])
 
@@ -303,7 +302,7 @@ def _turned(job: Job, target: Target) -> list[Way]:
 
 
 def _turnable(job: Job) -> list[int]:
-    """Dimensions that are the innermost one of an operand but not of the output."""
+    """Dimensions that are innermost in an operand but not in the output."""
     dims = {
         dim for o in job.operands for dim in range(len(job.sizes) - 1)
         if o.strides[dim] == 1 and o.strides[-1] > 1
@@ -321,7 +320,7 @@ def _tiles(job: Job, dim: int) -> _Tiles:
     p, q = (max(4, 1 << (job.sizes[d] - 1).bit_length()) for d in (dim, -1))
     side_q = min(q, side)
     side_p = min(p, area // side_q)
-    side_q = min(q, area // side_p)  # longer rows where the operand's are short
+    side_q = min(q, area // side_p)  # use the remaining area for longer rows
     side_p = max(side_p, THREADS // side_q)
     tile = widest * side_q * (side_p + 4 // min(4, widest)) + side_q // 2
     modes: list[int] = []
@@ -344,7 +343,7 @@ def _tiles(job: Job, dim: int) -> _Tiles:
 
 
 def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> bool:
-    """Do all rows along a dimension begin at a multiple of the vector's size?"""
+    """True if all rows along a dimension are aligned to the vector size."""
     others = [s for d, s in enumerate(operand.strides) if d != dim % len(sizes)]
     whole = operand.aligned % (vector * operand.itemsize) == 0
     return whole and all(s % vector == 0 for s in others)
@@ -360,7 +359,7 @@ def _turned_step(job: Job, tiles: _Tiles) -> Step:
     tiles_p, tiles_q = cdiv(p, tiles.side_p), cdiv(q, tiles.side_q)
     values = [p, q, tiles_p, tiles_q, dense[dim], *(s[dim] for s in three)]
     values += [s[last] for s in three]
-    over = batch or [-1]  # a struct has no arrays of no elements
+    over = batch or [-1]  # C++ structs have no zero-length arrays
     values += [job.sizes[d] if d >= 0 else 1 for d in over]
     for strides in (dense, *three):
         values += [strides[d] if d >= 0 else 0 for d in over]

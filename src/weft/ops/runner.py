@@ -1,7 +1,7 @@
-"""Runs plans: one function per plan, which allocates, launches and returns.
+"""Runs plans: makes one function per plan that allocates, launches and returns.
 
-For a GPU the function is written out as text and compiled, as dataclasses are: a loop over
-buffers and steps costs as much as the driver's launch. On the simulated GPU it is a loop.
+For a GPU the function is generated as source text, as in `dataclasses`: a loop over buffers and
+steps would cost as much as the driver's launch. On the simulated GPU it is a loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.device.gpu.addressed_launch import Launch, addressed
 from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, result
 
 Run = Callable[..., Any]
-"""Takes the input tensors, None for one that is left out; returns the outputs."""
+"""Takes the input tensors (None for an omitted one) and returns the outputs."""
 
 
 def runner(plan: Plan, count: int, device: torch.device) -> Run:
@@ -46,7 +46,7 @@ def _allocate(buffer: Buffer) -> torch.Tensor:
 
 
 def span(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory from the first to the last element of a tensor, as one dimension."""
+    """A one-dimensional view from the first to the last element of a tensor."""
     if tensor.is_contiguous():
         return tensor.detach()
     last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
@@ -119,7 +119,7 @@ def _three(dim: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _empty(device: torch.device) -> Callable[..., torch.Tensor]:
-    """The quickest allocation that torch has; Inductor's code uses the same."""
+    """torch's fastest allocation function, which Inductor uses as well."""
     quick: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     if quick is not None and torch.cuda.device_count() == 1:
         allocate: Callable[..., torch.Tensor] = quick
@@ -138,10 +138,10 @@ _SHARED_COUNTERS: dict[tuple[int, int], torch.Tensor] = {}
 
 
 def _counters(device: torch.device) -> int:
-    """The address of zeros that launches of the current stream share.
+    """The address of zeros shared by launches of the current stream.
 
-    A graph gets zeros of its own, which its replay clears: replays may run beside launches of any
-    stream. Their memory may be reused at once, because the graph keeps the order of its stream.
+    A graph gets its own zeros, which each replay clears: a replay may overlap launches of other
+    streams. Their memory may be reused at once, because the graph keeps stream order.
     """
     if torch.cuda.is_current_stream_capturing():
         return int(torch.zeros(COUNTERS, dtype=torch.int32, device=device).data_ptr())

@@ -1,4 +1,4 @@
-"""The ways to compute running sums, products and maxima: candidates for a scan, and their plans."""
+"""Plans scans: candidates for running sums, products and maxima."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from weft.ops.target import Target
 
 BLOCK = 256
 HELD = 32
-"""Elements of a row that a thread holds in registers; with more they do not fit."""
+"""The most elements of a row that a thread keeps in registers."""
 GROUP = 64
-"""Tiles of a long row that look at each other before they look at other groups."""
+"""Tiles per group in the decoupled look-back of a long row."""
 DEEP = 8
-"""Elements along n that a thread of the kernel for columns holds."""
+"""Elements along n per thread of the column kernel."""
 SMALL = COUNTERS // 2 - 1
-"""Words of 64 bits that the shared counters have room for, behind the first."""
+"""64-bit words that fit in the shared counters, after the first."""
 LATENCY = 1.5e-6
 """Seconds from a block's first load to its last store when the GPU does little."""
 HOP = 0.8e-6
-"""Seconds until a block sees what another one has told."""
+"""Seconds until a block sees the state that another block published."""
 ZEROED = 2e-6
 """Seconds to fill a small buffer with zeros before a launch."""
 SM_BANDWIDTH = 50e9
@@ -42,8 +42,8 @@ class Row:
     """One operation.
 
     operation  the struct of operations.cuh
-    wide       are results of integers 64 bits wide?
-    none       the result of no element, which exclusive scans begin with
+    wide       True if integer results have 64 bits
+    none       the identity element, with which exclusive scans begin
     """
 
     name: str
@@ -67,7 +67,7 @@ ROWS = {
 }
 COMPUTED = {torch.float16: "float", torch.bfloat16: "float"}
 NARROW = (torch.int16, torch.int8, torch.uint8, torch.bool)
-"""Dtypes that only wide operations take: they are computed in 64 bits."""
+"""Dtypes that only wide operations support; they are computed in 64 bits."""
 
 
 # ---- shapes and dtypes -------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class View:
 
 
 def _view(x: Layout, out: Buffer, dim: int) -> View | None:
-    """How the kernels read a tensor as it is; None where it must be copied first."""
+    """The view for the kernels; None if the tensor must be copied first."""
     order = sorted(range(len(x.shape)), key=lambda d: (-out.steps[d], d))
     if x.shape[dim] == 1 and memory_order(x):
         return View(1, 1, x.numel, 0, 0)
@@ -113,10 +113,10 @@ def _view(x: Layout, out: Buffer, dim: int) -> View | None:
 
 @dataclass(frozen=True)
 class Work:
-    """A scan of a view: what all candidates have in common.
+    """A scan of a view: the values shared by all candidates.
 
-    x       where the kernels read, which is `aligned` to so many bytes
-    before  launches that come first, and the scratch that they fill
+    x       the address that the kernels read, `aligned` to this many bytes
+    before  launches that precede it; `scratch` has their buffers
     """
 
     row: Row
@@ -167,7 +167,7 @@ class Work:
 
 # ---- candidates --------------------------------------------------------------------------------
 def candidates(row: Row, dim: int, flags: tuple[bool, bool], request: Request) -> list[Candidate]:
-    """The ways to compute a scan; `flags`: is it exclusive, and does it start at the end?"""
+    """The candidates for a scan; `flags` are (exclusive, reverse)."""
     x, gpu = request.first, request.target
     out = output(row, x.shape, x.strides, x.dtype)
     if x.numel == 0:
@@ -194,7 +194,7 @@ def _of_work(work: Work) -> list[Candidate]:
 def _of_rows(work: Work) -> list[Candidate]:
     view, gpu, wide = work.view, work.gpu, work.wide
     even = work.aligned == 16 and (view.stride % wide == 0 or view.outer == 1)
-    chunks = cdiv(view.n, wide) + (not even)  # a row that begins anywhere may need one more
+    chunks = cdiv(view.n, wide) + (not even)  # an unaligned row may span one more vector
     words = cdiv(16, 4) + cdiv(work.computed.itemsize, 4)  # registers that a vector needs
     candidates = []
     for threads, held in _groups(chunks, min(8, HELD // wide)):
@@ -221,7 +221,7 @@ def _of_rows(work: Work) -> list[Candidate]:
 
 
 def _groups(chunks: int, most: int) -> list[tuple[int, int]]:
-    """Numbers of threads that hold a row, and of vectors that each holds, at most so many."""
+    """(threads per row, vectors per thread) options, with at most `most` vectors."""
     if chunks <= 64:
         threads = _power(cdiv(chunks, 2))
         return [(threads, _power(cdiv(chunks, threads)))]
@@ -234,12 +234,12 @@ def _groups(chunks: int, most: int) -> list[tuple[int, int]]:
 
 
 def _block(threads: int) -> int:
-    """Threads of a block: several rows share one where a warp or less holds a row."""
+    """Threads per block; rows of at most one warp share a block."""
     return 128 if threads <= 32 else threads
 
 
 def _power(least: int) -> int:
-    """The least power of two that is not less."""
+    """The least power of two that is at least this number."""
     return 1 << max(0, least - 1).bit_length()
 
 
@@ -298,7 +298,7 @@ def _tiles(work: Work, held: int, tiles: int) -> Plan:
 
 
 def _words(work: Work, tiles: int) -> int:
-    """Words of 64 bits in which tiles and groups of tiles tell their states."""
+    """64-bit words for the published states of tiles and groups."""
     return work.view.outer * (tiles + cdiv(tiles, GROUP)) * int(work.computed.itemsize) // 4
 
 

@@ -1,4 +1,4 @@
-"""The library's CUDA sources, and the C++ names of torch's dtypes."""
+"""Loads the library's CUDA sources, and maps torch dtypes to C++ types."""
 
 from __future__ import annotations
 

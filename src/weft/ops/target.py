@@ -1,4 +1,4 @@
-"""The GPU that a plan is made for: what a cost model needs to know of it."""
+"""Describes the GPU for the cost models."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from weft.device.selection import select
 _FP32_PER_SM = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
 """Single-precision results per clock and SM where it is not 128."""
 _REACHED = 0.88
-"""The share of the theoretical bandwidth that a plain copy reaches on an H200."""
+"""The fraction of the theoretical bandwidth that a copy reaches on an H200."""
 
 
 @dataclass(frozen=True)
 class Target:
     """One GPU, real or simulated. Rates are per second, sizes in bytes.
 
-    tf32    products and sums of dense tensor cores, of an architecture like Ampere or Hopper
-    launch  seconds that one more launch adds to a call
+    tf32    operations of dense tensor cores, for architectures like Ampere or Hopper
+    launch  seconds per additional launch
     """
 
     name: str

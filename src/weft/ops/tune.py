@@ -1,6 +1,6 @@
-"""Measures the candidates of a request and stores the fastest: what `weft tune` does.
+"""Implements `weft tune`: measures the candidates of a request and stores the fastest.
 
-The clock is an argument, so that the decision can be tested where there is no GPU.
+The clock is an argument, so that the decision can be tested without a GPU.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from weft.ops.sweep.time import Clock
 from weft.ops.target import named
 
 MARGIN = 0.03
-"""A candidate replaces the one in use where it is faster by more than this: less is noise."""
+"""The least relative gain to replace the current candidate; smaller gains are noise."""
 MOST = 2**26
-"""Elements of a drawn tensor at the most."""
+"""The most elements of a random tensor."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A call, its candidates, and which one was and which one is used.
+    """A call, its candidates, and the chosen one before and after.
 
-    stored  is the winner in the user's cache?
+    stored  True if the winner is in the user's cache
     """
 
     call: Call
@@ -65,13 +65,13 @@ class Tuned:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as before; 1 where it was not measured."""
+        """The speed-up over the previous choice; 1 if not measured."""
         measured = {row.name: row.measured for row in self.rows}
         before, now = measured[self.before], measured[self.chosen]
         return before / now if before and now else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """JSON-compatible values."""
         return {
             "op": self.call.op,
             "call": str(self.call),
@@ -124,7 +124,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
 
 
 def decide(rows: Sequence[Row]) -> str:
-    """The candidate to use; the first of the rows is the one in use."""
+    """The candidate to use; the first row is the current one."""
     measured = {row.name: row.measured for row in rows if row.measured is not None}
     used = rows[0].name
     if not measured:
@@ -139,7 +139,7 @@ def decide(rows: Sequence[Row]) -> str:
 
 
 def _runner(candidate: Candidate, inputs: Sequence[Any], device: torch.device) -> Any:
-    """What runs a candidate, called once; a text where it fails."""
+    """The runner of a candidate after one call, or the error message if it failed."""
     try:
         run = functools.partial(runner(candidate.build(), len(inputs), device), *inputs)
         run()
@@ -164,7 +164,7 @@ def _function(op: str) -> Function:
 
 # ---- calls -------------------------------------------------------------------------------------
 def drawn(op: str, count: int, seed: int) -> list[Call]:
-    """Calls as the sweep draws them."""
+    """Random calls, as in the sweep."""
     _function(op)
     case = next((c for c in CASES if c.op == op), None)
     if case is None:

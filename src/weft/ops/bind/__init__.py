@@ -1,13 +1,13 @@
-"""A kernel as an op of PyTorch: `as_op` makes one, `verify` proves it.
+"""Makes PyTorch ops from kernels: `as_op` makes an op, `verify` checks it.
 
-options.py   what can be said of an op
+options.py   the options of an op
 rules.py     sizes and shapes: numbers, expressions or functions of the arguments
 schema.py    its arguments and returns, as torch writes them or from the kernel's signature
-body.py      what computes it: a kernel with its launch, or a function
-outputs.py   its arguments checked, its results allocated: all that a fake kernel does
+body.py      its computation: a kernel with its launch, or a function
+outputs.py   checks arguments and allocates results, as the fake kernel does
 gradient.py  its derivative: a formula, another op or a kernel
 batching.py  its rule for `torch.vmap`
-torch_op.py  the op, registered with torch
+torch_op.py  registers the op with torch
 verify.py    torch's own checks, in one call
 """
 

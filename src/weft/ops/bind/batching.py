@@ -1,4 +1,4 @@
-"""Rules for `torch.vmap`: how an op takes a batch of what it was made for."""
+"""Rules for `torch.vmap`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from weft.errors import ArgumentError
 
 Rule = Callable[..., tuple[Any, Any]]
-"""torch's: (info, in_dims, *args) -> (outputs, where their batch is)."""
+"""torch's signature: (info, in_dims, *args) -> (outputs, batch dimensions)."""
 
 
 def rule(op: str, call: Callable[..., Any], declared: str | Rule) -> Rule:
-    """The rule that was declared, by name or as a function."""
+    """The declared rule, by name or as a function."""
     if not isinstance(declared, str):
         return declared
     if declared not in RULES:
@@ -28,7 +28,7 @@ def rule(op: str, call: Callable[..., Any], declared: str | Rule) -> Rule:
 
 
 def _leading(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple[Any, Any]:
-    """The batch is one more dimension in front: for what works by elements, or by rows."""
+    """Puts the batch in front as one more dimension: for elementwise and row-wise ops."""
 
     def front(value: Any, dim: int | None) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -41,7 +41,7 @@ def _leading(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple
 
 
 def _loop(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple[Any, Any]:
-    """One call for each of the batch: right for every op, and as slow as that many calls."""
+    """One call per batch element: correct for every op, but slow."""
 
     def pick(value: Any, dim: int | None, i: int) -> Any:
         return value if dim is None else value.select(dim, i).contiguous()

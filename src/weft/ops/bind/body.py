@@ -1,4 +1,4 @@
-"""What computes an op: a kernel with its launch, or a function that launches what it likes."""
+"""The computation of an op: a kernel with its launch, or a function that launches kernels."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from weft.ops.bind.rules import Rule, rule
 from weft.ops.bind.schema import Schema
 
 COUNTS = ("n", "N", "size", "numel", "count", "length")
-"""Names of an integer that, where it is the only one left over, is the number of elements."""
+"""Parameter names that mean the number of elements, if no other parameter is undeclared."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """What computes an op.
+    """The computation of an op.
 
-    results  names of the results -> dtype, "" for that of the first tensor
-    takes    names of arguments -> C++ type of what they are passed to, where it is known
-    run      with arguments and results by name: fills the results
+    results  names of the results -> dtype, "" for the dtype of the first tensor
+    takes    names of arguments -> C++ type of the kernel parameter, if known
+    run      takes arguments and results by name, and fills the results
     """
 
     schema: Schema
@@ -35,7 +35,7 @@ class Body:
 
 
 def body(op: str, kernel: Any, text: str, options: Options) -> Body:
-    """The body of an op, from what it was made of."""
+    """The body of an op made from a kernel or a function."""
     if isinstance(kernel, Kernel):
         return _of_kernel(op, kernel, text, options)
     if inspect.isfunction(kernel) or inspect.ismethod(kernel):
@@ -71,7 +71,7 @@ def _of_function(op: str, function: Callable[..., Any], text: str) -> Body:
 
 
 def _ordered(schema: Schema, free: list[str]) -> list[str]:
-    """Results by their names in the schema where it says these, else in order."""
+    """Results by their names in the schema if it has them, else in order."""
     return list(schema.returns) if set(schema.returns) == set(free) else free
 
 
@@ -108,7 +108,7 @@ def _of_kernel(op: str, kernel: Kernel, text: str, options: Options) -> Body:
 
 
 def _count(types: Mapping[str, CType | None], declared: set[str]) -> str:
-    """The parameter that nothing is said of and that is the number of elements."""
+    """The undeclared parameter that is the number of elements, or ""."""
     left = [n for n, t in types.items() if n not in declared and t and not t.pointer
             and t.format and t.format in "iIqQ"]  # fmt: skip
     counts = [n for n in left if n in COUNTS]
@@ -118,7 +118,7 @@ def _count(types: Mapping[str, CType | None], declared: set[str]) -> str:
 def _results(
     op: str, kernel: Kernel, schema: Schema, types: Mapping[str, CType | None], free: list[str]
 ) -> dict[str, str]:
-    """Parameters that are results -> dtype; what is left over besides is an error."""
+    """Parameters that are results -> dtype; raises for other undeclared parameters."""
     written = {n: t for n in free if (t := types[n]) is None or (t.pointer and not t.const)}
     for name in free:
         if name not in written:
@@ -194,7 +194,7 @@ def _launcher(
 
 
 def _first(schema: Schema) -> int:
-    """Where the first tensor stands; the first result where no argument is one."""
+    """The index of the first tensor; the first result if no argument is a tensor."""
     return next((i for i, a in enumerate(schema.arguments) if a.is_tensor), len(schema.arguments))
 
 

@@ -1,4 +1,4 @@
-"""The derivative of an op: a formula, another op or a kernel; and what it is given."""
+"""The derivative of an op: a formula, another op or a kernel, and the values saved for it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Formula = Callable[..., Any]
 
 
 class Saved(SimpleNamespace):
-    """What a formula finds: arguments and results by name, and `needs_input_grad`."""
+    """The context of a formula: arguments and results by name, and `needs_input_grad`."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"'{name}' is not saved for backward; ctx has {', '.join(vars(self))}")
 
 
 Derivative = tuple[Formula, Callable[..., None] | None]
-"""torch's pair: backward, and what saves for it."""
+"""torch's pair: backward, and the function that saves values for it."""
 
 
 def derivative(op: str, body: Body, options: Options, formula: Formula | None) -> Derivative | None:
-    """What torch is told of an op's derivative; without a formula the backward pass refuses."""
+    """The derivative to register with torch; without a formula, backward raises."""
     if body.schema.mutated and formula is not None:
         raise ArgumentError(
             f"{op}: an op that writes to its arguments has no derivative",
@@ -51,7 +51,7 @@ def _completed(op: str, body: Body, formula: Formula) -> Formula:
 
 
 def _by_name(op: str, body: Body, formula: Formula, kept: Sequence[str]) -> Derivative:
-    """Arguments and results are saved, and the formula finds them by their names."""
+    """Saves arguments and results, which the formula accesses by name."""
 
     def setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
         values = body.schema.bind(inputs, keyword_only_inputs or {})
@@ -71,8 +71,11 @@ def _by_name(op: str, body: Body, formula: Formula, kept: Sequence[str]) -> Deri
 
 
 def op_formula(forward: str, body: Body, backward: Any) -> Formula:
-    """The formula that calls another op: its arguments are the forward op's arguments and results
-    by name; the others are the gradients of the results, in order."""
+    """The formula that calls another op.
+
+    Arguments with names of the forward op's arguments and results get these; the others get the
+    gradients of the results, in order.
+    """
     names = {*body.schema.names, *body.results}
     wanted = [a.name for a in backward.body.schema.arguments]
     gradients = [n for n in wanted if n not in names]
@@ -85,7 +88,7 @@ def op_formula(forward: str, body: Body, backward: Any) -> Formula:
         )
 
     def formula(ctx: Any, *grads: Any) -> Any:
-        # The gradient of a sum is one number, expanded: a kernel needs it written out.
+        # The gradient of a sum is one expanded number: kernels need contiguous memory.
         grads_by_name = dict(zip(gradients, (g.contiguous() for g in grads), strict=True))
         return backward(
             *(grads_by_name[n] if n in grads_by_name else getattr(ctx, n) for n in wanted)
@@ -95,7 +98,7 @@ def op_formula(forward: str, body: Body, backward: Any) -> Formula:
 
 
 def saved(body: Body, backward: Any) -> tuple[str, ...]:
-    """What another op needs of the forward op's arguments and results."""
+    """The arguments and results of the forward op that another op needs."""
     names = (*body.schema.names, *body.results)
     return tuple(n for n in names if n in backward.body.schema.names)
 
@@ -114,7 +117,7 @@ def _kept(op: str, body: Body, options: Options) -> tuple[str, ...]:
 
 
 def _complete(op: str, body: Body, result: Any) -> tuple[Any, ...]:
-    """One gradient for each argument: None for those that are no tensors."""
+    """One gradient per argument; None for arguments that are not tensors."""
     gradients: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
     arguments = body.schema.arguments
     if len(gradients) == len(arguments):

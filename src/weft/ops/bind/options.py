@@ -1,4 +1,4 @@
-"""What can be said of an op beside its name and its schema."""
+"""The options of an op, besides its name and schema."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from weft.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Options:
-    """Everything is optional. A rule is a number, an expression such as "cdiv(x.numel(), 256)", or
-    a function whose parameters name arguments of the op; a tuple of them is a rule, too.
+    """Options of `as_op`. A rule is a number, an expression such as "cdiv(x.numel(), 256)", or
+    a function whose parameters name arguments of the op; a tuple of rules is a rule.
 
-    grid            rule for the blocks; by default one thread for each element of the first result
+    grid            rule for the blocks; by default one thread per element of the first result
     block           rule for the threads of a block
     shared_mem      rule for the bytes of dynamic shared memory
-    args            parameter of the kernel -> rule, for those that are no arguments of the op
+    args            kernel parameter -> rule, for parameters that are not arguments of the op
     out             rule for a result's shape, (shape, dtype), or the name of an argument that it is
                     like; several results: a dict by name. By default like the first tensor
-    clear           results that start as zeros; "y" or ("y", "z")
+    clear           results that are zeroed first; "y" or ("y", "z")
     contiguous      copy tensors that are not contiguous, instead of refusing them
     backward        formula `(ctx, *grads) -> gradients`, an op of weft, or a kernel; `ctx` has the
                     arguments and results by name
     save            names of what `backward` needs; by default all arguments and results
-    setup_context   torch's own way to save: `(ctx, inputs, output)`; `backward` gets torch's ctx
-    differentiable  False: results carry no gradient, as those of an argmax
+    setup_context   torch's `(ctx, inputs, output)`; then `backward` gets torch's ctx
+    differentiable  False if results have no gradient, such as those of argmax
     vmap            "leading": the batch is one more leading dimension; "loop": call by call; or
                     torch's own `(info, in_dims, *args) -> (outputs, out_dims)`
-    autocast        dtype that arguments are cast to inside of `torch.autocast`
+    autocast        dtype for arguments inside of `torch.autocast`
     """
 
     grid: Any = None
@@ -58,7 +58,7 @@ def names(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def options(op: str, declared: Mapping[str, Any]) -> Options:
-    """The options that were given; raises ArgumentError for one that does not exist."""
+    """The declared options; raises ArgumentError for an unknown one."""
     allowed = [f.name for f in fields(Options)]
     for name in declared:
         if name not in allowed:

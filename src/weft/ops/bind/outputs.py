@@ -1,4 +1,4 @@
-"""An op's arguments checked and its results allocated: all that its fake kernel does, too."""
+"""Checks the arguments of an op and allocates its results; its fake kernel does the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outputs:
                 )
 
     def allocate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """New tensors for the results, beside the arguments; raises where these do not fit."""
+        """Allocates the results on the arguments' device; raises for invalid arguments."""
         device = self._check(arguments)
         out = {}
         for name, dtype in self.body.results.items():
@@ -69,7 +69,7 @@ class Outputs:
         return rule(f"{self.op}: out of '{name}'", declared, self.schema.names)
 
     def _shape(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Shape, and dtype where the rule says one."""
+        """The shape, and the dtype if the rule declares one."""
         if name not in self.rules:
             return tuple(self._first(arguments).shape), None
         value = self.rules[name](arguments)
@@ -90,7 +90,7 @@ class Outputs:
 
     # ---- checks ------------------------------------------------------------------------------
     def _check(self, arguments: Mapping[str, Any]) -> Any:
-        """The device of all tensors; raises ArgumentError where they do not belong together."""
+        """The common device of all tensors; raises ArgumentError if there is none."""
         tensors = {n: arguments[n] for n in self.schema.tensors}
         for name, tensor in tensors.items():
             if name in self.dtypes and tensor.dtype not in self.dtypes[name]:

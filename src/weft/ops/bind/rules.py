@@ -1,4 +1,4 @@
-"""Rules: sizes and shapes as numbers, expressions or functions of an op's arguments."""
+"""Rules for sizes and shapes: numbers, expressions or functions of an op's arguments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Rule = Callable[[Mapping[str, Any]], Any]
 
 
 def rule(what: str, declared: Any, names: Iterable[str]) -> Rule:
-    """A rule ready to be asked; what it names is looked up now, so that typing errors show early.
+    """Compiles a rule. Unknown names raise now, not at the first call.
 
-    what  for messages: whose rule it is, e.g. "mine::square: grid"
+    what  the name of the rule in messages, e.g. "mine::square: grid"
     """
     names = list(names)
     if isinstance(declared, str):
@@ -50,7 +50,7 @@ def _expression(what: str, text: str, names: list[str]) -> Rule:
 
 
 def _of(what: str, error: ArgumentError) -> ArgumentError:
-    """The error of an expression with the name of the rule that it is for."""
+    """Adds the name of the rule to the error of an expression."""
     return ArgumentError(
         f"{what}: {error.what}", got=error.got, allowed=error.allowed, next=error.next
     )

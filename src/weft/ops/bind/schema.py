@@ -1,4 +1,4 @@
-"""An op's arguments and returns, from torch's notation or from a kernel's signature."""
+"""The schema of an op, from torch's notation or from a kernel's signature."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Schema:
-    """What an op takes and gives; `returns` has names, empty where none is written."""
+    """The arguments and results of an op; `returns` has names, "" for unnamed ones."""
 
     text: str
     arguments: tuple[Argument, ...]
@@ -51,13 +51,13 @@ class Schema:
         return tuple(a.name for a in self.arguments if a.mutated)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name; torch leaves out those that are as by default."""
+        """Arguments by name; torch omits those that equal their defaults."""
         passed = dict(zip(self.names, args, strict=False)) | dict(kwargs)
         return {a.name: passed.get(a.name, a.default) for a in self.arguments}
 
 
 def parse(op: str, text: str) -> Schema:
-    """A schema in torch's notation."""
+    """Parses a schema in torch's notation."""
     try:
         parsed = torch._C.parse_schema(f"{op}{text}")
     except RuntimeError as error:
@@ -84,7 +84,7 @@ def parse(op: str, text: str) -> Schema:
 
 
 def derive(op: str, parameters: Mapping[str, CType | None], derived: Sequence[str]) -> Schema:
-    """From a kernel's parameters: const pointers are inputs, other pointers are results.
+    """Derives a schema: const pointers are inputs, other pointers are results.
 
     derived  parameters that are computed from others
     """
@@ -107,7 +107,7 @@ def derive(op: str, parameters: Mapping[str, CType | None], derived: Sequence[st
 
 
 def scalar(op: str, name: str, ctype: CType) -> str:
-    """torch's type for a parameter."""
+    """The torch type of a parameter."""
     if ctype.pointer:
         return "Tensor"
     if ctype.format == "?":

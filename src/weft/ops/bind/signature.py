@@ -1,7 +1,7 @@
-"""weft's own notation for an op's arrays, `a:f32[n] b:f32[n] -> c:f32[n]`, in terms of torch's.
+"""Translates weft signatures, `a:f32[n] b:f32[n] -> c:f32[n]`, to torch schemas and options.
 
-It says what a schema cannot: sizes by name, which arguments must agree in them, and the shapes of
-results. Parameters of a kernel that are called like sizes need not be declared.
+A signature also declares named sizes, which arguments must agree on, and the shapes of results.
+Kernel parameters with the names of sizes need no declaration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.ops.bind.rules import rule
 class Signature:
     """The arrays of an op.
 
-    flat  tensors of any shape: what is in front of the last size counts as one
+    flat  True if tensors may have any shape: leading dimensions are merged
     """
 
     op: str
@@ -33,19 +33,19 @@ class Signature:
 
     @property
     def schema(self) -> str:
-        """The same in torch's notation."""
+        """The schema in torch's notation."""
         takes = ", ".join(f"Tensor {spec.name}" for spec in self.inputs)
         gives = ", ".join(f"Tensor {spec.name}" for spec in self.outputs)
         return f"({takes}) -> {gives if len(self.outputs) == 1 else f'({gives})'}"
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The sizes that arguments tell."""
+        """The sizes that follow from arguments."""
         names = (text for spec in self.inputs for text in spec.sizes if text.isidentifier())
         return tuple(dict.fromkeys(names))
 
     def sizes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The sizes by name; raises ArgumentError where the arguments do not agree in them."""
+        """The sizes by name; raises ArgumentError if arguments disagree."""
         by_name: dict[str, Any] = {}
         shapes = [(spec, self._shape(spec, arguments)) for spec in self.inputs]
         for spec, shape in shapes:
@@ -60,7 +60,7 @@ class Signature:
         return by_name
 
     def shape(self, result: ArraySpec) -> Callable[..., tuple[Any, ...]]:
-        """The rule for a result's shape: that of an argument of the same sizes, or computed."""
+        """The rule for a result's shape: that of an argument with equal sizes, or computed."""
         like = [spec.name for spec in self.inputs if spec.sizes == result.sizes]
 
         def computed(**arguments: Any) -> tuple[Any, ...]:
@@ -88,7 +88,7 @@ class Signature:
 
 
 def read(op: str, text: str) -> Signature | None:
-    """The signature that a text is; None for torch's notation, which has no colons."""
+    """Parses a signature; None for torch's notation, which has no colons."""
     if ":" not in text:
         return None
     takes, _, gives = text.partition("->")
@@ -96,7 +96,7 @@ def read(op: str, text: str) -> Signature | None:
 
 
 def applied(signature: Signature, kernel: Any, options: Options) -> Options:
-    """Options that say of an op what its signature does: shapes of results, sizes as arguments."""
+    """Adds the shapes of results and the values of sizes to the options."""
     parameters: Sequence[str] = kernel.packer.names if isinstance(kernel, Kernel) else ()
     if isinstance(kernel, Kernel):
         _agree(signature, kernel)
@@ -117,7 +117,7 @@ def _size(signature: Signature, name: str) -> Callable[..., Any]:
 
 
 def _sized(signature: Signature, what: str, declared: Any) -> Any:
-    """A rule that knows the sizes, too."""
+    """A rule that can also use the sizes."""
     if not isinstance(declared, str | tuple | list) and not callable(declared):
         return declared
     arrays = [spec.name for spec in (*signature.inputs, *signature.outputs)]
@@ -138,7 +138,7 @@ def _agree(signature: Signature, kernel: Kernel) -> None:
 
 
 def _folded(shape: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """A shape with fewer dimensions: those in front are one; a number is an array of one."""
+    """Merges leading dimensions to reach a rank; a number becomes an array of one."""
     if len(shape) < rank:
         return (1,) * (rank - len(shape)) + shape
     front = len(shape) - rank + 1

@@ -1,4 +1,4 @@
-"""The op itself: registered with torch, so that autograd, compile, vmap and autocast know it."""
+"""Registers ops with torch, for autograd, torch.compile, vmap and autocast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ definition, and a notebook's cell can be run twice."""
 
 
 class TorchOp:
-    """A kernel as an op of PyTorch: CPU tensors are simulated, CUDA tensors run on their GPU."""
+    """A PyTorch op: CPU tensors run on the simulated GPU, CUDA tensors on their GPU."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class TorchOp:
         return f"<weft.TorchOp {self.name}{self.body.schema.text}>"
 
     def __reduce__(self) -> Any:
-        """Copies of a module hold the same op; a pickled one finds it by its name."""
+        """Copies share the op; unpickling finds it by name."""
         return find, (self.name,)
 
     def verify(self, *args: Any, **options: Any) -> Verified:
@@ -54,7 +54,7 @@ class TorchOp:
 
 
 def find(name: str) -> TorchOp:
-    """The op of a name, as it was made in this process."""
+    """The op with this name in this process."""
     if name not in _MADE:
         raise ArgumentError(
             f"{name} is not made in this process",
@@ -65,7 +65,7 @@ def find(name: str) -> TorchOp:
 
 
 def make(kernel: Any, name: str, schema: str, declared: Mapping[str, Any]) -> TorchOp:
-    """Makes an op and registers it; one of the same name that weft made before is replaced."""
+    """Makes and registers an op; replaces an earlier one of the same name."""
     _free(name)
     options = bind_options.options(name, declared)
     sized = signature.read(name, schema)
@@ -76,7 +76,7 @@ def make(kernel: Any, name: str, schema: str, declared: Mapping[str, Any]) -> To
 
 
 def register(name: str, computes: Body, options: Options) -> TorchOp:
-    """Registers an op whose body is known."""
+    """Registers an op with this body."""
     outputs = Outputs(name, computes, options)
     formula, options = _formula(name, computes, options)
     derivative = gradient.derivative(name, computes, options, formula)
@@ -130,7 +130,7 @@ def _returned(results: Mapping[str, Any]) -> Any:
 def _formula(
     name: str, computes: Body, options: Options
 ) -> tuple[gradient.Formula | None, Options]:
-    """The derivative that was declared as a formula, and what is to be saved for it."""
+    """The declared derivative as a formula, and the options with the values to save."""
     backward = options.backward
     if isinstance(backward, Kernel):
         backward = make(backward, f"{name}_backward", "", {"contiguous": True})
@@ -147,7 +147,7 @@ def _formula(
 
 
 def _free(name: str) -> None:
-    """Raises ArgumentError for a name that cannot be had."""
+    """Raises ArgumentError for an invalid or taken name."""
     expect("an op's name", name, str, allowed='a string: "mine::square"')
     space = name.partition("::")[0]
     if not _NAME.match(name) or space in _RESERVED:

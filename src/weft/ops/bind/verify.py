@@ -1,4 +1,4 @@
-"""`verify`: torch's own checks of an op, in one call, with a report."""
+"""Implements `verify`: runs torch's checks of an op and reports the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEANS = {
 
 @dataclass(frozen=True)
 class Precision:
-    """How `gradcheck` compares for a dtype: steps must be far above the rounding of a value."""
+    """Parameters of `gradcheck` for a dtype; steps must be well above rounding errors."""
 
     eps: float
     atol: float
@@ -37,7 +37,7 @@ PRECISIONS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One check: what it proves, and why it failed or was left out."""
+    """One check: what it verifies, or why it failed or was skipped."""
 
     name: str
     passed: bool | None
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of all checks of an op."""
+    """The results of all checks of an op."""
 
     op: str
     rows: tuple[Row, ...]
@@ -108,7 +108,7 @@ def _title(name: str) -> str:
 
 
 def _why(error: Any) -> str:
-    """What an error says first: torch adds pages about how to go on."""
+    """The first paragraph of an error; torch appends long advice."""
     cause = error.__cause__ or error if isinstance(error, BaseException) else error
     return " ".join(str(cause).split("\n\n")[0].split())
 

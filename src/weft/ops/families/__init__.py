@@ -1,4 +1,4 @@
-"""The ops of the library: one module per family, found by its name, with its `DEFINITIONS`."""
+"""The ops of the library: one module per family with its `DEFINITIONS`, found by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms: counts or sums of weights in bins of equal width, or counts of small integers."""
+"""Histograms: counts or weight sums in bins of equal width, or counts of small integers."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from weft.ops.target import Target
 
 BLOCK = 512
 AHEAD = 4
-"""Vectors that a thread loads before it counts."""
+"""Vectors that a thread loads before counting, to keep loads in flight."""
 RESIDENT = 4
-"""Blocks of an SM at the most."""
+"""The most blocks per SM."""
 RANGE_BLOCK = 256
 COPIES = (32, 16, 8, 4, 2, 1)
-"""Copies of the bins in shared memory; with 32, no two lanes of a warp meet."""
+"""Copies of the bins in shared memory; with 32, lanes of a warp never conflict."""
 SHARED_ADDS = 0.8e9
-"""Warp-wide additions to shared memory per second and SM, when no two lanes meet."""
+"""Warp-wide shared-memory atomics per second and SM, without conflicts."""
 GLOBAL_ADDS = 5e10
-"""Additions to global memory per second."""
+"""Global-memory atomics per second."""
 LATENCY = 1e-6
 """Seconds that a load takes when memory is busy."""
 ZEROED = 2e-6
 """Seconds to fill a small buffer with zeros before a launch."""
 
 OUTPUT = 2
-"""The number of the output among a plan's tensors: behind x and the weights."""
+"""The index of the output among a plan's tensors, after x and the weights."""
 NARROW = (torch.float16, torch.bfloat16)
 DTYPES = [d for d in source.CTYPES if d is not torch.bool]
 WEIGHTS = [d for d in DTYPES if d.is_floating_point]
@@ -46,7 +46,7 @@ WEIGHTS = [d for d in DTYPES if d.is_floating_point]
 
 @dataclass(frozen=True)
 class Types:
-    """The dtypes of a call; `values`: is the value of an element its bin?"""
+    """The dtypes of a call; `values` is True if an element's value is its bin."""
 
     x: torch.dtype
     weights: torch.dtype | None
@@ -73,7 +73,7 @@ class Types:
         out = source.ctype(self.out)
         if self.weights is not None:
             sums = (out, out)
-        else:  # counts: atomicAdd has no signed 64 bits
+        else:  # atomicAdd has no signed 64-bit version
             sums = ("int", "int" if self.out is torch.int32 else "unsigned long long")
         last = out if self.totals else sums[1]
         return (*map(source.ctype, (self.x, self.range, weights)), *sums, last)
@@ -123,7 +123,7 @@ def _time(x: Layout, gpu: Target, bins: int, copies: int, blocks: int) -> float:
     """Modelled seconds of a launch that counts in shared memory."""
     busy = min(blocks, gpu.sms)
     under_way = blocks * BLOCK * AHEAD * 16 / LATENCY  # bytes per second
-    conflicts = 32 / copies  # all lanes of a warp may meet in one bin
+    conflicts = 32 / copies  # worst case: all lanes of a warp hit one bin
     adds = x.numel / 32 * conflicts / (busy * SHARED_ADDS)
     cleared = blocks / busy * bins * copies / 16 / SHARED_ADDS  # zeroed and read once
     added = bins * blocks / GLOBAL_ADDS
@@ -146,7 +146,7 @@ def _cost_before(request: Request, types: Types) -> float:
 
 # ---- plans -------------------------------------------------------------------------------------
 def _flat(request: Request) -> tuple[list[Pointer], list[Copy], list[Buffer]]:
-    """x and weights as arrays whose elements correspond; with copies where they do not."""
+    """x and weights as flat arrays in the same order; copied if their layouts differ."""
     tensors = [t for t in request.inputs if t is not None]
     same = len({(t.shape, t.strides) for t in tensors}) == 1
     if same and memory_order(tensors[0]) is not None:
@@ -192,7 +192,7 @@ def _plan(request: Request, types: Types, copies: int, blocks: int, shared: int)
 
 
 def _range(types: Types, vector: int, x: Pointer, span: Pointer, blocks: int, n: int) -> Step:
-    """Finds the range of x: two numbers at `span`, and behind them two for each block."""
+    """Computes the range of x: two numbers at `span`, then two per block."""
     names = f"{source.ctype(types.x)}, {source.ctype(types.range)}, {vector}"
     kernel = source.kernel("histogram.cu", f"extent<{names}>", AHEAD=str(AHEAD))
     parts = span._replace(offset=2 * types.range.itemsize)

@@ -117,7 +117,7 @@ def _setup_addmm(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _derived(name: str, before: Any, grad: Any) -> Any:
-    """The gradient of an activation's input, by torch's own formulas."""
+    """The gradient of an activation's input, by torch's formulas."""
     with torch.enable_grad():
         x = before.detach().requires_grad_()
         y = {

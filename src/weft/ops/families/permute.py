@@ -1,8 +1,8 @@
-"""permute, transpose and contiguous: copies with the dimensions in another order.
+"""permute, transpose and contiguous: copies with permuted dimensions.
 
-The result is always a new contiguous tensor, but for `contiguous` of a tensor that is. Elements are
-copied as bits, so every dtype of 1, 2, 4 or 8 bytes works that is not complex: the bits of a
-conjugated view are not its values.
+The result is a new contiguous tensor, except for `contiguous` of a contiguous tensor. Elements are
+copied as bits, so every dtype of 1, 2, 4 or 8 bytes works. Complex dtypes are excluded: the bits of
+a conjugated view are not its values.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _batched(order: Order, info: Any, in_dims: Any, x: Any, *options: Any) -> An
 
 
 def _contiguous_already(contiguous: Callable[..., Any]) -> Callable[..., Any]:
-    """An op that is registered with torch must not return its input: it is returned before."""
+    """Returns contiguous inputs unchanged, before torch: registered ops must not alias inputs."""
     return lambda x: x if x.is_contiguous() else NotImplemented
 
 

@@ -1,4 +1,4 @@
-"""Reductions along any dimensions: sums, products, extremes, their places, norms, variances."""
+"""Reductions along any dimensions: sums, products, extremes, indices, norms, variances."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(row: Row, ctx: Any, grad: Any) -> Any:
-    """By torch's own derivative of the same function."""
+    """Differentiates torch's version of the same function."""
     (x,) = ctx.saved_tensors
     dim, keepdim, *extra = ctx.rest
     dims = reduced_dims(x.dim(), dim)

@@ -37,7 +37,7 @@ def _check(name: str, x: Any, dim: int, op: str) -> None:
 
 
 def reference(x: Any, dim: int, op: str, exclusive: bool, reverse: bool) -> Any:
-    """The same by torch."""
+    """The same computation in torch."""
     if not x.dim():
         return reference(x.reshape(1), 0, op, exclusive, reverse).reshape(())
     if reverse:
@@ -61,7 +61,7 @@ def _setup(arguments: Callable[..., tuple[Any, ...]], ctx: Any, inputs: Any, out
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
-    """A sum is differentiated by a sum in the other direction, the rest as torch does."""
+    """The gradient of a sum is a sum in the other direction; others use torch's derivative."""
     dim, op, exclusive, reverse = ctx.options
     rest = (None,) * (ctx.count - 1)
     if op == "sum":
@@ -74,7 +74,7 @@ def _backward(ctx: Any, grad: Any) -> Any:
 
 
 def _definition(name: str, schema: str, doc: str, arguments: Callable[..., Any]) -> Definition:
-    """An op by its schema, and the arguments of `scan` that a call of it means."""
+    """Defines an op; `arguments` maps a call to the arguments of `scan`."""
 
     def scan_candidates(request: Request) -> list[Candidate]:
         _, dim, op, exclusive, reverse = arguments(None, **request.options)

@@ -23,7 +23,7 @@ BLOCK = 256
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 HELD = 8
-"""Vectors of 16 bytes that a thread holds in registers at the most."""
+"""The most 16-byte vectors that a thread keeps in registers."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def _dim(shape: Sequence[int], dim: int) -> int:
 
 
 def view_of(x: Layout, dim: int) -> View | None:
-    """How the kernels can read a tensor as it is; None where it must be copied first."""
+    """The view for the kernels; None if the tensor must be copied first."""
     shape = x.shape or (1,)
     dim = dim % len(shape)
     outer, n, inner = 1, shape[dim], 1
@@ -52,7 +52,7 @@ def view_of(x: Layout, dim: int) -> View | None:
         inner *= size
     wide = 16 // x.itemsize
     if x.contiguous:
-        short = n % wide and n < 4 * wide  # most vectors would reach out of their row
+        short = n % wide and n < 4 * wide  # most vectors would cross the end of the row
         return View(outer, n, inner, n, wide if x.aligned == 16 and not short else 1)
     if len(shape) == 2 and dim == 1 and x.strides[1] == 1:  # rows with gaps between them
         stride = x.strides[0]
@@ -106,7 +106,7 @@ def _of_view(
 
 
 def group(chunks: int, most: int) -> tuple[int, int, int]:
-    """Threads for a row, and vectors that each holds: at most `most` in registers, and the rest."""
+    """(threads per row, vectors per thread in registers, vectors per thread in shared memory)."""
     per_thread = 4 if chunks <= 128 else most
     threads = 1
     while threads * per_thread < chunks and threads < 1024:
@@ -158,7 +158,7 @@ def _long(
 def _of_columns(
     log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
 ) -> list[Candidate]:
-    """Candidates for a dimension with others behind it: one block per column, or several."""
+    """Candidates for a dimension that is not the last: one block per column, or several."""
     gpu, size = request.target, out.dtype.itemsize
     moved = 2 * view.outer * view.n * view.inner * size
     width, tiles, parts, busy = columns_of(view, size, gpu)
@@ -177,7 +177,7 @@ def _of_columns(
 
 
 def columns_of(view: View, size: int, gpu: Target) -> tuple[int, int, int, float]:
-    """Columns of a block, blocks, blocks that may share a column, and seconds of the busiest SM."""
+    """(columns per block, blocks, blocks per column, seconds of the busiest SM)."""
     width = min(view.inner, BLOCK)
     while width > 32 and view.outer * cdiv(view.inner, width) < 4 * gpu.sms:
         width //= 2
@@ -248,7 +248,7 @@ def _backward(name: str, ctx: Any, grad: Any) -> Any:
 
 
 def batch_dim(x: Any, dim: int) -> int:
-    """The place of `dim` in a tensor with one more dimension in front."""
+    """The index of `dim` in a tensor with one more leading dimension."""
     return int(dim % (x.dim() - 1) + 1)
 
 

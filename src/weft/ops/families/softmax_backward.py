@@ -1,4 +1,4 @@
-"""Gradients of softmax and log_softmax: what their backward passes call."""
+"""The backward ops of softmax and log_softmax."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from weft.ops.function import Definition
 from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 
 HELD = 4
-"""Vectors of each tensor that a thread holds in registers at the most."""
+"""The most vectors of each tensor that a thread keeps in registers."""
 _OUT, _SCRATCH = 2, 3
-"""Numbers of tensors: 0 and 1 are the gradient and the result of the forward pass."""
+"""Tensor indices; 0 and 1 are the gradient and the forward result."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A call: how the tensors are seen, where they are, and what must be copied before."""
+    """A call: the view of the tensors, their addresses, and preceding copies."""
 
     log: bool
     view: View
@@ -43,7 +43,7 @@ class Job:
     def two_passes(
         self, first: Any, second: Any, blocks: int, sums: int, rest: tuple[Argument, ...]
     ) -> Plan:
-        """Sums of parts, then results; `rest` are the arguments that both kernels share."""
+        """Partial sums, then results; `rest` has the arguments of both kernels."""
         partials = Pointer(_SCRATCH + len(self.scratch))
         steps = (
             Step(first, (blocks,), (BLOCK,), (*self.inputs, partials, *rest)),
@@ -116,7 +116,7 @@ def _long(job: Job, parts: int, chunks: int) -> Plan:
 
 
 def _of_columns(job: Job, request: Request) -> list[Candidate]:
-    """Candidates for a dimension with others behind it: one block per column, or several."""
+    """Candidates for a dimension that is not the last: one block per column, or several."""
     v, gpu = job.view, request.target
     moved = 3 * v.outer * v.n * v.inner * job.out.dtype.itemsize
     width, tiles, parts, busy = columns_of(v, job.out.dtype.itemsize, gpu)
@@ -153,7 +153,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(log: bool, ctx: Any, v: Any) -> Any:
-    """The gradient of the gradient, for its two tensors."""
+    """The second derivative, for both tensors."""
     grad, y = ctx.saved_tensors
     dim = ctx.dim
     if log:

@@ -1,1 +1,1 @@
-"""Plans of matrix products: product.py describes one, tiled.py and few.py compute it."""
+"""Plans matrix products: product.py describes one; tiled.py, few.py, tensor.py compute it."""

@@ -1,4 +1,4 @@
-"""Products with a few rows of A: memory is their limit, and each element of B is read once."""
+"""Plans products with few rows of A: memory-bound, each element of B is read once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.ops.plan import Argument, Buffer, Plan, Step
 from weft.ops.target import Target
 
 FEW = 8
-"""Rows or columns up to which a product is a handful of dot products."""
+"""The most rows or columns for which a product is treated as dot products."""
 
 
 def few(p: Product, gpu: Target) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""A matrix product as the kernels see it: operands with strides, a batch, a bias, an activation."""
+"""Describes a matrix product for the kernels: strided operands, batch, bias, activation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDE, NARROW, TURNED = 0, 1, 2
 
 
 class Operand(NamedTuple):
-    """One matrix of a batch: where it is, and its strides along M or N, along K and the batch."""
+    """One matrix of a batch: its address and strides along M or N, along K and the batch."""
 
     pointer: Pointer
     along: int
@@ -29,7 +29,7 @@ class Operand(NamedTuple):
     aligned: bool
 
     def mode(self, extent: int, depth: int) -> int | None:
-        """How tiles of it are copied; None where it must be made contiguous first."""
+        """How its tiles are copied; None if it must be made contiguous first."""
         if self.k == 1 or depth == 1:
             return TURNED
         if self.along != 1 and extent != 1:
@@ -89,7 +89,7 @@ class Product:
 
 # ---- from tensors to a product -----------------------------------------------------------------
 class Matrices(NamedTuple):
-    """An argument as a batch of matrices, with the strides of the batch it is broadcast to."""
+    """An argument as a batch of matrices, with strides for the broadcast batch."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -98,7 +98,7 @@ class Matrices(NamedTuple):
 
 
 def _matrices(x: Layout, left: bool, number: int) -> Matrices:
-    """A vector is a row on the left, a column on the right."""
+    """Treats a vector as a row on the left and as a column on the right."""
     if len(x.shape) > 1:
         return Matrices(x.shape, x.strides, x, Pointer(number))
     (size,), (stride,) = x.shape, x.strides
@@ -108,7 +108,7 @@ def _matrices(x: Layout, left: bool, number: int) -> Matrices:
 
 
 def _broadcast(x: Matrices, lead: Sequence[int]) -> Matrices:
-    """The matrices of a whole batch; strides are 0 where they repeat."""
+    """Expands to a whole batch; strides are 0 for repeated matrices."""
     missing = len(lead) - (len(x.shape) - 2)
     pairs = zip(x.shape[:-2], x.strides[:-2], strict=True)
     strides = [0] * missing + [0 if size == 1 else stride for size, stride in pairs]
@@ -116,7 +116,7 @@ def _broadcast(x: Matrices, lead: Sequence[int]) -> Matrices:
 
 
 class ProductBuilder:
-    """A product while it is put together: copies of operands that no kernel can read."""
+    """Builds a product: adds copies of operands that no kernel can read."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -134,7 +134,7 @@ class ProductBuilder:
         return Matrices(x.shape, buffer.steps, dense, end)
 
     def operand(self, x: Matrices, left: bool) -> tuple[int, Operand]:
-        """The size of the batch and the operand; copied where its strides are too many."""
+        """(size of the batch, operand); copied if its strides are not supported."""
         along, k = (-2, -1) if left else (-1, -2)
         walk = merged(x.shape[:-2], [x.strides[:-2]])
         batch = walk.strides[0][0] if walk.sizes != (1,) else 0
@@ -147,7 +147,7 @@ class ProductBuilder:
 
 
 def product_of(request: Request) -> Product:
-    """The product that a request asks for."""
+    """The product of a request."""
     bias, left, right = request.inputs if len(request.inputs) == 3 else (None, *request.inputs)
     assert left is not None and right is not None
     first = len(request.inputs) - 2
@@ -156,7 +156,9 @@ def product_of(request: Request) -> Product:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     making = ProductBuilder(request)
     rows = merged(a.shape[:-1], [a.strides[:-1]])
-    if len(b.shape) == 2 and len(rows.sizes) == 1:  # one B: the rows of all matrices of A follow
+    if (
+        len(b.shape) == 2 and len(rows.sizes) == 1
+    ):  # one B: the rows of all A matrices form one matrix
         m = rows.sizes[0]
         a = a._replace(shape=(m, k), strides=(rows.strides[0][0], a.strides[-1]))
         size, first_operand = making.operand(a, True)
@@ -174,7 +176,7 @@ def product_of(request: Request) -> Product:
 
 
 def _bias(bias: Layout | None, m: int, n: int) -> tuple[Pointer, int, int, int] | None:
-    """The bias and its strides along the batch, M and N: 0 where it repeats."""
+    """The bias and its strides along the batch, M and N; 0 if it repeats."""
     if bias is None:
         return None
     shape = (1,) * (2 - len(bias.shape)) + bias.shape

@@ -1,4 +1,4 @@
-"""Products on tensor cores by three products of tf32: opt-in, more accurate than fp32, slower."""
+"""Plans tensor-core products with three tf32 products: opt-in, more accurate, slower."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.ops.target import Target
 TILES = ((128, 128, 16, 64, 32, 3, 0.30), (64, 64, 16, 32, 16, 3, 0.20))
 """BM, BN, BK, WM, WN and stages of a tile, and the share of the tensor cores' tf32 rate."""
 PAD = 8
-"""Words between two rows of shared memory, beside the tile's."""
+"""Padding words per row in shared memory."""
 
 
 def tensor(p: Product, gpu: Target) -> list[Candidate]:

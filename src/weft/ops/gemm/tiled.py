@@ -1,4 +1,4 @@
-"""Products by tiles of C, one per block, with K cut into parts where tiles are few."""
+"""Plans products with one tile of C per block, and split-K if there are few tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.ops.target import Target
 
 
 class Tile(NamedTuple):
-    """A tile of C: what a block, a warp and a thread compute of it.
+    """A tile of C: the parts computed by a block, a warp and a thread.
 
     The last four describe its time, fitted to the 296 products with a plain B in
     benchmarks/records/matmul_tiles.jsonl with an error of 5 to 8 %:
@@ -59,7 +59,7 @@ TILES = (
     Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.45, 2e-6, 3.8e-11),
 )
 NARROWED = 0.92
-"""What is left of the rate where B is copied 4 bytes at a time."""
+"""The relative rate if B is copied 4 bytes at a time."""
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 
 
@@ -88,7 +88,7 @@ def tiled(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
 def _time(
     p: Product, tile: Tile, tiles: int, splits: int, each: int, moved: int, gpu: Target
 ) -> float:
-    """The modelled time: the SM with the most blocks decides, and memory is the floor."""
+    """The modelled time: that of the SM with the most blocks, at least the memory time."""
     blocks = tiles * splits * p.batch
     most = cdiv(blocks, gpu.sms)
     busy = min(1.0, min(most, tile.resident) * tile.threads / 128)

@@ -1,11 +1,11 @@
-"""The sweep: ops of the library on calls drawn at random, against torch, checked in float64.
+"""The sweep: runs library ops on random calls, checks them in float64, compares with torch.
 
-draw.py      sizes, dtypes and strides from a seed
-cases.py     what each op is called with, and what torch calls it
-time.py      how long a call takes, as users make it and alone
-run.py       makes one call: checks it, times it
+draw.py      random sizes, dtypes and strides from a seed
+cases.py     the arguments of each op, and its torch counterpart
+time.py      times a call, as users make it and alone
+run.py       makes one call, checks it and times it
 compiled.py  torch.compile as a contender, compiled ahead in several processes
 whole.py     all calls of an op, and their record
-host.py      what a call costs the host
-gpu.py       the GPU that is needed
+host.py      the host time of a call
+gpu.py       requires a GPU
 """

@@ -1,4 +1,4 @@
-"""What each op of the library is called with, and torch's own way to compute the same."""
+"""The random arguments of each op, and the same computation in torch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Case:
 
     draw   a call from a random generator, with at most so many elements in a tensor
     torch  the same by torch: (tensors, options) -> result
-    exact  must the result be equal, as for copies and indices?
-    depth  how many terms a result sums up: its error may grow with it
-    scale  what errors are relative to, where results may cancel out: (*tensors, call) -> number
+    exact  True if the result must be equal, as for copies and indices
+    depth  the number of terms that a result sums; the tolerance grows with it
+    scale  the reference magnitude for errors if results may cancel: (*tensors, call) -> number
     """
 
     op: str
@@ -176,7 +176,7 @@ def _histogram(rng: random.Random, most: int) -> Call:
 def _counted(x: Any, bins: int, min: float = 0.0, max: float = 0.0) -> Any:
     if not x.is_floating_point():
         return torch.bincount(x.reshape(-1), minlength=bins)
-    return torch.histc(x.float(), bins, min, max)  # bins are found in single precision
+    return torch.histc(x.float(), bins, min, max)  # bins are computed in single precision
 
 
 def _length(call: Call) -> int:

@@ -1,4 +1,4 @@
-"""torch.compile as a contender: compiled for each call, within a budget of seconds.
+"""torch.compile as a contender: compiles each call, within a time budget.
 
 Compiling takes seconds per call. `warm` does it ahead in several processes, whose results
 Inductor keeps on disk; the process that times then only loads them.
@@ -21,7 +21,7 @@ from weft.ops.sweep.draw import Call
 
 Compile = Callable[..., Any]
 LEAST = 30e-6
-"""Seconds of a call below which compiled code cannot win: checking its guards takes as long."""
+"""Seconds of a call below which compiled code cannot win: its guards take as long."""
 
 
 @dataclass
@@ -58,11 +58,11 @@ class Compiler:
 def _compiled(
     case: Case, call: Call, tensors: Sequence[Any], compile: Compile
 ) -> tuple[str, Any | None]:
-    torch._dynamo.reset()  # a limit of versions per function would end in eager mode
+    torch._dynamo.reset()  # beyond the recompile limit Dynamo falls back to eager mode
     function = compile(case.torch, dynamic=False)
     try:
         function(*tensors, **call.options)
-    except Exception as error:  # a peer that fails is reported, and the sweep goes on
+    except Exception as error:  # a failing peer is reported, and the sweep continues
         return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", None
     return "", function
 
@@ -88,7 +88,7 @@ def warm(
             for future in as_completed(pending, timeout=budget):
                 done += future.result()
                 tell(done)
-        except (TimeoutError, BrokenProcessPool):  # the rest is compiled when it is timed
+        except (TimeoutError, BrokenProcessPool):  # the rest compiles when it is timed
             pool.shutdown(wait=True, cancel_futures=True)
     return done
 

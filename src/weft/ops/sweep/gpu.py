@@ -1,4 +1,4 @@
-"""The GPU that times are taken on, or an error that says what is missing."""
+"""Requires a GPU, and describes it for records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.measure.bench import clocks
 
 
 def need(what: str, instead: str) -> None:
-    """Raises where torch has no GPU; `instead` is what can be done without one."""
+    """Raises if torch has no GPU; `instead` names an alternative without one."""
     if torch.cuda.is_available():
         return
     reason = "this PyTorch is built without CUDA" if driver.count() else driver.absence()
@@ -26,7 +26,7 @@ def need(what: str, instead: str) -> None:
 
 
 def about() -> dict[str, str]:
-    """What figures were measured on."""
+    """The machine that figures were measured on."""
     return {
         "date": date.today().isoformat(),
         "gpu": torch.cuda.get_device_name(),

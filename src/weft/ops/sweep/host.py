@@ -1,4 +1,4 @@
-"""The host's time per call: tensors so small that the GPU keeps up."""
+"""Measures the host time per call, with tensors so small that the GPU is never the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws calls, checks their results in float64, times them beside torch and sums up."""
+"""Checks random calls in float64 and times them against torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Result:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast as the best of the others."""
+        """The speed-up over the best other contender."""
         others = [s for name, s in self.seconds.items() if name != "weft"]
         return min(others) / self.seconds["weft"] if others else math.nan
 

@@ -1,4 +1,4 @@
-"""How long calls take on a GPU: as users make them, alone, and by the clock of the host."""
+"""Times calls on a GPU: as users make them, alone, and by the host clock."""
 
 from __future__ import annotations
 

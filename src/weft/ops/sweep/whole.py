@@ -1,4 +1,4 @@
-"""The sweep of one op: its calls drawn, checked, timed beside torch, and summed up."""
+"""Sweeps one op: draws calls, checks and times them, and summarises the results."""
 
 from __future__ import annotations
 
