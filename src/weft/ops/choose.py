@@ -76,6 +76,7 @@ def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
         raise ArgumentError(f"weft.ops.{request.op}: no kernel takes these tensors")
     ranked = sorted(candidates, key=lambda c: c.cost)
     best = winner(request)
+    # A stored winner may be gone after an update of weft: then the model decides.
     used = next((c for c in ranked if c.name == best), ranked[0])
     return Choice(used, tuple(c for c in ranked if c is not used), used.name == best)
 

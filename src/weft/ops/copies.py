@@ -25,6 +25,7 @@ class Copy(NamedTuple):
 
 def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Way]:
     """All strategies to copy x, at `start`, to a contiguous tensor at `end`."""
+    # Copied as bits: one kernel per element size serves all dtypes, and NaN payloads survive.
     ctype = f"Bits<{x.itemsize}>"
     operand = Operand(ctype, x.itemsize, x.strides, x.aligned, start)
     job = Job("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, bytes(x.itemsize))

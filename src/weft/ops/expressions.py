@@ -107,6 +107,7 @@ ROWS = (
 def with_number(row: Row, first: bool) -> Row:
     """A row of two operands with a number as the first or the second of them."""
     change = {"a": "s", "b": "a"} if first else {"b": "s"}
+    # Only whole words: `absolute` contains both letters.
     expression = re.sub(r"\b[ab]\b", lambda m: change.get(m[0], m[0]), row.expression)
     name = f"number_{row.name}" if first else f"{row.name}_number"
     gradients = row.gradients and _of_one(row.gradients, 1 if first else 0)
@@ -121,6 +122,7 @@ def _of_one(gradients: Callable[..., Sequence[Any]], which: int) -> Callable[...
 # ---- dtypes ------------------------------------------------------------------------------------
 def dtypes(row: Row, operands: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
     """The dtypes of the arithmetic and of the result, as torch promotes the operands."""
+    # A number changes the dtype only if its category is higher, as in torch.
     dtype = _promoted([o for o in operands if not isinstance(o, NUMBERS)])
     for number in (o for o in operands if isinstance(o, NUMBERS)):
         kind = _NUMBERS[type(number)]

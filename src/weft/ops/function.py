@@ -170,6 +170,7 @@ class Function:
             "profiled": torch.autograd._profiler_enabled,
             "traced": torch._C._get_tracing_state,
         }
+        # The text has only argument names from the schema, which torch has validated.
         exec(compile(text, f"<weft.ops.{self.definition.name}>", "exec"), room)
         call, compute = room[self.definition.name], room["compute"]
         call.__doc__, call.__module__ = self.definition.doc, "weft.ops"
@@ -205,7 +206,9 @@ class Function:
         on_gpu = device.type == "cuda"
         pairs = zip(self.arguments, args, strict=True)
         options = tuple(_option(a, value) for a, value in pairs if a.name not in self.tensors)
+        # The guard saves a dictionary lookup; a simulated launch takes far longer than that.
         entry = Entry(guard(inputs, PLAIN) if on_gpu else never, made, options)
+        # Dropping all is cheaper than tracking the last use of each.
         if len(self.plans) >= REMEMBERED:
             self.plans.clear()
         if key is not None:

@@ -35,6 +35,7 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
                 rows[-1] = (before * size, tuple(steps))
                 continue
         rows.append((size, tuple(steps)))
+    # A walk needs at least one dimension.
     if not rows:
         rows = [(1, (0,) * len(strides))]
     merged_sizes = tuple(size for size, _ in rows)
@@ -46,6 +47,7 @@ def memory_order(layout: Layout) -> tuple[int, ...] | None:
     order = sorted(range(len(layout.shape)), key=lambda d: (-layout.strides[d], d))
     expected = 1
     for d in reversed(order):
+        # The stride of a dimension of size 1 has no effect.
         if layout.shape[d] == 1:
             continue
         if layout.strides[d] != expected:

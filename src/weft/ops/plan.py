@@ -112,6 +112,7 @@ class Layout(NamedTuple):
 
 def layout(tensor: torch.Tensor) -> Layout:
     """The layout of a tensor; `aligned` is the alignment of its address, at most 16 bytes."""
+    # Vector loads use at most 16 bytes.
     address = tensor.data_ptr() % 16
     aligned = address & -address if address else 16
     return Layout(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), aligned)

@@ -1,4 +1,4 @@
-"""Plans of reductions: along rows, along columns, and along any strides."""
+"""Plans reductions along rows, columns and arbitrary strides."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from weft.ops.target import Target
 
 BLOCK = 256
 TURNS, ROUND = 4, 0.8e-6
-"""Loads that a thread has under way at once, and seconds until they have arrived."""
+"""Loads in flight per thread, and their latency in seconds."""
 JOIN = 4e-6
-"""Seconds for the last block to join partial results, and for the scratch of a call."""
+"""Seconds to combine the partial results in the last block, and to allocate scratch."""
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
-"""Bytes of the state of operations whose state is not one number of at most 8 bytes."""
+"""Bytes of the state of operations that need more than 8 bytes."""
 MOST_DIMS = 5
 """Dimensions of the struct Dims of reduce.cu."""
 NORMS = {1.0: "Norm1", 2.0: "Norm2", math.inf: "NormInf"}
@@ -39,8 +39,8 @@ class Row:
 
     operation  the struct of reduce.cu
     result     "same", "wide" (64-bit integers for integers), "float", "index", "count" or "bool"
-    empty      may there be no element along the reduced dimensions?
-    one        is a single dimension reduced, as for argmax?
+    empty      True if the reduced dimensions may be empty
+    one        True if a single dimension is reduced, as for argmax
     """
 
     name: str
@@ -56,7 +56,7 @@ class Row:
 
 # ---- shapes and dtypes -------------------------------------------------------------------------
 def reduced_dims(rank: int, dim: Any) -> tuple[int, ...]:
-    """The reduced dimensions in order; all where none is named."""
+    """The reduced dimensions in order; all if none is named."""
     if dim is None or dim == ():
         return tuple(range(rank))
     named = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -97,7 +97,7 @@ class View:
 
 
 def _view(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
-    """How the kernels read a tensor as it is; None where it must be copied first.
+    """The view for the kernels; None if the tensor must be copied first.
 
     The reduced dimensions are read in the order of memory, unless the result is a place.
     """
@@ -110,7 +110,7 @@ def _view(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
     if len(inside.sizes) > 1 or len(outside.sizes) > 2:
         return None
     step, outer = inside.strides[0][0], outside.strides[0]
-    if n == 1 and outer == (1,):  # nothing to join: vectors of neighbours, as in a copy
+    if n == 1 and outer == (1,):  # nothing to reduce: vectorised like a copy
         return View(1, 1, rows, 0)
     if (step == 1 or n == 1) and len(outside.sizes) == 1:
         return View(rows, n, 1, outer[0] if rows > 1 else n)
@@ -127,7 +127,7 @@ def _view(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
 
 # ---- candidates --------------------------------------------------------------------------------
 def candidates(row: Row, request: Request) -> list[Candidate]:
-    """The ways to compute a reduction."""
+    """The candidates for a reduction."""
     x, options = request.first, request.options
     dims = reduced_dims(len(x.shape), options["dim"])
     out = Buffer(result_shape(x.shape, dims, options["keepdim"]), result_dtype(row, x.dtype))
@@ -197,7 +197,7 @@ def _of_view(
 
 @dataclass(frozen=True)
 class Walks:
-    """A strided tensor: the dimensions that are kept and those that are reduced, outermost first.
+    """A strided tensor: its kept and its reduced dimensions, outermost first.
 
     kept   with the strides of x and of the result
     along  are neighbours in memory along the reduced dimensions?
@@ -265,12 +265,12 @@ def _of_strides(
 
 
 def _power(number: int) -> int:
-    """The least power of two that is not below a number."""
+    """The least power of two that is at least this number."""
     return 1 << max(0, number - 1).bit_length()
 
 
 def _groups(chunks: int) -> list[int]:
-    """Numbers of threads for a row: about four vectors each."""
+    """Options for threads per row: about four vectors per thread."""
     wanted = 1
     while wanted * 4 < chunks and wanted < 32:
         wanted *= 2
@@ -278,7 +278,7 @@ def _groups(chunks: int) -> list[int]:
 
 
 def _parts(rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK) -> tuple[int, ...]:
-    """Numbers of blocks for a row: enough for the GPU, each with some vectors per thread."""
+    """Options for blocks per row: enough to fill the GPU, with some vectors per thread."""
     most = min(cdiv(4 * gpu.sms, rows), chunks // least) if rows <= COUNTERS else 1
     return (1, most) if most > 1 else (1,)
 

@@ -31,6 +31,7 @@ def _simulated(plan: Plan, count: int) -> Run:
     def run(*inputs: Any) -> Any:
         tensors = [*inputs, *map(_allocate, plan.outputs), *map(_allocate, plan.scratch)]
         memory = [None if t is None else span(t) for t in tensors]
+        # New zeros for each call: kernels of two threads must not share them.
         zeros = torch.zeros(COUNTERS, dtype=torch.int32)
         for step in plan.steps:
             launch = step.kernel[step.grid, step.block, step.shared]
@@ -85,6 +86,7 @@ def _on_gpu(plan: Plan, count: int, device: torch.device) -> Run:
         lines.append(f"    if fast{i}({addresses}): slow{i}({addresses})")
     outputs = names[count : count + len(plan.outputs)]
     lines.append(f"    return {outputs[0] if len(outputs) == 1 else ', '.join(outputs)}")
+    # The text has only generated names; values are passed through `room`.
     exec(compile("\n".join(lines), "<plan of weft.ops>", "exec"), room)
     made: Run = room["run"]
     return made
@@ -121,6 +123,7 @@ def _three(dim: tuple[int, ...]) -> tuple[int, int, int]:
 def _empty(device: torch.device) -> Callable[..., torch.Tensor]:
     """torch's fastest allocation function, which Inductor uses as well."""
     quick: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+    # This function always allocates on the current device.
     if quick is not None and torch.cuda.device_count() == 1:
         allocate: Callable[..., torch.Tensor] = quick
         return allocate

@@ -96,6 +96,7 @@ class View:
 def _view(x: Layout, out: Buffer, dim: int) -> View | None:
     """The view for the kernels; None if the tensor must be copied first."""
     order = sorted(range(len(x.shape)), key=lambda d: (-out.steps[d], d))
+    # A scan of single elements is a copy in memory order.
     if x.shape[dim] == 1 and memory_order(x):
         return View(1, 1, x.numel, 0, 0)
     at = order.index(dim)
@@ -209,6 +210,7 @@ def _of_rows(work: Work) -> list[Candidate]:
     for held in (2, 4, 8, 12):
         tiles = cdiv(chunks, BLOCK * held)
         blocks = view.outer * tiles
+        # Enough blocks to fill the GPU: smaller tiles only lengthen the look-back.
         if held < 12 and blocks > 64 * gpu.sms:
             continue
         hops = cdiv(tiles, GROUP)
@@ -287,6 +289,7 @@ def _rows(work: Work, threads: int, held: int) -> Plan:
 def _tiles(work: Work, held: int, tiles: int) -> Plan:
     view, groups = work.view, cdiv(tiles, GROUP)
     kernel = work.kernel("tiles", work.wide, BLOCK, held)
+    # Small states fit the shared counters, which need no clearing launch.
     words = _words(work, tiles)
     states: tuple[Argument, Argument] = (Pointer(2 + len(work.scratch)), None)
     scratch: tuple[Buffer, ...] = (Buffer((words,), torch.int64, zeroed=True),)

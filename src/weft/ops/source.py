@@ -38,4 +38,5 @@ def kernel(file: str, name: str, **defines: str) -> Kernel:
 
 @functools.cache
 def _module(file: str, defines: tuple[tuple[str, str], ...]) -> kernels.CudaModule:
+    # One module per set of defines: kernels of it are instantiated on demand.
     return kernels.cuda(HOME / file, defines=dict(defines), include=[HOME])

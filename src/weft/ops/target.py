@@ -64,6 +64,7 @@ def _real(number: int) -> Target:
         name=g.name, real=True, capability=g.compute_capability, sms=g.sms,
         threads_per_sm=g.max_threads_per_sm, shared_per_block=g.shared_per_block,
         shared_per_sm=g.shared_per_sm, l2=g.l2,
+        # Double data rate: two transfers per clock.
         bandwidth=_REACHED * 2e6 * g.memory_mhz * g.memory_bus_bits / 8,
         fp32=2e6 * g.clock_mhz * g.sms * per_sm, tf32=8 * 2e6 * g.clock_mhz * g.sms * per_sm,
     )  # fmt: skip

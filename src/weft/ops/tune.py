@@ -111,6 +111,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     candidates = (choice.used, *choice.others)
     made = [_runner(c, inputs, torch.device(device)) for c in candidates]
     works = [run for run in made if not isinstance(run, str)]
+    # Timed together, so that all candidates run at the same clock.
     seconds = iter(clock(works) if works else [])
     rows = tuple(
         Row(c.name, c.why, c.cost, failure=run) if isinstance(run, str)
@@ -119,6 +120,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     )  # fmt: skip
     chosen = decide(rows)
     stored = choose.remember(request, chosen)
+    # Plans chosen before the measurement must not be used again.
     function.forget()
     return Tuned(call, request.target.name, rows, choice.used.name, chosen, stored)
 

@@ -96,6 +96,7 @@ def _of_kernel(op: str, kernel: Kernel, text: str, options: Options) -> Body:
     free = [n for n in types if n not in schema.names and n not in derived]
     results = _results(op, kernel, schema, types, free)
     _fits(op, schema, types)
+    # torch would remove such an op as dead code.
     if not results and not schema.mutated:
         raise ArgumentError(
             f"{op}: the kernel writes nothing",

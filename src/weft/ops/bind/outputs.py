@@ -19,6 +19,7 @@ class Outputs:
     def __init__(self, op: str, body: Body, options: Options) -> None:
         self.op, self.body, self.schema = op, body, body.schema
         self.cleared = options.cleared
+        # Then one thread per element is launched, so shapes must be equal.
         self.elementwise = options.out is None and options.grid is None
         self.dtypes = {
             n: [getattr(torch, d) for d in t.dtypes] for n, t in body.takes.items() if t.dtypes

@@ -37,6 +37,7 @@ def _expression(what: str, text: str, names: list[str]) -> Rule:
     except ArgumentError as error:
         raise _of(what, error) from error
     _check_names(what, made.names, names)
+    # A plain name needs no evaluation.
     if text in names:
         return operator.itemgetter(text)
 

@@ -88,6 +88,7 @@ def register(name: str, computes: Body, options: Options) -> TorchOp:
         mutates_args=computes.schema.mutated,
         schema=computes.schema.text,
     )
+    # The overload is called directly, without resolving it in every call.
     op.body, op.definition, op.overload = computes, definition, definition._opoverload
     _MADE[name] = op
     definition.register_fake(_fake(computes, outputs))

@@ -130,6 +130,7 @@ def _gradcheck(
     p = Precision(eps or coarsest.eps, atol or coarsest.atol, rtol or coarsest.rtol)
     try:
         with warnings.catch_warnings():
+            # The tolerances account for lower precisions.
             warnings.filterwarnings("ignore", message=".*not a double precision.*")
             torch.autograd.gradcheck(
                 lambda *a: op(*a, **kwargs), args, eps=p.eps, atol=p.atol, rtol=p.rtol,

@@ -115,6 +115,7 @@ def _candidates(request: Request) -> list[Candidate]:
 
 def _blocks(x: Layout, gpu: Target, shared: int) -> int:
     """Blocks that fill the GPU, unless x has fewer vectors."""
+    # CUDA reserves 1 KiB of shared memory per block.
     resident = min(RESIDENT, gpu.shared_per_sm // (shared + 1024))
     return min(gpu.sms * max(1, resident), cdiv(x.numel * x.itemsize, 16 * BLOCK * AHEAD))
 

@@ -31,6 +31,7 @@ def few(p: Product, gpu: Target) -> list[Candidate]:
     lines = cdiv(p.n, 8) if turned else cdiv(p.n, 128 * width)
     least = 512 if turned else 64
     wanted = max(1, cdiv(8 * gpu.sms, lines * p.batch))
+    # 65535 is the largest grid dimension along y.
     splits = max(1, min(wanted, cdiv(p.k, least), 65535))
     each = cdiv(cdiv(max(p.k, 1), splits), 128 if turned else 4) * (128 if turned else 4)
     splits = max(1, cdiv(p.k, each))

@@ -91,6 +91,7 @@ def _time(
     """The modelled time: that of the SM with the most blocks, at least the memory time."""
     blocks = tiles * splits * p.batch
     most = cdiv(blocks, gpu.sms)
+    # An SM needs at least four warps to issue on all its schedulers.
     busy = min(1.0, min(most, tile.resident) * tile.threads / 128)
     rate = gpu.fp32 / gpu.sms * tile.reach * busy
     rate *= 1 if p.b.mode(p.n, p.k) == WIDE else NARROWED

@@ -131,6 +131,7 @@ def size(rng: random.Random, most: int) -> int:
 
 def shape(rng: random.Random, ranks: tuple[int, ...], most: int) -> tuple[int, ...]:
     """Sizes whose product is at most `most`, tall, wide, tiny and huge alike."""
+    # Log-uniform sizes alone would be mostly tiny.
     least = 1 if rng.random() < 0.35 else math.sqrt(most)
     total = max(1, round(math.exp(rng.uniform(math.log(least), math.log(most)))))
     sizes: list[int] = []

@@ -77,6 +77,7 @@ def largest_error(
         return (0.0, True) if same else (math.inf, False)
     if not torch.equal(got.isfinite(), want.isfinite()):
         return math.inf, False
+    # The positions of non-finite values were compared above.
     got, want = got.nan_to_num(0, 0, 0), want.nan_to_num(0, 0, 0)
     scale = max(1e-30, float(want.abs().max()), case.scale(*tensors, call))
     allowed = EPSILON[got.dtype] * scale * (4 + 0.5 * math.sqrt(case.depth(call)))
