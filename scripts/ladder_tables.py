@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from weft.climbing import ladder, recorded_times, records
-from weft.climbing.climb import Climb, Time
+from weft.climbing.climb import Climb
+from weft.climbing.times import Time
 from weft.report.words import duration
 
 RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ladders.jsonl"

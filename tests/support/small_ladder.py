@@ -5,7 +5,8 @@ from __future__ import annotations
 from typer.testing import CliRunner, Result
 
 from weft.cli import app
-from weft.climbing.climb import Climb, RungResult, Time
+from weft.climbing.climb import Climb, RungResult
+from weft.climbing.times import Time
 
 OP = """
 import weft

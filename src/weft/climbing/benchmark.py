@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from weft.climbing import counters
-from weft.climbing.climb import Climb, Progress, RungResult, climb
+from weft.climbing.climb import Climb, RungResult, climb
 from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
 from weft.climbing.recorded_times import with_recorded
 from weft.climbing.rung import Rung
+from weft.climbing.times import Progress
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts

@@ -8,17 +8,18 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.climbing import counters
+from weft.climbing import counters, timing
 from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung, Runner
+from weft.climbing.times import Progress, Time
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
@@ -32,28 +33,6 @@ from weft.measure.op import Op
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
 from weft.report.profile import write
-
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Time:
-    """The time of a rung or a peer on one case.
-
-    of_limit   the case's limit over this time: 1 is the hardware limit
-    of_peer    the best peer's time over this time: above 1 is faster than the peer
-    notes      remarks for the reader, e.g. that it is shorter than its launch
-    """
-
-    case: str
-    seconds: float
-    low: float
-    high: float
-    how: str
-    of_limit: float = 0.0
-    of_peer: float = 0.0
-    samples: int = 0
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,8 +189,6 @@ def climb(
         if runner is not None and result.right:
             ready.append((rung, runner))
     # Needs PyTorch and a GPU.
-    from weft.climbing import timing
-
     timings = timing.time_rungs(ladder.op, ready, model, progress)
     timed = tuple(
         RungResult(**{**vars(r), "times": timings.rungs.get(r.number, ())}) for r in results

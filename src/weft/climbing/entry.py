@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.climbing import ladder, records
-from weft.climbing.climb import Climb, Progress
+from weft.climbing.climb import Climb
 from weft.climbing.climb import climb as climb_rungs
 from weft.climbing.ladder import Ladder
 from weft.climbing.recorded_times import with_recorded
+from weft.climbing.times import Progress
 from weft.device.selection import Selection, select
 from weft.errors import ArgumentError, expect
 

@@ -15,10 +15,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from weft.climbing import counters, ladder
-from weft.climbing.climb import Climb, RungResult, Time
+from weft.climbing.climb import Climb, RungResult
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung
 from weft.climbing.summary import notes, number
+from weft.climbing.times import Time
 from weft.errors import ArgumentError
 from weft.report import words
 from weft.report.cells import frame

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from weft.climbing import counters
-from weft.climbing.climb import Climb, RungResult, Time
+from weft.climbing.climb import Climb, RungResult
 from weft.climbing.ladder import Ladder
+from weft.climbing.times import Time
 from weft.report import words
 
 Styled = tuple[str, str]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft import kernels
-from weft.climbing.climb import Progress, Time
 from weft.climbing.rung import Rung
+from weft.climbing.times import Progress, Time
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install

@@ -1,12 +1,28 @@
-"""Looks up ops of the library by name; an op is created at its first use."""
+"""Looks up ops of the library by name; an op is created at its first use.
+
+Families are found by the names of their modules: a family may call other ops through this module.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
 from typing import Any
 
-from weft.ops.families import definitions
-from weft.ops.function import Function
+from weft.ops.function import Definition, Function
+
+_FAMILIES = "weft.ops.families"
+
+
+@functools.cache
+def definitions() -> Mapping[str, Definition]:
+    """Every op of the library by its name."""
+    package = importlib.import_module(_FAMILIES)
+    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
+    families = (importlib.import_module(f"{_FAMILIES}.{name}") for name in names)
+    return {d.name: d for family in families for d in family.DEFINITIONS}
 
 
 def names() -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from weft import cache
 from weft.device.base import Allocation, KernelInfo, Program
 from weft.device.models import GpuModel
+from weft.device.sim.device import SimDevice
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.module import SimModule
 from weft.device.summary import Entry
@@ -57,7 +58,7 @@ class Unit:
     @cached_property
     def sim(self) -> SimModule:
         ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
-        sim = SimModule(Program(ptx), self.model)
+        sim = SimDevice(self.model).load(Program(ptx))
         sim.place()
         for name in sim.summary.entries:
             sim.kernels[name] = KernelInfo(_plain(name), functools.partial(self.resources, name))

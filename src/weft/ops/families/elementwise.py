@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops import expressions, source
+from weft.ops import expressions, library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.expressions import LETTERS, NUMBERS, ROWS, Row
 from weft.ops.function import Definition
@@ -176,8 +176,6 @@ def _numbered(row: Row) -> list[Definition]:
     second, first = expressions.with_number(row, False), expressions.with_number(row, True)
 
     def redirect(op: Callable[..., Any]) -> Callable[..., Any]:
-        from weft.ops import library  # which imports the families
-
         with_second, with_first = library.call(second.name), library.call(first.name)
 
         def redirected(a: Any, b: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
-from weft.ops import source
+from weft.ops import library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
@@ -241,8 +241,6 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(name: str, ctx: Any, grad: Any) -> Any:
-    from weft.ops import library  # which imports the families
-
     (y,) = ctx.saved_tensors
     return library.call(f"{name}_backward")(grad, y, ctx.dim), None
 
