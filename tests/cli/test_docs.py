@@ -102,6 +102,24 @@ def _contributing() -> str:
     return (ROOT / "CONTRIBUTING.md").read_text()
 
 
+def test_functions_exist_where_documents_say() -> None:
+    """`name(...)` in `path.py`."""
+    texts = "".join(path.read_text() for path in tables.documents())
+    named = re.findall(r"`(\w+)\([^`]*\)`\s+in\s+`([\w/]+\.py)`", texts)
+    assert len(named) >= 2
+    for function, path in named:
+        (file,) = TOPS[path.split("/")[0]].glob(path)
+        assert re.search(rf"^def {function}\(", file.read_text(), re.MULTILINE), (function, path)
+
+
+def test_the_readme_is_short() -> None:
+    """What weft does and how to start are in the first two screens; long tables are in docs/."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert next(i for i, line in enumerate(lines) if line.startswith("|")) < 70
+    assert len(lines) < 220
+    assert not any("<!-- table:" in line for line in lines)
+
+
 def test_the_index_has_every_document() -> None:
     index = (tables.ROOT / "docs" / "README.md").read_text()
     others = [path.name for path in (tables.ROOT / "docs").glob("*.md") if path.name != "README.md"]

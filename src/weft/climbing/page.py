@@ -113,7 +113,7 @@ def _counters(reached: Sequence[RungResult]) -> Iterator[dict[str, Any]]:
     counted = [r for r in reached if r.facts]
     for name in counted[0].facts if counted else ():
         values = [r.facts.get(name, 0.0) for r in counted]
-        # A chart of equal bars tells nothing.
+        # A chart of equal bars has no information.
         if max(values) - min(values) <= 0.1 * max(map(abs, values)):
             continue
         rows = [

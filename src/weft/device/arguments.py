@@ -126,7 +126,7 @@ class Packer:
         return bytes(block), memory, keep, self._place(found)
 
     def _place(self, found: Mapping[int, arrays.Memory]) -> Place | None:
-        """Where all arrays are; the first one tells the stream."""
+        """Where all arrays are; the first one determines the stream."""
         first: arrays.Memory | None = None
         for i, a in found.items():
             first = first or a

@@ -25,7 +25,7 @@ class Memory:
 
     device   the GPU it is on, None for the host
     library  the package that the array comes from, whose current stream counts
-    stream   the stream on which its contents are ready, where the array says so
+    stream   the stream on which its contents are ready, where the array names one
     """
 
     address: int

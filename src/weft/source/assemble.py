@@ -42,7 +42,7 @@ def _ptxas() -> Path:
     on_path = shutil.which("ptxas")
     if on_path is None:
         raise MissingDependency(
-            "no ptxas was found, which tells the registers of a kernel",
+            "ptxas, which reports the registers of a kernel, was not found",
             allowed="ptxas on the PATH, or NVIDIA's wheel",
             next=f"pip install {_WHEEL}",
         )

@@ -22,7 +22,7 @@ _PROBE_LINE = re.compile(rf"^[^\n]*{PROBE}[^\n]*\n", re.MULTILINE)
 
 
 def probe(kernel: str) -> str:
-    """The name expression whose lowered name tells the type of a kernel."""
+    """The name expression whose lowered name has the type of a kernel."""
     return f"&{PROBE}<decltype(&{kernel})>"
 
 

@@ -1,4 +1,4 @@
-"""What a real GPU is and allows, as its driver tells; the limits have the names of `GpuModel`."""
+"""What a real GPU is and allows, as its driver reports; the limits are named as in `GpuModel`."""
 
 from __future__ import annotations
 

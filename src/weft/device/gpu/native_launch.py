@@ -1,6 +1,6 @@
 """A launch as one call of machine code: a tenth of what Python takes to look at the arguments.
 
-DLPack's C exchange interface tells type, place, layout and address of an array in some 20 ns, but
+DLPack's C exchange interface gives type, place, layout and address of an array in some 20 ns, but
 only to native code. LLVM is at hand, so this function is compiled with it, once for all kernels:
 
     launch(*args) -> 0 when launched, REFUSED for all that it does not know, else the driver's error

@@ -16,7 +16,7 @@ _WAYS: dict[str, Callable[[Any], int]] = {
     "ptr": lambda s: int(s.ptr),  # CuPy
     "handle": lambda s: int(getattr(s.handle, "value", s.handle) or 0),  # Numba
 }
-"""How a stream object gives its handle away, by the attribute that tells."""
+"""How to get the handle of a stream object, by the attribute that identifies its library."""
 
 
 def handle(stream: Any) -> int:
@@ -39,7 +39,7 @@ def current(library: str, device: int) -> int:
 
 
 def getter(library: str) -> Callable[[int], int]:
-    """What tells a library's current stream on a device."""
+    """A function for the current stream of a library on a device."""
     return _GETTERS.get(library, _default)()
 
 

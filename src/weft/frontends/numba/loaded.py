@@ -63,7 +63,7 @@ class Loaded(Kernel):
 
 
 class Attributes(NamedTuple):
-    """What a driver tells of a kernel."""
+    """What a driver reports about a kernel."""
 
     regs: int
     shared: int

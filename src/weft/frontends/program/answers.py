@@ -13,7 +13,7 @@ UNSIMULATED = b"a kernel could not be simulated"
 
 
 def answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What goes wrong is said, and `otherwise` returned. The owner has `say` and `library`."""
+    """Prints an error and returns `otherwise`. The owner has `say` and `library`."""
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)

@@ -1,4 +1,4 @@
-"""What the library tells while the sanitizer watches: the twin of `shim/watch.h`."""
+"""What the library reports to the sanitizer: the twin of `shim/watch.h`."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Runtime:
         return self._outcome(run)
 
     def _outcome(self, act: Callable[[], object]) -> int:
-        """0, or the error that a GPU would report; what went wrong is said."""
+        """0, or the error that a GPU would report; prints what went wrong."""
         try:
             act()
         except SanitizerError as error:
@@ -327,7 +327,7 @@ class Runtime:
             self._sanitizer.misused(kind.decode(), call.decode(), address, why.decode())
 
     def _used_after_free(self, error: BaseException | None) -> None:
-        """Says so when a kernel has touched memory that the program has freed."""
+        """Reports a kernel that has accessed memory after the program freed it."""
         address = error.address if isinstance(error, IllegalAddress) else 0
         if address and self.library.weft_freed(ctypes.c_uint64(address)):
             name = error.kernel if isinstance(error, DeviceError) else ""
@@ -367,7 +367,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """C's own buffer is flushed when the program says so."""
+        """Does nothing: the program flushes its own C buffer."""
 
     @classmethod
     def install(cls, library: ctypes.CDLL) -> None:

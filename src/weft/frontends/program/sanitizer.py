@@ -1,9 +1,9 @@
 """The sanitizer's view of a whole program: order between streams and host, memory in use.
 
-The library tells what the program asks for (`hooks`), launches tell what they have touched
-(`extents`). Here both meet: what two pieces of work touch in no order is a race; what work under
-way touches of memory that the host can reach is guarded, so that the host's accesses are told; what
-a program allocates counts as not written until a copy, a fill or a kernel writes it.
+The library reports the calls of the program (`hooks`), launches what they access (`extents`). This
+module combines both. Two unordered accesses to the same memory are a race. Memory that the host can
+access is protected while work uses it, so that accesses of the host are seen. Allocated memory
+counts as unwritten until a copy, a fill or a kernel writes it.
 """
 
 from __future__ import annotations

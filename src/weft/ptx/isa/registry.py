@@ -194,7 +194,7 @@ def instruction(
     nans          what its f32 result may hold where it is a NaN
     work          what a profile counts it as; a memory access by default where it has effects
     effects       its accesses to memory, in the order of its operands
-    participants  the threads that take part; an operand `membermask` says so by itself
+    participants  the threads that take part; by default those of an operand `membermask`
     waits         what it waits for; a mask, a warp or a warpgroup meets before anything happens
     async_        its part in an asynchronous operation, and what completes that
     control       where execution goes on after it

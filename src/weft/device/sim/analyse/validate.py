@@ -1,8 +1,8 @@
-"""Is every instruction one that can be compiled? Asked before anything else looks at a kernel.
+"""Checks that every instruction can be compiled, before any other stage looks at a kernel.
 
-What the instruction's row says is held against the operands as written: how many, of which kind,
-registers of which width, names of which state space. After this no later stage meets an operand
-that it cannot handle, however hostile the PTX.
+The operands are compared with the instruction's row: how many, of which kind, registers of which
+width, names of which state space. After this no later stage meets an operand that it cannot handle,
+however hostile the PTX.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Checker:
     def _instruction(self, ins: Instruction, d: isa.Decoded) -> None:
         control = d.row.control
         if control is Control.CALL:
-            return  # its arguments are held against the function when they are linked
+            return  # its arguments are compared with the function when they are linked
         if control in (Control.BRANCH, Control.TABLE):
             self._branch(ins, control)
             return

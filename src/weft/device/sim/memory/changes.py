@@ -23,7 +23,7 @@ _OWN = ("shared", "shared::cta", "local")
 
 
 class Changes:
-    """What a warp under emission tells of its writes."""
+    """What a warp under emission records about its writes."""
 
     def __init__(self, e: Accessing, spin_heads: Collection[int]) -> None:
         self.e = e

@@ -9,8 +9,8 @@ deadlocked when, since a moment at which an epoch began,
 - every block that runs has come back to an earlier state, and
 - no other thread of the program has run, which could have written to memory.
 
-Then each block repeats what it has done in this epoch, which changed nothing, for ever. Whatever
-else is seen begins a new epoch. A busy machine only makes an epoch longer.
+Then each block repeats this epoch, which changed nothing, forever. Anything else begins a new
+epoch. A busy machine only makes an epoch longer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Addresses as elements of arrays, for messages.
 
-Every message that speaks of an address takes its words from here: faults, the sanitizer's findings
-and the reports of checks.
+Every message that names an address uses this module: faults, the sanitizer's findings and the
+reports of checks.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 Both kinds of worker run `worker.py` and learn their role only from the requests. `forkserver.py`
 forks them, so that weft is imported once. `wire.py` defines the messages, `process.py` starts a
-worker and waits for its answers, `watchdog.py` tells a slow worker from one that hangs, `remote.py`
+worker and waits for its answers, `watchdog.py` detects a worker that hangs, `remote.py`
 is the judge's view of operations and solutions, and `file.py` checks all solutions of a file.
 """
 

@@ -1,4 +1,4 @@
-"""Tells a slow worker from one that hangs, independently of the load on the machine.
+"""Distinguishes a slow worker from one that hangs, whatever the load of the machine.
 
 A worker hangs when it exceeds its limit of CPU time, or when for that long none of its threads was
 runnable and none used CPU time. Wall-clock time alone would fail slow workers on a busy machine.

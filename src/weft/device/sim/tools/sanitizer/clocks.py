@@ -310,7 +310,7 @@ class Clocks:
                     put(x, one + 1, mine, 8)
 
     def ordered(self, b: Builder, p: Val, warp: Val, record: Val, mine: Val, space: str) -> Val:
-        """Did what a record tells of happen before what the warp's lane does now?"""
+        """Whether the access of a record happened before the current access of the warp's lane."""
 
         def body(x: Builder, args: list[Val]) -> Val:
             p, w, record, mine = args
