@@ -81,21 +81,17 @@ class AsyncCopies:
         for access in (read, write):
             e.watch.access(access)
         if a.off == to.off == tuple(range(0, 32 * size, size)):
-            row, apart, end = b.label("row"), b.label("apart"), b.label("issued")
             whole = e.windows.inside(a, size)
             nothing = b.integer("i1", 0)
             if wanted is not None:
                 whole = whole & e.bits_of(wanted.eq(size)).eq(-1)
                 nothing = e.bits_of(wanted.ne(0)).eq(0)
             together = lanes.eq(-1) & e.windows.inside(to, size)
-            b.branch(together & (whole | nothing), row, apart)
-            b.place(row)
-            self._copy_row(write, read, lanes, nothing)
-            b.jump(end)
-            b.place(apart)
-            self._copy_lanes(write, read, lanes)
-            b.jump(end)
-            b.place(end)
+            b.either(
+                together & (whole | nothing),
+                lambda: self._copy_row(write, read, lanes, nothing),
+                lambda: self._copy_lanes(write, read, lanes),
+            )
         else:
             self._copy_lanes(write, read, lanes)
         e.forget_mask()

@@ -128,19 +128,7 @@ class Operation:
     def retry(self, b: Builder, p: Val, change: Callable[[Val], Val]) -> Val:
         """Retries until no other thread has changed the location in between."""
         start = b.val(self.ty, 0, f"load atomic {self.ty}, {p.tref} monotonic, align {self.size}")
-        pre, again, end = b.block, b.label("again"), b.label("stored")
-        b.jump(again)
-        b.place(again)
-        at = len(b.fn.lines)
-        b.emit("")
-        old = Val(b, self.ty, 0, b.name())
-        seen, done = _exchange(b, p, old, change(old))
-        b.fn.lines[at] = (
-            f"  {old.ref} = phi {self.ty} [ {start.ref}, %{pre} ], [ {seen.ref}, %{b.block} ]"
-        )
-        b.branch(done, end, again)
-        b.place(end)
-        return old
+        return b.until(start, lambda old: _exchange(b, p, old, change(old)))
 
 
 def _exchange(b: Builder, p: Val, old: Val, new: Val) -> tuple[Val, Val]:

@@ -6,7 +6,7 @@ caller leaves the warp.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.device.sim.access import Access
 from weft.device.sim.analyse.form import SPAN
@@ -52,55 +52,61 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
 
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, site, address, nbytes, writes, lane = args
-        fine = b.label("fine")
-        wrong = b.label("wrong")
 
-        def within(start: Val, size: Val) -> None:
+        def within(start: Val, size: Val) -> Val:
             starts = b.intrinsic("usub.sat", [size, nbytes - 1])
-            no = b.label("no")
-            b.branch((address - start).ult(starts), fine, no)
-            b.place(no)
+            return (address - start).ult(starts)
 
-        if space in (Space.GLOBAL, Space.GENERIC, Space.CONST):
-            low = b.load("i64", 0, site, 8)
-            starts = b.load("i64", 0, b.at(site, 8), 8)
-            miss = b.label("miss")
-            b.branch((address - low).ult(starts), fine, miss)
-            b.place(miss)
-            find = b.helper(
-                "search", [_P, _P, _P, _I64, _I64, _I64], ("i1", 0), _search, attrs="#2"
-            )
-            no = b.label("no")
-            b.branch(find(context, worker, site, address, nbytes, writes), fine, no)
-            b.place(no)
-        if space in (Space.SHARED, Space.GENERIC):
+        def in_window() -> Val:
+            low, starts = b.load("i64", 0, site, 8), b.load("i64", 0, b.at(site, 8), 8)
+            return (address - low).ult(starts)
+
+        def in_allocation() -> Val:
+            kinds = [_P, _P, _P, _I64, _I64, _I64]
+            find = b.helper("search", kinds, ("i1", 0), _search, attrs="#2")
+            return find(context, worker, site, address, nbytes, writes)
+
+        def in_shared() -> Val:
             start = b.load("i64", 0, b.at(slot, Slot.SHARED))
-            within(start, b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)))
-        if space in (Space.LOCAL, Space.GENERIC) and local_bytes:
+            return within(start, b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)))
+
+        def in_local() -> Val:
             start = b.val("i64", 0, f"ptrtoint {local.tref} to i64")
             start = start + lane.zext("i64") * local_bytes
-            within(start, b.integer("i64", local_bytes))
-        if space in (Space.PARAM, Space.GENERIC):
+            return within(start, b.integer("i64", local_bytes))
+
+        def in_params() -> Val:
             start = b.load("i64", 0, b.at(context, Context.PARAMS))
-            within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
-        b.jump(wrong)
-        b.place(wrong)
-        _note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
-        b.emit("ret i1 false")
-        b.place(fine)
-        off = b.label("off")
-        good = b.label("good")
+            return within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
+
+        tests: list[Callable[[], Val]] = []
+        if space in (Space.GLOBAL, Space.GENERIC, Space.CONST):
+            tests += [in_window, in_allocation]
+        if space in (Space.SHARED, Space.GENERIC):
+            tests.append(in_shared)
+        if space in (Space.LOCAL, Space.GENERIC) and local_bytes:
+            tests.append(in_local)
+        if space in (Space.PARAM, Space.GENERIC):
+            tests.append(in_params)
+        with b.when(_some(b, tests) ^ 1):
+            _note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
+            b.ret(b.integer("i1", 0))
         rest = (address | nbytes) & (unit - 1) if unit else address & (nbytes - 1)
-        b.branch(rest.eq(0), good, off)
-        b.place(off)
-        step = b.integer("i64", unit) if unit else nbytes
-        _note(b, worker, Fault.MISALIGNED, lane, address, space, step, writes)
-        b.emit("ret i1 false")
-        b.place(good)
+        with b.when(rest.ne(0)):
+            step = b.integer("i64", unit) if unit else nbytes
+            _note(b, worker, Fault.MISALIGNED, lane, address, space, step, writes)
+            b.ret(b.integer("i1", 0))
         return b.integer("i1", 1)
 
     name = f"check_{space}" + (f"_by_{unit}" if unit else "")
     return outer.helper(name, [_P, _P, _P, _P, _P, _I64, _I64, _I64, _I32], ("i1", 0), body)
+
+
+def _some(b: Builder, tests: Sequence[Callable[[], Val]]) -> Val:
+    """Does one of the tests hold? They are made in order, up to the first that does."""
+    if not tests:
+        return b.integer("i1", 0)
+    return b.either(tests[0](), lambda: b.integer("i1", 1), lambda: _some(b, tests[1:]))
 
 
 def _note(
@@ -171,16 +177,12 @@ def lane_helper(
             hit = quick(address, lane)
             if nbytes > 1:
                 hit = hit & (address & (nbytes - 1)).eq(0)
-            go, ask, bad = b.label("go"), b.label("ask"), b.label("bad")
-            b.emit(f"br {hit.tref}, label %{go}, label %{ask}, !prof !2")
-            b.place(ask)
-            size = b.integer("i64", nbytes)
-            ok = check(context, worker, slot, local, site, address, size, flags, lane)
-            b.branch(ok, go, bad)
-            b.place(bad)
-            b.store(number, b.at(worker, Worker.ERROR_SITE))
-            b.emit("ret i1 false")
-            b.place(go)
+            with b.when(hit ^ 1, rare=True):
+                size = b.integer("i64", nbytes)
+                ok = check(context, worker, slot, local, site, address, size, flags, lane)
+                with b.when(ok ^ 1):
+                    b.store(number, b.at(worker, Worker.ERROR_SITE))
+                    b.ret(b.integer("i1", 0))
             pointer = b.val("ptr", 0, f"inttoptr {address.tref} to ptr")
             touch(b, lane, pointer, args[8:])
 

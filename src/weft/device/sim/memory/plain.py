@@ -8,7 +8,6 @@ that is wrong. Both paths touch memory only after the check.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from weft.device.sim.access import Access, Kind, Unit
@@ -59,10 +58,11 @@ class LoadsAndStores:
         if max(a.off) + nbytes <= SCRATCH:
             near = self._or_scratch(ok, near, access, lanes)
             return self.moves.load(near, ty, count, ordered)
-        return self._two_ways(
+        return self.e.b.either(
             ok,
             lambda: self.moves.load(near, ty, count, ordered),
             lambda: self._load_slow(access, ty, count, lanes),
+            likely=True,
         )
 
     def _or_scratch(self, ok: Val, near: Address, access: Access, lanes: Val) -> Address:
@@ -73,18 +73,15 @@ class LoadsAndStores:
         e, b, a = self.e, self.e.b, access.address
         assert near.first is not None
         scratch = self._array("scratch", "i64", SCRATCH // 8)
-        slow, end = b.label("slow"), b.label("there")
-        before = b.block
-        b.emit(f"br {ok.tref}, label %{end}, label %{slow}, !prof !2")
-        b.place(slow)
-        site = e.windows.site()
-        done = lane_loops.copy_lanes(e, access, self.addresses(a), lanes, scratch, site)
-        e.abort_unless(done)
-        copy = b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
-        after = b.block
-        b.jump(end)
-        b.place(end)
-        first = b.phi("i64", 0, [(near.first, before), (copy, after)])
+        direct = near.first
+
+        def copied() -> Val:
+            site = e.windows.site()
+            done = lane_loops.copy_lanes(e, access, self.addresses(a), lanes, scratch, site)
+            e.abort_unless(done)
+            return b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
+
+        first = b.either(ok, lambda: direct, copied, likely=True)
         return Address(a.space, a.off, first, first)
 
     def _checked(self, mem: Mem, access: Access) -> tuple[Val, Address]:
@@ -128,19 +125,13 @@ class LoadsAndStores:
             if group is not None:
                 group.settled = True
 
-        if not guarded:
+        def load() -> list[Val]:
             check()
             return self.moves.load(near, ty, count, ordered)
-        yes, end = b.label("some"), b.label("end")
-        before = b.block
-        b.branch(lanes.ne(0), yes, end)
-        b.place(yes)
-        check()
-        got = self.moves.load(near, ty, count, ordered)
-        after = b.block
-        b.jump(end)
-        b.place(end)
-        return [b.phi(v.ty, 0, [(v, after), (b.zero(v.ty, 0), before)]) for v in got]
+
+        if not guarded:
+            return load()
+        return b.either(lanes.ne(0), load, lambda: [b.zero(ty, 0)] * count)
 
     def _check_members(self, group: groups.Group, lanes: Val) -> None:
         """Every access of a uniform group by itself: all of them are about to run."""
@@ -169,15 +160,12 @@ class LoadsAndStores:
             self._store_slow(access, values, lanes)
             return
         fast, near = self._checked(mem, access)
-        yes, no, end = b.label("fast"), b.label("slow"), b.label("stored")
-        b.emit(f"br {fast.tref}, label %{yes}, label %{no}, !prof !2")
-        b.place(yes)
-        self.moves.store(near, values, lanes)
-        b.jump(end)
-        b.place(no)
-        self._store_slow(access, values, lanes)
-        b.jump(end)
-        b.place(end)
+        b.either(
+            fast,
+            lambda: self.moves.store(near, values, lanes),
+            lambda: self._store_slow(access, values, lanes),
+            likely=True,
+        )
 
     def place(self, access: Access, lanes: Val) -> Val:
         """The one place of a uniform access, checked; some lane must run."""
@@ -187,7 +175,7 @@ class LoadsAndStores:
                 e.abort_unless(checks.check_one(e, access, lanes, e.windows.site()))
         return self.moves.pointer(a)
 
-    # ---- ways -------------------------------------------------------------------------------
+    # ---- fast path -----------------------------------------------------------------------------
     def _fast(self, a: Address, nbytes: int, writes: bool) -> Val:
         """May all lanes be touched at once?
 
@@ -199,25 +187,6 @@ class LoadsAndStores:
             return ok
         lanes = self.e.executing()
         return (lanes.ne(0) if a.uniform else lanes.eq(-1)) & ok
-
-    def _two_ways(
-        self, fast: Val, yes: Callable[[], list[Val]], no: Callable[[], list[Val]]
-    ) -> list[Val]:
-        b = self.e.b
-        y, n, end = b.label("fast"), b.label("slow"), b.label("loaded")
-        b.emit(f"br {fast.tref}, label %{y}, label %{n}, !prof !2")
-        b.place(y)
-        got = yes()
-        from_y = b.block
-        b.jump(end)
-        b.place(n)
-        other = no()
-        from_n = b.block
-        b.jump(end)
-        b.place(end)
-        return [
-            b.phi(p.ty, p.n, [(p, from_y), (q, from_n)]) for p, q in zip(got, other, strict=True)
-        ]
 
     # ---- slow paths -------------------------------------------------------------------------
     def addresses(self, a: Address) -> Val:

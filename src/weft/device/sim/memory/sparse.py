@@ -44,12 +44,10 @@ def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
                 return b.concat([b.load(ty, width, p, size) for p in pointers])
             return b.concat([b.splat(b.load(ty, 0, p, size), width) for p in pointers])
 
-        def single() -> Val:
-            data = b.array("i64", 64)
-            _lane_by_lane(b, e, access, w, args, data)
-            return b.load(ty, 32, data, 8)
-
-        return _either(b, access, e, w, args, LOADED, grouped, single)
+        _by_groups(b, access, e, w, args, LOADED, lambda *group: b.ret(grouped(*group)))
+        data = b.array("i64", 64)
+        _lane_by_lane(b, e, access, w, args, data)
+        return b.load(ty, 32, data, 8)
 
     fn = e.b.helper(
         f"sparse_load_{access.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
@@ -68,19 +66,16 @@ def store(e: Checked, access: Access, value: Val, lanes: Val, site: int) -> None
     def body(b: Builder, args: list[Val]) -> None:
         v = args[-1]
 
-        def grouped(pointers: list[Val], apart: int) -> Val:
+        def grouped(pointers: list[Val], apart: int) -> None:
             width = 32 // len(pointers)
             for i, p in enumerate(pointers):
                 b.store(b.shuffle(v, range(width * i, width * (i + 1))), p, size)
-            return b.integer("i1", 1)
+            b.ret()
 
-        def single() -> Val:
-            data = b.array("i64", 64)
-            b.store(v, data, 8)
-            _lane_by_lane(b, e, access, w, args, data)
-            return b.integer("i1", 1)
-
-        _either(b, access, e, w, args, NEIGHBOURS, grouped, single)
+        _by_groups(b, access, e, w, args, NEIGHBOURS, grouped)
+        data = b.array("i64", 64)
+        b.store(v, data, 8)
+        _lane_by_lane(b, e, access, w, args, data)
 
     kinds = [*_HEAD, (w.index.ty, 32), (value.ty, 32)]
     fn = e.b.helper(f"sparse_store_{access.space}_{value.ty}_{kind}", kinds, None, body)
@@ -119,55 +114,49 @@ def _widen(v: Val, w: Wide) -> Val:
     return v.sext("i64") if w.signed else v.zext("i64")
 
 
-def _either(
+def _by_groups(
     b: Builder,
     access: Access,
     e: Emission,
     w: Wide,
     args: list[Val],
     groups: Sequence[tuple[int, int]],
-    grouped: Callable[[list[Val], int], Val],
-    single: Callable[[], Val],
-) -> Val:
-    """By groups where the index vector allows it, else lane by lane."""
-    base, scale, lanes, size = args[5], args[6], args[7], access.nbytes
+    grouped: Callable[[list[Val], int], None],
+) -> None:
+    """Where the index vector allows it, `grouped` makes the access and returns from the function.
+
+    What follows is the slow path: no group fits, or one is not inside the cached window.
+    """
+    lanes, size = args[7], access.nbytes
     index = args[9]
     if w.scale <= 0 or size % w.scale:
-        return single()
+        return
     step = size // w.scale
     inside = checks.quick_check(b, access.space, e.program.local_bytes, size, args)
-    full, slow, end = b.label("full"), b.label("slow"), b.label("end")
-    b.branch(lanes.eq(-1), full, slow)
-    b.place(full)
-    results = []
-    for group, apart in groups:
-        regular, fits, other = (b.label(x) for x in ("regular", "fits", "other"))
-        leaders = b.shuffle(index, [i // group * group for i in range(32)])
-        within = b.lanes(index.ty, [i % group * step for i in range(32)])
-        expected = leaders + within if apart else leaders
-        b.branch(b.same(index, expected), regular, other)
-        b.place(regular)
-        ok: Val | None = None
-        pointers = []
-        for i in range(0, 32, group):
-            for j in (i, i + group - 1) if apart else (i,):
-                address = _widen(b.extract(index, j), w) * scale + base
-                good = inside(address, b.integer("i32", j)) & (address & (size - 1)).eq(0)
-                ok = good if ok is None else ok & good
-                if j == i:
-                    pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
-        assert ok is not None
-        b.branch(ok, fits, slow)
-        b.place(fits)
-        results.append((grouped(pointers, apart), b.block))
-        b.jump(end)
-        b.place(other)
-    b.jump(slow)
-    b.place(slow)
-    results.append((single(), b.block))
-    b.jump(end)
-    b.place(end)
-    return b.phi(results[0][0].ty, results[0][0].n, results)
+    with b.when(lanes.eq(-1)):
+        for group, apart in groups:
+            leaders = b.shuffle(index, [i // group * group for i in range(32)])
+            within = b.lanes(index.ty, [i % group * step for i in range(32)])
+            with b.when(b.same(index, leaders + within if apart else leaders)):
+                ok, pointers = _group_ends(b, w, args, size, group, apart, inside)
+                with b.when(ok):
+                    grouped(pointers, apart)
+
+
+def _group_ends(
+    b: Builder, w: Wide, args: list[Val], size: int, group: int, apart: int,
+    inside: Callable[[Val, Val], Val],
+) -> tuple[Val, list[Val]]:  # fmt: skip
+    """(are both ends of every group valid addresses?, where each group starts)."""
+    base, scale, index = args[5], args[6], args[9]
+    ok, pointers = b.integer("i1", 1), []
+    for i in range(0, 32, group):
+        for j in (i, i + group - 1) if apart else (i,):
+            address = _widen(b.extract(index, j), w) * scale + base
+            ok = ok & inside(address, b.integer("i32", j)) & (address & (size - 1)).eq(0)
+            if j == i:
+                pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
+    return ok, pointers
 
 
 def _lane_by_lane(
