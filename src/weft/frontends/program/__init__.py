@@ -76,7 +76,7 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
         if recording is not None:
             recording.add_record(f"/proc/self/fd/{report}")
         elif session is not None:
-            from weft.frontends.program.sanitizer_report import (
+            from weft.frontends.program.sanitizer.report import (
                 merge_findings,  # plain runs do without its code
             )
 

@@ -31,12 +31,12 @@ from weft.errors import (
 from weft.frontends.program import blas, fatbin, linked
 from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.interface import DIED, Ops
+from weft.frontends.program.sanitizer.written import PATTERN, PATTERN_LIMIT
 from weft.frontends.program.unit import Unit
-from weft.frontends.program.written import PATTERN, PATTERN_LIMIT
 
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
-    from weft.frontends.program.sanitizer import ProgramSanitizer
+    from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
 NOT_SUPPORTED, UNKNOWN = 801, 999
@@ -304,8 +304,8 @@ class Runtime:
     # ---- what the sanitizer says of the host --------------------------------------------------
     def watch(self, program: str, files: Mapping[str, str]) -> None:
         """From now on the sanitizer sees the order of the program's calls, and its memory."""
-        from weft.frontends.program.places import Places  # plain runs do without its code
-        from weft.frontends.program.sanitizer import ProgramSanitizer
+        from weft.frontends.program.sanitizer.places import Places  # plain runs do without its code
+        from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
         places = Places(self.library, program, files)
         self._sanitizer = ProgramSanitizer(self.library, self._source, places, self.say, self._note)
@@ -337,7 +337,7 @@ class Runtime:
     @answers(0)
     def unfreed(self) -> None:
         """The program has ended: what it leaves behind is found."""
-        from weft.frontends.program import frees
+        from weft.frontends.program.sanitizer import frees
 
         self._note(frees.leaks(self._source, self.library))
 

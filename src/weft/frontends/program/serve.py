@@ -39,7 +39,7 @@ def main(job: Job) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     progress.enabled = job.progress
     if job.report is not None:
-        from weft.frontends.program.sanitizer_report import (
+        from weft.frontends.program.sanitizer.report import (
             ForwardedReport,  # plain runs do without its code
         )
 

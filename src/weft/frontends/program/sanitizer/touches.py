@@ -13,8 +13,8 @@ from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding
 from weft.device.sim.tools.sanitizer.observer import Seen
-from weft.frontends.program.order import Order, Work
-from weft.frontends.program.places import Places
+from weft.frontends.program.sanitizer.order import Order, Work
+from weft.frontends.program.sanitizer.places import Places
 
 REMEMBERED = 4096
 """Pieces of work under way that new ones are compared with."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.tools.sanitizer.extents import Extents
-from weft.frontends.program.touches import Touched
+from weft.frontends.program.sanitizer.touches import Touched
 
 PAGE = mmap.PAGESIZE
 _FREE, _READABLE, _CLOSED = range(3)
