@@ -13,7 +13,7 @@ from weft.device.sim.layout import Space
 from weft.device.sim.tools.counters.counting import Counts
 from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, Row
 from weft.device.sim.tools.counters.lines import LOAD
-from weft.device.sim.tools.counters.text import source_lines
+from weft.device.sim.tools.counters.listing import source_lines
 from weft.measure.profile.values import Access, Array, Instruction, Line
 from weft.measure.profile.work import work
 from weft.ptx.isa import control_of

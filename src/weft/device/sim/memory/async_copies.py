@@ -1,9 +1,9 @@
-"""cp.async: copies that are read when issued and land in shared memory when waited for.
+"""cp.async: copies whose source is read when they are issued and that land when waited for.
 
 Each warp has a ring of pending copies in its frame, so a kernel that forgets to wait reads what
-shared memory held before. A wait writes the copies of the lanes that execute it; where lanes
-commit apart from each other, a group may land earlier than it must, never later. A ring that is
-full lets its oldest copy land. Where the lanes copy neighbours to neighbours, it is one copy.
+shared memory held before. A wait lands the copies of the lanes that execute it. Where lanes commit
+in different groups, a copy may land earlier than it must, never later. A full ring lands its oldest
+copy. Where the lanes copy neighbours to neighbours, the warp makes one copy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """atom and red: lanes are served in ascending order, each with a checked address.
 
-Other host threads may run other blocks, so global and generic memory is changed by the host's
-own atomics; shared memory belongs to one host thread and needs none. Where all lanes name one
-address, a reduction without result is made across the lanes first, and anything else is folded
-into a single exchange.
+Other host threads may run other blocks, so the host's atomics change global and generic memory.
+Shared memory belongs to one host thread and needs none. Where all lanes name one address, a
+reduction without result is computed across the lanes first, and everything else is folded into a
+single exchange.
 """
 
 from __future__ import annotations

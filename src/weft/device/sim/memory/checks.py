@@ -1,7 +1,7 @@
 """Out-of-line checks of addresses: inside an allocation or a window of the space, and aligned.
 
-A check that fails notes the error, the lane and the address in the worker and answers false; the
-caller leaves the warp.
+A check that fails notes the error, the lane, the address and the access in the worker and returns
+false; the caller leaves the warp.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lanes to and from memory at constant distances, as vectors where they are neighbours.
 
-Nothing is checked here: `access` has made sure that every lane may be touched.
+Nothing is checked here: `plain` has checked that every lane may be touched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An address operand resolved for code: which lanes, from what scalars, checked how."""
+"""Resolves an address operand: the host addresses of its lanes, in as few scalars as possible."""
 
 from __future__ import annotations
 

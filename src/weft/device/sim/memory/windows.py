@@ -1,7 +1,7 @@
-"""Quick checks of addresses: a window of memory that the site has seen, or the block's own.
+"""Fast checks of addresses: against the window of a site, or against the block's own memory.
 
-Each memory instruction (a site) keeps the allocation that it last found itself in; `checks` looks
-for another when an address is not in there.
+Each memory instruction (a site) remembers the allocation of its last access. `checks` searches for
+another one when an address lies outside of it.
 """
 
 from __future__ import annotations

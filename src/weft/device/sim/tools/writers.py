@@ -1,4 +1,4 @@
-"""Who wrote: an observer of one place in global memory, for a judge that found a wrong element."""
+"""Finds the threads that write one place in global memory, for a wrong element of a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counting observer: memory for its counters, and what they say after the launch."""
+"""The counting observer: reserves memory for counters and adds them up after the launch."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Code that counts lines and sectors of any 32 addresses.
+"""Code that counts the lines and sectors of any 32 addresses.
 
-Lanes that have moved by as many sectors since the time before, each in its line, as where a loop
-walks along rows, touch the same lines again. Otherwise lines are told apart by a small table with
-open addressing. Where every eight lanes in a row are neighbours or at one place, as in most tiles,
-they are taken together.
+A loop that walks along rows moves all lanes by the same number of sectors, each within its line:
+such lanes touch the same lines as before, and nothing is looked up. Otherwise a small hash table
+with open addressing tells lines apart. Where every eight consecutive lanes are neighbours or share
+one place, as in most tiles, the eight are looked up together.
 """
 
 from __future__ import annotations

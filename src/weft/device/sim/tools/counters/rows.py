@@ -1,4 +1,4 @@
-"""The rows of counters that a kernel's code moves, and what each of them is."""
+"""The rows of counters that a kernel's code increments, and a description of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an access of a whole warp at constant distances costs in shared memory, known beforehand.
+"""The cost of an access of a whole warp to shared memory at constant distances.
 
-Moving all lanes by a multiple of a bank's width turns the banks and changes nothing; only the
-place of the first byte inside its word matters, and that for narrow accesses alone.
+If all lanes move by a multiple of a bank's width, the banks rotate and the cost stays the same.
+Only the position of the first byte in its word matters, and only for accesses of less than a word.
 """
 
 from __future__ import annotations

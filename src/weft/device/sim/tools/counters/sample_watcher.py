@@ -1,4 +1,4 @@
-"""The code that keeps addresses: beside the counting code, a few instructions for each access."""
+"""Code that records the addresses of a few warps, beside the code that counts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Counting, and the addresses of a few warps: what a picture of an access is drawn from.
+"""Counting, and samples: the addresses from which a picture of an access is drawn.
 
-Of the first and the last block (or one that was asked for) the first warps leave their first
+The first warps of the first and the last block (or of a block that is asked for) record their first
 execution of each access: which lanes took part, and the address of each.
 """
 

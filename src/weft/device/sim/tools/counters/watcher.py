@@ -1,8 +1,8 @@
-"""The counting observer's code in one kernel: which counter each event moves.
+"""The counting observer's code in one kernel: which counter each event increments.
 
-A block of code counts its executions, so its instructions need no counters of their own; only
-guards do. An access to shared memory by all lanes at constant distances
-costs what `rules` says, so that no code is needed for it either. Other accesses call a helper.
+A basic block counts its executions, so its instructions need no counters of their own; only
+guarded instructions do. What an access of all lanes to shared memory at constant distances costs is
+known when the code is made (`rules`), so it needs no code either. Other accesses call a helper.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from weft.device.sim.layout import Context, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
 from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
-from weft.device.sim.tools.counters.hits import Beside
-from weft.device.sim.tools.counters.joined import Joined
+from weft.device.sim.tools.counters.fast_path import FastPath
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
@@ -37,8 +36,9 @@ from weft.device.sim.tools.counters.lines import (
     count_request,
     way_of,
 )
+from weft.device.sim.tools.counters.listing import Listing
+from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows
-from weft.device.sim.tools.counters.text import Listing
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
@@ -52,7 +52,7 @@ class CountWatcher(Watcher):
     def __init__(self, e: Watched) -> None:
         super().__init__(e)
         self.rows = CounterRows(e)
-        self._joined, self._widths = Joined(e.program), dict[int, int]()
+        self._merged, self._widths = MergedLoads(e.program), dict[int, int]()
 
     def notes(self) -> Mapping[str, Any]:
         program = self.e.program
@@ -65,7 +65,7 @@ class CountWatcher(Watcher):
     # ---- executions -------------------------------------------------------------------------
     def block(self, block: Block) -> None:
         b, e = self.e.b, self.e
-        self._widths = self._joined.widths(block)
+        self._widths = self._merged.widths(block)
         row = self.rows.add(block=block.index, full=e.always_full)
         bump(b, row, Row.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
@@ -310,9 +310,9 @@ class CountWatcher(Watcher):
             count_lanes(b, way, width)(launch, mine, row, e.access.addresses(a), lanes)
         elif a.uniform:
             assert a.first is not None
-            beside = Beside(b, launch, mine, row, a.first, 1, b.integer("i1", 1))
+            fast = FastPath(b, launch, mine, row, a.first, 1, b.integer("i1", 1))
             call = count_one(b, way)
-            beside.count(
+            fast.count(
                 way,
                 lambda _: count_request(b, row, lanes),
                 lambda: _drop(call(launch, mine, row, a.first, lanes)),
@@ -345,8 +345,8 @@ class CountWatcher(Watcher):
             b.jump(end)
             b.place(end)
 
-        beside = Beside(b, launch, mine, row, a.first, span, near)
-        beside.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
+        fast = FastPath(b, launch, mine, row, a.first, span, near)
+        fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
 
     # ---- local memory -----------------------------------------------------------------------
     def _local(self, access: Access) -> None:

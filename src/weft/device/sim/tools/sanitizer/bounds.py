@@ -14,8 +14,7 @@ from typing import Protocol
 from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot as Block
-from weft.device.sim.layout import Space
+from weft.device.sim.layout import Slot, Space
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import Kind, Record
@@ -182,8 +181,8 @@ def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
 def _each(x: Builder, args: list[Val]) -> None:
     """Each lane by itself; what lies outside of all shared memory is found by the access."""
     slot, warp, site, table, lanes, start, limit = args
-    p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-    low, size = word(x, slot, Block.SHARED), word(x, slot, Block.SHARED_BYTES)
+    p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+    low, size = word(x, slot, Slot.SHARED), word(x, slot, Slot.SHARED_BYTES)
 
     def one(lane: Val) -> None:
         address = word(x, x.at(table, lane.zext("i64") << 3))

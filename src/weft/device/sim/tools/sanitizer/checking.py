@@ -8,9 +8,9 @@ from typing import Protocol
 from weft.device.sim.address import Address
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.clocks import Clocks
-from weft.device.sim.tools.sanitizer.layout import Slot
+from weft.device.sim.tools.sanitizer.layout import BlockState
 from weft.device.sim.tools.sanitizer.shadow import Way
-from weft.device.sim.tools.sanitizer.shadow_exact import Exact
+from weft.device.sim.tools.sanitizer.shadow_exact import ExactShadow
 from weft.ir import Val
 from weft.ptx.model import Instruction
 
@@ -23,8 +23,8 @@ class Checking(Protocol):
 
     e: Watched
     clocks: Clocks
-    layout: Slot
-    exact: Exact
+    layout: BlockState
+    exact: ExactShadow
     one_sided: dict[int, Instruction]
 
     @property

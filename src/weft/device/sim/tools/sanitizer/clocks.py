@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane, lanes_of
-from weft.device.sim.layout import Context
-from weft.device.sim.layout import Slot as Block
-from weft.device.sim.layout import Worker as HostThread
-from weft.device.sim.tools.sanitizer.layout import Launch, Record, Slot
+from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.tools.sanitizer.layout import BlockState, LaunchState, Record
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -39,12 +37,12 @@ def put(b: Builder, v: Val, p: Val, at: int = 0) -> None:
 class Clocks:
     """Code that keeps the clocks of a kernel with so many warps a block."""
 
-    def __init__(self, warps: int, slot: Slot, publishes: bool, masks: bool) -> None:
+    def __init__(self, warps: int, slot: BlockState, publishes: bool, masks: bool) -> None:
         self.warps, self.slot, self.publishes, self.masks = warps, slot, publishes, masks
 
     def row(self, b: Builder, p: Val, warp: Val) -> Val:
         """The row of a warp."""
-        return b.at(p, warp.zext("i64") * Slot.WARP + Slot.WARPS)
+        return b.at(p, warp.zext("i64") * BlockState.WARP + BlockState.WARPS)
 
     def vector(self, b: Builder, p: Val, warp: Val, start: int) -> Val:
         """The vector of a warp in the table that begins at `start`."""
@@ -56,33 +54,33 @@ class Clocks:
 
     def _begin(self, b: Builder, args: list[Val]) -> None:
         context, worker, slot = args
-        p = b.load("ptr", 0, b.at(slot, Block.OBSERVER))
-        put(b, word(b, context, Context.OBSERVER), p, Slot.LAUNCH)
-        put(b, word(b, worker, HostThread.OBSERVER), p, Slot.WORKER)
-        shared = word(b, slot, Block.SHARED_BYTES) >> 2
+        p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+        put(b, word(b, context, Context.OBSERVER), p, BlockState.LAUNCH)
+        put(b, word(b, worker, Worker.OBSERVER), p, BlockState.WORKER)
+        shared = word(b, slot, Slot.SHARED_BYTES) >> 2
         first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).tref} to i64")
-        put(b, first + (shared << 3), p, Slot.READERS)
-        put(b, first + (shared << 4), p, Slot.FILLED)
-        start = word(b, p, Slot.LATEST) + 1
-        put(b, start, p, Slot.START)
-        put(b, start, p, Slot.LATEST)
+        put(b, first + (shared << 3), p, BlockState.READERS)
+        put(b, first + (shared << 4), p, BlockState.FILLED)
+        start = word(b, p, BlockState.LATEST) + 1
+        put(b, start, p, BlockState.START)
+        put(b, start, p, BlockState.LATEST)
         gx, gy = (word(b, context, x) for x in (Context.GRID_X, Context.GRID_Y))
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")
-            for at in (Block.BLOCK_X, Block.BLOCK_Y, Block.BLOCK_Z)
+            for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
         )
         number = (z * gy + y) * gx + x
-        put(b, number, p, Slot.BLOCK)
-        put(b, ((number + 1) & Record.BLOCKS) << Record.BLOCK, p, Slot.BASE)
-        b.store(b.zero("i64", 16), b.at(p, Slot.ARRIVED), 8)
+        put(b, number, p, BlockState.BLOCK)
+        put(b, ((number + 1) & Record.BLOCKS) << Record.BLOCK, p, BlockState.BASE)
+        b.store(b.zero("i64", 16), b.at(p, BlockState.ARRIVED), 8)
         table = self.warps * self.warps
         with b.loop(3 * table + 17 * self.warps) as i:  # clocks, then nothing fenced or released
             value = b.select(i.ult(table), start, b.integer("i64", 0))
             put(b, value, b.at(p, (i.zext("i64") << 3) + self.slot.clocks))
         with b.loop(self.warps) as w:
             row = self.row(b, p, w)
-            put(b, b.integer("i64", 0), row, Slot.ACQUIRED)
-            put(b, start << Record.CLOCK, row, Slot.SHARED_TAG)
+            put(b, b.integer("i64", 0), row, BlockState.ACQUIRED)
+            put(b, start << Record.CLOCK, row, BlockState.SHARED_TAG)
             self._refresh(b, p, w)
 
     def _refresh(self, b: Builder, p: Val, warp: Val) -> None:
@@ -97,19 +95,19 @@ class Clocks:
                 known = word(x, x.at(mine, u.zext("i64") << 3))
                 x.store(x.umin(x.load("i64", 0, least), known), least)
             row = self.row(x, p, w)
-            clock = word(x, row, Slot.SHARED_TAG) >> Record.CLOCK
-            start, base = word(x, p, Slot.START), word(x, p, Slot.BASE)
+            clock = word(x, row, BlockState.SHARED_TAG) >> Record.CLOCK
+            start, base = word(x, p, BlockState.START), word(x, p, BlockState.BASE)
             who = w.zext("i64") << Record.WARP
             limit = x.load("i64", 0, least)
-            put(x, limit << Record.CLOCK, row, Slot.SHARED_LIMIT)
-            put(x, (clock << Record.CLOCK) | who, row, Slot.SHARED_TAG)
+            put(x, limit << Record.CLOCK, row, BlockState.SHARED_LIMIT)
+            put(x, (clock << Record.CLOCK) | who, row, BlockState.SHARED_TAG)
             late = (clock - start).uge(Record.CLOCKS - 1)  # so many that order is not told any more
             near = x.umin(clock - start + 1, x.integer("i64", Record.CLOCKS))
             limit = (limit - start + 1) << Record.CLOCK
-            put(x, x.select(late, x.integer("i64", -1), limit), row, Slot.LIMIT)
-            put(x, (near << Record.CLOCK) | who | base, row, Slot.TAG)
-            latest = x.intrinsic("umax", [word(x, p, Slot.LATEST), clock])
-            put(x, latest, p, Slot.LATEST)
+            put(x, x.select(late, x.integer("i64", -1), limit), row, BlockState.LIMIT)
+            put(x, (near << Record.CLOCK) | who | base, row, BlockState.TAG)
+            latest = x.intrinsic("umax", [word(x, p, BlockState.LATEST), clock])
+            put(x, latest, p, BlockState.LATEST)
 
         b.helper("sanitizer_refresh", [_P, _I32], None, body)(p, warp)
 
@@ -124,27 +122,27 @@ class Clocks:
             if self.warps == 1:
                 self._refresh(x, p, w)
                 return
-            late = (clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1)
-            with x.when(late | word(x, row, Slot.APART).ne(0), rare=True):
-                put(x, x.integer("i64", 0), row, Slot.APART)
+            late = (clock - word(x, p, BlockState.START)).uge(Record.CLOCKS - 1)
+            with x.when(late | word(x, row, BlockState.APART).ne(0), rare=True):
+                put(x, x.integer("i64", 0), row, BlockState.APART)
                 self._refresh(x, p, w)
 
         b.helper("sanitizer_advance", [_P, _I32], None, body)(p, warp)
 
     def _tick(self, x: Builder, p: Val, row: Val) -> Val:
         """A warp's clock goes on, by itself: what its lanes do is not ordered by that."""
-        for tag in (Slot.SHARED_TAG, Slot.TAG):
+        for tag in (BlockState.SHARED_TAG, BlockState.TAG):
             put(x, word(x, row, tag) + (1 << Record.CLOCK), row, tag)
-        clock = word(x, row, Slot.SHARED_TAG) >> Record.CLOCK
-        put(x, x.intrinsic("umax", [word(x, p, Slot.LATEST), clock]), p, Slot.LATEST)
+        clock = word(x, row, BlockState.SHARED_TAG) >> Record.CLOCK
+        put(x, x.intrinsic("umax", [word(x, p, BlockState.LATEST), clock]), p, BlockState.LATEST)
         return clock
 
     def _part(self, x: Builder, p: Val, w: Val) -> Val:
         """A tick of a warp whose lanes do not all know of each other."""
         row = self.row(x, p, w)
         clock = self._tick(x, p, row)
-        put(x, x.integer("i64", 1), row, Slot.APART)
-        with x.when((clock - word(x, p, Slot.START)).uge(Record.CLOCKS - 1), rare=True):
+        put(x, x.integer("i64", 1), row, BlockState.APART)
+        with x.when((clock - word(x, p, BlockState.START)).uge(Record.CLOCKS - 1), rare=True):
             self._refresh(x, p, w)
         return clock
 
@@ -154,7 +152,7 @@ class Clocks:
         def body(x: Builder, args: list[Val]) -> None:
             p, w, lanes = args
             clock = self._part(x, p, w)
-            table = x.at(p, w.zext("i64") * Slot.LANES + self.slot.lanes)
+            table = x.at(p, w.zext("i64") * BlockState.LANES + self.slot.lanes)
             joined = x.alloca("i64", 32)
             x.store(x.zero("i64", 32), joined)
 
@@ -190,12 +188,12 @@ class Clocks:
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, number = args
-            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-            at = x.at(p, (number.zext("i64") << 2) + Slot.ARRIVED)
+            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            at = x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED)
             warps = x.load("i32", 0, at)
             x.store(x.integer("i32", 0), at)
-            x.store(x.integer("i32", 0), x.at(at, Slot.SITES - Slot.ARRIVED))
-            clock = word(x, p, Slot.LATEST) + 1
+            x.store(x.integer("i32", 0), x.at(at, BlockState.SITES - BlockState.ARRIVED))
+            clock = word(x, p, BlockState.LATEST) + 1
             joined = x.array("i64", len(self._tables) * self.warps)
             self._join(x, p, warps, joined)
             early = self._early(x, p, number)
@@ -216,8 +214,8 @@ class Clocks:
                     mine = self.vector(x, p, w, start)
                     self._each(x, mine, x.at(joined, 8 * self.warps * i), lambda old, new: new)
                 row = self.row(x, p, w)
-                put(x, x.load("i64", 0, seen), row, Slot.ACQUIRED)
-                put(x, clock << Record.CLOCK, row, Slot.SHARED_TAG)
+                put(x, x.load("i64", 0, seen), row, BlockState.ACQUIRED)
+                put(x, clock << Record.CLOCK, row, BlockState.SHARED_TAG)
                 self._refresh(x, p, w)
 
             each_lane(x, warps, tell)
@@ -272,7 +270,7 @@ class Clocks:
             if writes:
                 self._publish(x, p, w)
                 self._each(x, released, self.vector(x, p, w, self.slot.fences), _larger)
-            put(x, x.integer("i64", -1), self.row(x, p, w), Slot.ACQUIRED)
+            put(x, x.integer("i64", -1), self.row(x, p, w), BlockState.ACQUIRED)
             self._each(x, self.vector(x, p, w, self.slot.clocks), released, _larger)
             self._refresh(x, p, w)
 
@@ -284,25 +282,25 @@ class Clocks:
 
         The access itself comes after its own event, so the time is taken when it is first asked.
         """
-        at = x.at(self.row(x, p, w), Slot.ACQUIRED)
+        at = x.at(self.row(x, p, w), BlockState.ACQUIRED)
         with x.when(word(x, at).eq(-1)):
-            time = x.at(x.load("ptr", 0, x.at(p, Slot.LAUNCH)), Launch.TIME)
+            time = x.at(x.load("ptr", 0, x.at(p, BlockState.LAUNCH)), LaunchState.TIME)
             now = x.val("i64", 0, f"load atomic i64, {time.tref} seq_cst, align 8")
             put(x, now, at)
         return word(x, at)
 
     def _publish(self, x: Builder, p: Val, w: Val) -> None:
-        launch = x.load("ptr", 0, x.at(p, Slot.LAUNCH))
-        time = x.at(launch, Launch.TIME)
-        start = word(x, p, Slot.START)
-        table = x.load("ptr", 0, x.at(launch, Launch.PUBLISHED))
-        block = word(x, p, Slot.BLOCK) & Record.BLOCKS
-        rows = x.at(table, block * (Launch.PUBLICATION * self.warps))
+        launch = x.load("ptr", 0, x.at(p, BlockState.LAUNCH))
+        time = x.at(launch, LaunchState.TIME)
+        start = word(x, p, BlockState.START)
+        table = x.load("ptr", 0, x.at(launch, LaunchState.PUBLISHED))
+        block = word(x, p, BlockState.BLOCK) & Record.BLOCKS
+        rows = x.at(table, block * (LaunchState.PUBLICATION * self.warps))
         fences = self.vector(x, p, w, self.slot.far)
         with x.loop(self.warps) as u:
             fenced = word(x, x.at(fences, u.zext("i64") << 3))
             with x.when(fenced.ne(0)):
-                mine = x.at(rows, u.zext("i64") * Launch.PUBLICATION)
+                mine = x.at(rows, u.zext("i64") * LaunchState.PUBLICATION)
                 clock = fenced - start + 1
                 put(x, x.intrinsic("umax", [word(x, mine), clock]), mine)
                 with x.when(word(x, mine, 8).eq(0)):
@@ -324,9 +322,9 @@ class Clocks:
             if space == "shared":
                 return (record >> Record.CLOCK).ult(known)
             clock = (record >> Record.CLOCK) & Record.CLOCKS
-            here = (record >> Record.BLOCK).eq(word(x, p, Slot.BASE) >> Record.BLOCK)
-            near = clock.ult(known - word(x, p, Slot.START) + 1)
-            late = word(x, self.row(x, p, w), Slot.LIMIT).eq(-1)
+            here = (record >> Record.BLOCK).eq(word(x, p, BlockState.BASE) >> Record.BLOCK)
+            near = clock.ult(known - word(x, p, BlockState.START) + 1)
+            late = word(x, self.row(x, p, w), BlockState.LIMIT).eq(-1)
             return x.either(here, lambda: near | late, lambda: self._published(
                 x, p, w, record, clock, u))  # fmt: skip
 
@@ -337,10 +335,10 @@ class Clocks:
         """Has another block's warp published it, and has this one looked since?"""
         if not self.publishes:
             return x.integer("i1", 0)
-        launch = x.load("ptr", 0, x.at(p, Slot.LAUNCH))
-        table = x.load("ptr", 0, x.at(launch, Launch.PUBLISHED))
+        launch = x.load("ptr", 0, x.at(p, BlockState.LAUNCH))
+        table = x.load("ptr", 0, x.at(launch, LaunchState.PUBLISHED))
         block = ((record >> Record.BLOCK) - 1) & Record.BLOCKS
-        mine = x.at(table, (block * self.warps + u) * Launch.PUBLICATION)
+        mine = x.at(table, (block * self.warps + u) * LaunchState.PUBLICATION)
         since = word(x, mine, 8)
         seen = self._seen(x, p, w)
         return clock.ult(word(x, mine)) & since.ne(0) & since.ule(seen)

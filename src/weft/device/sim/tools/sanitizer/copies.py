@@ -7,11 +7,11 @@ from collections.abc import Callable
 from weft.device.sim.access import Access
 from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Slot
 from weft.device.sim.memory.async_copies import SIZES, Ring
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Record, Slot
+from weft.device.sim.tools.sanitizer.layout import BlockState, Record
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Async, Completion, Step
@@ -34,8 +34,8 @@ class Copies:
             return
 
         def body(x: Builder, args: list[Val]) -> None:
-            p = x.load("ptr", 0, x.at(args[0], Block.OBSERVER))
-            words = word(x, args[0], Block.SHARED_BYTES) >> 2
+            p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
+            words = word(x, args[0], Slot.SHARED_BYTES) >> 2
             with x.loop(words.trunc("i32")) as i:
                 at = x.at(x.at(p, self.w.layout.writers), i.zext("i64") << 3)
                 record = word(x, at)
@@ -88,8 +88,8 @@ class Copies:
     def _landed(self, x: Builder, slot: Val, warp: Val, entry: Val, lanes: Val) -> None:
         """The copies of an entry were written by these lanes of it, now."""
         w = self.w
-        p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-        tag = word(x, w.clocks.row(x, p, warp), Slot.SHARED_TAG) | Record.ALL_BYTES
+        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        tag = word(x, w.clocks.row(x, p, warp), BlockState.SHARED_TAG) | Record.ALL_BYTES
         mine = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
         size = x.load("i32", 0, x.at(entry, Ring.SIZE))
         who = tag | word(x, entry, SITE)
@@ -141,15 +141,15 @@ def _in_a_row(first: Val, nbytes: int) -> Callable[[Val], Val]:
 
 
 def _mark(
-    x: Builder, layout: Slot, slot: Val, target: Callable[[Val], Val], lanes: Val, nbytes: int,
-    who: Val,
+    x: Builder, layout: BlockState, slot: Val, target: Callable[[Val], Val], lanes: Val,
+    nbytes: int, who: Val,
 ) -> None:  # fmt: skip
     """Records of the words that the copies of some lanes go to."""
-    p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+    p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
 
     def one(lane: Val) -> None:
-        rel = target(lane.zext("i64")) - word(x, slot, Block.SHARED)
-        with x.when(rel.ule(word(x, slot, Block.SHARED_BYTES) - nbytes)):
+        rel = target(lane.zext("i64")) - word(x, slot, Slot.SHARED)
+        with x.when(rel.ule(word(x, slot, Slot.SHARED_BYTES) - nbytes)):
             at = x.at(x.at(p, layout.writers), rel << 1)
             for i in range(nbytes // 4):
                 put(x, who | (lane.zext("i64") << Record.LANE), at, 8 * i)

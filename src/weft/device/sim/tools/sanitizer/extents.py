@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.tools.sanitizer.layout import Launch, Record
+from weft.device.sim.tools.sanitizer.layout import LaunchState, Record
 
 Words = NDArray[np.int64]
 _ALL = 15
@@ -88,9 +88,11 @@ def note(rows: Words, sites: Sequence[int]) -> None:
     collected: Collected | None = getattr(_mine, "wanted", None)
     if collected is None:
         return
-    regions = [row for row in rows if row[Launch.WRITERS // 8] and wanted(row[0], row[0] + row[1])]
-    collected.writes = _joined([_runs(row, Launch.WRITERS, sites) for row in regions])
-    collected.reads = _joined([_runs(row, Launch.READERS, sites) for row in regions])
+    regions = [
+        row for row in rows if row[LaunchState.WRITERS // 8] and wanted(row[0], row[0] + row[1])
+    ]
+    collected.writes = _joined([_runs(row, LaunchState.WRITERS, sites) for row in regions])
+    collected.reads = _joined([_runs(row, LaunchState.READERS, sites) for row in regions])
 
 
 def nothing() -> Extents:

@@ -1,4 +1,4 @@
-"""From what compiled code noted to findings a person can act on."""
+"""Turns what compiled code noted into findings that name lines, threads and arrays."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Record:
     """The clock of a copy to shared memory that was not waited for."""
 
 
-class Launch:
+class LaunchState:
     """What all workers of a launch share."""
 
     REGIONS, COUNT, TIME, PUBLISHED, OWN = 0, 8, 16, 24, 32
@@ -45,7 +45,7 @@ class Launch:
     """For each block and warp: the clock up to which its writes are published, and since when."""
 
 
-class Worker:
+class WorkerState:
     """What each thread of the host counts and finds."""
 
     ACCESSES, BARRIERS, SYNCS, ATOMICS, LOST = 0, 8, 16, 24, 32
@@ -56,7 +56,7 @@ class Worker:
     """Behind the findings: for each site, the region that it last found itself in."""
 
 
-class Slot:
+class BlockState:
     """What is kept of a resident block."""
 
     START, LATEST, BLOCK, BASE, READERS, LAUNCH, WORKER, FILLED = 0, 8, 16, 24, 32, 40, 48, 56

@@ -7,10 +7,10 @@ from typing import Protocol
 from weft.device.sim.access import Access
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot
+from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow import Way, bytes_of, is_missing
 from weft.device.sim.tools.sanitizer.undefined import Undefined
@@ -54,8 +54,8 @@ class Local:
             slot, warp, site, table, lanes, start, origin = args
             bad = x.alloca("i32")
             x.store(x.integer("i32", 0), bad)
-            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
-            stamp = (word(x, p, Slot.START) << 4).trunc("i32")
+            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            stamp = (word(x, p, BlockState.START) << 4).trunc("i32")
 
             def one(lane: Val) -> None:
                 thread = warp.zext("i64") * 32 + lane.zext("i64")

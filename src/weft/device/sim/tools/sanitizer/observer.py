@@ -1,4 +1,4 @@
-"""The sanitizer around a launch: makes its shadow memory, and reads what was found."""
+"""The sanitizer around a launch: allocates its shadow memory, and reads the findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block
 from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.sanitizer import extents, leaks
-from weft.device.sim.tools.sanitizer.layout import Launch, Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.layout import BlockState, LaunchState, Record, WorkerState
 from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 
 
@@ -81,7 +81,7 @@ class Sanitizer:
         self._mine.before = set(heap.live) if heap is not None else set()
         regions = _merged(every)
         tracked = _tracked(observation, every, notes["written"])
-        rows = np.zeros((len(regions) + 1, Launch.ROW // 8), np.int64)
+        rows = np.zeros((len(regions) + 1, LaunchState.ROW // 8), np.int64)
         keep: list[NDArray[np.uint8]] = []
         for row, (low, high) in zip(rows, regions, strict=False):
             row[:2] = low, high - low
@@ -92,16 +92,20 @@ class Sanitizer:
             row[4] = initialised.bytes_at(low, high)
         total = int(np.prod(observation.config.grid))
         width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
-        published = np.zeros(width * code.warps * Launch.PUBLICATION + 8, np.uint8)
-        launch = np.zeros(Launch.SIZE // 8, np.int64)
+        published = np.zeros(width * code.warps * LaunchState.PUBLICATION + 8, np.uint8)
+        launch = np.zeros(LaunchState.SIZE // 8, np.int64)
         own = _own(observation, regions, len(notes["sites"]))
         launch[:5] = rows.ctypes.data, len(regions), 0, published.ctypes.data, own.ctypes.data
         self._mine.keep = (keep, rows, published, own)
         observation.for_launch(launch.view(np.uint8))
-        self._mine.workers = observation.for_workers(Worker.CACHE + 8 * (len(notes["sites"]) + 2))
+        self._mine.workers = observation.for_workers(
+            WorkerState.CACHE + 8 * (len(notes["sites"]) + 2)
+        )
         shared = code.shared_bytes + observation.config.shared_bytes
         observation.for_slots(
-            Slot(code.warps, code.local_bytes, notes["masks"], notes["undefined"]).size(shared)
+            BlockState(code.warps, code.local_bytes, notes["masks"], notes["undefined"]).size(
+                shared
+            )
         )
         seen.counts.arrays = len(every) - (heap is not None)
 
@@ -111,11 +115,13 @@ class Sanitizer:
         for memory in self._mine.workers:
             words = memory.view(np.int64)
             counts = seen.counts
-            counts.accesses += int(words[Worker.ACCESSES // 8])
-            counts.barriers += int(words[Worker.BARRIERS // 8])
-            counts.syncs += int(words[Worker.SYNCS // 8])
-            counts.lost += int(words[Worker.LOST // 8])
-            table = words[Worker.FINDINGS // 8 : Worker.CACHE // 8].reshape(Worker.ENTRIES, -1)
+            counts.accesses += int(words[WorkerState.ACCESSES // 8])
+            counts.barriers += int(words[WorkerState.BARRIERS // 8])
+            counts.syncs += int(words[WorkerState.SYNCS // 8])
+            counts.lost += int(words[WorkerState.LOST // 8])
+            table = words[WorkerState.FINDINGS // 8 : WorkerState.CACHE // 8].reshape(
+                WorkerState.ENTRIES, -1
+            )
             seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
         extents.note(self._mine.keep[1], sites)
         if observation.heap is not None and observation.error is None:

@@ -1,4 +1,4 @@
-"""Where addresses come from: through which parameters may a kernel write?"""
+"""Origins of addresses: the parameters through which a kernel may write."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Indices that wrap: a 32-bit sum or product that is widened to an address and did not fit.
+"""Index overflow: a 32-bit sum or product that is widened to an address and did not fit.
 
-Where a block of code widens a 32-bit value and accesses memory with it, the value is computed
-once more in 64 bits, from the operands of the additions and multiplications that made it. What
-wraps and comes back (`i - 1 + n` of unsigned numbers) is right in the end and not reported.
+Where a basic block widens a 32-bit value and accesses memory with it, the value is computed again
+in 64 bits, from the operands of the additions and multiplications that made it. A value that wraps
+and comes back (`i - 1 + n` of unsigned numbers) is right in the end and is not reported.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.layout import BlockState, Record, WorkerState
 from weft.ir import Builder, Val
 
 _P, _I64 = ("ptr", 0), ("i64", 0)
@@ -31,23 +31,25 @@ def first_of(b: Builder, lanes: Val, warp: Val) -> Val:
 
 def _report(b: Builder, args: list[Val]) -> None:
     p, key, mine, other, address = args
-    worker = b.load("ptr", 0, b.at(p, Slot.WORKER))
+    worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
     mixed = key * 0x9E3779B97F4A7C15
     home = (mixed >> 40).trunc("i32")
-    with b.loop(Worker.ENTRIES) as i:
-        at = ((home + i) & (Worker.ENTRIES - 1)).zext("i64") * Worker.ENTRY + Worker.FINDINGS
+    with b.loop(WorkerState.ENTRIES) as i:
+        at = ((home + i) & (WorkerState.ENTRIES - 1)).zext(
+            "i64"
+        ) * WorkerState.ENTRY + WorkerState.FINDINGS
         entry = b.at(worker, at)
         with b.when(word(b, entry).eq(0)):
             fields = {
-                Worker.KEY: key,
-                Worker.ADDRESS: address,
-                Worker.MINE: mine,
-                Worker.OTHER: other,
-                Worker.BLOCK: word(b, p, Slot.BLOCK),
+                WorkerState.KEY: key,
+                WorkerState.ADDRESS: address,
+                WorkerState.MINE: mine,
+                WorkerState.OTHER: other,
+                WorkerState.BLOCK: word(b, p, BlockState.BLOCK),
             }
             for field, v in fields.items():
                 put(b, v, entry, field)
         with b.when(word(b, entry).eq(key)):
-            put(b, word(b, entry, Worker.TIMES) + 1, entry, Worker.TIMES)
+            put(b, word(b, entry, WorkerState.TIMES) + 1, entry, WorkerState.TIMES)
             b.ret()
-    put(b, word(b, worker, Worker.LOST) + 1, worker, Worker.LOST)
+    put(b, word(b, worker, WorkerState.LOST) + 1, worker, WorkerState.LOST)

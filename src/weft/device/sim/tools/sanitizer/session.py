@@ -1,6 +1,6 @@
-"""Launches under the sanitizer: one by one, or all of a stretch of a program.
+"""Launches under the sanitizer: one by one, or all launches of a part of a program.
 
-`settings.current` is what every launch on a simulated GPU looks at.
+Every launch on a simulated GPU runs under the session in `settings.current`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,23 @@
-"""Shadow records of memory: where those of an address are, and what a warp's own look like.
+"""Shadow records of memory: where the records of an address are, and what a record looks like.
 
-shadow_quick  lanes touch memory in a pattern that is known, or all one element: compared as
-              vectors, and left as they were wherever something is odd
-shadow_exact  anything else, lane by lane; also what the quick ones leave
+shadow_fast   lanes touch memory in a known pattern, or all touch one element: records are compared
+              as vectors, and nothing changes where one of them is unexpected
+shadow_exact  everything else, lane by lane; also what the fast path leaves
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
-from weft.device.sim.tools.sanitizer.layout import Kind, Launch, Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.layout import (
+    BlockState,
+    Kind,
+    LaunchState,
+    Record,
+    WorkerState,
+)
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 
@@ -62,7 +68,7 @@ class Shadow:
     """What the code for accesses of one kernel shares."""
 
     clocks: Clocks
-    slot: Slot
+    slot: BlockState
     partly: bool
     """Are parts of words written in shared memory?"""
 
@@ -72,37 +78,37 @@ class Shadow:
         """The records of an accessed address; jumps to `none` when there are none."""
         granule = address & ~3
         if space == "shared":
-            rel = granule - word(b, slot, Block.SHARED)
-            size = word(b, slot, Block.SHARED_BYTES)
+            rel = granule - word(b, slot, Slot.SHARED)
+            size = word(b, slot, Slot.SHARED_BYTES)
             here = b.label("here")
-            b.branch((address - word(b, slot, Block.SHARED)).ult(size), here, none)
+            b.branch((address - word(b, slot, Slot.SHARED)).ult(size), here, none)
             b.place(here)
-            readers = b.load("ptr", 0, b.at(p, Slot.READERS))
+            readers = b.load("ptr", 0, b.at(p, BlockState.READERS))
             at = rel << 1
-            filled = word(b, p, Slot.FILLED) + (rel >> 2) if self.partly else None
+            filled = word(b, p, BlockState.FILLED) + (rel >> 2) if self.partly else None
             writers = b.at(b.at(p, self.slot.writers), at)
             return Planes(writers, b.at(readers, at), filled, size - rel)
         row = self._region(b, p, who, address, none)
-        rel = granule - word(b, row, Launch.LOW)
+        rel = granule - word(b, row, LaunchState.LOW)
         at = rel << 1
-        writers = b.load("ptr", 0, b.at(row, Launch.WRITERS))
-        readers = b.load("ptr", 0, b.at(row, Launch.READERS))
-        filled = word(b, row, Launch.FILLED)
+        writers = b.load("ptr", 0, b.at(row, LaunchState.WRITERS))
+        readers = b.load("ptr", 0, b.at(row, LaunchState.READERS))
+        filled = word(b, row, LaunchState.FILLED)
         filled = filled.ne(0).select(filled + (rel >> 2), 0)
-        room = word(b, row, Launch.BYTES) - rel
+        room = word(b, row, LaunchState.BYTES) - rel
         known = b.val("i64", 0, f"ptrtoint {writers.tref} to i64").ne(0)
         there = known.select(b.at(writers, at), b.val("ptr", 0, "inttoptr i64 0 to ptr"))
         return Planes(there, b.at(readers, at), filled, room)
 
     def _region(self, b: Builder, p: Val, who: Val, address: Val, none: str) -> Val:
-        worker = b.load("ptr", 0, b.at(p, Slot.WORKER))
-        cache = b.at(worker, ((who & Record.SITES) << 3) + Worker.CACHE)
+        worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
+        cache = b.at(worker, ((who & Record.SITES) << 3) + WorkerState.CACHE)
         held = word(b, cache)
         look, search, found = b.label("look"), b.label("search"), b.label("found")
         b.branch(held.ne(0), look, search)
         b.place(look)
         row = b.val("ptr", 0, f"inttoptr {held.tref} to ptr")
-        inside = (address - word(b, row, Launch.LOW)).ult(word(b, row, Launch.BYTES))
+        inside = (address - word(b, row, LaunchState.LOW)).ult(word(b, row, LaunchState.BYTES))
         looked = b.block
         b.emit(f"br {inside.tref}, label %{found}, label %{search}, !prof !2")
         b.place(search)
@@ -116,15 +122,15 @@ class Shadow:
 
     def tag(self, x: Builder, p: Val, warp: Val, site: Val, space: str) -> Val:
         """The record of what a warp does now, but for its lane and bytes."""
-        at = Slot.SHARED_TAG if space == "shared" else Slot.TAG
+        at = BlockState.SHARED_TAG if space == "shared" else BlockState.TAG
         return word(x, self.clocks.row(x, p, warp), at) | site
 
     def limits(self, x: Builder, p: Val, warp: Val, space: str) -> tuple[Val, Val]:
         """(base, limit): a record r with r - base < limit is ordered before the warp."""
         row = self.clocks.row(x, p, warp)
         if space == "shared":
-            return x.integer("i64", 0), word(x, row, Slot.SHARED_LIMIT)
-        return word(x, p, Slot.BASE), word(x, row, Slot.LIMIT)
+            return x.integer("i64", 0), word(x, row, BlockState.SHARED_LIMIT)
+        return word(x, p, BlockState.BASE), word(x, row, BlockState.LIMIT)
 
 
 def _crew(space: str) -> int:
@@ -157,9 +163,9 @@ def start_block(b: Builder, slot: Val) -> None:
     """A block starts: nothing of its shared memory is written."""
 
     def body(x: Builder, args: list[Val]) -> None:
-        p = x.load("ptr", 0, x.at(args[0], Block.OBSERVER))
-        first = x.load("ptr", 0, x.at(p, Slot.FILLED))
-        count = (word(x, args[0], Block.SHARED_BYTES) >> 5) + 1
+        p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
+        first = x.load("ptr", 0, x.at(p, BlockState.FILLED))
+        count = (word(x, args[0], Slot.SHARED_BYTES) >> 5) + 1
         with x.loop(count.trunc("i32")) as i:
             put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
 
@@ -198,15 +204,16 @@ def _search(b: Builder, args: list[Val]) -> Val:
     A site that touches another array than its own is reported, and does not remember it.
     """
     p, cache, who, address = args
-    launch = b.load("ptr", 0, b.at(p, Slot.LAUNCH))
-    rows = b.load("ptr", 0, b.at(launch, Launch.REGIONS))
-    with b.loop(word(b, launch, Launch.COUNT).trunc("i32")) as i:
-        row = b.at(rows, i.zext("i64") * Launch.ROW)
-        hit = (address - word(b, row, Launch.LOW)).ult(word(b, row, Launch.BYTES))
+    launch = b.load("ptr", 0, b.at(p, BlockState.LAUNCH))
+    rows = b.load("ptr", 0, b.at(launch, LaunchState.REGIONS))
+    with b.loop(word(b, launch, LaunchState.COUNT).trunc("i32")) as i:
+        row = b.at(rows, i.zext("i64") * LaunchState.ROW)
+        hit = (address - word(b, row, LaunchState.LOW)).ult(word(b, row, LaunchState.BYTES))
         with b.when(hit):
-            owns = b.load("ptr", 0, b.at(launch, Launch.OWN))
+            owns = b.load("ptr", 0, b.at(launch, LaunchState.OWN))
             own = word(b, b.at(owns, (who & Record.SITES) << 3))
-            stays = (own - word(b, row, Launch.LOW)).ult(word(b, row, Launch.BYTES)) | own.eq(0)
+            low, nbytes = (word(b, row, at) for at in (LaunchState.LOW, LaunchState.BYTES))
+            stays = (own - low).ult(nbytes) | own.eq(0)
             with b.when(stays):
                 put(b, b.val("i64", 0, f"ptrtoint {row.tref} to i64"), cache)
             with b.when(stays ^ 1):

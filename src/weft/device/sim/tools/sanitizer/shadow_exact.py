@@ -1,13 +1,13 @@
-"""Accesses lane by lane: what is irregular, and what the quick code saw something odd in."""
+"""The slow path of the shadow records: lane by lane, for irregular and unexpected accesses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record, Slot
+from weft.device.sim.tools.sanitizer.layout import Apart, BlockState, Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow import (
     Planes,
@@ -22,7 +22,7 @@ from weft.ir import Builder, Val
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
-class Exact(Shadow):
+class ExactShadow(Shadow):
     """The code for any access of one kernel; it alone reports."""
 
     def lanes(self, b: Builder, space: str, way: Way, element: int) -> Callable[..., Val]:
@@ -36,7 +36,7 @@ class Exact(Shadow):
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, warp, site, table, lanes, values = args
-            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             tag = self.tag(x, p, warp, site, space)
 
             def one(lane: Val) -> None:
@@ -73,7 +73,7 @@ class Exact(Shadow):
             x.branch(known, go, end)
             x.place(go)
         elif way.reads:
-            start = word(x, p, Slot.START) << Record.CLOCK
+            start = word(x, p, BlockState.START) << Record.CLOCK
             written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
             check_written(x, p, way, [w.sext("i32") for w in written], mine, address)
         for i in range(count):

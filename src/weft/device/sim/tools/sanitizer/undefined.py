@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.emit.warp_ops import source_lanes
-from weft.device.sim.layout import Slot as Block
-from weft.device.sim.tools.sanitizer import meetings
+from weft.device.sim.layout import Slot
+from weft.device.sim.tools.sanitizer import synchronisation
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Kind
@@ -70,7 +70,7 @@ def plan(program: Program) -> Plan:
 def _is_source(program: Program, block: int, ins: Instruction) -> bool:
     row = decode(ins).row
     if row.form is Result.SHUFFLED:
-        everyone = meetings.mask_of(program, ins) is None and program.full_warps
+        everyone = synchronisation.mask_of(program, ins) is None and program.full_warps
         return not everyone or program.partial[block] or ins.guard is not None
     return row.is_load and "local" in ins.parts
 
@@ -93,7 +93,7 @@ class Undefined:
         size = self.w.e.program.warps * self.plan.nbytes
 
         def body(x: Builder, args: list[Val]) -> None:
-            p = x.load("ptr", 0, x.at(args[0], Block.OBSERVER))
+            p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
             with x.loop(size // 8) as i:
                 at = x.at(p, (i.zext("i64") << 3) + self.w.layout.undefined)
                 put(x, x.integer("i64", 0), at)

@@ -1,4 +1,4 @@
-"""The sanitizer's code in a kernel: what is checked at each event."""
+"""The sanitizer's code in one kernel: what it checks at each event."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from typing import Any
 from weft.device.sim.access import Access, Unit, touching
 from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.waits import is_warp_sync
-from weft.device.sim.layout import Fault, Space
-from weft.device.sim.layout import Slot as Block
-from weft.device.sim.layout import Worker as HostThread
+from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
-from weft.device.sim.tools.sanitizer import bounds, bulk, meetings, origins, spins, undefined
+from weft.device.sim.tools.sanitizer import (
+    bounds,
+    bulk,
+    endless_loops,
+    origins,
+    synchronisation,
+    undefined,
+)
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
-from weft.device.sim.tools.sanitizer.layout import Kind, Record, Slot, Worker
+from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
-from weft.device.sim.tools.sanitizer.needs import Needs
 from weft.device.sim.tools.sanitizer.overflow import Overflow
 from weft.device.sim.tools.sanitizer.report import first_of, report
+from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow import Way, start_block
-from weft.device.sim.tools.sanitizer.shadow_exact import Exact
-from weft.device.sim.tools.sanitizer.shadow_quick import Pattern, Quick, pattern_of
+from weft.device.sim.tools.sanitizer.shadow_exact import ExactShadow
+from weft.device.sim.tools.sanitizer.shadow_fast import FastShadow, Pattern, pattern_of
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -44,17 +49,19 @@ class Sanitizing(Watcher):
         super().__init__(e)
         program = e.program
         code = [i for block in program.graph.blocks for i in block.code]
-        self.masks = any(is_warp_sync(i) and meetings.mask_of(program, i) is not None for i in code)
+        self.masks = any(
+            is_warp_sync(i) and synchronisation.mask_of(program, i) is not None for i in code
+        )
         reach = undefined.plan(program)
         self.undefined = Undefined(self, reach)
         self.one_by_one = bool(reach.sources)
-        self.layout = Slot(program.warps, program.local_bytes, self.masks, reach.nbytes)
+        self.layout = BlockState(program.warps, program.local_bytes, self.masks, reach.nbytes)
         self.publishes = any(_releases(i) for i in code)
         self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
         self.partly = any(_writes_part(i) for i in code)
-        self.quick = Quick(self.clocks, self.layout, self.partly)
-        self.exact = Exact(self.clocks, self.layout, self.partly)
-        self.needs = Needs(program)
+        self.fast = FastShadow(self.clocks, self.layout, self.partly)
+        self.exact = ExactShadow(self.clocks, self.layout, self.partly)
+        self.needs = RequiredBytes(program)
         self.local = Local(self)
         self.copies = Copies(self)
         self.overflow = Overflow(program)
@@ -64,13 +71,13 @@ class Sanitizing(Watcher):
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
         self.variables = bounds.shared(program)
-        self.one_sided = meetings.one_sided(e)
+        self.one_sided = synchronisation.one_sided(e)
 
     # ---- names ------------------------------------------------------------------------------
     @property
     def p(self) -> Val:
         """What is kept of the block."""
-        return self.e.b.load("ptr", 0, self.e.b.at(self.e.slot, Block.OBSERVER))
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.slot, Slot.OBSERVER))
 
     def site(self) -> Val:
         """The present instruction as records name it."""
@@ -88,7 +95,7 @@ class Sanitizing(Watcher):
 
     def count(self, field: int, by: Val) -> None:
         b = self.e.b
-        at = b.at(b.load("ptr", 0, b.at(self.e.worker, HostThread.OBSERVER)), field)
+        at = b.at(b.load("ptr", 0, b.at(self.e.worker, Worker.OBSERVER)), field)
         put(b, word(b, at) + by, at)
 
     # ---- events -----------------------------------------------------------------------------
@@ -101,10 +108,10 @@ class Sanitizing(Watcher):
 
     def instruction(self, ins: Instruction) -> None:
         if is_warp_sync(ins):
-            meetings.check_lanes(self, ins)
-            mask = meetings.mask_of(self.e.program, ins)
+            synchronisation.check_lanes(self, ins)
+            mask = synchronisation.mask_of(self.e.program, ins)
             if mask not in self.met:
-                meetings.order_lanes(self, ins)
+                synchronisation.order_lanes(self, ins)
                 self.met.append(mask)
         changed = self.e.program.defs(ins)
         self.met = [m for m in self.met if not (isinstance(m, Reg) and m.name in changed)]
@@ -115,8 +122,8 @@ class Sanitizing(Watcher):
         self.overflow.check(self, ins)
         if control_of(ins.parts) is Control.CALL:  # the host may ask where it was called from
             e, b = self.e, self.e.b
-            b.store(b.integer("i64", ins.index), b.at(e.worker, HostThread.ERROR_SITE))
-        if ins is self.e.block.last and spins.cannot_end(self.e.program, self.e.block):
+            b.store(b.integer("i64", ins.index), b.at(e.worker, Worker.ERROR_SITE))
+        if ins is self.e.block.last and endless_loops.cannot_end(self.e.program, self.e.block):
             self._spin()
 
     def access(self, access: Access) -> None:
@@ -125,7 +132,7 @@ class Sanitizing(Watcher):
         if access.space in (Space.PARAM, Space.CONST):
             return
         lanes = touching(e, access)
-        self.count(Worker.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
+        self.count(WorkerState.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
         if access.space == Space.LOCAL or (access.space == Space.GENERIC and self.local.escapes):
             self.local.access(access, self._way(access), lanes)
         if access.space != Space.LOCAL:
@@ -166,11 +173,11 @@ class Sanitizing(Watcher):
         self.clocks.synchronise(b, self.p, e.warp, access.writes)
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
-        meetings.arrive(self, number, count, lanes)
+        synchronisation.arrive(self, number, count, lanes)
 
     def leave(self, lanes: Val | None) -> None:
         if lanes is not None:
-            meetings.leave(self, lanes)
+            synchronisation.leave(self, lanes)
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
@@ -181,8 +188,10 @@ class Sanitizing(Watcher):
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
         self.clocks.meet(b, slot, number)
-        worker = b.load("ptr", 0, b.at(b.load("ptr", 0, b.at(slot, Block.OBSERVER)), Slot.WORKER))
-        put(b, word(b, worker, Worker.BARRIERS) + 1, worker, Worker.BARRIERS)
+        worker = b.load(
+            "ptr", 0, b.at(b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), BlockState.WORKER)
+        )
+        put(b, word(b, worker, WorkerState.BARRIERS) + 1, worker, WorkerState.BARRIERS)
 
     def notes(self) -> Mapping[str, Any]:
         return {
@@ -232,7 +241,7 @@ class Sanitizing(Watcher):
         e, b = self.e, self.e.b
         assert a.first is not None
         with b.when(lanes.ne(0)):
-            done = self.quick.one(b, space, way)(e.slot, e.warp, self.site(), a.first, lanes)
+            done = self.fast.one(b, space, way)(e.slot, e.warp, self.site(), a.first, lanes)
             with b.when(done ^ 1, rare=True):
                 first = lanes & (b.integer("i32", 0) - lanes)
                 self._each_lane(a, space, way, first, values)
@@ -243,7 +252,7 @@ class Sanitizing(Watcher):
     ) -> None:  # fmt: skip
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
-        fn = self.quick.row(b, space, way.writes, pattern)
+        fn = self.fast.row(b, space, way.writes, pattern)
         go, slow, end = b.label("whole"), b.label("apart"), b.label("checked")
         steady = (a.last - a.first).eq(max(a.off))  # no index wraps in between
         b.branch(lanes.eq(-1) & steady, go, slow)

@@ -1,9 +1,9 @@
-"""Accesses that are regular: a whole warp's records are checked and renewed at once.
+"""The fast path of the shadow records: those of a whole warp are checked and renewed at once.
 
-    row  lanes touch memory in a pattern that is known: records are compared as vectors
+    row  lanes touch memory in a known pattern: records are compared as vectors
     one  all lanes touch one element
 
-Both answer "done", or leave everything as it was for `Exact.lanes` to look at.
+Both return whether they are done. If not, nothing has changed and `ExactShadow.lanes` checks.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Record, Slot
+from weft.device.sim.tools.sanitizer.layout import BlockState, Record
 from weft.device.sim.tools.sanitizer.shadow import (
     Planes,
     Shadow,
@@ -51,7 +51,7 @@ def pattern_of(off: tuple[int, ...], nbytes: int, writes: bool) -> Pattern | Non
     return tuple(words.get(i, -1) for i in range(count))
 
 
-class Quick(Shadow):
+class FastShadow(Shadow):
     """The code for regular accesses of one kernel."""
 
     def row(self, b: Builder, space: str, writes: bool, pattern: Pattern) -> Callable[..., Val]:
@@ -59,7 +59,7 @@ class Quick(Shadow):
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first = args
-            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
             planes = self.planes(x, slot, p, who, first, space, "none")
             fits = planes.room.uge(4 * len(pattern)) & (first & 3).eq(0)
@@ -109,7 +109,7 @@ class Quick(Shadow):
         base, limit = self.limits(x, p, warp, space)
         tag = tag | Record.ALL_BYTES
         chunks = range(0, len(pattern), WIDE)
-        start = word(x, p, Slot.START) << Record.CLOCK
+        start = word(x, p, BlockState.START) << Record.CLOCK
 
         def mine(i: int) -> Val:
             bits = [max(r, 0) for r in pattern[i : i + WIDE]]
@@ -177,7 +177,7 @@ class Quick(Shadow):
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, address, lanes = args
-            p = x.load("ptr", 0, x.at(slot, Block.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             lane = x.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
             who = site | (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
             planes = self.planes(x, slot, p, who, address, space, "none")
@@ -193,7 +193,7 @@ class Quick(Shadow):
             mine = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
             mine = mine | bytes_of(x, address, nbytes)
             base, limit = self.limits(x, p, warp, space)
-            start = word(x, p, Slot.START) << Record.CLOCK
+            start = word(x, p, BlockState.START) << Record.CLOCK
             odd = x.integer("i1", 0)
             readers = []
             for i in range(max(1, nbytes // 4)):

@@ -1,4 +1,4 @@
-"""Loops that nothing can end: they wait for a value that they do not read again."""
+"""Loops that cannot end: they wait for a value that they never read again."""
 
 from __future__ import annotations
 

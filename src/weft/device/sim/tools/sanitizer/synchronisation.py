@@ -1,14 +1,14 @@
-"""Where threads meet: are those there that are named, and do they meet at one barrier?"""
+"""Checks of barriers and warp-wide synchronisation: do all named threads arrive, at one barrier?"""
 
 from __future__ import annotations
 
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_arrival, member_mask
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import Slot
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.layout import Kind, Slot, Worker
+from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, WorkerState
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Graph
@@ -69,7 +69,7 @@ def order_lanes(w: Checking, ins: Instruction) -> None:
 def check_lanes(w: Checking, ins: Instruction) -> None:
     """Lanes that an instruction names and that do not execute it, though they could."""
     e, b = w.e, w.e.b
-    w.count(Worker.SYNCS, b.integer("i64", 1))
+    w.count(WorkerState.SYNCS, b.integer("i64", 1))
     mask = member_mask(ins, decode(ins).row)
     if e.executes_fully and mask is None:
         return
@@ -99,22 +99,22 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
     none = b.integer("i64", 0)
     with b.when(lanes.ne(0)):
         p, which = w.p, (number & 15).zext("i64")
-        at = b.at(p, (which << 2) + Slot.ARRIVED)
+        at = b.at(p, (which << 2) + BlockState.ARRIVED)
         if is_arrival(e.ins):
             w.clocks.arrive(b, p, e.warp, number & 15)
         else:
             b.store(b.load("i32", 0, at) | (b.integer("i32", 1) << e.warp), at)
         me = w.me(lanes)
-        place = b.at(at, Slot.SITES - Slot.ARRIVED)
+        place = b.at(at, BlockState.SITES - BlockState.ARRIVED)
         first = b.load("i32", 0, place)
         site = w.site().trunc("i32")
         if count is None and not is_arrival(e.ins):
             with b.when(first.ne(0) & first.ne(site), rare=True):
                 report(b, p, Kind.BARRIER_PLACES, me, first.zext("i64"), none)
         b.store(first.eq(0).select(site, first), place)
-        row = b.at(e.slot, which * Block.BARRIER_BYTES + Block.BARRIERS)
-        there = b.load("i32", 0, b.at(row, Block.ARRIVED))
-        expected = b.load("i32", 0, b.at(row, Block.EXPECTED))
+        row = b.at(e.slot, which * Slot.BARRIER_BYTES + Slot.BARRIERS)
+        there = b.load("i32", 0, b.at(row, Slot.ARRIVED))
+        expected = b.load("i32", 0, b.at(row, Slot.EXPECTED))
         wanted = b.integer("i32", 0) if count is None else count
         with b.when(there.ne(0) & expected.ne(wanted), rare=True):
             report(b, p, Kind.BARRIER_COUNT, me, first.zext("i64"), expected.zext("i64"))

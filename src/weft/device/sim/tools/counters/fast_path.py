@@ -1,8 +1,9 @@
-"""Code beside a load for what mostly happens: its bytes are on one line of a known allocation.
+"""The fast path of counting a load: its bytes are on one line of an allocation seen before.
 
-L1 holds them, or has nothing of the line and L2 has seen it in this part of the launch. Then a few
-words change, and no function is called: a call costs more than the counting, since the kernel's
-vectors have to be put aside for it. All else is left to the functions of `lines`.
+It covers two cases: L1 holds the bytes, or L1 has nothing of the line and L2 has seen the line in
+this part of the launch. Then a few words change and no function is called. A call costs more than
+the counting, since the kernel's vectors must be saved around it. Everything else takes the slow
+path, the functions of `lines`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ HOST_LINE = 64
 
 
 @dataclass(frozen=True)
-class Beside:
+class FastPath:
     """`span` bytes from `address` that an access touches if `sure`; `row` counts them."""
 
     b: Builder

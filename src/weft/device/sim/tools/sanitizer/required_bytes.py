@@ -1,6 +1,6 @@
-"""Which bytes that an access reads must have been written: those that something is computed from.
+"""Bytes that a read needs to be initialised: those that a result is computed from.
 
-A value that is only copied may have holes, as the padding of a structure has.
+A value that is only copied may have holes, such as the padding of a structure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DEEP = 4
 """Moves in a row, at most, through which a copy is followed."""
 
 
-class Needs:
+class RequiredBytes:
     """The uses of a kernel's registers."""
 
     def __init__(self, program: Program) -> None:

@@ -1,9 +1,9 @@
-"""Loads of shared memory that the assembler makes one: neighbours of 32 bits from one base.
+"""Loads of shared memory that the assembler merges: neighbours of 32 bits from one base.
 
-Loads of a block of code from the same register at offsets 0, 4, 8, 12 become one of 128 bits where
-the address is known to be a multiple of 16, and two of them one of 64 bits at a multiple of 8. They
-must come in this order, with no store in between: so it was seen on an H200. What is known of an
-address is followed back through its definitions.
+Loads of a basic block from the same register at offsets 0, 4, 8, 12 become one of 128 bits where
+the address is known to be a multiple of 16. Two of them become one of 64 bits at a multiple of 8.
+They must come in this order with no store in between, as measured on an H200. The alignment of an
+address is derived from the definitions of its register.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHORT = 8
 """Instructions of an `if` that is taken to be made without a branch."""
 
 
-class Joined:
+class MergedLoads:
     """Which loads of a kernel are parts of wider ones."""
 
     def __init__(self, program: Program) -> None:
