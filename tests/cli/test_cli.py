@@ -191,7 +191,7 @@ def test_isa_finds_the_row_of_a_full_opcode() -> None:
         ("maad.lo.s32", "did you mean mad"),
         ("add.rn.f23", "no row of add takes .f23"),
         ("add.rn.f23", "did you mean .f32"),
-        ("add.rn.s32", "these words together"),
+        ("add.rn.s32", "these modifiers together"),
         ("q", "`weft isa` lists every opcode"),
     ],
 )

@@ -1,9 +1,9 @@
-"""The command line: one verb a file in `verbs/`, found by its name and imported when it is used.
+"""The command line. Each file in `verbs/` is one verb, imported on first use.
 
-A verb's file has a function `run`; its docstring is the help, its parameters are the options.
-A verb prints its answer to standard output, and with `--json` the same facts as JSON. What goes
-wrong is a `weft.Error`: its text goes to standard error without a traceback, and the exit code
-is 1. Ctrl-C ends with 130. `SETTINGS`, where a verb has them, are click's for its command.
+A verb has a function `run`. Its docstring is the help; its parameters are the options. A verb
+prints its result to standard output, with `--json` as JSON. For a `weft.Error`, weft prints its
+text to standard error and exits with code 1. Ctrl-C exits with code 130. The optional `SETTINGS` of
+a verb are click's settings of the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
 
 @functools.cache
 def _command(name: str) -> Any:
-    """A verb as the command line knows it."""
+    """The click command of a verb."""
     verb = importlib.import_module(f"{verbs.__name__}.{name}")
     alone = typer.Typer(add_completion=False)
     alone.command(name, context_settings=getattr(verb, "SETTINGS", None))(verb.run)
@@ -38,10 +38,10 @@ def _command(name: str) -> Any:
 
 
 class _Verbs(TyperGroup):
-    """All verbs, with one way to fail."""
+    """The group of all verbs, with common error handling."""
 
     def __init__(self, **options: Any) -> None:
-        names: Any = dict.fromkeys(NAMES)  # what help lists and typing errors are compared with
+        names: Any = dict.fromkeys(NAMES)  # for the help and for suggestions
         super().__init__(**{**options, "commands": names})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -63,7 +63,7 @@ class _Verbs(TyperGroup):
             )
             raise typer.Exit(1) from None
         except MemoryError:
-            show.failure(OutOfMemory("there is not enough memory to go on"))
+            show.failure(OutOfMemory("there is not enough memory"))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             print("weft: interrupted", file=sys.stderr)
@@ -71,7 +71,7 @@ class _Verbs(TyperGroup):
 
 
 def _shown(name: object) -> str:
-    """A file's name in a message, however long or odd it is."""
+    """A file name for a message, shortened if it is long."""
     text = os.fsdecode(name) if isinstance(name, str | bytes) else ""
     return text if len(text) <= _NAME else f"{text[:_NAME]}..."
 

@@ -1,4 +1,4 @@
-"""Output for terminals that cannot show all characters: near ones in their place."""
+"""Output for terminals without Unicode: similar ASCII characters are printed instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEAR = {
 
 
 def settle(*names: str) -> None:
-    """Lets these streams of `sys` print near characters in place of those that they lack."""
+    """Makes these streams of `sys` print ASCII for characters that they cannot encode."""
     codecs.register_error(_NAME, _near)
     for name in names:
         stream = getattr(sys, name)
@@ -24,7 +24,7 @@ def settle(*names: str) -> None:
 
 
 def is_complete(encoding: str) -> bool:
-    """Has it every character?"""
+    """Whether an encoding has every character."""
     return codecs.lookup(encoding).name.startswith("utf")
 
 

@@ -1,4 +1,4 @@
-"""`weft bench ops`: the op library on calls drawn at random, beside PyTorch and torch.compile."""
+"""`weft bench ops`: times the op library on random calls, with PyTorch and torch.compile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What to draw, and how much time torch.compile may take."""
+    """The options of `weft bench ops`."""
 
     seed: int
     count: int
@@ -35,7 +35,7 @@ class Options:
 
 
 def run(options: Options) -> None:
-    """Sweeps, prints a summary and each op's worst calls, and ends with 1 if one was wrong."""
+    """Times the ops, prints a summary and the worst calls; exits with 1 if a result was wrong."""
     gpu, host = (bind.with_torch(f"weft.ops.sweep.{name}") for name in ("gpu", "host"))
     cases = _cases(options.ops)
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
@@ -54,13 +54,13 @@ def run(options: Options) -> None:
 
 
 def _cases(names: str) -> list[Case]:
-    """The cases of the ops that are named; raises for one that has none."""
+    """The cases of the named ops; raises for an unknown op."""
     every: Sequence[Case] = bind.with_torch("weft.ops.sweep.cases").CASES
     wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = [case.op for case in every]
+    ops = [case.op for case in every]
     for name in wanted:
-        if name not in known:
-            raise ArgumentError("the sweep has no such op", got=name, allowed=", ".join(known))
+        if name not in ops:
+            raise ArgumentError("`weft bench ops` has no such op", got=name, allowed=", ".join(ops))
     return [case for case in every if not wanted or case.op in wanted]
 
 
@@ -68,11 +68,11 @@ def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
     compiled, whole = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("compiled", "whole"))
     settings = whole.Settings(options.seed, options.count, options.most)
     compiler = compiled.Compiler(options.budget) if options.compile else None
-    found: list[Swept] = []
+    swept: list[Swept] = []
     with show.ends_at_once(), show.bar(quiet=options.json) as progress:
         if options.compile and options.jobs > 1:
             calls = [call for case in cases for call in whole.calls(case, settings)]
-            task = progress.add_task("compiling ahead", total=len(calls))
+            task = progress.add_task("compiling in advance", total=len(calls))
             compiled.warm(calls, options.jobs, options.budget,
                           lambda done: progress.update(task, completed=done))  # fmt: skip
         task = progress.add_task("", total=len(cases) * options.count)
@@ -81,12 +81,12 @@ def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
             progress.update(task, advance=1, description=text)
 
         for case in cases:
-            found.append(whole.sweep(case, settings, compiler, tell))
-            if options.record is not None:  # at once: a later op may fail
-                whole.append(options.record, found[-1:], [])
+            swept.append(whole.sweep(case, settings, compiler, tell))
+            if options.record is not None:  # now, because a later op may fail
+                whole.append(options.record, swept[-1:], [])
     for failure in compiler.failures if compiler is not None and not options.json else ():
         show.line(f"torch.compile failed: {failure}", "yellow")
-    return found
+    return swept
 
 
 # ---- what is printed ---------------------------------------------------------------------------
@@ -96,18 +96,18 @@ WORST = ("ratio", "call", "kernel", "weft µs", "torch µs", "compile µs")
 
 
 def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> None:
-    """A row for each op, then its worst calls."""
+    """Prints one row per op, then the worst calls of each."""
     show.table(SUMMARY, [_row(s, times) for s in swept], right=SUMMARY[1:])
     show.line(
-        "\nmean: geometric mean of how many times as fast as the best peer; each call is made"
-        " eagerly, contenders take turns", "dim"
+        "\nmean: geometric mean of the speed-up over the best peer. Calls are eager, and contenders"
+        " take turns.", "dim"
     )  # fmt: skip
     for one in swept:
         show.line(f"\n{one.op}, seed {one.settings.seed}: the worst calls", "bold")
         rows = [(f"{r.ratio:.2f} x", r.call, r.plan, *_times(r.seconds)) for r in one.worst()]
         show.table(WORST, rows, right=("ratio", *WORST[3:]))
         for result in one.wrong:
-            show.line(f"WRONG by {result.error:.3g} of what is allowed: {result.call}", "red")
+            show.line(f"WRONG by {result.error:.3g} x the allowed error: {result.call}", "red")
 
 
 def _row(one: Swept, times: Sequence[HostTime]) -> list[str]:

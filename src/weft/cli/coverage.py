@@ -1,4 +1,4 @@
-"""What the simulator covers, read from the rows of the instruction table."""
+"""The coverage of PTX by the instruction table: families of rows, and near misses."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Family:
 
 
 def families() -> list[Family]:
-    """Every file of rows, by name."""
+    """The families of rows, sorted by name."""
     by_file: dict[str, list[Row]] = {}
     for row in rows():
         by_file.setdefault(home(row), []).append(row)
     return [
-        Family(module.rpartition(".")[2], _title(module), tuple(found))
-        for module, found in sorted(by_file.items())
+        Family(module.rpartition(".")[2], _title(module), tuple(members))
+        for module, members in sorted(by_file.items())
     ]
 
 
@@ -54,28 +54,28 @@ def home(row: Row) -> str:
 
 
 def forms(row: Row) -> int:
-    """Full opcodes a row spells: all combinations of its words.
+    """The number of full opcodes of a row: all combinations of its modifiers.
 
-    Rows that act on a whole warp count without what may be left out: orders, scopes, state
-    spaces and cache hints would multiply to millions and say nothing.
+    Optional modifiers of warp-wide rows do not count: orders, scopes, state spaces and cache hints
+    would multiply to millions.
     """
     sizes = ((len(row.modifiers.get(name, ".")), optional) for name, optional in row.parts)
     return math.prod(n + optional for n, optional in sizes if not (optional and row.warp))
 
 
 def modifiers(row: Row) -> Iterator[tuple[str, list[str], bool]]:
-    """Name, words and optionality of each part of a row that has a choice."""
+    """(name, values, whether it is optional) of each modifier of a row."""
     for name, optional in row.parts:
         if name in row.modifiers:
             yield name, sorted(row.modifiers[name], key=_numeric), optional
 
 
 def near(opcode: str) -> Error:
-    """Why no row takes an opcode, and what is close to it."""
+    """The error for an opcode that no row accepts, with similar ones."""
     base, *words = opcode.split(".")
-    known = sorted({row.base for row in rows()})
-    if base not in known:
-        close = difflib.get_close_matches(base, known, 5)
+    opcodes = sorted({row.base for row in rows()})
+    if base not in opcodes:
+        close = difflib.get_close_matches(base, opcodes, 5)
         hint = f"did you mean {', '.join(close)}?" if close else "`weft isa` lists every opcode"
         return Error(f"no row for the opcode {base}", got=opcode, next=hint)
     taken = {word for row in rows(base) for word in _words(row)}
@@ -83,22 +83,20 @@ def near(opcode: str) -> Error:
     close = difflib.get_close_matches(wrong[0], sorted(taken), 3) if wrong else []
     hint = f"did you mean .{', .'.join(close)}?" if close else f"`weft isa {base}` shows the rows"
     return Error(
-        f"no row of {base} takes {'.' + wrong[0] if wrong else 'these words together'}",
+        f"no row of {base} takes {'.' + wrong[0] if wrong else 'these modifiers together'}",
         got=opcode,
         allowed="\n           ".join(_shape(row) for row in rows(base)),
-        next=f"did you mean .{', .'.join(close)}?"
-        if close
-        else f"`weft isa {base}` shows the rows",
+        next=hint,
     )
 
 
 def covered(opcode: str) -> bool:
-    """Does a row take this full opcode?"""
+    """Whether a row accepts this full opcode."""
     return lookup(opcode.split(".")) is not None
 
 
 def _shape(row: Row) -> str:
-    """A row's opcode with its types, which tell rows of the same syntax apart."""
+    """A row's opcode with its types, which distinguish rows of the same syntax."""
     types = next((words for name, words, _ in modifiers(row) if name == "type"), [])
     return " ".join([row.syntax.partition(" ")[0], *([f"(type: {' '.join(types)})"] * bool(types))])
 
@@ -109,12 +107,12 @@ def _words(row: Row) -> Iterator[str]:
 
 
 def _title(module: str) -> str:
-    """The first sentence of a file's own description."""
+    """The first sentence of a module's docstring."""
     text = " ".join((importlib.import_module(module).__doc__ or "").split())
     return text.partition(". ")[0].rstrip(".")
 
 
 def _numeric(word: str) -> tuple[str, int]:
-    """Sorts u8 u16 u32, not u16 u32 u8."""
+    """A sort key that orders u8 u16 u32."""
     letters = word.rstrip("0123456789")
     return letters, int(word[len(letters) :] or 0)

@@ -38,13 +38,13 @@ class Launched:
     sim: Profile | None
 
 
-def dump(found: Sequence[Launched], note: str) -> dict[str, Any]:
+def dump(launches: Sequence[Launched], note: str) -> dict[str, Any]:
     """The record of a run. Each entry of ncu has the index of its simulated profile."""
-    profiles = [one.sim for one in found if one.sim is not None]
+    profiles = [one.sim for one in launches if one.sim is not None]
     numbers = {id(p): i for i, p in enumerate(profiles)}
     counted = [
         {**asdict(one.ncu), "profile": numbers.get(id(one.sim))}
-        for one in found
+        for one in launches
         if one.ncu is not None
     ]
     return {**record.dump(list(profiles)), "note": note, "ncu": counted}
@@ -72,7 +72,7 @@ def launched(
             next="--kernel and --launch select launches; check that the file launches a kernel",
         )
     try:
-        simulated = _simulated(file, flags, said=subprocess.PIPE)
+        simulated = _simulated(file, flags, stderr=subprocess.PIPE)
     except Error as error:
         return [Launched(c, None) for c in counted], f"no column sim: {error.what} ({error.got})"
     return [Launched(c, _same(c, simulated)) for c in counted], ""
@@ -85,14 +85,14 @@ def _without(
         raise error
     why = "; ".join(part for part in (error.got, error.next) if part)
     note = f"{error.what} ({why}): these are the simulator's facts"
-    found = _simulated(file, flags)
+    profiles = _simulated(file, flags)
     if file.suffix == ".py" and driver.count():
         taken = timed.times(str(file), shlex.split(args))
-        found = [
+        profiles = [
             with_views(replace(p, measured=taken.of(s.kernel, s.grid, s.block)))
-            for p, s in ((p, p.launch) for p in found)
+            for p, s in ((p, p.launch) for p in profiles)
         ]
-    return [Launched(None, p) for p in found], note
+    return [Launched(None, p) for p in profiles], note
 
 
 @contextmanager
@@ -109,14 +109,14 @@ def _program(file: Path) -> Iterator[list[str]]:
         yield [out]
 
 
-def _simulated(file: Path, flags: Sequence[str], said: int | None = None) -> list[Profile]:
-    """Profiles the file on the simulated GPU in its own process; `said` is its standard error."""
+def _simulated(file: Path, flags: Sequence[str], stderr: int | None = None) -> list[Profile]:
+    """Profiles the file on the simulated GPU, in its own process with this `stderr`."""
     if file.suffix not in SIMULATED:
         raise Error("a built program cannot be simulated", got=str(file), next="pass its .cu file")
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
     with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
-        done = subprocess.run(command, stdout=out, stderr=said, text=True)
-        if done.returncode and said is None:
+        done = subprocess.run(command, stdout=out, stderr=stderr, text=True)
+        if done.returncode and stderr is None:
             raise typer.Exit(done.returncode)  # it has printed why
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]

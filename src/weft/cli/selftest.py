@@ -1,7 +1,7 @@
-"""Compiles and runs one kernel: `python -m weft.cli.selftest` prints how long it took.
+"""The self-test of `weft doctor`: compiles and runs one kernel and prints the time.
 
-`weft doctor` runs it as a process of its own with an empty cache, so that both compilers really
-work for it and no failure, however hard, takes the doctor down.
+`weft doctor` runs it in its own process with an empty cache. Both compilers then have to work, and
+a crash does not end the doctor.
 """
 
 from __future__ import annotations

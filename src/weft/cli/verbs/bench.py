@@ -45,7 +45,10 @@ def run(
     record: Annotated[Path | None, typer.Option(help="Append the result to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the calls.", rich_help_panel=SWEEP)] = 1,
-    count: Annotated[int, typer.Option(help="Calls per op.", min=1, rich_help_panel=SWEEP)] = 60,
+    calls: Annotated[
+        int,
+        typer.Option("--calls", "--count", help="Calls per op.", min=1, rich_help_panel=SWEEP),
+    ] = 60,
     most: Annotated[
         int, typer.Option(help="Largest number of elements.", min=2, rich_help_panel=SWEEP)
     ] = 2**26,
@@ -83,7 +86,7 @@ def run(
     if path == OPS:
         _refuse_sim(where, asked=device != options.AUTO)
         bench_ops.run(
-            bench_ops.Options(seed, count, most, ops, compile, budget, jobs, record, json)
+            bench_ops.Options(seed, calls, most, ops, compile, budget, jobs, record, json)
         )
         return
     if path.endswith(".jsonl"):
@@ -94,9 +97,9 @@ def run(
         for result in results if record is not None else ():
             records.append(record, result)  # type: ignore[arg-type]
     if not results:
-        known = ", ".join(records.newest(Path(path)))
+        recorded = ", ".join(records.newest(Path(path)))
         got = only or "an empty file"
-        raise ArgumentError("no such record", where=path, got=got, allowed=known)
+        raise ArgumentError("no such record", where=path, got=got, allowed=recorded)
     if html is not None:
         write(html, page(None, _one(results), verb="bench"))
     if json:

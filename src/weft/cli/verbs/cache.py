@@ -1,4 +1,4 @@
-"""`weft cache`: compiled PTX and machine code kept on disk."""
+"""`weft cache`: manage the cache of compiled code on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = {
     "ptx": "PTX of CUDA C++ sources",
     "summary": "kernels and variables of PTX",
     "sim": "machine code of kernels",
-    "report": "what the GPU's assembler says of kernels",
+    "report": "registers and spills of kernels",
 }
 
 
@@ -28,10 +28,10 @@ class Action(StrEnum):
 
 
 def run(
-    action: Annotated[Action, typer.Argument(help="What to do.")] = Action.status,
+    action: Annotated[Action, typer.Argument(help="What to do with the cache.")] = Action.status,
     json: show.Json = False,
 ) -> None:
-    """Show, empty or locate the cache of compiled code."""
+    """Show the cache of compiled code, clear it, or print its path."""
     {Action.status: _status, Action.clear: _clear, Action.path: _path}[action](json)
 
 
@@ -50,10 +50,12 @@ def _status(json: bool) -> None:
         show.line(state.path, "bold")
         show.table(("kind", "entries", "size"), rows, right=("entries", "size"))
         limit = show.size(cache.LIMIT)
-        show.line(f"\n{show.size(state.bytes)} of {limit}; what was used longest ago goes first.")
+        show.line(
+            f"\n{show.size(state.bytes)} of {limit}. Least recently used entries are removed first."
+        )
     if state.trouble:
         raise CacheError(
-            "the cache cannot be used: every process compiles again",
+            "the cache cannot be used, so every process compiles again",
             where=state.path,
             got=state.trouble,
             next="set WEFT_CACHE_DIR to a folder that you, and only you, can write",

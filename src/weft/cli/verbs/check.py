@@ -123,9 +123,9 @@ _FIELDS = (
 
 def _sanitized(file: Path, args: list[str], device: Selection, json: bool) -> int:
     """Runs a program under the sanitizer and prints the findings; returns the exit code."""
-    said = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
+    output = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
     weft.progress.enabled = not json
-    with weft.sanitize(raises=False) as report, said:
+    with weft.sanitize(raises=False) as report, output:
         code = runner(file).run(str(file), args, device=device)
     return _reported(code, report, json, looked=report.launches > 0)
 

@@ -61,23 +61,23 @@ def run(
         _list(json)
         return
     if recorded is not None:
-        found = [records.climb(recorded, name)]
+        results = [records.climb(recorded, name)]
     else:
-        found = []
+        results = []
         for one in ladder.names() if every else [name]:
-            found.append(_climbed(ladder.find(one), chosen, to, record, json, every))
+            results.append(_climbed(ladder.find(one), chosen, to, record, json, every))
             if every and not json:
-                _print(summary.failures(found[-1]))
-    climbed = _ladder(name or found[0].ladder)
+                _print(summary.failures(results[-1]))
+    climbed = _ladder(name or results[0].ladder)
     if html is not None:
-        write(html, page(climbed, found[0]))
+        write(html, page(climbed, results[0]))
     if json:
-        show.data([one.to_dict() for one in found] if every else found[0].to_dict())
+        show.data([one.to_dict() for one in results] if every else results[0].to_dict())
     elif not every:
-        _show(climbed, found[0], whole=to is None)
+        _show(climbed, results[0], whole=to is None)
         if html is not None:
             show.line(f"\nwrote {html}", "bold")
-    if not all(one.right for one in found):
+    if not all(one.right for one in results):
         raise typer.Exit(1)
 
 
@@ -111,11 +111,11 @@ def _ladder(name: str) -> Ladder | None:
 
 
 def _list(json: bool) -> None:
-    found = [ladder.find(name) for name in ladder.names()]
+    ladders = [ladder.find(name) for name in ladder.names()]
     if json:
-        show.data([{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in found])
+        show.data([{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in ladders])
         return
-    rows = [(x.path.name, str(len(x.rungs)), x.about) for x in found]
+    rows = [(x.path.name, str(len(x.rungs)), x.about) for x in ladders]
     show.table(["ladder", "rungs", "what it computes"], rows, right=["rungs"])
     show.line("\nweft climb NAME")
 
@@ -125,11 +125,11 @@ def _print(lines: Iterable[summary.Styled]) -> None:
         show.line(text, style)
 
 
-def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
+def _show(source: Ladder | None, result: Climb, *, whole: bool) -> None:
     how = "timed on" if result.device.startswith("gpu") else "checked and counted for"
-    signature = f": {found.op.signature}" if found is not None else ""
+    signature = f": {source.op.signature}" if source is not None else ""
     show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
-    _print(summary.rungs(found, result))
+    _print(summary.rungs(source, result))
     for table in summary.summaries(result):
         show.line(f"\n{table.title}", "bold")
         for text in table.about:
@@ -137,7 +137,9 @@ def _show(found: Ladder | None, result: Climb, *, whole: bool) -> None:
         show.table(table.columns, table.rows, right=table.right)
     for text in summary.notes(result):
         show.line(text, "yellow")
-    if found is not None and found.text and whole:  # skipped when --to stops the climb early
-        own = found.path.parent != ladder.HOME
-        where = found.path / "ladder.md" if own else f"weft climb {found.path.name} --html FILE"
+    if source is not None and source.text and whole:  # skipped when --to stops the climb early
+        is_own = source.path.parent != ladder.HOME
+        where = (
+            source.path / "ladder.md" if is_own else f"weft climb {source.path.name} --html FILE"
+        )
         show.line(f"\nWhat was measured, and why: {where}")

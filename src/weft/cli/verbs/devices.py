@@ -1,4 +1,4 @@
-"""`weft devices`: the GPUs a kernel can run on."""
+"""`weft devices`: list the GPUs that kernels can run on."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ _REAL = (
 
 
 def run(json: show.Json = False) -> None:
-    """Show the simulated GPUs and the real ones."""
-    found = [models.get(name) for name in models.names()]
+    """List the GPUs that can be simulated and the GPUs of this machine."""
+    simulated = [models.get(name) for name in models.names()]
     if json:
         real = [{**asdict(g), "device": f"gpu:{g.number}", "arch": g.machine} for g in _real()]
-        show.data({"simulated": [_facts(m) for m in found], "real": real})
+        show.data({"simulated": [_facts(m) for m in simulated], "real": real})
         return
     show.line("Simulated GPUs", "bold")
-    show.table(_COLUMNS, map(_row, found), right=_COLUMNS[3:])
-    show.line("\nMHz: base-boost. shm: the most shared memory a block may have.")
-    show.line(f'Pick one with weft.cuda(..., device="sim:rtx3070"). * is the default: {_why()}')
+    show.table(_COLUMNS, map(_row, simulated), right=_COLUMNS[3:])
+    show.line("\nMHz: base-boost. shm: largest shared memory of a block.")
+    show.line(
+        f'Select a model with device="sim:rtx3070" or --device sim:rtx3070. Default (*): {_why()}'
+    )
     show.line("\nReal GPUs", "bold")
     _show_real()
 
@@ -45,14 +47,12 @@ def _show_real() -> None:
         show.line(f"none: {driver.absence()}")
         return
     show.table(_REAL, map(_real_row, _real()), right=_REAL[3:])
-    show.line(
-        "\nMHz: SM and memory clock. shm, threads, registers: the most that a block may have."
-    )
+    show.line("\nMHz: SM and memory clock. shm, threads, registers: largest number of a block.")
     major, minor = driver.ptx_limit()
     show.line(
         f"Driver {system.driver_version() or 'of unknown version'}: CUDA "
         f"{driver.version() // 1000}.{driver.version() % 1000 // 10}, PTX up to {major}.{minor}. "
-        "Arrays on one of these GPUs run there."
+        "Kernels run where their arrays are."
     )
 
 

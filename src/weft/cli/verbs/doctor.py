@@ -1,4 +1,4 @@
-"""`weft doctor`: what is found, what is missing, and the command that fixes it."""
+"""`weft doctor`: check the installation and print how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _HEADERS = (
 _SIMULATED = "nothing to fix: kernels run on the simulated GPU"
 _OPTIONAL_HEADERS = ("curand_kernel.h",)
 _OPTIONAL_PACKAGES = {
-    "torch": ("kernels take its tensors", pip_install("torch")),
-    "triton": ("its kernels take CPU tensors", pip_install("triton")),
-    "numba-cuda": ("its kernels take NumPy arrays", pip_install("numba")),
+    "torch": ("its tensors can be passed to kernels", pip_install("torch")),
+    "triton": ("its kernels run on CPU tensors", pip_install("triton")),
+    "numba-cuda": ("its kernels run on NumPy arrays", pip_install("numba")),
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `needed`: weft cannot work when it is not ok."""
+    """The result of one check. Kernels cannot run if a needed one is not ok."""
 
     name: str
     ok: bool
@@ -51,7 +51,7 @@ class Finding:
 
 
 def run(json: show.Json = False) -> None:
-    """Look at everything weft needs; exit code 1 when kernels cannot run."""
+    """Check the installation. The exit code is 1 if kernels cannot run."""
     findings: list[Finding] = []
     for check in _CHECKS:
         for finding in check():
@@ -62,7 +62,7 @@ def run(json: show.Json = False) -> None:
     if json:
         show.data({"ok": well, "findings": [asdict(finding) for finding in findings]})
     else:
-        show.line("\nAll is well." if well else "\nKernels cannot run yet.", "bold")
+        show.line("\nKernels can run." if well else "\nKernels cannot run yet.", "bold")
     if not well:
         raise typer.Exit(1)
 
@@ -75,7 +75,7 @@ def _print(finding: Finding) -> None:
         show.line(f"  {'':<{_NAME_COLUMNS}} → {finding.fix}", "yellow")
 
 
-# ---- what is looked at -----------------------------------------------------------------------
+# ---- the checks ------------------------------------------------------------------------------
 def _python() -> Iterator[Finding]:
     yield Finding("Python", sys.version_info >= (3, 11), platform.python_version())
     yield Finding("NumPy", True, importlib.metadata.version("numpy"))
@@ -84,9 +84,9 @@ def _python() -> Iterator[Finding]:
 def _llvm() -> Iterator[Finding]:
     machine = host.describe()
     yield Finding("LLVM", True, f"{machine.llvm} (llvmlite {machine.llvmlite})")
-    vectors = " ".join(machine.vectors) or "no vector unit that LLVM knows"
+    vectors = " ".join(machine.vectors) or "no vector unit"
     yield Finding("CPU", True, f"{machine.cpu}: {vectors}")
-    yield Finding("threads", True, f"{machine.threads} (WEFT_THREADS changes it)")
+    yield Finding("threads", True, f"{machine.threads} (set by WEFT_THREADS)")
 
 
 def _nvrtc() -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def _headers() -> Iterator[Finding]:
     for header in _HEADERS:
         folder = next((f for f in headers.folders() if os.path.isfile(f"{f}/{header}")), None)
         wheel = headers.wheel(header)
-        found = f"{wheel} {headers.wheels().get(wheel, 'installed without pip')}"
+        found = f"{wheel} {headers.wheels().get(wheel, 'not installed by pip')}"
         what, fix = headers.advice(header) if folder is None else (found, "")
         needed = header not in _OPTIONAL_HEADERS
         yield Finding(f"<{header}>", folder is not None, what, fix, needed)
@@ -109,7 +109,7 @@ def _headers() -> Iterator[Finding]:
 
 def _nvcc() -> Iterator[Finding]:
     try:
-        found, ok, fix = f"{toolkit.find().nvcc}: whole CUDA programs run", True, ""
+        found, ok, fix = f"{toolkit.find().nvcc}: CUDA programs can be compiled", True, ""
     except Error as error:
         found, ok, fix = f"{error.what} (optional)", False, error.next
     yield Finding("nvcc and g++", ok, found, fix, needed=False)
@@ -156,7 +156,7 @@ def _one_gpu(number: int) -> Iterator[Finding]:
         name,
         True,
         f"{g.name}, {g.machine}, {g.sms} SMs at {g.clock_mhz} MHz, {show.size(g.memory)}, "
-        f"L2 {show.size(g.l2)}, {show.size(g.shared_per_block)} shared memory a block",
+        f"L2 {show.size(g.l2)}, {show.size(g.shared_per_block)} shared memory per block",
     )
 
 
@@ -169,11 +169,11 @@ def _self_test() -> Iterator[Finding]:
                 command, env=environment, capture_output=True, text=True, timeout=_SELF_TEST_SECONDS
             )
         except subprocess.TimeoutExpired:
-            yield Finding("self-test", False, f"not done after {_SELF_TEST_SECONDS} s")
+            yield Finding("self-test", False, f"not finished after {_SELF_TEST_SECONDS} s")
             return
-    said = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
-    fix = f"run it by itself to see all it says: {' '.join(command)}"
-    yield Finding("self-test", done.returncode == 0, said[-1], fix)
+    lines = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+    fix = f"run it alone to see its whole output: {' '.join(command)}"
+    yield Finding("self-test", done.returncode == 0, lines[-1], fix)
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

@@ -1,4 +1,4 @@
-"""`weft isa`: the PTX instructions that the simulated GPU executes."""
+"""`weft isa`: list the PTX instructions that the simulated GPU executes."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from weft.ptx.isa import Decoded, Row, lookup, rows
 
 def run(
     opcode: Annotated[
-        str | None, typer.Argument(help="An opcode (mad) or a full one (mad.lo.s32).")
+        str | None, typer.Argument(help="An opcode (mad), or one with modifiers (mad.lo.s32).")
     ] = None,
     json: show.Json = False,
 ) -> None:
-    """Show which PTX instructions are covered, or the rows of one opcode."""
+    """List the PTX instructions that are covered, or show the rows of one opcode."""
     if opcode is None:
         _summary(coverage.families(), json)
-    elif found := rows(opcode):
-        _rows(found, json)
+    elif matches := rows(opcode):
+        _rows(matches, json)
     elif decoded := lookup(opcode.split(".")):
         _match(opcode, decoded, json)
     else:
         raise coverage.near(opcode)
 
 
-def _summary(found: list[Family], json: bool) -> None:
+def _summary(families: list[Family], json: bool) -> None:
     total = {
         "opcodes": len({row.base for row in rows()}),
         "rows": len(rows()),
-        "forms": sum(family.forms for family in found),
-        "vectors": sum(family.vectors for family in found),
+        "forms": sum(family.forms for family in families),
+        "vectors": sum(family.vectors for family in families),
     }
     if json:
-        show.data({"total": total, "families": [_family(family) for family in found]})
+        show.data({"total": total, "families": [_family(family) for family in families]})
         return
     show.table(
         ("file", "opcodes", "rows", "full opcodes", "test vectors"),
         (
             (f.name, " ".join(f.opcodes), str(len(f.rows)), f"{f.forms:,}", str(f.vectors))
-            for f in found
+            for f in families
         ),
         right=("rows", "full opcodes", "test vectors"),
     )
     show.line(
         f"\n{total['opcodes']} opcodes in {total['rows']} rows: {total['forms']:,} full opcodes, "
-        f"not counting the optional words of memory and warp instructions; "
+        f"optional modifiers of memory and warp instructions are not counted; "
         f"{total['vectors']} test vectors.\n"
-        "`weft isa mad` shows the rows of an opcode, `weft isa mad.lo.s32` the row of a full one."
+        "`weft isa mad` shows the rows of an opcode, `weft isa mad.lo.s32` one row."
     )
 
 
-def _rows(found: list[Row], json: bool) -> None:
+def _rows(matches: list[Row], json: bool) -> None:
     if json:
-        show.data([_facts(row) for row in found])
+        show.data([_facts(row) for row in matches])
         return
-    for row in found:
+    for row in matches:
         _describe(row)
 
 
@@ -74,7 +74,7 @@ def _match(opcode: str, decoded: Decoded, json: bool) -> None:
 def _describe(row: Row) -> None:
     show.line(row.syntax, "bold")
     for name, words, optional in coverage.modifiers(row):
-        show.line(f"  .{name:<9} {' '.join(words)}{'  (may be left out)' if optional else ''}")
+        show.line(f"  .{name:<9} {' '.join(words)}{'  (optional)' if optional else ''}")
     if row.notes:
         show.line(f"  {row.notes}")
     for vector in row.vectors:

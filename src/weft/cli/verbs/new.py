@@ -1,4 +1,4 @@
-"""`weft new op NAME`: a folder for an operation of one's own."""
+"""`weft new op NAME`: create a folder with a new ladder."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from weft.climbing import scaffold
 
 
 class Kind(StrEnum):
-    """What can be made."""
+    """What `weft new` creates."""
 
     op = "op"
 
 
 def run(
-    kind: Annotated[Kind, typer.Argument(help="What to make: op.")],
-    name: Annotated[str, typer.Argument(help="What it is called.")],
-    where: Annotated[Path, typer.Option("--in", help="The folder to make it in.")] = Path("."),
+    kind: Annotated[Kind, typer.Argument(help="What to create: op.")],
+    name: Annotated[str, typer.Argument(help="The name of the operation.")],
+    where: Annotated[Path, typer.Option("--in", help="Create it in this folder.")] = Path("."),
     json: show.Json = False,
 ) -> None:
-    """Make a folder with an operation and two rungs that `weft climb ./NAME` serves."""
+    """Create a folder with an operation and two rungs, for `weft climb ./NAME`."""
     folder = scaffold.new_op(name, where)
     files = sorted(str(path) for path in folder.iterdir())
     if json:
@@ -32,4 +32,4 @@ def run(
         return
     for file in files:
         show.line(file)
-    show.line(f"\nNow: weft climb {folder if folder.is_absolute() else f'./{folder}'}")
+    show.line(f"\nNext: weft climb {folder if folder.is_absolute() else f'./{folder}'}")

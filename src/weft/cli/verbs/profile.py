@@ -68,44 +68,44 @@ def run(
         flags = [*_flags(kernel, launch), "--device", chosen.word, "--args", args]
         _compare(file, other, flags, html, json)
         return
-    found = _profiles(file, Recording(chosen.model.key, kernel, launch), args, chosen, json)
+    profiles = _profiles(file, Recording(chosen.model.key, kernel, launch), args, chosen, json)
     if json:
-        show.data(record.dump(list(found)))
-    for profile in [] if json else found:
+        show.data(record.dump(list(profiles)))
+    for profile in [] if json else profiles:
         _print(text.view(profile))
     if html is not None:
-        _page(html, found, quiet=json)
+        _page(html, profiles, quiet=json)
 
 
-def _on_gpu(found: list[Launched], note: str, html: Path | None, json: bool) -> None:
+def _on_gpu(launches: list[Launched], note: str, html: Path | None, json: bool) -> None:
     """Prints the counters of ncu and of the simulator."""
-    simulated = [one.sim for one in found if one.sim is not None]
+    simulated = [one.sim for one in launches if one.sim is not None]
     if json:
-        show.data(dump(found, note))
+        show.data(dump(launches, note))
     else:
-        _print(_shown(found, note, whole=not simulated))
+        _print(_shown(launches, note, whole=not simulated))
     if html is not None:
         if not simulated:
             raise Error("there is nothing for a page", got=note)
         _page(html, simulated, quiet=json)
 
 
-def _shown(found: list[Launched], note: str, *, whole: bool) -> Iterator[text.Styled]:
+def _shown(launches: list[Launched], note: str, *, whole: bool) -> Iterator[text.Styled]:
     """Simulated kernels in full; kernels of libraries as a summary unless `whole`."""
     if note:
         yield note, "yellow"
-    for one in found:
+    for one in launches:
         if one.ncu is not None and (one.sim is not None or whole):
             yield from text.of_ncu(one.ncu, one.sim)
         elif one.ncu is None and one.sim is not None:
             yield from text.view(one.sim)
-    rest = [one.ncu for one in found if one.sim is None and one.ncu is not None]
+    rest = [one.ncu for one in launches if one.sim is None and one.ncu is not None]
     if rest and not whole:
         yield from text.others(rest)
 
 
-def _page(html: Path, found: list[Profile], *, quiet: bool) -> None:
-    _write(html, page(found), quiet=quiet)
+def _page(html: Path, profiles: list[Profile], *, quiet: bool) -> None:
+    _write(html, page(profiles), quiet=quiet)
 
 
 def _write(html: Path, text: str, *, quiet: bool) -> None:
@@ -115,8 +115,8 @@ def _write(html: Path, text: str, *, quiet: bool) -> None:
 
 
 def _flags(kernel: str | None, launch: int | None) -> list[str]:
-    given = {"--kernel": kernel, "--launch": None if launch is None else str(launch)}
-    return [word for flag, value in given.items() if value is not None for word in (flag, value)]
+    values = {"--kernel": kernel, "--launch": None if launch is None else str(launch)}
+    return [word for flag, value in values.items() if value is not None for word in (flag, value)]
 
 
 def _print(lines: Iterable[text.Styled]) -> None:
@@ -129,8 +129,8 @@ def _profiles(
 ) -> list[Profile]:
     if file.suffix == _RECORD:
         return [with_views(p) for p in record.load(file)]
-    said = _to_standard_error() if json else contextlib.nullcontext()
-    with recording(wanted) as recorded, said:  # standard output has the JSON only
+    output = _to_standard_error() if json else contextlib.nullcontext()
+    with recording(wanted) as recorded, output:  # standard output has the JSON only
         code = runner(file).run(str(file), shlex.split(args), device=device)
     if code:
         raise typer.Exit(code)  # the program has printed why it failed
@@ -170,13 +170,13 @@ def _nothing(file: Path, recorded: Recording) -> Error:
 # ---- two of them ---------------------------------------------------------------------------------
 def _compare(first: Path, second: Path, flags: list[str], html: Path | None, json: bool) -> None:
     before, after = ([*_recorded(file, flags)] for file in (first, second))
-    found = _matched(before, after)
+    differences = _matched(before, after)
     if json:
-        show.data([_facts(c) for c in found])
-    for one in [] if json else found:
+        show.data([_facts(c) for c in differences])
+    for one in [] if json else differences:
         _print(text.differences(one))
     if html is not None:
-        _write(html, changes.page(found), quiet=json)
+        _write(html, changes.page(differences), quiet=json)
 
 
 def _recorded(file: Path, flags: list[str]) -> list[Profile]:

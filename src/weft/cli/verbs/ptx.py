@@ -36,11 +36,12 @@ def run(
     ] = None,
     kernel: Annotated[
         list[str] | None,
-        typer.Option("-k", help="Instantiate a template: 'saxpy<float>'. Repeatable."),
+        typer.Option("-k", "--kernel", help="Instantiate a template: 'saxpy<float>'. Repeatable."),
     ] = None,
     fast_math: Annotated[bool, typer.Option("--fast-math", help="Compile with fast math.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", help="Write to this file instead of standard output.")
+        Path | None,
+        typer.Option("-o", "--output", help="Write to this file instead of standard output."),
     ] = None,
     json: show.Json = False,
 ) -> None:
@@ -83,8 +84,8 @@ def _architecture(device: Selection) -> str:
 
 
 def _definition(text: str) -> tuple[str, Define]:
-    name, given, value = text.partition("=")
-    return name, value if given else None
+    name, equals, value = text.partition("=")
+    return name, value if equals else None
 
 
 def _write(path: Path, ptx: Ptx) -> None:

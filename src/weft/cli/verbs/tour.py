@@ -1,4 +1,4 @@
-"""`weft tour`: kernels run and verified on the simulated GPU, and bugs being caught."""
+"""`weft tour`: run and verify example kernels, and show how weft reports two bugs."""
 
 from __future__ import annotations
 
@@ -18,44 +18,42 @@ from weft.device.sim.run import host
 from weft.tour import Visit
 
 _LEGEND = """\
-CPU time   how long the simulation takes on this CPU; it is not the time of a GPU
-max error  against NumPy in float64, as a part of the largest answer
+CPU time   duration of the simulation on this CPU, not the time on a GPU
+max error  difference from NumPy in float64, relative to the largest result
 """
 _NEXT = """\
-What next
-  weft.cuda("FILE.cu").kernel[grid, block](*arrays)    your own kernel, from Python
-  weft check --sanitize FILE      races and other bugs of a script or program
-  weft ptx FILE.cu       the PTX of a kernel
-  weft devices           the GPUs that can be simulated
-  weft isa               which PTX instructions are covered
-  weft doctor            what is installed, what is missing"""
+Next steps
+  weft.cuda("FILE.cu").kernel[grid, block](*arrays)    run your own kernel from Python
+  weft check --sanitize FILE      find data races and memory errors
+  weft ptx FILE.cu       show the PTX of a kernel
+  weft devices           list the GPUs that can be simulated
+  weft isa               list the PTX instructions that are covered
+  weft doctor            check the installation"""
 
 
 def run(json: show.Json = False) -> None:
-    """Compile, launch and verify kernels on the simulated GPU; then catch two bugs."""
+    """Compile, run and verify example kernels on the simulated GPU, then show two bugs."""
     start = time.perf_counter()
-    found = _facts() if json else _show()
+    visits = _facts() if json else _show()
     seconds = time.perf_counter() - start
     error = tour.caught()
     racing, clean = tour.raced()
     bugs = error is not None and bool(racing.findings) and not clean.findings
-    ok = all(visit.ok for visit in found) and bugs
+    ok = all(visit.ok for visit in visits) and bugs
     if json:
-        examples = [{**asdict(visit), "ok": visit.ok} for visit in found]
+        examples = [{**asdict(visit), "ok": visit.ok} for visit in visits]
         caught = None if error is None else str(error)
         races = [report.to_dict() for report in (racing, clean)]
         show.data(
             {"ok": ok, "seconds": seconds, "examples": examples, "caught": caught, "races": races}
         )
     else:
-        _verdict(found, seconds)
-        show.line("\nNow a kernel with a bug: it reads x[i + 1], one too far.", "bold")
-        show.line(str(error) if error is not None else "It went unnoticed.", "red")
-        show.line(
-            "\nAnd one that forgets a barrier: right on most days, so ask the sanitizer.", "bold"
-        )
+        _verdict(visits, seconds)
+        show.line("\nA kernel that reads x[i + 1]: the last thread is out-of-bounds.", "bold")
+        show.line(str(error) if error is not None else "The bug was not reported.", "red")
+        show.line("\nA kernel without a necessary barrier, under the sanitizer:", "bold")
         show.line(str(racing), "red")
-        show.line("\nThe same with __syncthreads() between the two lines:", "bold")
+        show.line("\nThe same kernel with __syncthreads():", "bold")
         show.line(str(clean), "red" if clean.findings else "green")
         show.line(f"\nThe kernels are in {tour.EXAMPLES}")
         show.line(_NEXT)
@@ -73,14 +71,14 @@ def _show() -> list[Visit]:
     show.line(f"Simulating {model.name} on {machine.threads} threads of {machine.cpu}", "bold")
     show.line(_LEGEND)
     show.line(_columns("kernel", "what it shows", "grid x block", "CPU time", "max error"), "dim")
-    out, found = show.console(), []
+    out, visits = show.console(), []
     with _progress(out) as progress:
         task = progress.add_task("compiling and running", total=len(tour.STOPS))
         for visit in tour.visits():
-            found.append(visit)
+            visits.append(visit)
             progress.console.print(_line(visit), soft_wrap=True)
             progress.advance(task)
-    return found
+    return visits
 
 
 def _progress(out: Console) -> Progress:
@@ -104,10 +102,10 @@ def _shape(dims: object) -> str:
     return ",".join(map(str, dims)) if isinstance(dims, tuple) else str(dims)
 
 
-def _verdict(found: list[Visit], seconds: float) -> None:
-    right = sum(visit.ok for visit in found)
-    compiling = sum(visit.compile_seconds for visit in found)
+def _verdict(visits: list[Visit], seconds: float) -> None:
+    right = sum(visit.ok for visit in visits)
+    compiling = sum(visit.compile_seconds for visit in visits)
     show.line(
-        f"\n{right} of {len(found)} agree with NumPy in float64. {seconds:.1f} s in all, "
-        f"{compiling:.1f} s of it to compile (kept in the cache for the next time)."
+        f"\n{right} of {len(visits)} agree with NumPy in float64. {seconds:.1f} s in total, "
+        f"{compiling:.1f} s of it to compile. The compiled code is in the cache now."
     )

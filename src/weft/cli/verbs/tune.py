@@ -51,17 +51,17 @@ def run(
         else tuning.drawn(op, calls, seed)
     )
     if list:
-        found = [tuning.listed(call, gpu.present(), word) for call in wanted]
+        results = [tuning.listed(call, gpu.present(), word) for call in wanted]
     else:
         gpu.need("weft tune", f"`weft tune {op} --list` shows the candidates and modelled times")
-        found = _tuned(wanted, seed, json)
+        results = _tuned(wanted, seed, json)
     if json:
-        show.data([one.to_dict() for one in found])
+        show.data([one.to_dict() for one in results])
         return
-    for one in found:
+    for one in results:
         _show(one, measured=not list)
     if not list:
-        _changes(found)
+        _changes(results)
 
 
 def _require_gpu(word: str) -> None:
@@ -87,14 +87,14 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _tuned(calls: Any, seed: int, json: bool) -> Any:
     tuning, clock = (bind.with_torch(f"weft.ops.{name}") for name in ("tune", "sweep.time"))
-    found = []
+    results = []
     with show.ends_at_once(), show.bar(quiet=json) as progress:
         task = progress.add_task("", total=len(calls))
         for call in calls:
             progress.update(task, description=f"{call.op} {call}")
-            found.append(tuning.tune(call, "cuda", clock.as_called, seed))
+            results.append(tuning.tune(call, "cuda", clock.as_called, seed))
             progress.advance(task)
-    return found
+    return results
 
 
 # ---- what is printed ---------------------------------------------------------------------------
@@ -112,12 +112,12 @@ def _row(one: Tuned, row: Row, measured: bool) -> tuple[str | Text, ...]:
     return (*cells, mark, row.why)
 
 
-def _changes(found: Any) -> None:
-    changed = [one for one in found if one.chosen != one.before]
-    show.line(f"\n{len(changed)} of {len(found)} calls now use another kernel", "bold")
+def _changes(results: Any) -> None:
+    changed = [one for one in results if one.chosen != one.before]
+    show.line(f"\n{len(changed)} of {len(results)} calls now use another kernel", "bold")
     for one in changed:
         show.line(f"  {one.call}: {one.before} → {one.chosen}, {one.gain:.2f} x as fast")
-    if not all(one.stored for one in found):
+    if not all(one.stored for one in results):
         show.line(
             "The cache cannot be used, so nothing is stored. `weft cache` shows why.", "yellow"
         )
