@@ -170,6 +170,15 @@ class Flow(ABC):
             for i, v in enumerate(first)
         ]
 
+    @contextmanager
+    def breakable(self) -> Iterator[str]:
+        """The body runs once; a jump to the label leaves it."""
+        end = self.label("end")
+        yield end
+        if not self.ended:
+            self.jump(end)
+        self.place(end)
+
     # ---- loops ------------------------------------------------------------------------------
     @contextmanager
     def loop(self, count: Val | int) -> Iterator[Val]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from weft.device.sim.tools.counters.layout import (
     LINE,
@@ -51,27 +52,25 @@ class FastPath:
         inside, line = place & (LINE_BYTES - 1), place >> LINE
         first, last = inside >> SECTOR, (inside + (self.span - 1)) >> SECTOR
         sectors = (b.integer("i64", 2) << last) - (b.integer("i64", 1) << first)
-        look, missed, fresh, rest, mine, end = (
-            b.label(x) for x in ("look", "missed", "fresh", "rest", "mine", "counted")
-        )
-        b.branch(~(known & inside.ule(LINE_BYTES - self.span)), rest, look, rare=True)
-        b.place(look)
-        tags = Tags(b, self.worker, line)
-        nearest = tags.nearest
-        b.branch(((nearest & ~15) | (sectors & ~nearest)).eq(0), mine, missed)
-        b.place(missed)
-        b.branch(nearest.ult(16) | self._is_news(line, sectors), rest, fresh, rare=True)
-        b.place(fresh)
-        tags.push(sectors)
-        bump(b, self.row, Row.MISSES, last - first + 1)
-        b.jump(mine)
-        b.place(mine)
-        held(inside)
-        b.jump(end)
-        b.place(rest)
-        otherwise()
-        b.jump(end)
-        b.place(end)
+        yes, no = b.integer("i1", 1), b.integer("i1", 0)
+
+        def in_one_line() -> Val:
+            tags = Tags(b, self.worker, line)
+            present = ((tags.nearest & ~15) | (sectors & ~tags.nearest)).eq(0)
+            return b.either(present, lambda: yes, partial(missed, tags))
+
+        def missed(tags: Tags) -> Val:
+            partly = tags.nearest.ult(16) | self._is_news(line, sectors)
+            return b.either(partly, lambda: no, partial(brought_in, tags), rare=True)
+
+        def brought_in(tags: Tags) -> Val:
+            tags.push(sectors)
+            bump(b, self.row, Row.MISSES, last - first + 1)
+            return yes
+
+        simple = known & inside.ule(LINE_BYTES - self.span)
+        counted = b.either(simple, in_one_line, lambda: no, likely=True)
+        b.either(counted, lambda: held(inside), otherwise)
 
     def _prefetch(self) -> None:
         """The kernel is about to load this; counting takes as long as the bytes take to come."""

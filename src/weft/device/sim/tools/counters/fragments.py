@@ -69,16 +69,16 @@ def count(e: Watched, counters: CounterRows, access: Access) -> None:
         near = counters.near(access, piece=width)
         known = lane_table(b, "i64", tuple(x for place in places for x in place))
         fill(rows.first, rows.step, known, table)
-        yes, no, end = b.label("near"), b.label("far"), b.label("counted")
-        b.branch(inside, yes, no)
-        b.place(yes)
-        b.store((b.load("i64", 32, table, 64) - start).trunc("i32"), offsets, 64)
-        shared.count_shared(b, width, reads=not access.writes)(near, offsets, lanes)
-        b.jump(end)
-        b.place(no)
-        count_lanes(b, way, width)(counters.launch(), counters.counters(), far, table, lanes)
-        b.jump(end)
-        b.place(end)
+
+        def count_near(width: int = width, near: Val = near) -> None:
+            b.store((b.load("i64", 32, table, 64) - start).trunc("i32"), offsets, 64)
+            shared.count_shared(b, width, reads=not access.writes)(near, offsets, lanes)
+
+        def count_far(width: int = width, far: Val = far) -> None:
+            fn = count_lanes(b, way, width)
+            fn(counters.launch(), counters.counters(), far, table, lanes)
+
+        b.either(inside, count_near, count_far)
 
 
 def _fill(b: Builder, args: list[Val]) -> None:

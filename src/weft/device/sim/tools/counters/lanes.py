@@ -64,33 +64,28 @@ class Seats:
         """The number of a line, which may be new."""
         b = self.b
         start = ((line * HASH) >> 58).trunc("i32")
-        before, probe, look, new, end = (
-            b.block, *(b.label(x) for x in ("probe", "look", "new", "seated"))
-        )  # fmt: skip
-        b.jump(probe)
-        b.place(probe)
-        slot, at = b.name(), len(b.fn.lines)
-        b.fn.lines.append("")
-        here = b.named("i32", 0, slot)
-        place = b.at(self._table, here.zext("i64"))
-        number = b.load("i8", 0, place).zext("i64")
-        b.branch(number.eq(0), new, look)
-        b.place(look)
-        following = (here + 1) & (SLOTS - 1)
-        b.fn.lines[at] = (
-            f"  {slot} = phi i32 [ {start.ref}, %{before} ], [ {following.ref}, %{look} ]"
-        )
-        b.branch(b.load("i64", 0, b.at(self.lines, number << 3)).eq(line), end, probe)
-        b.place(new)
-        more = self.count + 1
-        b.store(more, self._count)
-        fresh = more.zext("i64")
-        b.store(fresh.trunc("i8"), place)
-        b.store(line, b.at(self.lines, fresh << 3))
-        b.store(b.integer("i32", 0), b.at(self.masks, fresh << 2))
-        b.jump(end)
-        b.place(end)
-        return b.phi("i64", 0, [(number, look), (fresh, new)])
+
+        def number_at(slot: Val) -> Val:
+            return b.load("i8", 0, b.at(self._table, slot.zext("i64"))).zext("i64")
+
+        def probe(slot: Val) -> tuple[Val, Val]:
+            number = number_at(slot)  # 0 where the slot is empty; no line has that number
+            same = b.load("i64", 0, b.at(self.lines, number << 3)).eq(line)
+            return (slot + 1) & (SLOTS - 1), number.eq(0) | same
+
+        slot = b.until(start, probe)
+        number = number_at(slot)
+
+        def seat() -> Val:
+            more = self.count + 1
+            b.store(more, self._count)
+            new = more.zext("i64")
+            b.store(new.trunc("i8"), b.at(self._table, slot.zext("i64")))
+            b.store(line, b.at(self.lines, new << 3))
+            b.store(b.integer("i32", 0), b.at(self.masks, new << 2))
+            return new
+
+        return b.either(number.eq(0), seat, lambda: number)
 
 
 def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
@@ -157,17 +152,17 @@ def _seat(b: Builder, seats: Seats, args: list[Val], way: str, width: int) -> No
     if way == LOCAL:
         _each(b, seats, table, lanes, place_of)
         return
-    runs, apart, seen = b.label("runs"), b.label("apart"), b.label("seen")
     neighbours, alike = _runs(b, table, width)
-    b.branch(lanes.eq(-1) & (neighbours | alike), runs, apart)
-    b.place(runs)
-    reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
-    _each_run(b, seats, table, reach, place_of)
-    b.jump(seen)
-    b.place(apart)
-    _each(b, seats, table, lanes, place_of)
-    b.jump(seen)
-    b.place(seen)
+
+    def runs() -> None:
+        reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
+        _each_run(b, seats, table, reach, place_of)
+
+    b.either(
+        lanes.eq(-1) & (neighbours | alike),
+        runs,
+        lambda: _each(b, seats, table, lanes, place_of),
+    )
 
 
 def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[Val], Val]) -> None:

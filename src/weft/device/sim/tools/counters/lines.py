@@ -115,17 +115,13 @@ class Tags:
     def add(self, sectors: Val) -> None:
         """Sectors of the line come in, or the line with them."""
         b = self.b
-        here, new, end = b.label("here"), b.label("new"), b.label("added")
-        b.branch(self.nearest.ult(16), here, new)
-        b.place(here)
-        for i, way in enumerate(self.ways):
-            same = (way ^ self.tag).ult(16)
-            b.store(b.select(same, way | sectors, way), b.at(self._place, 8 * i))
-        b.jump(end)
-        b.place(new)
-        self.push(sectors)
-        b.jump(end)
-        b.place(end)
+
+        def widen() -> None:
+            for i, way in enumerate(self.ways):
+                same = (way ^ self.tag).ult(16)
+                b.store(b.select(same, way | sectors, way), b.at(self._place, 8 * i))
+
+        b.either(self.nearest.ult(16), widen, lambda: self.push(sectors))
 
 
 def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:

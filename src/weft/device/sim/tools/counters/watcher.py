@@ -184,16 +184,12 @@ class CountWatcher(Watcher):
         if e.executes_fully:
             full()
             return
-        whole, some, end = b.label("whole"), b.label("part"), b.label("counted")
-        b.branch(lanes.eq(-1), whole, some)
-        b.place(whole)
-        full()
-        b.jump(end)
-        b.place(some)
-        with b.when(lanes.ne(0)):
-            general(row, self._offsets(a), lanes if rows is None else lanes & rows)
-        b.jump(end)
-        b.place(end)
+
+        def some() -> None:
+            with b.when(lanes.ne(0)):
+                general(row, self._offsets(a), lanes if rows is None else lanes & rows)
+
+        b.either(lanes.eq(-1), full, some)
 
     def _matrix(self, access: Access) -> None:
         e, a = self.e, access.address
@@ -252,15 +248,11 @@ class CountWatcher(Watcher):
             at = b.load("i64", 0, b.at(table, first << 3), 8)
             start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
             inside = (at - start).ult(e.shared_bytes.zext("i64"))
-            yes, no, end = b.label("near"), b.label("far"), b.label("counted")
-            b.branch(inside, yes, no)
-            b.place(yes)
-            self._near(access)(near, self._offsets(access.address), lanes)
-            b.jump(end)
-            b.place(no)
-            self._global(access, row, lanes)
-            b.jump(end)
-            b.place(end)
+            b.either(
+                inside,
+                lambda: _drop(self._near(access)(near, self._offsets(access.address), lanes)),
+                lambda: self._global(access, row, lanes),
+            )
 
     def _copied(self, access: Access) -> None:
         """The target of a copy, in shared memory."""
@@ -335,15 +327,11 @@ class CountWatcher(Watcher):
 
         def otherwise() -> None:
             of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
-            yes, no, end = b.label("range"), b.label("lanes"), b.label("counted")
-            b.branch(near, yes, no)
-            b.place(yes)
-            of_range(launch, mine, row, a.first)
-            b.jump(end)
-            b.place(no)
-            general(launch, mine, row, e.access.addresses(a), lanes)
-            b.jump(end)
-            b.place(end)
+            b.either(
+                near,
+                lambda: _drop(of_range(launch, mine, row, a.first)),
+                lambda: _drop(general(launch, mine, row, e.access.addresses(a), lanes)),
+            )
 
         fast = FastPath(b, launch, mine, row, a.first, span, near)
         fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)

@@ -5,6 +5,8 @@ They take no part in races: no thread makes them, and they land when they are wa
 
 from __future__ import annotations
 
+from functools import partial
+
 from weft.device.sim.access import Access
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot as Block
@@ -32,15 +34,14 @@ def mark(w: Checking, access: Access, lanes: Val) -> None:
         def one(lane: Val) -> None:
             nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2))
             address = x.load("i64", 0, x.at(targets, lane.zext("i64") << 3), 8)
-            end = x.label("marked")
-            filled = w.exact.planes(x, slot, p, who, address, "global", end).filled
-            assert filled is not None
-            with x.when(filled.ne(0)), x.loop(nbytes >> 2) as i:
-                at = filled + i.zext("i64")
-                place = x.val("ptr", 0, f"inttoptr {at.tref} to ptr")
-                x.store(x.integer("i8", _FULL), place)
-            x.jump(end)
-            x.place(end)
+            with x.breakable() as end:
+                leave = partial(x.jump, end)
+                filled = w.exact.planes(x, slot, p, who, address, "global", leave).filled
+                assert filled is not None
+                with x.when(filled.ne(0)), x.loop(nbytes >> 2) as i:
+                    at = filled + i.zext("i64")
+                    place = x.val("ptr", 0, f"inttoptr {at.tref} to ptr")
+                    x.store(x.integer("i8", _FULL), place)
 
         each_lane(x, lanes, one)
 

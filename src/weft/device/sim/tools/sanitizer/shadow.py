@@ -7,6 +7,7 @@ shadow_exact  everything else, lane by lane; also what the fast path leaves
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.device.sim.layout import Slot
@@ -73,22 +74,22 @@ class Shadow:
     """Are parts of words written in shared memory?"""
 
     def planes(
-        self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str, none: str
-    ) -> Planes:
-        """The records of an accessed address; jumps to `none` when there are none."""
+        self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str,
+        leave: Callable[[], None],
+    ) -> Planes:  # fmt: skip
+        """The records of an address; where there are none, the code of `leave` goes elsewhere."""
         granule = address & ~3
         if space == "shared":
             rel = granule - word(b, slot, Slot.SHARED)
             size = word(b, slot, Slot.SHARED_BYTES)
-            here = b.label("here")
-            b.branch((address - word(b, slot, Slot.SHARED)).ult(size), here, none)
-            b.place(here)
+            with b.when((address - word(b, slot, Slot.SHARED)).uge(size)):
+                leave()
             readers = b.load("ptr", 0, b.at(p, BlockState.READERS))
             at = rel << 1
             filled = word(b, p, BlockState.FILLED) + (rel >> 2) if self.partly else None
             writers = b.at(b.at(p, self.slot.writers), at)
             return Planes(writers, b.at(readers, at), filled, size - rel)
-        row = self._region(b, p, who, address, none)
+        row = self._region(b, p, who, address, leave)
         rel = granule - word(b, row, LaunchState.LOW)
         at = rel << 1
         writers = b.load("ptr", 0, b.at(row, LaunchState.WRITERS))
@@ -100,25 +101,25 @@ class Shadow:
         there = known.select(b.at(writers, at), b.val("ptr", 0, "inttoptr i64 0 to ptr"))
         return Planes(there, b.at(readers, at), filled, room)
 
-    def _region(self, b: Builder, p: Val, who: Val, address: Val, none: str) -> Val:
+    def _region(self, b: Builder, p: Val, who: Val, address: Val, leave: Callable[[], None]) -> Val:
+        """The row of the allocation that an address is in; each site remembers its last one."""
         worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
         cache = b.at(worker, ((who & Record.SITES) << 3) + WorkerState.CACHE)
         held = word(b, cache)
-        look, search, found = b.label("look"), b.label("search"), b.label("found")
-        b.branch(held.ne(0), look, search)
-        b.place(look)
-        row = b.val("ptr", 0, f"inttoptr {held.tref} to ptr")
-        inside = (address - word(b, row, LaunchState.LOW)).ult(word(b, row, LaunchState.BYTES))
-        looked = b.block
-        b.emit(f"br {inside.tref}, label %{found}, label %{search}, !prof !2")
-        b.place(search)
-        fn = b.helper("sanitizer_region", [_P, _P, _I64, _I64], _P, _search, attrs="#2")
-        other = fn(p, cache, who, address)
-        missing = b.val("i64", 0, f"ptrtoint {other.tref} to i64").eq(0)
-        searched = b.block
-        b.branch(missing, none, found)
-        b.place(found)
-        return b.phi("ptr", 0, [(row, looked), (other, searched)])
+
+        def remembered() -> Val:
+            row = b.val("ptr", 0, f"inttoptr {held.tref} to ptr")
+            inside = (address - word(b, row, LaunchState.LOW)).ult(word(b, row, LaunchState.BYTES))
+            return b.either(inside, lambda: row, searched, likely=True)
+
+        def searched() -> Val:
+            fn = b.helper("sanitizer_region", [_P, _P, _I64, _I64], _P, _search, attrs="#2")
+            row = fn(p, cache, who, address)
+            with b.when(b.val("i64", 0, f"ptrtoint {row.tref} to i64").eq(0)):
+                leave()
+            return row
+
+        return b.either(held.ne(0), remembered, searched)
 
     def tag(self, x: Builder, p: Val, warp: Val, site: Val, space: str) -> Val:
         """The record of what a warp does now, but for its lane and bytes."""

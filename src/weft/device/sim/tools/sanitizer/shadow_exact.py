@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot
@@ -41,20 +42,17 @@ class ExactShadow(Shadow):
 
             def one(lane: Val) -> None:
                 address = word(x, x.at(table, lane.zext("i64") << 3))
-                skip = x.label("skip")
                 who = site | (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)
-                planes = self.planes(x, slot, p, who, address, space, skip)
-                fits = x.label("fits")
-                x.branch(planes.room.uge(nbytes), fits, skip)
-                x.place(fits)
                 mine = tag | (lane.zext("i64") << Record.LANE) | bytes_of(x, address, nbytes)
 
                 def same(other: Val, i: int) -> Val:
                     return self._same(x, values, lane, mine, other, address, i, nbytes, element)
 
-                self._lane(x, p, warp, space, way, planes, address, mine, same)
-                x.jump(skip)
-                x.place(skip)
+                with x.breakable() as skip:
+                    leave = partial(x.jump, skip)
+                    planes = self.planes(x, slot, p, who, address, space, leave)
+                    with x.when(planes.room.uge(nbytes)):
+                        self._lane(x, p, warp, space, way, planes, address, mine, same)
 
             each_lane(x, lanes, one)
 
@@ -66,21 +64,21 @@ class ExactShadow(Shadow):
         mine: Val, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         count = max(1, way.nbytes // 4)
+
+        def granules() -> None:
+            for i in range(count):
+                self._granule(x, p, warp, space, way, planes, address + 4 * i, mine, i, same)
+
         if planes.filled is not None:
             self._fill_lane(x, p, planes, way, mine, address)
-            known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
-            go, end = x.label("tracked"), x.label("untracked")
-            x.branch(known, go, end)
-            x.place(go)
-        elif way.reads:
+            with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)):
+                granules()
+            return
+        if way.reads:
             start = word(x, p, BlockState.START) << Record.CLOCK
             written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
             check_written(x, p, way, [w.sext("i32") for w in written], mine, address)
-        for i in range(count):
-            self._granule(x, p, warp, space, way, planes, address + 4 * i, mine, i, same)
-        if planes.filled is not None:
-            x.jump(end)
-            x.place(end)
+        granules()
 
     def _granule(
         self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
@@ -61,19 +62,15 @@ class FastShadow(Shadow):
             slot, warp, site, first = args
             p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
-            planes = self.planes(x, slot, p, who, first, space, "none")
+            planes = self.planes(x, slot, p, who, first, space, partial(_done, x))
             fits = planes.room.uge(4 * len(pattern)) & (first & 3).eq(0)
-            x.branch(fits, "fits", "odd")
-            x.place("fits")
+            with x.when(fits ^ 1):
+                _odd(x)
             if planes.filled is not None:
                 self._row_filled(x, planes, writes, pattern)
             mine = self.tag(x, p, warp, site, space)
             self._row_records(x, p, warp, space, writes, pattern, planes, mine)
-            x.emit("ret i1 true")
-            x.place("none")
-            x.emit("ret i1 true")
-            x.place("odd")
-            return x.integer("i1", 0)
+            return x.integer("i1", 1)
 
         digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
         name = f"sanitizer_row_{space}_{'w' if writes else 'r'}_{digest}"
@@ -93,9 +90,8 @@ class FastShadow(Shadow):
                 else:
                     empty = empty | (~there & touched)
             if not writes:
-                go = x.label("go")
-                x.branch(_or(x, empty).ne(0), "odd", go)
-                x.place(go)
+                with x.when(_or(x, empty).ne(0)):
+                    _odd(x)
 
     def _row_records(
         self, x: Builder, p: Val, warp: Val, space: str, writes: bool, pattern: Pattern,
@@ -104,8 +100,8 @@ class FastShadow(Shadow):
         """All records of the span are compared, also those between; only those touched change."""
         if space == "global":
             known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
-            x.branch(known, "tracked", "none")
-            x.place("tracked")
+            with x.when(known ^ 1):
+                _done(x)
         base, limit = self.limits(x, p, warp, space)
         tag = tag | Record.ALL_BYTES
         chunks = range(0, len(pattern), WIDE)
@@ -142,22 +138,21 @@ class FastShadow(Shadow):
                 quick = quick | w.uge(limit).sext("i64")
             else:
                 quick = quick | (w - start).uge(limit - start).sext("i64")
-        x.branch(_or(x, quick).ne(0), "look", "settled")
-        x.place("look")
-        close = x.zero("i64", WIDE)
-        for i in chunks:
-            close = close | others(planes.writers, i)
-            if space == "shared" and not writes:
-                w = x.load("i64", WIDE, x.at(planes.writers, 8 * i), 8)
-                close = close | w.ult(start).sext("i64")
-        x.branch(_or(x, close).ne(0), "odd", "settled")
-        x.place("settled")
+        with x.when(_or(x, quick).ne(0)):
+            close = x.zero("i64", WIDE)
+            for i in chunks:
+                close = close | others(planes.writers, i)
+                if space == "shared" and not writes:
+                    w = x.load("i64", WIDE, x.at(planes.writers, 8 * i), 8)
+                    close = close | w.ult(start).sext("i64")
+            with x.when(_or(x, close).ne(0)):
+                _odd(x)
         if writes:
             close = x.zero("i64", WIDE)
             for i in chunks:
                 close = close | others(planes.readers, i)
-            x.branch(_or(x, close).ne(0), "odd", "renew")
-            x.place("renew")
+            with x.when(_or(x, close).ne(0)):
+                _odd(x)
             for i in chunks:
                 renew(planes.writers, i, lambda _, new: new)
             return
@@ -166,8 +161,8 @@ class FastShadow(Shadow):
         for i in (touched[0], touched[-1]):  # known already, in this interval
             r = word(x, planes.readers, 8 * i)
             stay.append((r - base).uge(limit) & r.ne(0) & is_known(r, tag | pattern[i], space))
-        x.branch(stay[0] & stay[1], "none", "renew")
-        x.place("renew")
+        with x.when(stay[0] & stay[1]):
+            _done(x)
         for i in chunks:
             renew(planes.readers, i, read)
 
@@ -180,15 +175,14 @@ class FastShadow(Shadow):
             p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             lane = x.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
             who = site | (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
-            planes = self.planes(x, slot, p, who, address, space, "none")
-            x.branch(planes.room.uge(nbytes), "fits", "odd")
-            x.place("fits")
+            planes = self.planes(x, slot, p, who, address, space, partial(_done, x))
+            with x.when(planes.room.ult(nbytes)):
+                _odd(x)
             if planes.filled is not None:
-                x.branch(planes.filled.ne(0), "odd", "plain")
-                x.place("plain")
-                known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
-                x.branch(known, "tracked", "none")
-                x.place("tracked")
+                with x.when(planes.filled.ne(0)):
+                    _odd(x)
+                with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").eq(0)):
+                    _done(x)  # no records are kept of this memory
             many = (lanes & (lanes - 1)).ne(0).zext("i64") << Record.MANY
             mine = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
             mine = mine | bytes_of(x, address, nbytes)
@@ -206,22 +200,28 @@ class FastShadow(Shadow):
                     odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
                 if space == "shared" and way.reads:
                     odd = odd | w.ult(start)
-            x.branch(odd, "odd", "renew", rare=True)
-            x.place("renew")
+            with x.when(odd, rare=True):
+                _odd(x)
             for i, r in enumerate(readers):
                 if writes:
                     put(x, mine, planes.writers, 8 * i)
                 else:
                     earlier = (r - base).ult(limit) | r.eq(0)
                     put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
-            x.jump("none")
-            x.place("none")
-            x.emit("ret i1 true")
-            x.place("odd")
-            return x.integer("i1", 0)
+            return x.integer("i1", 1)
 
         name = f"sanitizer_one_{space}_{way.name}"
         return b.helper(name, [_P, _I32, _I64, _I64, _I32], ("i1", 0), body)
+
+
+def _done(x: Builder) -> None:
+    """Returns: the access is settled."""
+    x.ret(x.integer("i1", 1))
+
+
+def _odd(x: Builder) -> None:
+    """Returns: the access must be checked lane by lane."""
+    x.ret(x.integer("i1", 0))
 
 
 def _or(x: Builder, v: Val) -> Val:

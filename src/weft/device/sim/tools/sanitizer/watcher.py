@@ -253,16 +253,15 @@ class Sanitizing(Watcher):
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
         fn = self.fast.row(b, space, way.writes, pattern)
-        go, slow, end = b.label("whole"), b.label("apart"), b.label("checked")
+        first = a.first
         steady = (a.last - a.first).eq(max(a.off))  # no index wraps in between
-        b.branch(lanes.eq(-1) & steady, go, slow)
-        b.place(go)
-        done = fn(e.slot, e.warp, self.site(), a.first)
-        b.emit(f"br {done.tref}, label %{end}, label %{slow}, !prof !2")
-        b.place(slow)
-        self._each_lane(a, space, way, lanes, values)
-        b.jump(end)
-        b.place(end)
+        done = b.either(
+            lanes.eq(-1) & steady,
+            lambda: fn(e.slot, e.warp, self.site(), first),
+            lambda: b.integer("i1", 0),
+        )
+        with b.when(done ^ 1, rare=True):
+            self._each_lane(a, space, way, lanes, values)
 
     def _each_lane(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
         e, b = self.e, self.e.b
