@@ -34,6 +34,7 @@ from typing import Any
 from weft.ptx.isa.columns import (
     Accepts,
     Async,
+    Completion,
     Control,
     Does,
     Effect,
@@ -42,6 +43,7 @@ from weft.ptx.isa.columns import (
     Participants,
     Per,
     Result,
+    Step,
     Unit,
     Waits,
     Work,
@@ -135,6 +137,12 @@ class Row:
         return self.async_ is None and any(
             x.does is Does.UPDATE and not x.barrier for x in self.effects
         )
+
+    @property
+    def completes_by(self) -> Completion | None:
+        """What completes the accesses that it issues; None: they are complete when it is."""
+        issues = self.async_ is not None and self.async_.step is Step.ISSUE
+        return self.async_.by if self.async_ is not None and issues else None
 
     @property
     def writes(self) -> bool:

@@ -178,7 +178,8 @@ class Atomics:
         # the assembler makes a reduction of an atomic with an unread result, unless it acquires
         answers = op in ("exch", "cas") or {"acquire", "acq_rel"} & set(ins.parts)
         kind = Kind.ATOMIC if wanted or answers else Kind.REDUCTION
-        access = Access(ins, Unit.LANES, kind, a, what.size * count)
+        waits = isa.decode(ins).row.completes_by
+        access = Access(ins, Unit.LANES, kind, a, what.size * count, waits=waits)
         e.watch.access(access)
         lanes = e.executing()
         if a.uniform and count == 1:

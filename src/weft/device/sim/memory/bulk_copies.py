@@ -19,7 +19,7 @@ from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Completion, Step
+from weft.ptx.isa.columns import Completion, Does
 from weft.ptx.model import Instruction, Mem
 
 _P = ("ptr", 0)
@@ -142,6 +142,7 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 def _is_bulk(ins: Instruction) -> bool:
-    """Is it a copy that an mbarrier or a bulk group completes?"""
-    part = decode(ins).row.async_
-    return part is not None and part.step is Step.ISSUE and part.by is not Completion.GROUP
+    """Is it a copy of memory that an mbarrier or a bulk group completes?"""
+    row = decode(ins).row
+    copies = any(x.does is Does.READ for x in row.effects)
+    return copies and row.completes_by in (Completion.MBARRIER, Completion.BULK_GROUP)

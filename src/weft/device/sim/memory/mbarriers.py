@@ -146,7 +146,7 @@ class MemoryBarriers:
         else:
             operand = b.resize(e.read(given, kind), "i64")
         a = resolve(e, mem, SPACES[space])
-        (effect,) = e.program.decoded[ins.index].row.effects
+        (effect,) = (x for x in e.program.decoded[ins.index].row.effects if x.barrier)
         access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD)
         e.watch.access(access)
         data = e.access.buffer(1)

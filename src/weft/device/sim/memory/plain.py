@@ -19,6 +19,7 @@ from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.lane_moves import LaneMoves
 from weft.device.sim.memory.resolve import resolve
 from weft.ir import BITS, Val
+from weft.ptx.isa import decode
 from weft.ptx.model import Mem
 
 SCRATCH = 8192
@@ -148,8 +149,9 @@ class LoadsAndStores:
         a = resolve(e, mem, space)
         ty, count = values[0].ty, len(values)
         access = Access(
-            e.ins, Unit.LANES, Kind.WRITE, a, BITS[ty] // 8 * count, values=tuple(values)
-        )
+            e.ins, Unit.LANES, Kind.WRITE, a, BITS[ty] // 8 * count, values=tuple(values),
+            waits=decode(e.ins).row.completes_by,
+        )  # fmt: skip
         e.watch.access(access)
         lanes = e.executing()
         if self.changes.looks_at(e.ins):

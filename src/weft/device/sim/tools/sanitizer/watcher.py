@@ -68,6 +68,7 @@ class Sanitizing(Watcher):
         self.unseen = any("bulk" in i.parts for i in code)
         """Are there copies to shared memory that are no accesses of a lane?"""
         self.sites: dict[int, int] = {}
+        self.on_barrier = False
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
         self.variables = bounds.shared(program)
@@ -81,7 +82,12 @@ class Sanitizing(Watcher):
 
     def site(self) -> Val:
         """The present instruction as records name it."""
-        return self.e.b.integer("i64", self.number(self.e.ins))
+        strong = Record.STRONG if self._is_strong() else 0
+        return self.e.b.integer("i64", self.number(self.e.ins) | strong)
+
+    def _is_strong(self) -> bool:
+        """Is the present access strong? One to an mbarrier is, whatever its instruction stores."""
+        return self.on_barrier or _is_strong(self.e.ins)
 
     def number(self, ins: Instruction) -> int:
         """An instruction as records name it."""
@@ -140,8 +146,8 @@ class Sanitizing(Watcher):
 
     def _of_block(self, access: Access, lanes: Val) -> None:
         """Memory that other threads see, too."""
-        strong = _is_strong(access.ins) or access.unit is Unit.MBARRIER
-        if strong and self.publishes and access.waits is None:
+        self.on_barrier = access.unit is Unit.MBARRIER
+        if self._is_strong() and self.publishes and access.waits is None:
             self._synchronise(access)
         match access.unit:
             case Unit.FRAGMENT:
@@ -155,6 +161,7 @@ class Sanitizing(Watcher):
             case Unit.LANES | Unit.MATRIX | Unit.MBARRIER:
                 bounds.check(self, access.address, access.nbytes, lanes)
                 self.touch(access.address, self._way(access), lanes, access.values)
+        self.on_barrier = False
         self.e.forget_mask()
 
     def _spin(self) -> None:
@@ -211,7 +218,7 @@ class Sanitizing(Watcher):
     # ---- accesses ---------------------------------------------------------------------------
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
         """How the present instruction touches so many bytes."""
-        return Way(writes, _is_strong(self.e.ins), nbytes, needs)
+        return Way(writes, self._is_strong(), nbytes, needs)
 
     def _way(self, access: Access) -> Way:
         return self.way(access.writes, access.nbytes, self._needs(access))
