@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import signal
 import subprocess
@@ -308,31 +309,41 @@ def test_times_are_held_against_limit_rung_and_peer() -> None:
     assert Climb.from_dict(json.loads(json.dumps(timed().to_dict()))) == timed()
 
 
-@pytest.mark.parametrize(
-    ("headers", "chosen"),
-    [
-        (("", "", ""), (2, 2)),
-        (("// best: n <= 100\n", "", ""), (0, 2)),
-        (("// best: n <= 100\n", "// best: n <= 100\n", ""), (1, 2)),
-        (("", "", "// best: n > 100\n"), (1, 2)),
-        (("// best: n > 999\n",) * 3, (2, 2)),
-    ],
-)
-def test_the_best_rung_for_sizes(
-    own: Path, headers: tuple[str, ...], chosen: tuple[int, int]
-) -> None:
-    (own / "rung_03_triton.py").write_text('"""\nrung: 03 triton\nidea: no CUDA\n"""\n')
-    for number, header in enumerate(headers):
-        name = "rung_00_naive.cu" if not number else f"rung_0{number}_more.cu"
-        (own / name).write_text(header + GOOD)
-    found = ladder.find(str(own))
-    assert tuple(found.best({"n": n, "sms": 132}).number for n in (100, 101)) == chosen
+LAUNCH = """
+def rung_00_naive(n, sms):
+    if n >= 100:
+        yield "twice", 4, (32, 2), 0
+    yield "twice", (0, sms), 64, 16
+"""
 
 
-def test_a_best_that_cannot_be_computed(own: Path) -> None:
-    (own / "rung_00_naive.cu").write_text("// best: m < 3\n" + GOOD)
-    with pytest.raises(weft.ArgumentError, match="cannot be computed from the sizes"):
-        ladder.find(str(own)).best({"n": 1, "sms": 132})
+def test_launches_in_python_beside_a_rung(own: Path) -> None:
+    text = "".join(line for line in GOOD.splitlines(True) if "launch:" not in line)
+    (own / "rung_00_naive.cu").write_text(text)
+    with pytest.raises(weft.ArgumentError, match="says how it is launched") as caught:
+        ladder.find(str(own))
+    assert "a function rung_00_naive in launch.py" in caught.value.next
+    (own / "launch.py").write_text(LAUNCH)
+    rung = ladder.find(str(own)).rungs[0]
+    small = ("twice", (0, 8), (64,), 16)
+    assert list(rung.dims({"n": 5, "m": 3, "sms": 8})) == [small]
+    assert list(rung.dims({"n": 100, "sms": 8})) == [("twice", (4,), (32, 2), 0), small]
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (300, 516, 64), (5000, 5000, 24), (64, 63, 4)])
+def test_the_launches_of_the_last_matmul(sizes: tuple[int, int, int]) -> None:
+    """Every tile of C is computed once: by full waves, by the shared last wave, or as ragged."""
+    rung = ladder.find("matmul").rungs[12]
+    (m, n, k), sms = sizes, 132
+    blocks = {name: math.prod(grid) for name, grid, _, _ in rung.dims(
+        {"M": m, "N": n, "K": k, "sms": sms})}  # fmt: skip
+    tiles = weft.cdiv(n, 256) * weft.cdiv(m, 128)
+    if n % 4 or k % 4:
+        assert blocks == {"ragged": weft.cdiv(n, 128) * weft.cdiv(m, 128)}
+    elif tiles <= sms or tiles % sms == 0:
+        assert blocks == {"whole": tiles}
+    else:
+        assert blocks == {"whole": tiles // sms * sms, "rest": sms}
 
 
 def test_threads_parse_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -15,7 +14,6 @@ from weft.climbing import rung as rungs
 from weft.climbing.rung import Rung
 from weft.errors import ArgumentError
 from weft.measure.check import user_file as files
-from weft.measure.expressions import evaluate
 from weft.measure.op import Op
 
 HOME = Path(__file__).parent.parent / "ladders"
@@ -28,21 +26,6 @@ class Ladder:
     op: Op
     rungs: tuple[Rung, ...]
     path: Path
-
-    def best(self, sizes: Mapping[str, int]) -> Rung:
-        """The CUDA rung for these sizes, which include `sms`.
-
-        The highest rung whose `best` condition holds, else the highest without a condition.
-        """
-        candidates = [r for r in reversed(self.rungs) if r.path.suffix == ".cu"]
-        if not candidates:
-            raise ArgumentError(
-                "no rung of this ladder is CUDA C++",
-                where=str(self.path),
-                next="add rung_NN_name.cu",
-            )
-        fits = [r for r in candidates if r.best and evaluate(r.best, sizes)]
-        return (fits or [r for r in candidates if not r.best] or candidates)[0]
 
     @property
     def about(self) -> str:

@@ -8,8 +8,9 @@
 Keys of a header: `rung`, `idea`, `launch` (several are run in order), `scratch` (arrays that live
 from launch to launch), `clear` (an array that is zeroed before), `expect` (facts that the
 simulator's counters must bear out), `lesson` (what was measured, and why), `precision`, `arrays`
-(torch, or numpy for code that runs on the CPU), `bench` (sizes to time a slow rung on), `best`
-(a condition on the sizes for which it is preferred, e.g. n <= 8192).
+(torch, or numpy for code that runs on the CPU), `bench` (sizes to time a slow rung on).
+Launches that need more than an expression are written in Python: in `launch.py` beside the rung, a
+function with the name of the rung's file yields (kernel, grid, block, bytes of shared memory).
 Kernel parameters are bound by name to arrays and sizes of the operation and to scratch arrays.
 A Python rung has the header in its docstring and a function `run` with such parameters.
 """
@@ -20,9 +21,10 @@ import difflib
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from weft import kernels
@@ -33,7 +35,7 @@ from weft.measure.op import ArraySpec, Op, array_specs, split
 
 KEYS = (
     "rung", "idea", "launch", "scratch", "clear", "expect", "lesson", "precision", "arrays",
-    "bench", "best",
+    "bench",
 )  # fmt: skip
 _LAUNCH = re.compile(r"([\w:<>, ]+?)<<<(.*)>>>\s*$")
 _NAME = re.compile(r"rung_(\d+)_(\w+)\.(cu|py)$")
@@ -41,6 +43,10 @@ _EXTRAS = ("torch", "triton", "numba")
 """Optional packages; a rung that needs a missing one is skipped."""
 
 Dims = tuple[int, ...]
+Sized = tuple[str, Dims, Dims, int]
+"""One launch for given sizes: kernel, grid, block, bytes of shared memory."""
+Planner = Callable[..., Iterable[tuple[str, int | Dims, int | Dims, int]]]
+"""The function of `launch.py`: takes the sizes that its parameters name."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Rung:
     precision: str
     arrays: str
     bench: Mapping[str, int]
-    best: str = ""
+    planner: Planner | None = None
 
     @property
     def title(self) -> str:
@@ -86,11 +92,15 @@ class Rung:
                 return name
         return "Python"
 
-    def dims(self, sizes: Mapping[str, int]) -> Iterator[tuple[Step, Dims, Dims, int]]:
-        """(launch, grid, block, bytes of shared memory) for these sizes, which include `sms`."""
+    def dims(self, sizes: Mapping[str, int]) -> Iterator[Sized]:
+        """The launches for these sizes, which include `sms`."""
         for step in self.steps:
             grid, block = wholes(step.grid, sizes), wholes(step.block, sizes)
-            yield step, grid, block, whole(step.shared, sizes)
+            yield step.kernel, grid, block, whole(step.shared, sizes)
+        if self.planner is not None:
+            wanted = inspect.signature(self.planner).parameters
+            for name, blocks, threads, shared in self.planner(**{n: sizes[n] for n in wanted}):
+                yield name, _tuple(blocks), _tuple(threads), shared
 
     def scratch_shapes(
         self, sizes: Mapping[str, int]
@@ -113,11 +123,13 @@ def read(path: Path) -> Rung:
             "a rung says its idea in its header", where=str(path), next="// idea: what is new here"
         )
     steps = tuple(_step(path, text) for text in header.get("launch", ()))
-    if path.suffix == ".cu" and not steps:
+    planner = _planner(path) if path.suffix == ".cu" and not steps else None
+    if path.suffix == ".cu" and not steps and planner is None:
         raise ArgumentError(
             "a rung says how it is launched",
             where=str(path),
-            next="// launch: kernel<<<cdiv(n, 256), 256>>>",
+            next="// launch: kernel<<<cdiv(n, 256), 256>>>, "
+            f"or a function {path.stem} in launch.py",
         )
     return Rung(
         int(named[1]),
@@ -132,7 +144,7 @@ def read(path: Path) -> Rung:
         " ".join(header.get("precision", ())) or "f32",
         " ".join(header.get("arrays", ())),
         _sizes(path, " ".join(header.get("bench", ()))),
-        " ".join(header.get("best", ())),
+        planner,
     )
 
 
@@ -193,6 +205,19 @@ def _step(path: Path, text: str) -> Step:
     return Step(match[1].strip(), *(part.strip() for part in parts))
 
 
+def _planner(path: Path) -> Planner | None:
+    """The function of `launch.py` beside a rung that has the name of the rung's file."""
+    file = path.with_name("launch.py")
+    if not file.is_file():
+        return None
+    planner: Planner | None = getattr(_import(file), path.stem, None)
+    return planner
+
+
+def _tuple(size: int | Dims) -> Dims:
+    return size if isinstance(size, tuple) else (size,)
+
+
 # ---- running ---------------------------------------------------------------------------------
 Empty = Callable[[str, tuple[int, ...], Any], Any]
 """(type, shape, an array of the wanted library and device) -> a new array of zeros."""
@@ -229,11 +254,11 @@ class Runner:
         for name in self.rung.clear:
             # Cleared for each call: kernels accumulate into these arrays.
             _zero(self._named(values, name))
-        for step, grid, block, shared in self.rung.dims(sizes):
+        for name, grid, block, shared in self.rung.dims(sizes):
             # Empty arrays give an empty grid, which CUDA refuses.
             if 0 in grid:
                 continue
-            kernel = self._module.kernel(step.kernel)
+            kernel = self._module.kernel(name)
             yield kernel[grid, block, shared], [self._named(values, n) for n in kernel.packer.names]
 
     def _named(self, values: Mapping[str, Any], name: str) -> Any:
@@ -259,12 +284,8 @@ class Runner:
 
 
 def _python(rung: Rung) -> Callable[..., Any]:
-    name = f"weft_rung_{rung.path.parent.name}_{rung.path.stem}"
-    spec = importlib.util.spec_from_file_location(name, rung.path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        module = _import(rung.path)
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:  # the rung's own module, or a misspelt one
             raise
@@ -276,6 +297,15 @@ def _python(rung: Rung) -> Callable[..., Any]:
         raise ArgumentError("a Python rung has a function `run`", where=str(rung.path))
     wanted = set(inspect.signature(run).parameters)
     return lambda **arguments: run(**{n: v for n, v in arguments.items() if n in wanted})
+
+
+def _import(path: Path) -> ModuleType:
+    name = f"weft_rung_{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _zero(array: Any) -> None:

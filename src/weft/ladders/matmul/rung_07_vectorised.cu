@@ -1,8 +1,6 @@
 // rung:   07 vectorised
 // idea:   16 bytes per access to global and shared memory; the tile of A is transposed when it is
 //         stored, so that the eight numbers of A that a thread needs are adjacent too
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
-// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "ragged.cuh"
 

@@ -3,8 +3,6 @@
 //         lanes read 128 contiguous bytes. The tile of A is padded, so that transposing it causes
 //         no bank conflicts
 // expect: shared bank conflicts = 0
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
-// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "ragged.cuh"
 

@@ -2,8 +2,6 @@
 // idea:   a warp computes 64 x 32 elements of C, with its lanes arranged as 8 x 4: they load 64 +
 //         32 different numbers instead of 16 + 128, and most loads are broadcasts. The next tile is
 //         loaded into registers while the current one is used
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256>>>
-// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "ragged.cuh"
 

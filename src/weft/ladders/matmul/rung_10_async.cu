@@ -3,14 +3,12 @@
 //         registers hold data in flight. The operands of the next k are loaded during the
 //         multiply-adds of the current one
 // expect: shared load wavefronts per request <= 2
-// launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 49920>>>
-// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "gemm.cuh"
 #include "ragged.cuh"
 
 using Tile = Gemm<128, 128, 16, 64, 32, 8, 8, 3>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 49920, "as the launch says");
+static_assert(Tile::THREADS == 256 && Tile::SHARED == 49920, "as launch.py says");
 
 __global__ void __launch_bounds__(256, 2) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     Tile::run(A, B, M, N, K, blockIdx.y * 128, blockIdx.x * 128, 0, K).write(C, M, N);

@@ -3,15 +3,13 @@
 //         memory give 128 products, where 8 x 8 needs four for 64. Blocks process C in bands of
 //         eight rows of tiles, so that concurrent blocks share more of A and B in the L2
 // expect: shared load wavefronts per request <= 2
-// launch: matmul<<<(cdiv(N, 256), cdiv(M, 128)) if (N % 4 == 0) * (K % 4 == 0) else 0, 256, 24832>>>
-// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "bands.cuh"
 #include "gemm.cuh"
 #include "ragged.cuh"
 
 using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2, 3>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as the launch says");
+static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as launch.py says");
 
 __global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     int2 at = in_bands(blockIdx.y * gridDim.x + blockIdx.x, gridDim.y, gridDim.x);

@@ -6,16 +6,13 @@
 // scratch: partial:f32[sms*32768] told:u32[sms]
 // clear:  told
 // expect: shared load wavefronts per request <= 2
-// launch: whole<<<(cdiv(N, 256) * cdiv(M, 128) - (cdiv(N, 256) * cdiv(M, 128) % sms if cdiv(N, 256) * cdiv(M, 128) > sms else 0)) * (N % 4 == 0) * (K % 4 == 0), 256, 24832>>>
-// launch: rest<<<sms * (cdiv(N, 256) * cdiv(M, 128) > sms) * (cdiv(N, 256) * cdiv(M, 128) % sms > 0) * (N % 4 == 0) * (K % 4 == 0), 256, 24832>>>
-// launch: ragged<<<(cdiv(N, 128), cdiv(M, 128)) if (N % 4 > 0) + (K % 4 > 0) else 0, 256>>>
 
 #include "bands.cuh"
 #include "gemm.cuh"
 #include "ragged.cuh"
 
 using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as the launches say");
+static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as launch.py says");
 
 // The tiles of full waves, or all where there is no full one.
 __global__ void __launch_bounds__(256, 1) whole(const float* A, const float* B, float* C, int M, int N, int K) {
