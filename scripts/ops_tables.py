@@ -38,9 +38,9 @@ def list_table(table: Table) -> str:
 
 def definitions() -> list[str]:
     """The names of all ops that users call, by family."""
-    from weft.ops import families
+    from weft.ops import library
 
-    return [name for name, d in families.definitions().items() if d.public]
+    return [name for name, d in library.definitions().items() if d.public]
 
 
 def _takes(function: Any, dtype: Any) -> bool:
