@@ -1,12 +1,12 @@
-"""Front ends: kernels that other Python packages compile, and whole programs, on weft's devices.
+"""Front ends: run kernels of other Python packages, scripts and whole programs on weft's devices.
 
-A front end for functions is a package `weft/frontends/NAME/`, found by its name. Its `__init__`
-imports nothing of the third party, and has
+A front end for functions is a package `weft/frontends/NAME/`, found by name. Its `__init__` does
+not import the third-party package, and defines
 
-    TAKES    top-level packages of the types that it takes: a `triton.JITFunction` is of "triton";
-             "builtins" is where plain functions are from
-    AFTER    the module after whose import a script needs `install`
-    kernel   kernel(fn, *, device, **options) -> what a user holds and launches
+    TAKES    top-level packages of the types that it accepts: "triton" for `triton.JITFunction`;
+             "builtins" for plain functions
+    AFTER    the module after whose import a script calls `install`
+    kernel   kernel(fn, *, device, **options) -> a kernel that can be launched
     install  install(device): from now on that package's own launches run on the simulated GPU
 
 What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has

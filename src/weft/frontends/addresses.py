@@ -1,4 +1,4 @@
-"""The memory of tensors, and of those that kernels know by their address alone.
+"""Tracks the memory of tensors that kernels access only through raw addresses.
 
 A kernel may be given addresses as numbers, e.g. a tensor of pointers for a grouped product. weft
 cannot see which tensors they belong to, so the user declares them: `allow(*tensors)`. A script
@@ -28,6 +28,7 @@ def allow(*tensors: Any) -> None:
     """
     for tensor in tensors:
         key = id(tensor)
+        # Weak, so that tensors are freed as usual.
         _allowed[key] = weakref.ref(tensor, functools.partial(_forget, key))
 
 
@@ -36,7 +37,7 @@ def _forget(key: int, _: object) -> None:
 
 
 def allowed() -> list[Allocation]:
-    """The memory of the tensors that live."""
+    """The memory of all allowed tensors that still exist."""
     if not _allowed:
         return []
     held = [tensor for ref in list(_allowed.values()) if (tensor := ref()) is not None]
@@ -44,7 +45,7 @@ def allowed() -> list[Allocation]:
 
 
 def extent(tensor: Any, name: str) -> Allocation:
-    """From the first to the last element that a tensor's shape and strides reach."""
+    """The memory from the first to the last element of a tensor."""
     size, dtype = int(tensor.element_size()), tensor.dtype
     if tensor.is_contiguous():
         shape = tuple(tensor.shape)

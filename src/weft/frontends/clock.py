@@ -1,4 +1,4 @@
-"""Time on the simulated GPU: events that measure how long the simulation takes, and say so."""
+"""Events of the simulated GPU, which measure the time of the simulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTICE = (
     "autotuning picks what simulates fastest"
 )
 _LEAST_MS = 1e-3
-"""Benchmarks divide by a time."""
+"""The least elapsed time: benchmarks divide by it."""
 
 
 @functools.cache
@@ -23,7 +23,7 @@ def say_once() -> None:
 
 
 class Event:
-    """A CUDA event: launches here have ended when they return, so it notes the time of day."""
+    """A CUDA event. Launches are synchronous here, so it records the current time."""
 
     def __init__(self, enable_timing: bool = False, **_: object) -> None:
         self._at: float | None = None
@@ -39,10 +39,10 @@ class Event:
         return max((end._at - self._at) * 1e3, _LEAST_MS)
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Returns at once: launches are synchronous."""
 
     def wait(self, stream: object = None) -> None:
-        """Nothing is ever under way."""
+        """Returns at once: launches are synchronous."""
 
     def query(self) -> bool:
         return True
@@ -51,7 +51,7 @@ class Event:
 def bench(
     call: Callable[[], Any], *, quantiles: Sequence[float] | None = None, **_: object
 ) -> float | list[float]:
-    """Milliseconds of one launch after another that compiles: it is for choosing, not for show."""
+    """Milliseconds of one launch after a warm-up; good enough for autotuning."""
     call()
     begin, end = Event(), Event()
     begin.record()

@@ -1,6 +1,6 @@
-"""Scripts and programs on a real GPU under the tools of NVIDIA's compute-sanitizer.
+"""Runs scripts and programs on a real GPU under NVIDIA's compute-sanitizer.
 
-Each tool runs the program once; what they print becomes a report like the simulator's own.
+Each tool runs the program once; its output is converted to the simulator's report format.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _WHEEL = os.path.join("nvidia", "cu13", "bin", _NAME)
 _USUAL = f"/usr/local/cuda/bin/{_NAME}"
 _OPTIONS = {"memcheck": ("--leak-check", "full")}
 _PRINTED = "10000"
-"""Reports that a tool prints at most."""
+"""The most findings that a tool prints."""
 _UNTOUCHED = "before first instrumented API call"
 
 
 class GpuReport(Report):
-    """What the tools found; what they looked at they do not count."""
+    """The findings of the tools, which do not count their checks."""
 
     def __init__(self, tools: Sequence[str] = TOOLS) -> None:
         super().__init__()
@@ -54,8 +54,8 @@ def run(
 ) -> tuple[int, GpuReport]:
     """Runs a script or program under each tool; its exit code and the report.
 
-    progress   is told the name of each tool before it runs
-    to_stderr  what the program prints goes there; it is shown of the first run only
+    progress   called with the name of each tool before it runs
+    to_stderr  sends the program's output to stderr; only the first run prints
     """
     sanitizer, quote, report = find(), _quote(path), GpuReport()
     codes: list[int] = []
@@ -63,6 +63,7 @@ def run(
         command = [*_program(path, folder), *args]
         for tool in TOOLS:
             progress(tool)
+            # The program prints the same in every run, so only the first one is shown.
             output = subprocess.DEVNULL if codes else sys.stderr.fileno() if to_stderr else None
             code, log = _under(sanitizer, tool, command, output)
             if not complete(log):
@@ -75,11 +76,11 @@ def run(
 def _under(
     sanitizer: str, tool: str, command: Sequence[str], output: int | None
 ) -> tuple[int, str]:
-    """One run under one tool: the program's exit code, and what the tool printed."""
+    """Runs the program under one tool; returns its exit code and the tool's log."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         options = ["--log-file", str(log), "--print-limit", _PRINTED, *_OPTIONS.get(tool, ())]
-        # the host's frames tell of Python and the driver, not of the kernel
+        # Host frames belong to Python and the driver, not to the kernel.
         options += ["--show-backtrace", "device"]
         errors = output if output == subprocess.DEVNULL else None
         whole = [sanitizer, "--tool", tool, *options, *command]
@@ -88,7 +89,7 @@ def _under(
 
 
 def find() -> str:
-    """The tool that WEFT_COMPUTE_SANITIZER names, this environment's, that on PATH, the usual."""
+    """Finds the tool: WEFT_COMPUTE_SANITIZER, this environment, PATH, the default folder."""
     path = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
     if path is None:
         raise MissingDependency(
@@ -112,7 +113,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _program(path: str, folder: str) -> list[str]:
-    """The command that runs the file; a CUDA program is compiled for the GPU that is there."""
+    """The command that runs the file; a CUDA program is compiled for the installed GPU."""
     if not path.endswith(".cu"):
         return [sys.executable, path]
     out = os.path.join(folder, Path(path).stem)
@@ -122,7 +123,7 @@ def _program(path: str, folder: str) -> list[str]:
 
 
 def _quote(path: str) -> Callable[[str, int], str]:
-    """Lines of the file that was run; the tools print no paths."""
+    """Returns a function that quotes lines of the file; the tools print base names only."""
     try:
         lines = Path(path).read_text(errors="replace").splitlines()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What compute-sanitizer prints, as findings of the same form as the simulator's own.
+"""Parses the output of compute-sanitizer into findings of the simulator's format.
 
 A report is a headline and indented lines after it, all of which begin with `=========`:
 
@@ -34,7 +34,7 @@ Quote = Callable[[str, int], str]
 
 @dataclass(frozen=True)
 class _Block:
-    """A headline and the lines that belong to it."""
+    """A headline and its detail lines."""
 
     head: str
     lines: Sequence[str]
@@ -44,13 +44,14 @@ class _Block:
 
 
 def findings(text: str, quote: Quote = lambda file, line: "") -> list[Finding]:
-    """All that one run of a tool has reported; alike ones are one, with a count."""
+    """The findings of one run; equal ones are merged with a count."""
     merged: dict[object, Finding] = {}
     later: list[Finding] = []
     for block in _blocks(text):
         for pattern, make in _HEADLINES:
             if match := pattern.match(block.head):
                 for finding in make(match, block, quote):
+                    # Kept apart: usually a consequence of another finding.
                     if finding.kind == _FAILED:
                         later.append(finding)
                         continue
@@ -59,7 +60,9 @@ def findings(text: str, quote: Quote = lambda file, line: "") -> list[Finding]:
                     times = finding.times + (old.times if old else 0)
                     merged[key] = replace(old or finding, times=times)
                 break
-    return list(merged.values()) or later[:1]  # a call fails after what was said of its kernel
+    return (
+        list(merged.values()) or later[:1]
+    )  # a failed API call is only a consequence of an earlier finding
 
 
 def complete(text: str) -> bool:
@@ -93,13 +96,13 @@ def _place(text: str) -> tuple[str, str, int]:
 
 
 def _access(verb: str, at: str, block: _Block, quote: Quote) -> tuple[Access, str]:
-    """One side of a finding, and the kernel: the outermost of the calls inlined around it."""
+    """One access of a finding, and the kernel: the outermost inlined frame."""
     frames = [_place(at)]
     frames += [_place(m[1]) for row in block.lines if (m := _FRAME.fullmatch(row))]
     kernel = frames[-1][0].partition("(")[0]
     by = block.matching(_BY)
     thread, owner = (_dims(by[1]), _dims(by[2])) if by else (None, None)
-    # the user's own line is meant, where it is among them, and not the toolkit's header
+    # Prefer a line of the user's file to one in a toolkit header.
     frame = next((f for f in frames if quote(*f[1:])), frames[0])
     _, file, line = frame
     if not file:
@@ -125,7 +128,7 @@ def _dims(text: str) -> Dims:
 
 # ---- headlines ----------------------------------------------------------------------------------
 def _one(kind: str, what: str, verb: str, next: str) -> _Make:
-    """A finding of one access; `{}` in what it is stands for the headline's first group."""
+    """Makes findings with one access; `{}` is replaced by groups of the headline."""
 
     def make(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding]:
         at = block.matching(re.compile(r"at (.+)"))
@@ -147,7 +150,7 @@ def _invalid(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Find
 
 
 def _simulator_words(kind: int) -> _Make:
-    """In the words that the simulator has for it."""
+    """Makes findings with the simulator's wording."""
     text = TEXTS[kind]
     return _one(text.name, text.what, text.verbs[0], text.next)
 
@@ -160,9 +163,9 @@ _RACES = {
 
 
 def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding]:
-    """The headline has one access, each line after it another one and how many hazards there were.
+    """The headline has one access; each detail line has the other one and the number of hazards.
 
-    The threads are not said.
+    racecheck does not report threads.
     """
     alone = _Block(block.head, [])
     first = _RACE.fullmatch(match["pair"])
@@ -183,7 +186,7 @@ def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding
 
 
 def _host(kind: str, what: str, next: str) -> _Make:
-    """What the host did: no kernel, no line."""
+    """Makes findings about host calls, without kernel and line."""
 
     def make(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding]:
         groups = match.groupdict()

@@ -1,7 +1,7 @@
-"""An unedited Python script, run so that its kernels are launched on the simulated GPU.
+"""Runs an unedited Python script with its kernels on the simulated GPU.
 
-Whatever a front end has to do is done right after the script has imported the package in question;
-a script that imports none of them runs as under plain Python.
+A front end is installed right after the script imports its package. A script that imports none of
+these packages runs as under plain Python.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from weft.errors import Error, pip_install
 from weft.frontends import front_ends
 
 INTERRUPTED = 130
-"""The exit code of a script that Ctrl-C has ended, as shells spell it."""
+"""The exit code after Ctrl-C, as in shells: 128 + SIGINT."""
 
 _EXTRAS = ("torch", "triton", "numba")
-"""What weft installs on demand, each an extra of its name."""
+"""Optional packages; each is an extra of the same name."""
 
 Hook = Callable[[], None]
 
 
 def run(path: str, args: Sequence[str], *, device: str | Selection = "sim") -> int:
-    """Runs the script as `python path args...` would; its exit code.
+    """Runs the script like `python path args...` and returns its exit code.
 
     device  "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     """
@@ -44,14 +44,16 @@ def run(path: str, args: Sequence[str], *, device: str | Selection = "sim") -> i
         after_import(_hooks(chosen.simulated.key))
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
+    # Pickle and multiprocessing look up the script's classes in __main__.
     sys.modules["__main__"] = main
     sys.argv = [path, *args]
+    # As Python does: imports next to the script work.
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     return _ended(lambda: exec(code, main.__dict__))
 
 
 def after_import(hooks: Mapping[str, Hook]) -> None:
-    """Calls each hook right after its module was imported, from now on."""
+    """Registers hooks that run right after the import of their modules."""
     sys.meta_path.insert(0, _AfterImport(hooks))
 
 
@@ -69,7 +71,7 @@ def _compiled(path: str) -> types.CodeType | int:
 
 
 def _ended(body: Hook) -> int:
-    """The exit code of what Python would do at the top level; tracebacks begin in the script."""
+    """Runs a body like Python's top level and returns its exit code."""
     try:
         body()
     except SystemExit as error:
@@ -82,6 +84,7 @@ def _ended(body: Hook) -> int:
         return INTERRUPTED
     except BaseException as error:
         here = error.__traceback__
+        # Skip the frames of `_ended` and of the exec call.
         inside = here.tb_next.tb_next if here and here.tb_next else None
         sys.excepthook(type(error), error.with_traceback(inside), inside)
         if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
@@ -91,14 +94,14 @@ def _ended(body: Hook) -> int:
 
 
 def _line(error: BaseException) -> str:
-    """Where the script was, innermost: frames of libraries and of weft are left out."""
+    """The innermost line of the script in a traceback."""
     path = getattr(sys.modules["__main__"], "__file__", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
     return f" at {sys.argv[0]}:{lines[-1]}" if lines else ""
 
 
 def _hooks(gpu: str) -> dict[str, Hook]:
-    """Module -> what to do once it is there."""
+    """Module -> hook to run after its import."""
     hooks: dict[str, Hook] = {
         end.AFTER: functools.partial(end.install, gpu) for end in front_ends().values()
     }
@@ -106,14 +109,14 @@ def _hooks(gpu: str) -> dict[str, Hook]:
 
 
 def _torch(gpu: str) -> None:
-    """torch's CUDA tensors are on the CPU; kernels may touch those whose address is asked for."""
+    """Redirects CUDA tensors to the CPU and tracks tensors whose address is read."""
     from weft.frontends import addresses, torch_redirect
 
     torch_redirect.install(models.get(gpu), addresses.allow)
 
 
 class _AfterImport(MetaPathFinder):
-    """Calls a hook right after its module was imported; finding is left to the other finders."""
+    """A finder that wraps the loader of a module, found by other finders, to run a hook."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
         self._hooks = dict(hooks)
@@ -132,7 +135,7 @@ class _AfterImport(MetaPathFinder):
 
 
 class _Then(Loader):
-    """A module's own loader, and a hook after it; the module keeps its own loader."""
+    """Runs a module's own loader, then a hook; the module keeps its own loader."""
 
     def __init__(self, loader: Loader, hook: Hook) -> None:
         self._loader, self._hook = loader, hook
@@ -141,6 +144,7 @@ class _Then(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: types.ModuleType) -> None:
+        # Restored, so that importlib.resources and inspect work as usual.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

@@ -1,8 +1,7 @@
 """Times a script's launches on a real GPU with events, where reading counters is not permitted.
 
-`times` runs a script in a process of its own. A kernel of weft's is launched on copies of its
-arrays when it is seen first, as `weft.profile` does; around each launch of Triton's stand two
-events.
+`times` runs a script in a separate process. The first launch of each weft kernel is timed on copies
+of its arrays, as in `weft.profile`; each Triton launch is enclosed by two events.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ if TYPE_CHECKING:
 
 
 class Times:
-    """Seconds of launches, by kernel and shape; of Triton's kernels by their names alone."""
+    """Seconds of launches by kernel and shape; Triton kernels by name only."""
 
     def __init__(self, seconds: dict[str, list[float]]) -> None:
         self._seconds = seconds
 
     def of(self, kernel: str, grid: Sequence[int], block: Sequence[int]) -> float | None:
-        """The median, where it was timed."""
+        """The median time, or None."""
         taken = self._seconds.get(key(kernel, grid, block)) or self._seconds.get(key(kernel))
         return statistics.median(taken) if taken else None
 
 
 def key(kernel: str, grid: Sequence[int] = (), block: Sequence[int] = ()) -> str:
-    """How launches are told apart."""
+    """The key of a launch."""
     return " ".join([kernel, *(str(tuple(dims)) for dims in (grid, block) if dims)])
 
 
 def times(path: str, args: Sequence[str]) -> Times:
-    """Runs a script; no times where it fails: its other run says why."""
+    """Runs a script; returns no times if it fails, since its main run reports the error."""
     with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
         command = [sys.executable, "-m", "weft.frontends.timed", out.name, path, *args]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -51,34 +50,34 @@ def times(path: str, args: Sequence[str]) -> Times:
 
 
 class Clock:
-    """Takes the times of this process's launches; `found` has them."""
+    """Times the launches of this process, in `seconds`."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
 
     @functools.cached_property
     def stream(self) -> Stream:
-        """Made by the first launch: which library it is of is known then."""
+        """Created by the first launch, when the array library is known."""
         from weft.measure.bench.timing import Stream  # needs a driver
 
         return Stream()
 
     def time_weft(self) -> None:
-        """Times kernels of weft's from now on, each with each shape once."""
+        """Times weft kernels from now on, once per kernel and shape."""
         plain = Launch.__call__
 
         @functools.wraps(plain)
         def timed(launch: Launch, *args: Any, **settings: Any) -> None:
             name = key(launch.name, launch.config.grid, launch.config.block)
             if name not in self.seconds and on_gpu.is_there(args, {}):
-                self.seconds[name] = []  # the launches on copies come by here, too
+                self.seconds[name] = []  # set first: the launches on copies also pass through here
                 self.seconds[name].append(on_gpu.seconds(launch, args, {}))
             plain(launch, *args, **settings)
 
         setattr(Launch, "__call__", timed)  # noqa: B010  mypy holds methods to be constant
 
     def time_triton(self) -> None:
-        """Times Triton's kernels, by its own hooks."""
+        """Times Triton kernels through Triton's launch hooks."""
         from triton import knobs
 
         def enter(metadata: Any) -> None:
@@ -93,7 +92,7 @@ class Clock:
 
 
 def main(out: str, path: str, *args: str) -> int:
-    """Runs the script with a clock; writes what it took."""
+    """Runs the script with a clock and writes the times."""
     clock = Clock()
     clock.time_weft()
     script.after_import({"triton": clock.time_triton})

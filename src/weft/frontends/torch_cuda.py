@@ -1,7 +1,7 @@
-"""`torch.cuda` of a simulated GPU: the functions that scripts call, for one device.
+"""Replaces functions of `torch.cuda` for one simulated device.
 
-Launches have ended when they return, so streams and synchronisation have nothing to do, and
-events note the time of day. The order of work was how often public code calls each.
+Launches are synchronous, so streams and synchronisation do nothing, and events record the current
+time. The functions were chosen by their frequency in public code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.frontends import clock
 
 
 class Stream:
-    """A CUDA stream, on which everything is always done."""
+    """A CUDA stream whose work is always complete."""
 
     cuda_stream = 0
     device = torch.device("cpu")
@@ -37,13 +37,13 @@ class Stream:
         return event
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        """Returns at once: launches are synchronous."""
 
     def wait_event(self, event: object) -> None:
-        """Nothing is under way."""
+        """Returns at once: launches are synchronous."""
 
     def wait_stream(self, stream: object) -> None:
-        """Nothing is under way."""
+        """Returns at once: launches are synchronous."""
 
     def query(self) -> bool:
         return True
@@ -63,17 +63,17 @@ class Context:
 
 
 class Generator(torch.Generator):  # type: ignore[misc]
-    """torch's generator on the CPU, wherever it is wanted."""
+    """torch's CPU generator, for every device argument."""
 
     def __new__(cls, device: object = "cpu") -> Any:
         return super().__new__(cls)
 
 
 def replacements(model: GpuModel) -> dict[Any, dict[str, Any]]:
-    """Owner -> name -> what stands there for a script.
+    """Owner -> name -> replacement.
 
-    No two names share an object: TorchDynamo finds its rule for a function by the object's identity
-    and refuses one that has two rules.
+    Each name needs its own object: TorchDynamo finds rules for functions by object identity
+    and rejects an object with two rules.
     """
     return {
         torch.cuda: _functions(model),
@@ -126,7 +126,7 @@ def _functions(model: GpuModel) -> dict[str, Any]:
 
 
 def _random_numbers() -> dict[str, Any]:
-    """The state of the device's generator is the CPU's: its tensors are drawn there."""
+    """The CPU's generator serves the device: its tensors are on the CPU."""
     cpu = torch.default_generator
     return {
         "get_rng_state": lambda device="cuda": cpu.get_state(),
@@ -183,13 +183,13 @@ def _no_graphs() -> Any:
 
 
 def _set_default_device(device: Any) -> None:
-    """torch's own, with the CPU in the place of CUDA."""
+    """torch's function, with the CPU instead of CUDA."""
     if not str(device).startswith("cuda"):
         _default_device(device)
 
 
 def _load(file: Any, map_location: Any = None, *args: Any, **options: Any) -> Any:
-    """torch's own; what was saved from CUDA, or is to go there, comes to the CPU."""
+    """torch's function; CUDA tensors are loaded to the CPU."""
     stays = callable(map_location) or isinstance(map_location, dict)
     return _torch_load(file, map_location if stays else "cpu", *args, **options)
 
@@ -197,7 +197,7 @@ def _load(file: Any, map_location: Any = None, *args: Any, **options: Any) -> An
 def _profile_the_cpu(
     profiler: Any, *args: Any, use_cuda: bool = False, use_device: str | None = None, **options: Any
 ) -> None:
-    """torch's own constructor without CUDA's events, which torch's binaries would ask CUPTI for."""
+    """torch's constructor without CUDA events, which would need CUPTI."""
     if use_cuda or use_device == "cuda":
         clock.say_once()
         use_device, options["use_cpu"] = None, True

@@ -1,8 +1,8 @@
-"""`device="cuda"` in a script becomes the CPU, whose tensors the simulated GPU works on.
+"""Redirects `device="cuda"` of a script to the CPU, whose tensors the simulated GPU uses.
 
-Public means of torch do it: a function mode sees every call that makes or moves a tensor, and what
-no mode sees, the functions of `torch.cuda`, is replaced by what `torch_cuda` has of the same name.
-To a script every tensor is on `cuda:0`: `is_cuda` and `device` say so, because scripts assert it.
+It uses public interfaces of torch: a function mode intercepts every call that creates or moves a
+tensor. Functions of `torch.cuda`, which no mode sees, are replaced by those of `torch_cuda`. For a
+script every tensor is on `cuda:0`: `is_cuda` and `device` report this, because scripts assert it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from weft.device.models import GpuModel
 from weft.frontends import torch_cuda
 
 _HERE = ("torch", "triton", "weft")
-"""Packages whose own questions are about where a tensor really is."""
+"""Packages that must see the real device of a tensor."""
 
 DEVICE = torch.device("cuda", 0)
-"""Where a script finds its tensors."""
+"""The device that scripts see."""
 
 Noticed = Callable[[Any], None]
 
@@ -30,9 +30,10 @@ _installed = False
 
 
 def install(model: GpuModel, address_taken: Noticed) -> None:
-    """From now on; `address_taken` hears of tensors whose address the script asks for."""
+    """Installs the redirection; `address_taken` is called with tensors whose address is read."""
     global _installed
     _installed = True
+    # Never exited: it is valid until the end of the script.
     RedirectCuda(address_taken).__enter__()
     for owner, replaced in torch_cuda.replacements(model).items():
         for name, value in replaced.items():
@@ -40,12 +41,12 @@ def install(model: GpuModel, address_taken: Noticed) -> None:
 
 
 def device() -> torch.device:
-    """The device to make tensors on: CUDA's where this module is in force."""
+    """The device for new tensors: CUDA if the redirection is installed."""
     return DEVICE if _installed else torch.device("cpu")
 
 
 def on_cpu(device: Any) -> Any:
-    """A device as torch spells them, with the CPU in the place of CUDA."""
+    """Maps CUDA devices to the CPU; other devices are unchanged."""
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
         return "cpu"
     if isinstance(device, torch.device) and device.type == "cuda":
@@ -54,7 +55,7 @@ def on_cpu(device: Any) -> Any:
 
 
 class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
-    """Calls of torch with the CPU in the place of CUDA."""
+    """A function mode that replaces CUDA by the CPU in torch calls."""
 
     def __init__(self, address_taken: Noticed) -> None:
         super().__init__()
@@ -84,6 +85,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
             options["device"] = on_cpu(options["device"])
         elif _makes(func) and on_cpu(_device.CURRENT_DEVICE) != _device.CURRENT_DEVICE:
             options["device"] = "cpu"  # inside `with torch.device("cuda"):`
+        # Pinning needs a CUDA driver.
         if options.get("pin_memory"):
             options["pin_memory"] = False
         if func is torch.Tensor.to or _makes(func):
@@ -97,7 +99,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _makes(func: Callable[..., Any]) -> bool:
-    """Does it make a tensor? Asked as torch's own mode asks: TorchDynamo can trace no other way."""
+    """True for tensor constructors. This is torch's own test, which TorchDynamo can trace."""
     return func in _device._device_constructors()
 
 
@@ -114,18 +116,19 @@ def _nothing(*_: Any) -> None:
 
 
 def _is_cuda(tensor: Any, *_: Any) -> bool:
-    """True for the script, and the truth for the libraries it uses."""
+    """True for the script; the real answer for libraries."""
     return bool(tensor.device.type == "cuda") if _asked_by_libraries() else True
 
 
 def _device_of(tensor: Any, *_: Any) -> torch.device:
-    """`cuda:0` for the script, and the truth for the libraries it uses."""
+    """`cuda:0` for the script; the real device for libraries."""
     return torch.Tensor.device.__get__(tensor) if _asked_by_libraries() else DEVICE
 
 
 def _asked_by_libraries() -> bool:
-    """Does the call that a mode is handling come from torch, Triton or weft?"""
+    """True if the handled call comes from torch, Triton or weft."""
     frame = sys._getframe(1)
+    # Skip the frames of this module.
     while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
     name = str(frame.f_globals.get("__name__", _HERE[0]))

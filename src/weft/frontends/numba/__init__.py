@@ -1,8 +1,8 @@
-"""Numba on the simulated GPU: `weft.kernel(fn)`, and unedited scripts.
+"""Runs Numba kernels on the simulated GPU: `weft.kernel(fn)` and unedited scripts.
 
-`launch.py` is what a user of `weft.kernel` holds; `compiled.py` is Numba's own compiled kernel with
-another launch; `seams.py` puts a simulated driver under Numba, so that all of its host functions
-work where there is no GPU.
+`launch.py` has the kernels that `weft.kernel` returns; `compiled.py` is Numba's compiled kernel
+with another launch; `seams.py` installs a simulated driver, so that Numba's host functions work
+without a GPU.
 """
 
 from __future__ import annotations

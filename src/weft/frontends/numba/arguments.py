@@ -1,4 +1,4 @@
-"""Arguments as Numba's kernels take them.
+"""Packs arguments for Numba kernels.
 
     array    meminfo, parent, elements, bytes of one, address, shape..., strides...
     tuple    its members, one after the other
@@ -7,7 +7,7 @@
     enum     its value
     None, a default that was not overridden    nothing
 
-One `Part` says this for one type; `part` has a rule for each kind of type.
+A `Part` packs one argument; `part` has a rule for each kind of Numba type.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Value = Any
 
 
 class PackedValues(NamedTuple):
-    """What the arguments of one launch come to."""
+    """The packed arguments of one launch, their memory, and objects to keep alive."""
 
     values: list[int | float]
     memory: list[Allocation]
@@ -38,7 +38,7 @@ class PackedValues(NamedTuple):
 
 
 class Part(NamedTuple):
-    """How one argument is passed: the formats of its parameters, and what puts them."""
+    """Packs one argument: the formats of its parameters, and the function that adds values."""
 
     format: str
     put: Callable[[Value, PackedValues], None]
@@ -56,7 +56,7 @@ class Packer:
         size: int,
         captured: Sequence[Any],
     ) -> None:
-        """`captured`: arrays whose addresses are part of the code."""
+        """`captured`: arrays whose addresses are embedded in the code."""
         self.kernel, self.names, self.argument_types = kernel, names, argument_types
         self._params, self._size = params, size
         self._captured = [_extent(a.__cuda_array_interface__, "captured array") for a in captured]
@@ -64,19 +64,19 @@ class Packer:
         self._block = self._whole_block("".join(p.format for p in self._parts))
 
     def pack(self, args: Sequence[Value]) -> Packed:
-        """The arguments as the kernel takes them; their memory is that of the simulated GPU."""
+        """Packs the arguments; their memory is accessible to the simulated GPU."""
         packed = PackedValues([], list(self._captured), [args])
         for value, (_, put) in zip(args, self._parts, strict=True):
             put(value, packed)
         return self._block.pack(*packed.values), packed.memory, packed.keep, None
 
     def signature(self) -> str:
-        """The parameters as Numba writes their types."""
+        """The parameters with Numba's type names."""
         shown = [f"{n}: {t}" for n, t in zip(self.names, self.argument_types, strict=True)]
         return f"{self.kernel}({', '.join(shown)})"
 
     def _whole_block(self, formats: str) -> struct.Struct:
-        """The parameter block as one format; it must be what the PTX says."""
+        """The format of the parameter block; raises if it does not match the PTX."""
         form, end = "<", 0
         for code, param in zip(formats, self._params, strict=False):
             form += f"{param.offset - end}x{code}"
@@ -94,7 +94,7 @@ class Packer:
 
 @functools.singledispatch
 def part(ty: Any, name: str) -> Part:
-    """How an argument of a Numba type is passed."""
+    """The `Part` for an argument of a Numba type."""
     raise ArgumentError(
         f"argument '{name}' has a type that kernels cannot take",
         got=str(ty),
@@ -106,6 +106,7 @@ def part(ty: Any, name: str) -> Part:
 def _array(ty: Any, name: str) -> Part:
     def put(value: Value, packed: PackedValues) -> None:
         value = _unwrapped(value, packed)
+        # The exact type test is much faster and usually true.
         if type(value) is np.ndarray or isinstance(value, np.ndarray):
             _put_host(value, name, packed)
         else:
@@ -115,9 +116,10 @@ def _array(ty: Any, name: str) -> Part:
 
 
 def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
-    """An array of the host, where it is: the simulated GPU reads and writes the same memory."""
+    """A host array, passed in place: the simulated GPU accesses the same memory."""
     shape, strides, address = a.shape, a.strides, a.ctypes.data
     packed.values.extend((0, 0, a.size, a.itemsize, address, *shape, *strides))
+    # The shape is known to error messages only for dense arrays: offsets map to indices.
     if a.flags.c_contiguous:
         low, high, shape_known = address, address + a.nbytes, shape
     else:
@@ -128,7 +130,7 @@ def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
 
 
 def _put_device(a: Any, name: str, packed: PackedValues) -> None:
-    """An array of the simulated device, or whatever else says where it is."""
+    """An array of the simulated device, or any object with __cuda_array_interface__."""
     interface = a.__cuda_array_interface__
     memory = _extent(interface, name)
     shape, dtype = interface["shape"], np.dtype(interface["typestr"])
@@ -141,7 +143,7 @@ def _put_device(a: Any, name: str, packed: PackedValues) -> None:
 
 
 def _extent(interface: dict[str, Any], name: str) -> Allocation:
-    """The memory that an array covers, gaps included."""
+    """The memory of an array, including gaps."""
     shape, strides = interface["shape"], _strides(interface)
     address, read_only = interface["data"]
     if 0 in shape:
@@ -166,7 +168,7 @@ def _strides(interface: dict[str, Any]) -> Sequence[int]:
 
 
 def _unwrapped(value: Value, packed: PackedValues) -> Value:
-    """The array in `cuda.In(array)` and the like; what a kernel does to an `In` is lost."""
+    """Unwraps `cuda.In(array)` and the like; an `In` is copied, so writes to it are lost."""
     if not isinstance(value, ArgHint):
         return value
     if isinstance(value, In) and isinstance(value.value, np.ndarray | np.void):

@@ -1,6 +1,6 @@
-"""A kernel as Numba compiles it, launched on the simulated GPU.
+"""Launches kernels compiled by Numba on the simulated GPU.
 
-Everything up to PTX is Numba's own: types, overloads, device functions, its cache.
+Numba does everything up to PTX: types, overloads, device functions, caching.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ _Kernel: Any = dispatcher._Kernel  # Numba's own, whatever is put in its place l
 
 
 class SimKernel(_Kernel):  # type: ignore[misc]
-    """An overload that is launched on a simulated GPU."""
+    """An overload that runs on a simulated GPU."""
 
     model: GpuModel = models.get(models.DEFAULT)
     _loaded: Loaded | None = None
 
     def __init__(self, py_func: Any, argtypes: Any, **options: Any) -> None:
         readable = linecache.getlines(py_func.__code__.co_filename)
+        # Interactive functions have no file, and Numba warns about lineinfo with debug.
         options["lineinfo"] = bool(readable) and not options.get("debug")  # errors name the line
         with compiling_for(self.model):
             super().__init__(py_func, argtypes, **options)
@@ -50,13 +51,13 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return kernel
 
     def bind(self) -> None:
-        """There is no context to load it into; who asks for the loaded kernel gets a stand-in."""
+        """Replaces loading into a CUDA context by a stand-in function object."""
         self.library.get_cufunc = lambda: Function(self.load())
 
     def launch(
         self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
     ) -> None:
-        """Stands in for Numba's own."""
+        """Replaces Numba's launch."""
         self.run(args, (griddim, blockdim, sharedmem))
 
     def run(
@@ -80,7 +81,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
     def prepare(
         self, args: Sequence[Any], after: list[Callable[[], object]]
     ) -> tuple[Loaded, Sequence[Any]]:
-        """The kernel, and the arguments as its extensions make them; `after` is for after a run."""
+        """(kernel, arguments after extensions); `after` collects functions to call after a run."""
         if not self.extensions:
             return self.load(self.argument_types), args
         types, values = list(self.argument_types), list(args)
@@ -90,7 +91,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return self.load(types), values
 
     def load(self, types: Sequence[Any] | None = None) -> Loaded:
-        """It on the simulated GPU; `types` are those of its arguments after extensions."""
+        """Loads the kernel on the simulated GPU; `types` are argument types after extensions."""
         if self._loaded is None:
             text, entry = self._text()
             entries = {self.function_name: entry}
@@ -102,10 +103,10 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return self._loaded
 
     def _text(self) -> tuple[str, str]:
-        """Its PTX and the name of its entry.
+        """The PTX and the name of its entry.
 
-        Numba's name has a count of compilations in it: a plain one lets compiled code be found
-        again in the cache.
+        Numba's name contains a counter of compilations. A plain name makes the cache key of
+        compiled code stable.
         """
         modules: Sequence[str] = self.library.get_asm_strs(cc=(*capability(self.model), ""))
         text = link.link(modules, self.library._linking_files, self.model.compile_for)
@@ -134,7 +135,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
     # ---- errors that kernels compiled with debug=True leave behind ---------------------------
     def _raise_error(self, kernel: Loaded) -> None:
-        """The exception that Python would have raised, with the place of the thread."""
+        """Raises the exception of the kernel, with the position of the thread."""
         code = int(kernel.status("errcode")[0])
         if not code:
             return

@@ -1,4 +1,4 @@
-"""The context that Numba compiles in: all it asks of it is the compute capability."""
+"""Provides the context that Numba compiles in; only its compute capability is used."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def capability(model: GpuModel) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def compiling_for(model: GpuModel) -> Iterator[None]:
-    """While it lasts, this thread compiles for a GPU that need not be there.
+    """Lets this thread compile for a GPU that is not installed.
 
-    A context that is attached to a thread is asked ahead of the driver.
+    Numba asks a context attached to the thread before it asks the driver.
     """
+    # A private name: `versions.require` rejects releases that were not tested.
     runtime = devices._runtime
     before = runtime._get_attached_context()
     runtime._set_attached_context(_Context(_Device(capability(model))))

@@ -1,8 +1,7 @@
-"""The functions of the CUDA driver that Numba calls, on the simulated GPU.
+"""Implements the CUDA driver functions that Numba calls, for the simulated GPU.
 
-Numba looks up a driver function by its name, as an attribute of one object, and calls it: what is
-here is found instead. Launches return when they are done, so streams and events have nothing to
-wait for. Device memory is memory of this process that nothing else uses.
+Numba looks up driver functions as attributes of one object; these functions replace them. Launches
+are synchronous, so streams and events never wait. Device memory is allocated in this process.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.py_obje
 
 ALIGN = 256
 FRESH = 0xCD
-"""What new memory is filled with: a kernel that reads it unwritten shows."""
+"""Fill byte of new memory, which makes reads of uninitialised memory visible."""
 
 CONTEXT = 1
-"""The handle of the one context there is."""
+"""The handle of the only context."""
 
 
 class Handle(int):
@@ -80,7 +79,7 @@ class SimDriver:
 
     @property
     def _contexts(self) -> list[int]:
-        """Those that this thread has pushed."""
+        """The contexts that this thread has pushed."""
         if not hasattr(self._threads, "contexts"):
             self._threads.contexts = []
         pushed: list[int] = self._threads.contexts
@@ -113,6 +112,7 @@ class SimDriver:
                 buffer = np.full(size + ALIGN, FRESH, np.uint8)
             except MemoryError:
                 raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes here") from None
+            # cudaMalloc guarantees this alignment.
             address = -(-int(buffer.ctypes.data) // ALIGN) * ALIGN
             self._memory[address] = size, buffer
             self._used += size
@@ -151,7 +151,7 @@ class SimDriver:
         raise _error(_Result.CUDA_ERROR_INVALID_VALUE, f"{at:#x} is not device memory")
 
     def _device(self, pointer: Any, size: int) -> int:
-        """An address of which so many bytes are device memory."""
+        """Checks that a range is device memory, and returns its address."""
         at = int(pointer)
         if size:
             start, length = self.cuMemGetAddressRange(at)
@@ -189,7 +189,7 @@ class SimDriver:
         pass
 
     def cuStreamAddCallback(self, stream: Any, callback: Any, data: int, flags: int) -> None:
-        """Calls it now: all that came before is done."""
+        """Calls it now: all earlier work is complete."""
         owner = ctypes.cast(data, ctypes.py_object).value
         _CALLBACK(int(callback))(int(stream), 0, owner)
 
@@ -209,7 +209,7 @@ class SimDriver:
         pass
 
     def cuEventElapsedTime(self, start: Any, end: Any) -> float:
-        """Milliseconds that the simulation took, not those of a GPU."""
+        """Milliseconds of the simulation, not of a GPU."""
         try:
             return 1e3 * (self._events[int(end)] - self._events[int(start)])
         except KeyError:
@@ -236,13 +236,13 @@ class SimDriver:
 
 
 def functions(model: GpuModel) -> dict[str, Any]:
-    """Driver function -> what stands in for it."""
+    """Driver function -> replacement."""
     sim = SimDriver(model)
     return {name: getattr(sim, name) for name in dir(sim) if name.startswith("cu")}
 
 
 def unserved(name: str) -> Any:
-    """What Numba gets for every other function of the driver."""
+    """Raises for every other driver function."""
     raise LaunchError(
         "the simulated GPU does not serve this function of the CUDA driver",
         got=name,
@@ -251,6 +251,6 @@ def unserved(name: str) -> Any:
 
 
 def _error(code: Any, what: str) -> Exception:
-    """As Numba reports errors of the driver."""
+    """A driver error in Numba's form."""
     error: Exception = numba_driver.CudaAPIError(code, f"{code.name}: {what}")
     return error

@@ -1,4 +1,4 @@
-"""What `weft.kernel` makes of a Numba function: `k[grid, block, shared_mem, stream](*args)`."""
+"""Numba functions as weft kernels: `k[grid, block, shared_mem, stream](*args)`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from weft.kernels.suggest import unexpected
 from weft.source.resources import Resources
 
 _REFUSALS = (NumbaError, CudaNumbaError)
-"""What Numba raises where it cannot compile; the CUDA target has classes of its own."""
+"""Compile errors of Numba and of its CUDA target."""
 
 
 class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
-    """Numba's choice of an overload for arguments; its overloads run on a simulated GPU."""
+    """Numba's dispatcher, whose overloads run on a simulated GPU."""
 
     def __init__(self, fn: Any, options: dict[str, Any], model: GpuModel) -> None:
         super().__init__(fn, targetoptions=options)
@@ -51,7 +51,7 @@ class _Dispatcher(CUDADispatcher):  # type: ignore[misc]
         return overload
 
     def choose(self, args: Any) -> SimKernel:
-        """The overload for arguments, compiled if need be."""
+        """The overload for these arguments, compiled if necessary."""
         chosen: SimKernel = _dispatcher.Dispatcher._cuda_call(self, *args)
         return chosen
 
@@ -82,6 +82,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
         about = inspect.signature(self._dispatcher.py_func).parameters
         self.parameters = list(about)
         self._variadic = any(p.kind is p.VAR_POSITIONAL for p in about.values())
+        # Explicit signatures forbid further overloads, here as well.
         if made is not None and not made._can_compile:
             for argtypes in made.overloads:
                 self.compile(argtypes)
@@ -104,7 +105,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
             raise self._refused(error) from error
 
     def overload(self, args: Sequence[Any]) -> SimKernel:
-        """What Numba has compiled, or compiles now, for such arguments."""
+        """The overload for these arguments, compiled if necessary."""
         self.names(args, {})
         try:
             return self._dispatcher.choose(args)
@@ -123,7 +124,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
 
     @property
     def overloads(self) -> dict[str, Kernel]:
-        """What was compiled so far, by the types of its arguments."""
+        """All compiled overloads by argument types."""
         compiled: dict[Any, SimKernel] = self._dispatcher.overloads
         return {", ".join(map(str, types)): made.load() for types, made in compiled.items()}
 
@@ -173,7 +174,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
     # ---- a real GPU -------------------------------------------------------------------------
     @functools.cached_property
     def on_gpu(self) -> Any:
-        """Numba's own dispatcher, for arrays that are on a GPU."""
+        """Numba's own dispatcher, for arrays on a GPU."""
         original = self._original
         if original is not None and not self._options:
             return original
@@ -239,7 +240,7 @@ _PLAIN = frozenset((np.ndarray, int, float, bool))
 
 
 def _as_numpy(value: Any) -> Any:
-    """Tensors of the CPU as NumPy sees them, which is the same memory."""
+    """CPU tensors as NumPy arrays of the same memory."""
     foreign = hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
     if not foreign or api.is_cuda_array(value):
         return value
@@ -247,7 +248,7 @@ def _as_numpy(value: Any) -> Any:
 
 
 def _place(lines: Sequence[str]) -> str:
-    """Where Numba says the trouble is."""
+    """The location in Numba's error message."""
     for line in lines:
         if match := re.match(r'File "(.+)", line (\d+)', line):
             return f"{match[1]}:{match[2]}"

@@ -1,7 +1,7 @@
-"""What Numba leaves to a linker: the PTX of several modules, and of what they call, as one text.
+"""Links the PTX of a Numba kernel, its libraries and linked files into one module.
 
-Numba links to machine code; here PTX is wanted. CUDA C++ that a kernel is linked with is compiled
-by NVRTC; so are the two functions of the CUDA runtime that grid synchronisation calls.
+Numba links machine code; the simulator needs PTX. CUDA C++ that a kernel is linked with is compiled
+by NVRTC, as are the two CUDA runtime functions for grid synchronisation.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ extern "C" __device__ unsigned grid_sync(unsigned long long, unsigned) {
 }
 """
 _RUNTIME_NAMES = {"grid_handle": "cudaCGGetIntrinsicHandle", "grid_sync": "cudaCGSynchronize"}
-"""What Numba calls them; the header has declarations of these names, with other types."""
+"""The names that Numba uses. The header declares them with other types, so they are renamed."""
 
 
 def link(modules: Sequence[str], files: Iterable[Any], arch: str) -> str:
-    """One PTX module of a kernel's own modules and of the files it is linked with."""
+    """Links a kernel's modules and files into one PTX module."""
     texts = [*modules, *(_compiled(file, arch) for file in files)]
     if any("cudaCGSynchronize" in text for text in modules):
         texts.append(_runtime(arch))
+    # A module has one header: that of the first text.
     first, *others = texts
     return "\n".join([first, *(_HEADER.sub("", text) for text in others)])
 
@@ -62,7 +63,7 @@ def _compiled(file: Any, arch: str) -> str:
 
 
 def _from_cuda(source: str | Path, arch: str, name: str) -> str:
-    """Device functions that nothing calls are kept: the caller is elsewhere."""
+    """Compiles with relocatable code, which keeps functions that only other modules call."""
     ptx = compile_cuda(source, arch=arch, name=name, options=["--relocatable-device-code=true"])
     return _without_lines(ptx.text)
 
@@ -75,6 +76,6 @@ def _runtime(arch: str) -> str:
 
 
 def _without_lines(text: str) -> str:
-    """Numbers of files mean others in each module: keep those of the first alone."""
+    """Removes line information: file numbers are valid only within their own module."""
     text = re.sub(r"^\s*\.(loc|file)\b.*$", "", text, flags=re.MULTILINE)
     return re.split(r"^\s*\.section\b", text, maxsplit=1, flags=re.MULTILINE)[0]

@@ -1,4 +1,4 @@
-"""One overload of a Numba kernel on the simulated GPU, and what Numba asks of a loaded kernel."""
+"""Loads one overload of a Numba kernel on the simulated GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.values import Ptx
 
 
 class Loaded(Kernel):
-    """A kernel whose arguments are packed as Numba's kernels take them."""
+    """A kernel whose arguments are packed in Numba's way."""
 
     def __init__(
         self,
@@ -43,19 +43,19 @@ class Loaded(Kernel):
         return assemble(self.ptx, self.model.machine)
 
     def status(self, what: str) -> NDArray[np.int32]:
-        """A variable in which a kernel compiled with debug=True notes an exception."""
+        """A variable in which a kernel compiled with debug=True stores an exception."""
         code = module(self.program, self.simulator)
         return code.variable(f"{self.entry}__{what}__", np.int32)
 
     @property
     def max_threads(self) -> int:
-        """Of a block: as the GPU has it, or as `launch_bounds` say."""
+        """The most threads per block: the GPU's limit, or that of `launch_bounds`."""
         bounds = self.summary.directives.get("maxntid")
         most = self.model.max_threads_per_block
         return most if bounds is None else math.prod(bounds)
 
     def blocks_per_sm(self, threads: int, shared: int) -> int:
-        """How many blocks of a shape an SM holds at once."""
+        """The number of resident blocks per SM."""
         sim = module(self.program, self.simulator)
         grid = LaunchConfig((1, 1, 1), (threads, 1, 1), shared)
         compiled = sim.compiled(self.entry, grid.block)
@@ -73,7 +73,7 @@ class Attributes(NamedTuple):
 
 
 class Function:
-    """What Numba takes for a kernel that a driver has loaded."""
+    """A stand-in for a kernel loaded by the driver."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded

@@ -1,6 +1,6 @@
-"""A simulated GPU under Numba, so that unedited programs run where there is none.
+"""Installs a simulated GPU under Numba, so that unedited programs run without a GPU.
 
-Four names inside Numba are replaced, and everything above them is Numba's own: device arrays,
+Four names inside Numba are replaced. Everything above them is Numba's own code: device arrays,
 streams, events, contexts, overloads, ufuncs, reductions.
 
     driver.driver.cu*            functions of the CUDA driver       driver.py
@@ -26,12 +26,12 @@ _installed: list[GpuModel] = []
 
 
 def installed() -> bool:
-    """Does Numba's driver simulate?"""
+    """True if Numba uses the simulated driver."""
     return bool(_installed)
 
 
 def install(model: GpuModel, *, force: bool) -> bool:
-    """Puts the simulated GPU under Numba; without `force` only where it has no GPU."""
+    """Installs the simulated GPU; without `force` only if Numba finds no GPU."""
     if _installed:
         if _installed[0] != model:
             raise LaunchError(
@@ -48,7 +48,9 @@ def install(model: GpuModel, *, force: bool) -> bool:
     driver.ExperimentalDevice = lambda number: _Device(number, model)
     driver._to_core_stream = _stream
     dispatcher._Kernel = kernel_class(model.key)
-    dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # advice on the time of a GPU
+    dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = (
+        0  # the warning concerns the speed of a real GPU
+    )
     return True
 
 
@@ -62,12 +64,12 @@ def _replace_driver(model: GpuModel) -> None:
 
 
 def _stream(stream: Any) -> Any:
-    """Launches are done when they return, whatever stream they are on."""
+    """Returns the stream unchanged: launches are synchronous."""
     return stream
 
 
 class _Device:
-    """What Numba asks of its device object."""
+    """The device object that Numba uses."""
 
     def __init__(self, number: int, model: GpuModel) -> None:
         if number != 0:
@@ -78,4 +80,4 @@ class _Device:
         self.context = SimpleNamespace(handle=driver.binding.CUcontext(CONTEXT))
 
     def set_current(self) -> None:
-        """The context is the same whether or not it is current."""
+        """Does nothing: there is one context."""

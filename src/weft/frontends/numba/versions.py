@@ -1,7 +1,6 @@
-"""Which Numba this front end works with.
+"""Checks the version of Numba.
 
-It stands on names that are not part of Numba's public interface, so another version is refused
-rather than tried.
+The front end uses private names of Numba, so an untested version is rejected.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import os
 from weft.errors import MissingDependency, pip_install
 
 FIRST, AFTER_LAST = (0, 30), (0, 31)
-"""The versions of numba-cuda, from the first up to but not including the second."""
+"""The supported versions of numba-cuda; the second bound is exclusive."""
 
 _RANGE = f"numba-cuda >={'.'.join(map(str, FIRST))},<{'.'.join(map(str, AFTER_LAST))}"
 
 
 def require() -> None:
-    """Raises where Numba is not there, is another version, or is a simulator of its own."""
+    """Raises if Numba is missing, has another version, or uses its own simulator."""
     try:
         version = importlib.metadata.version("numba-cuda")
     except importlib.metadata.PackageNotFoundError:

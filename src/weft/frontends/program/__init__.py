@@ -1,11 +1,11 @@
-"""Whole CUDA programs: compiled by nvcc, run in a process of their own on the simulated GPU.
+"""Runs whole CUDA programs: compiled by nvcc, run in a separate process on the simulated GPU.
 
     build.py     sources to a shared object with `main`, and the library that serves it, cached
     shim/        the library: CUDA's runtime API, cuBLAS and cuRAND, in C++
     serve.py     the program's process
-    runtime.py   what the library asks of the simulator
+    runtime.py   requests of the library to the simulator
 
-`run` is the verb.
+`run` is the entry point.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(
     sources: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> int:
-    """Builds the program, runs it with these arguments; its exit code, 128 + n for signal n.
+    """Builds and runs the program; returns its exit code, 128 + n for signal n.
 
     sources  more files of the program
     flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
@@ -93,7 +93,7 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
 
 
 def _ended(command: Sequence[str], files: Sequence[int]) -> int:
-    """The program's end; Ctrl-C reaches it from the terminal, other signals are passed on.
+    """Waits for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
 
     SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
     Python's own handler, which prints a traceback, is removed.
@@ -106,7 +106,9 @@ def _ended(command: Sequence[str], files: Sequence[int]) -> int:
         def forward(number: int, frame: FrameType | None) -> None:
             process.send_signal(number)
 
-        if threading.current_thread() is threading.main_thread():  # others have no handlers
+        if (
+            threading.current_thread() is threading.main_thread()
+        ):  # only the main thread may set handlers
             before |= {number: signal.signal(number, forward) for number in _FORWARDED}
             before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
@@ -120,7 +122,7 @@ def _ended(command: Sequence[str], files: Sequence[int]) -> int:
 
 @contextlib.contextmanager
 def _file(name: str, data: bytes) -> Iterator[int]:
-    """An open file without a name, which is gone with the last process that has it."""
+    """An anonymous file, freed with the last process that has it open."""
     descriptor = os.memfd_create(f"weft-{name}")
     try:
         with open(descriptor, "wb", closefd=False) as file:

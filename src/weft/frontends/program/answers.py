@@ -1,4 +1,4 @@
-"""Methods that C++ calls: an exception cannot pass through it, so each ends in a number."""
+"""Decorates methods that C++ calls: exceptions cannot cross C++, so they become numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]
                 return method(self, *args)
             except Error as error:
                 self.say(str(error))
-            except Exception:  # a mistake of weft's own; the program gets an error
+            except Exception:  # a bug of weft: the program gets an error code
                 self.say(f"internal error\n{traceback.format_exc()}")
             self.library.weft_condemn(UNSIMULATED)
             return otherwise

@@ -1,6 +1,6 @@
-"""cuBLAS by NumPy: views of the program's memory, computed with in the precision of the call.
+"""Implements cuBLAS calls with NumPy, on views of the program's memory.
 
-Half and bfloat16 products are summed in float32, as tensor cores do; the last bits are NumPy's.
+Half and bfloat16 products are summed in float32, as on tensor cores; the last bits may differ.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DTYPES: dict[int, type[np.generic]] = {
     _REAL_16F: np.float16, _REAL_32F: np.float32, _REAL_64F: np.float64, _REAL_16BF: np.uint16,
     _INT_8: np.int8, _INT_32: np.int32,
 }  # fmt: skip
-"""cudaDataType_t -> what its elements are stored as."""
+"""cudaDataType_t -> storage type of its elements."""
 
 Array = NDArray[Any]
 
 
 def compute(call: BlasCall) -> int:
-    """Does one call; a cublasStatus_t."""
+    """Executes one call; returns a cublasStatus_t."""
     kinds = (call.type_a, call.type_b, call.type_c, call.type_scale)
     if any(kind not in _DTYPES for kind in kinds):
         return NOT_SUPPORTED
@@ -37,7 +37,7 @@ def compute(call: BlasCall) -> int:
 
 # ---- memory -------------------------------------------------------------------------------------
 def _view(address: int | None, kind: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
-    """Elements at an address; `steps` in elements, from one index to the next of each axis."""
+    """Elements at an address; `steps` are strides in elements."""
     dtype = np.dtype(_DTYPES[kind])
     if 0 in shape:
         return np.empty(shape, dtype)
@@ -59,7 +59,7 @@ def _vector(address: int | None, kind: int, n: int, step: int) -> Array:
 
 
 def _values(stored: Array, kind: int) -> Array:
-    """What can be computed with: float16 and bfloat16 as float32."""
+    """Values for the computation: float16 and bfloat16 become float32."""
     if kind == _REAL_16BF:
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return stored.astype(np.float32) if kind == _REAL_16F else stored
@@ -68,6 +68,7 @@ def _values(stored: Array, kind: int) -> Array:
 def _store(to: Array, kind: int, values: Array) -> None:
     if kind == _REAL_16BF:
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+        # Round to nearest even.
         rounded = bits + 0x7FFF + ((bits >> 16) & 1)
         to[...] = np.where(np.isnan(values), 0x7FC0, rounded >> 16).astype(np.uint16)
     elif kind in (_INT_8, _INT_32):
@@ -95,10 +96,12 @@ def _gemm(call: BlasCall) -> None:
         rows, columns = (call.n, call.k) if call.transpose_b else (call.k, call.n)
         right = _matrix(b, call.type_b, rows, columns, call.ldb)
         out = _matrix(c, call.type_c, call.m, call.n, call.ldc)
+        # NumPy would wrap int8 products at eight bits.
         whole = np.int32 if call.type_c == _INT_32 else None
         x = _turned(_values(left, call.type_a), call.transpose_a)
         y = _turned(_values(right, call.type_b), call.transpose_b)
         product = alpha * (x.astype(whole) @ y.astype(whole) if whole else x @ y)
+        # With beta = 0, cuBLAS does not read C, which may hold NaN.
         _store(out, call.type_c, product + beta * _values(out, call.type_c) if beta else product)
 
 

@@ -1,4 +1,4 @@
-"""From sources to a shared object with the program's `main`, built once.
+"""Builds a shared object with the program's `main` from its sources, and caches it.
 
 A cached program is found in two steps: the sources and flags give the list of files it was last
 made of (the compiler's own), and the contents of these give the program. Toolkit and compiler are
@@ -29,7 +29,7 @@ from weft.frontends.program import stubs
 from weft.frontends.program.toolkit import Toolkit
 
 FORMAT = 2
-"""To be raised when programs are built in another way."""
+"""Increment this when the build changes: it is part of the cache keys."""
 
 _HERE = Path(__file__).parent
 _SHIM = _HERE / "shim"
@@ -86,7 +86,7 @@ def _parallel(work: Sequence[Callable[[], None]]) -> None:
         try:
             for done in waiting:
                 done.result()
-        except BaseException:  # an error, or Ctrl-C: what has not begun shall not begin
+        except BaseException:  # an error or Ctrl-C: cancel what has not started
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -183,6 +183,7 @@ def _program(
         (folder / "stubs.cpp").write_text(stubs.source(objects, folder / LIBRARY))
         out = folder / "program.so"
         link = [*_SHARED, *user_flags.for_linking(flags), *map(str, objects)]
+        # -z defs: an undefined symbol is an error now, not at the first call.
         link += [str(folder / "stubs.cpp"), str(folder / LIBRARY), "-Xlinker", "-z,defs"]
         toolkit.run([*link, "-o", str(out)], what="link the program")
         files = {file for each in objects for file in _listed(each.with_suffix(".d"), toolkit)}
@@ -191,6 +192,7 @@ def _program(
 
 def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
     """The files that the compiler read, but for the toolkit's own and weft's."""
+    # Make syntax: a backslash continues a line or escapes a space.
     words = listing.read_text().replace("\\\n", " ").replace("\\ ", "\0").split()
     files = (os.path.abspath(word.replace("\0", " ")) for word in words[2:])
     return [file for file in files if not _of_toolkit(file, toolkit)]

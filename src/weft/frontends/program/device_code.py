@@ -1,4 +1,4 @@
-"""The PTX of a whole program's file, as nvcc makes it."""
+"""Compiles the device code of a whole program's file with nvcc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAIN = re.compile(r"\b(?:int|auto)\s+main\s*\(")
 
 
 def is_program(path: Path) -> bool:
-    """Does the file have a `main`? NVRTC cannot compile such a file."""
+    """True if the file has a `main`; NVRTC cannot compile such a file."""
     text = path.read_text(errors="replace") if path.is_file() else ""
     return _MAIN.search(_COMMENT.sub("", text)) is not None
 

@@ -1,4 +1,4 @@
-"""The PTX in a fat binary, the form in which nvcc puts device code into a program.
+"""Extracts PTX from a fat binary, nvcc's container of device code in a program.
 
 A header (magic, version, size of the header, size of what follows), then entries: kind, flags, size
 of the entry's header, size of its data. An entry of kind 1 is PTX, padded with zeros.
@@ -16,7 +16,7 @@ _MAGIC, _PTX = 0xBA55ED50, 1
 
 
 def texts(data: bytes) -> list[str]:
-    """Every PTX text in it."""
+    """All PTX texts in a fat binary."""
     magic, _, at, size = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise PtxError("this is no fat binary", got=f"{magic:#x}", allowed=f"{_MAGIC:#x}")

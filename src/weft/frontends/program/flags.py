@@ -1,4 +1,4 @@
-"""What a user gives to nvcc: passed on, but for what `weft run` decides itself."""
+"""Filters the user's nvcc flags: those that `weft run` sets itself are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def wanted(flags: Sequence[str]) -> list[str]:
 
 
 def for_linking(flags: Sequence[str]) -> list[str]:
-    """Those of them that the linker may see."""
+    """The flags that are valid for linking."""
     return [flag for flag in flags if not _ONLY_COMPILE.match(flag)]
 
 

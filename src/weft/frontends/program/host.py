@@ -1,4 +1,4 @@
-"""The program's own threads: while one of them runs, it may write what a kernel waits for."""
+"""Detects whether host threads could still unblock a waiting kernel."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MOST_STREAMS = 4096
 
 
 class Host:
-    """Made before the program's `main` is called."""
+    """The threads of the program; create it before `main` is called."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         self._before = _threads()
 
     def quiet(self) -> object:
-        """None while something but kernels runs: work of a stream, or a thread of the host.
+        """None while other stream work or a host thread runs.
 
         Every kernel under way is one piece of work; a thread of the host that waits for work to end
         writes nothing before it has. What is returned otherwise changes when one has run since.
@@ -29,6 +29,7 @@ class Host:
         self._library.weft_activity(
             *(ctypes.byref(x) for x in (able, waits, turns)), stream_threads, ctypes.byref(count)
         )
+        # Threads of weft itself never write program memory; the main thread runs the program.
         python = {t.native_id for t in threading.enumerate()} - {threading.main_thread().native_id}
         others = _threads() - self._before - python - set(stream_threads[: count.value])
         if able.value != deadlock_detection.running() or waits.value < 1 + len(others):

@@ -1,4 +1,4 @@
-"""What passes between the runtime library and Python: the twin of `shim/weft.h`."""
+"""Defines the structures shared with the runtime library; mirrors `shim/weft.h`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_int, c_int64, c_uint,
 from weft.device.models import GpuModel
 
 DIED = 1 << 16
-"""Added to the error of a kernel that began and failed."""
+"""Flag added to the error of a kernel that started and failed."""
 
 
 class FunctionFacts(ctypes.Structure):
-    """What is known of a kernel."""
+    """Attributes of a kernel."""
 
     _fields_ = tuple(
         (name, c_int64)
@@ -37,7 +37,7 @@ class BlasCall(ctypes.Structure):
 
 
 class Ops(ctypes.Structure):
-    """What the library asks of Python; the names are methods of `Runtime`."""
+    """The requests of the library; their names are methods of `Runtime`."""
 
     _fields_ = (
         ("fat_binary", CFUNCTYPE(None, c_uint64, c_void_p, c_uint64, c_int)),
@@ -60,7 +60,7 @@ class Ops(ctypes.Structure):
 
 
 class Model(ctypes.Structure):
-    """The GPU, for the program's questions about it."""
+    """The device properties for the program."""
 
     _fields_ = (
         ("name", c_char * 256),
@@ -80,7 +80,7 @@ class Model(ctypes.Structure):
 
 
 def model_of(gpu: GpuModel) -> Model:
-    """A GPU model as the library wants it.
+    """The device properties of a GPU model.
 
     Of the memory only the bandwidth is known: width and clock are chosen so that they give it.
     """

@@ -1,4 +1,4 @@
-"""What the program's process is told."""
+"""Defines the job description for the program's process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: file descriptors of program and library, the user's files, the GPU, argv.
+    """The job: file descriptors of program and library, the user's files, the GPU, argv.
 
-    progress  whether to say on a terminal what takes long
-    report  a file descriptor for what the sanitizer finds; None: it is off
-    record  the file descriptor that profiles are written to, and `wanted` which ones
+    progress  whether to print progress lines on a terminal
+    report  a file descriptor for findings of the sanitizer; None if it is off
+    record  the file descriptor for profiles; `wanted` selects them
     """
 
     program: int

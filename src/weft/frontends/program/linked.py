@@ -1,8 +1,7 @@
-"""Relocatable device code: the PTX modules of a program's files as one module.
+"""Links relocatable device code: the PTX modules of a program's files into one module.
 
-What a device linker does, on text: what one file declares and another defines is joined by name, of
-weak definitions the first is kept, names that are a file's own are told apart where two files have
-the same, and numbers of source files are counted through.
+It works like a device linker, on text: declarations are resolved by name, the first of several weak
+definitions is kept, equal file-local names are made unique, and source files are renumbered.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Statement:
 
 
 def link(texts: Sequence[str]) -> str:
-    """One PTX module of several."""
+    """Links PTX modules."""
     if len(texts) == 1:
         return texts[0]
     units = [list(_statements(text)) for text in texts]
@@ -53,6 +52,7 @@ def link(texts: Sequence[str]) -> str:
             if _is_kept(statement, defined):
                 out.append(_moved(statement.text, number, apart, local, files))
     declared = [s for unit in units for s in unit if not s.defines and s.name not in defined]
+    # After the three header lines: declarations precede their uses.
     out[3:3] = list({s.name: s.text for s in declared}.values())
     out += [f"\t.file\t{n} {quoted}" for quoted, n in files.items()]
     return "\n".join(out) + "\n"
@@ -63,7 +63,7 @@ def _is_own(s: _Statement) -> bool:
 
 
 def _is_kept(s: _Statement, defined: dict[str, str]) -> bool:
-    """Is this a definition that counts? Notes it."""
+    """True for a definition to keep; records it."""
     if not s.name:
         return True
     if not s.defines:
@@ -82,7 +82,7 @@ def _is_kept(s: _Statement, defined: dict[str, str]) -> bool:
 def _moved(
     text: str, number: int, apart: set[str], local: dict[str, str], files: dict[str, int]
 ) -> str:
-    """A statement of one file with names and numbers that are good for all."""
+    """A statement with names and file numbers that are unique in the linked module."""
     text = _LABEL.sub(lambda m: f"{m[0]}_{number}", text)
     text = _PLACES.sub(lambda m: f"{m[1]}{files[local[m[2]]] if m[2] in local else m[2]}", text)
     if apart:
@@ -111,6 +111,6 @@ def _statement(text: str) -> _Statement:
     is_function = ".func" in head or ".entry" in head
     word = linkage[1] if linkage else ""
     defines = word != "extern" and (not is_function or "{" in code)
-    if word == "extern" and ".shared" in head:  # dynamic shared memory: declared is all it is
+    if word == "extern" and ".shared" in head:  # dynamic shared memory has no definition
         return _Statement(text, (named[2] or "") if named else "", True, "weak")
     return _Statement(text, (named[1] or named[2]) if named else "", defines, word)

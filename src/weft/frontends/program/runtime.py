@@ -1,7 +1,7 @@
-"""The CUDA runtime's other half: what the library asks of the simulated GPU.
+"""Serves requests of the runtime library with the simulated GPU.
 
-Each public method stands in `interface.Ops` under its name. They are called from the program's
-threads; an exception cannot pass through C++, so each ends in a number.
+Each public method is listed in `interface.Ops` by name. They are called from the program's
+threads. Exceptions cannot cross C++, so each method returns a number.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
     (TimeLimit, 702),
     (DeviceError, 719),
 )
-"""What ends a kernel, and the error that a GPU would report."""
+"""Exceptions of kernels, and the error code that a GPU reports."""
 
 REMEMBERED = 4096
-"""Launch shapes that are kept ready."""
+"""The most launch plans that are kept."""
 _HAS_FINDINGS = b"the sanitizer has findings"
 _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
 
@@ -106,7 +106,7 @@ class Runtime:
         return list(dict.fromkeys(unit for units in self._units.values() for unit in units))
 
     def _units_of(self, handle: int) -> list[Unit]:
-        """The units of a file; those of relocatable code become one when they are first needed."""
+        """The units of a file; relocatable units are linked at first use."""
         if handle in self._linked:
             whole = [self._make_unit(linked.link(list(self._linked.values())))]
             self._units |= dict.fromkeys(self._linked, whole)
@@ -134,7 +134,7 @@ class Runtime:
 
     @answers(UNKNOWN)
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
-        """Checks a launch and compiles its kernel, before the call that asks for it returns."""
+        """Checks a launch and compiles its kernel, before the launch call returns."""
         unit, name = self._kernels[host]
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
         if (host, grid, cooperative) in self._plans:
@@ -147,7 +147,7 @@ class Runtime:
     def launch(
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
-        """Runs a grid and returns when it has ended; a stream's thread calls it."""
+        """Runs a grid to completion; called by a stream's thread."""
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
 
         def run() -> None:
@@ -181,7 +181,7 @@ class Runtime:
         return 0
 
     def _plan(self, host: int, grid: LaunchConfig, cooperative: int) -> Plan:
-        """Compiles the kernel; events do not count the time."""
+        """The launch plan; compile time is excluded from event times."""
         key = host, grid, cooperative
         if key not in self._plans:
             begin = time.perf_counter_ns()
@@ -194,7 +194,7 @@ class Runtime:
         return self._plans[key]
 
     def _refused(self, unit: Unit, name: str, grid: LaunchConfig, cooperative: int) -> int:
-        """The error of a launch that the GPU would not take, or 0."""
+        """The error code of an invalid launch, or 0."""
         entry, model = unit.entry(name), unit.model
         assert entry is not None
         threads = grid.block[0] * grid.block[1] * grid.block[2]
@@ -204,6 +204,7 @@ class Runtime:
                 f"{unit.spelled(name)}: {threads} threads a block, compiled for {_product(most)}"
             )
             return OUT_OF_RESOURCES
+        # Missing dimensions of .reqntid are 1.
         exact = entry.directives.get("reqntid")
         if exact is not None and (*exact, 1, 1)[:3] != grid.block:
             return INVALID_VALUE
@@ -218,8 +219,9 @@ class Runtime:
         return 0
 
     def _reachable(self, plan: Plan) -> list[Allocation]:
-        """What a kernel may touch: all that is allocated, and variables of other units."""
+        """Memory that a kernel may access: all allocations, and variables of other units."""
         generation = self.library.weft_generation()
+        # The list is rebuilt only after an allocation or a free.
         if generation != self._memory[0]:
             self._memory = (generation, self._allocations())
         others = [unit for unit in self._all_units() if unit.loaded and unit.sim is not plan.sim]
@@ -312,7 +314,7 @@ class Runtime:
 
     @contextlib.contextmanager
     def _watched(self, plan: Plan, memory: Sequence[Allocation]) -> Iterator[None]:
-        """A launch, whose accesses the sanitizer compares with other work."""
+        """A context for a launch whose accesses the sanitizer records."""
         if self._sanitizer is None:
             yield
             return
@@ -342,7 +344,7 @@ class Runtime:
         self._note(frees.leaks(self._source, self.library))
 
     def _note(self, findings: Sequence[Finding]) -> None:
-        """Findings that are raised are said, and the program does not end with 0."""
+        """Adds findings to the report; with `raises`, prints them and fails the program."""
         from weft.device.sim.tools.sanitizer.session import Report
 
         session = settings.active()
@@ -355,7 +357,7 @@ class Runtime:
 
 
 class Output:
-    """Standard output of device code: the program's own stdio, so that lines keep their order."""
+    """Standard output of device code through the program's stdio, which keeps the order."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._print = library.weft_print
@@ -375,7 +377,7 @@ class Output:
 
 
 def _died(error: BaseException | None) -> int:
-    """What a launch that ended in this returns; 0 for None."""
+    """The error code of a launch that failed with this exception; 0 for None."""
     if not isinstance(error, DeviceError):
         return 0
     return DIED | next(code for kind, code in _DEATHS if isinstance(error, kind))

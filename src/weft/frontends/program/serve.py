@@ -1,9 +1,9 @@
-"""The process in which a program runs: its `main` is called here, its CUDA calls are served here.
+"""Runs a program in this process: calls its `main` and serves its CUDA calls.
 
     python -m weft.frontends.program.serve JOB      (a `Job` as JSON)
 
-The program and the library are given as open files without a name, so that nothing can change or
-remove them meanwhile. Signals are what they are in any C program.
+The program and the library are passed as anonymous open files, so that nothing can change or remove
+them. Signals behave as in any C program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 
 
 def main(job: Job) -> None:
-    """Loads the program, calls its main, and exits as it does."""
+    """Loads the program, calls its main, and exits with its status."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGPIPE):
@@ -57,10 +57,11 @@ def main(job: Job) -> None:
         runtime.watch(_open(job.program), files)
         _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code
     if settings.active() is not None or os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
-        library.weft_block()  # tools look at one launch after the other
+        library.weft_block()  # tools need one launch at a time
     else:
         deadlock_detection.host = Host(library).quiet
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    # Work that is still in flight at exit must finish before destructors run.
     libc.__cxa_atexit(ctypes.cast(library.weft_drain, ctypes.c_void_p), None, None)
     arguments = [os.fsencode(a) for a in job.arguments]
     argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
@@ -70,7 +71,7 @@ def main(job: Job) -> None:
 
 
 def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
-    """Profiles all launches; they are written when the program exits, wherever it does that."""
+    """Profiles all launches and writes the profiles at exit."""
     settings.current = recording
 
     def write() -> None:
@@ -81,13 +82,13 @@ def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
 
 
 def _at_exit(libc: ctypes.CDLL, do: Callable[[], None]) -> None:
-    """C calls this when the process exits: what was registered later comes first."""
+    """Registers a function with C's atexit, which runs later registrations first."""
     _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda nothing: do()))
     libc.__cxa_atexit(_kept[-1], None, None)
 
 
 _kept: list[object] = []
-"""What C calls must outlive the function that made it."""
+"""Keeps ctypes callbacks alive for C."""
 
 
 def _open(descriptor: int) -> str:

@@ -1,7 +1,7 @@
-"""Functions that a program calls and weft does not serve: each says its name and fails.
+"""Generates stubs for unsupported library functions: each prints its name and fails.
 
-A program is linked with a source of these, so that it runs up to such a call, and beyond where it
-looks at the error.
+A program is linked with these stubs, so that it runs up to such a call, and beyond if it handles
+the error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIBRARIES = (
     (r"(__)?cuda[A-Z\w]", 801),
     (r"cu[A-Z]", 801),
 )
-"""How a library's names begin, and its status for what is not supported."""
+"""Name prefix of a library, and its status code for unsupported functions."""
 
 _LINKED = "__cudaRegisterLinkedBinary"
 _HEAD = """\
@@ -44,7 +44,7 @@ extern "C" void {name}(void (*registers)(void **), void *wrapper, void *, void (
 
 
 def source(objects: Sequence[Path], library: Path) -> str:
-    """C++ that defines what the objects need of CUDA and neither they nor the library have."""
+    """C++ stubs for CUDA functions that neither the objects nor the library define."""
     has = _symbols(["--defined-only", *map(str, objects)])
     if "main" not in has:
         raise CompileError(

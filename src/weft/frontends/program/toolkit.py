@@ -1,4 +1,4 @@
-"""The compilers of a program: nvcc, from NVIDIA's wheel or the system, and the host's g++."""
+"""Finds and runs the compilers: nvcc, from NVIDIA's wheel or the system, and g++."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _USUAL = "/usr/local/cuda/bin/nvcc"
 
 @dataclass(frozen=True)
 class Toolkit:
-    """Two compilers, and a text that changes when they do."""
+    """The compilers, and an identity that changes with their versions."""
 
     nvcc: str
     identity: str
 
     def run(self, arguments: Sequence[str], *, what: str) -> str:
-        """Runs nvcc; what it said, or a `CompileError` with all of it."""
+        """Runs nvcc; returns its output, or raises `CompileError` with it."""
         done = _run([self.nvcc, *arguments])
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
@@ -37,7 +37,7 @@ class Toolkit:
 
 @functools.cache
 def find() -> Toolkit:
-    """The nvcc that `WEFT_NVCC` names, that of this environment, that on PATH, the usual one."""
+    """Finds nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
     nvcc = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
     if nvcc is None:
         raise MissingDependency(

@@ -1,4 +1,4 @@
-"""One translation unit's device code, loaded on the simulated GPU when it is first asked for."""
+"""The device code of one translation unit, loaded on the simulated GPU at first use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERSION = re.compile(r"^\s*\.target\s+(?:sm|compute)_(\d+)", re.MULTILINE)
 
 
 class SourceFiles(Mapping[str, str]):
-    """The user's files by their paths, read when code is parsed: to quote lines in errors."""
+    """The user's files by path, read on demand to quote lines in errors."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         self._paths = paths
@@ -67,7 +67,7 @@ class Unit:
         return sim
 
     def set_heap(self, size: int) -> None:
-        """Memory for device malloc; as on a GPU, to be said before the first launch."""
+        """Sets the heap size for device malloc; as on a GPU, before the first launch."""
         self._heap_bytes = size
         if self.loaded and self.sim.root.allocates and not self.sim.services.heap.live:
             self.sim.services.heap = Heap(size)
@@ -80,7 +80,7 @@ class Unit:
         return self.sim.summary.entries.get(name)
 
     def spelled(self, name: str) -> str:
-        """A kernel as C++ spells it."""
+        """The C++ name of a kernel."""
         return next((cpp for cpp, entry in self.sim.ptx.entries.items() if entry == name), name)
 
     def variable(self, name: str) -> tuple[int, int] | None:
@@ -90,7 +90,7 @@ class Unit:
         return (placed.address, placed.variable.size) if placed else None
 
     def variables(self) -> list[Allocation]:
-        """Its memory, for kernels of other units that are given a pointer to it."""
+        """The memory of its variables, for kernels of other units that get a pointer to it."""
         placed = self.sim.image.placed.items() if self.loaded else ()
         return [
             Allocation(x.address, x.variable.size, x.variable.space == "global", name)
@@ -108,7 +108,7 @@ class Unit:
         return int(match[1]) if match else 0
 
     def resources(self, name: str) -> Resources:
-        """What the assembler says of a kernel, for the GPU that is simulated."""
+        """The assembler's report of a kernel for the simulated GPU."""
         if name not in self._resources:
             self._resources[name] = self._assembled(name)
         return self._resources[name]
@@ -134,7 +134,7 @@ class Unit:
 
 
 def _plain(entry: str) -> str:
-    """A kernel's name as its source has it, where it can be read."""
+    """The demangled name of a kernel, or the mangled one if it cannot be read."""
     try:
         return demangle.function(entry).name
     except demangle.Unreadable:

@@ -1,14 +1,14 @@
-"""Triton: `@triton.jit` kernels on CPU tensors run on the simulated GPU.
+"""Runs `@triton.jit` kernels with CPU tensors on the simulated GPU.
 
-weft is a Triton driver, by Triton's own extension points: `runtime.driver.set_active`, the hook
-for compiler stages and the class of the cache. No module of Triton is changed.
+weft is a Triton driver. It uses Triton's extension points: `runtime.driver.set_active`, the hook
+for compiler stages and the cache class. No module of Triton is changed.
 
-    driver.py    what Triton asks of a GPU driver
+    driver.py    the driver interface that Triton requires
     launcher.py  one compiled kernel: its arguments packed, its launches
     packing.py   Triton's way to pass arguments
     pipeline.py  Triton's compiler, stopped at PTX, and where it keeps its results
-    beside.py    where there is a real GPU: Triton's own driver, and simulation for CPU tensors
-    jit_kernel.py  what `weft.kernel` gives
+    dispatch.py  with a real GPU: Triton's own driver for CUDA tensors, simulation for CPU tensors
+    jit_kernel.py  the kernels that `weft.kernel` returns
 """
 
 from __future__ import annotations

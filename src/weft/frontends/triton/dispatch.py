@@ -26,7 +26,7 @@ class Simulator(Protocol):
 
 
 def real_driver() -> Any:
-    """Triton's own driver, where it finds a GPU; None elsewhere."""
+    """Triton's own driver, or None without a GPU."""
     try:
         driver = active_driver.default
     except RuntimeError:  # "0 active drivers"
@@ -36,7 +36,7 @@ def real_driver() -> Any:
 
 @contextmanager
 def in_charge(simulator: Simulator) -> Iterator[None]:
-    """The simulated GPU is Triton's for a while, where a real one is otherwise."""
+    """Makes the simulated GPU Triton's active driver inside of the block."""
     before = active_driver.active
     active_driver.set_active(simulator)
     try:
@@ -47,7 +47,7 @@ def in_charge(simulator: Simulator) -> Iterator[None]:
 
 
 class DispatchingDriver:
-    """Triton's own driver in everything, but for its launcher."""
+    """Triton's own driver with another launcher."""
 
     def __init__(self, real: Any, simulator: Simulator) -> None:
         self._real, self.simulator = real, simulator
@@ -56,12 +56,12 @@ class DispatchingDriver:
         return getattr(self._real, name)
 
     def launcher_cls(self, src: Any, metadata: Any) -> _Chooser:
-        """Triton calls it as it would a class."""
+        """Triton calls this like a class."""
         return _Chooser(self._real, self.simulator, src, metadata)
 
 
 class _Chooser:
-    """A launcher that looks where the tensors are."""
+    """A launcher that selects the device by the location of the tensors."""
 
     def __init__(self, real: Any, simulator: Simulator, src: Any, metadata: Any) -> None:
         self._launch = real.launcher_cls(src, metadata)
@@ -81,7 +81,7 @@ class _Chooser:
         )  # fmt: skip
 
     def _compiled(self) -> Any:
-        """The kernel for the simulated GPU that is current, with its handles."""
+        """The kernel for the current simulated GPU, with its handles."""
         simulator = self._simulator
         kernel = self._simulated.get(simulator.current)
         if kernel is None:
@@ -94,13 +94,13 @@ class _Chooser:
         return kernel
 
     def _options(self) -> dict[str, Any]:
-        """What the launch asked for; the rest is the target's own business."""
+        """The compile options of the launch; others depend on the target."""
         names = ("num_warps", "num_stages", "debug", "enable_fp_fusion", "sanitize_overflow")
         return {n: getattr(self._metadata, n) for n in names if hasattr(self._metadata, n)}
 
 
 def on_host(values: Any) -> bool:
-    """Is there a tensor in host memory among the arguments, and none elsewhere?"""
+    """True if the arguments have tensors in host memory and none on a GPU."""
     kinds = set()
     for value in values:
         if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What Triton asks of a GPU driver, answered by the simulated GPU."""
+"""Implements Triton's GPU driver interface with the simulated GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.frontends.triton import dispatch, pipeline
 from weft.frontends.triton.launcher import Launcher, Scratch, Variant, running
 
 FIRST_SIMULATED = 1000
-"""The first number of simulated devices where real ones have numbers, too."""
+"""The first device number of simulated GPUs if there are real ones."""
 
 _simulator: SimDriver | None = None
 
@@ -25,7 +25,7 @@ _CPP = {"i1": "int8_t", "u1": "uint8_t", "fp16": "double", "bf16": "double", "fp
 
 
 class SimUtils:
-    """How Triton loads code and learns what the GPU is."""
+    """Loads code and describes the GPU for Triton."""
 
     def __init__(self, driver: SimDriver) -> None:
         self._driver = driver
@@ -41,7 +41,7 @@ class SimUtils:
         return kernel, kernel, need.registers, spilled, model.max_threads_per_block
 
     def unload_module(self, module: Variant) -> None:
-        """Python frees it."""
+        """Does nothing: Python frees the module."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         m, _ = self._driver.simulated(device)
@@ -58,17 +58,17 @@ class SimUtils:
         }
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """What is printed here goes out at once."""
+        """Does nothing: printf output is not buffered."""
 
 
 class DeviceInterface:
-    """What `triton.testing.do_bench` uses of `torch.cuda`."""
+    """The functions of `torch.cuda` that `triton.testing.do_bench` uses."""
 
     Event = clock.Event
 
     @staticmethod
     def synchronize(device: object = None) -> None:
-        """Launches have ended when they return."""
+        """Does nothing: launches are synchronous."""
 
     @staticmethod
     def current_device() -> int:
@@ -84,7 +84,7 @@ class DeviceInterface:
 
 
 class SimDriver(DriverBase):  # type: ignore[misc]
-    """Simulated GPUs, one device number for each that is used."""
+    """The driver; each simulated GPU in use has its own device number."""
 
     launcher_cls = Launcher
 
@@ -95,13 +95,13 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         self.utils = SimUtils(self)
 
     def simulated(self, device: int) -> tuple[GpuModel, bool]:
-        """(model, fast tensor cores?) of a number; scripts ask for 0 whatever they were told."""
+        """(model, fast tensor cores) of a device number; unknown numbers mean the first."""
         number = device - self.first
         return self._devices[number if 0 <= number < len(self._devices) else 0]
 
     @contextmanager
     def simulating(self, model: GpuModel, fast: bool) -> Iterator[None]:
-        """Launches inside go to this GPU; Triton keeps compiled kernels apart by its number."""
+        """Sends launches inside to this GPU; Triton caches kernels per device number."""
         if (model, fast) not in self._devices:
             self._devices.append((model, fast))
         before, self.current = self.current, self.first + self._devices.index((model, fast))
@@ -112,7 +112,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
 
     @classmethod
     def is_active(cls) -> bool:
-        """Never found by Triton on its own: `set_active` puts it in charge."""
+        """Always False: Triton must not select this driver automatically."""
         return False
 
     def get_current_target(self) -> GPUTarget:
@@ -148,7 +148,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return torch.empty(1, dtype=torch.int)
 
     def clear_cache(self, cache: Any) -> None:
-        """There is no L2 cache whose contents would matter."""
+        """Does nothing: times of the simulation do not depend on a GPU cache."""
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         return "CUdeviceptr" if ty[0] == "*" else _CPP.get(ty) or _integer(ty)
@@ -161,7 +161,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
 
 
 def activate(model: GpuModel, *, fast: bool, alone: bool) -> None:
-    """Puts a simulated GPU in charge, or beside the real one."""
+    """Activates a simulated GPU, alone or in addition to a real one."""
     global _simulator
     pipeline.check_version()
     real = None if alone else dispatch.real_driver()

@@ -1,4 +1,4 @@
-"""What `weft.kernel` gives for a `@triton.jit` function: a kernel compiled by its launches."""
+"""`@triton.jit` functions as weft kernels, compiled by their launches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Grid = int | Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
 class TritonKernel:
     """A Triton kernel; `k[grid](*args, BLOCK=128, num_warps=4)` runs it where the tensors are.
 
-    Triton compiles it anew for other types, constants and options: `variants` has all that are
-    simulated, and `ptx` and `resources` are those of the latest.
+    Triton compiles a variant for each set of types, constants and options. `variants` lists the
+    simulated ones; `ptx` and `resources` belong to the latest.
     """
 
     def __init__(self, fn: Any, model: GpuModel, *, fast: bool = False) -> None:
@@ -38,12 +38,12 @@ class TritonKernel:
         return TritonLaunch(self, grid)
 
     def compile(self, *args: Any, **options: Any) -> KernelCode:
-        """The code for such arguments, without running it."""
+        """Compiles the kernel for these arguments without running it."""
         return self[1].plain(*args, **options)[0].kernel
 
     @property
     def latest(self) -> KernelCode:
-        """What was compiled or launched last."""
+        """The variant that was compiled or launched last."""
         if not self.variants:
             raise LaunchError(
                 f"{self.name} is not compiled yet: its code depends on the arguments",
@@ -58,7 +58,7 @@ class TritonKernel:
 
     @property
     def resources(self) -> Resources:
-        """What Triton's own `ptxas` says of the latest variant."""
+        """The report of Triton's `ptxas` for the latest variant."""
         return self.latest.resources
 
     def note(self, variant: KernelCode) -> None:
@@ -115,9 +115,9 @@ class TritonLaunch:
             k.note(k.fn[self.grid](*args, **options).function)
 
     def plain(self, *args: Any, **options: Any) -> Plain:
-        """(a launch as CUDA C++ has them, all its arguments): what measures look at.
+        """(CUDA launch, all its arguments), for checks and profiles.
 
-        Nothing runs, but for the launches by which an autotuned kernel is tuned.
+        Nothing runs, except the launches that tune an autotuned kernel.
         """
         k = self.kernel
         if not dispatch.on_host((*args, *options.values())):

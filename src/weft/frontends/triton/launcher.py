@@ -1,4 +1,4 @@
-"""One compiled Triton kernel on a simulated GPU, and the launcher that Triton calls for it."""
+"""Runs a compiled Triton kernel on a simulated GPU; Triton calls the launcher."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _captured: ContextVar[list[Plain] | None] = ContextVar("_captured", default=None
 
 @contextmanager
 def capturing() -> Iterator[list[Plain]]:
-    """Triton launches inside are not run, but listed: (launch, its arguments)."""
+    """Collects Triton launches instead of running them: (launch, its arguments)."""
     launches: list[Plain] = []
     token = _captured.set(launches)
     try:
@@ -63,7 +63,7 @@ class Variant(Kernel):
         super().__init__(Program(ptx), model, name, name, measure, fast=fast)
 
     def takes(self, signature: Mapping[str, Any], file: str) -> None:
-        """Says what the arguments are and whose code it is; Triton knows both apart from it."""
+        """Sets the argument types and the source file, which Triton provides separately."""
         if self._packer is None:
             ptx = pipeline.at_home(self.program.ptx, file)
             if ptx is not self.program.ptx:
@@ -73,7 +73,7 @@ class Variant(Kernel):
 
 
 class Scratch:
-    """Memory of a launch that its kernel asked for."""
+    """Scratch memory of a launch."""
 
     def __init__(self, nbytes: int, align: int) -> None:
         self._memory = np.zeros(nbytes + align, np.uint8)
@@ -94,7 +94,7 @@ class Scratch:
 
 
 class Launcher:
-    """What Triton makes once a compiled kernel and calls for each launch."""
+    """The launcher: Triton creates one per compiled kernel and calls it for each launch."""
 
     def __init__(self, src: Any, metadata: Any) -> None:
         self.signature = dict(src.signature)
@@ -116,6 +116,7 @@ class Launcher:
     ) -> None:
         """Runs the grid and returns when it is done."""
         captured = _captured.get()
+        # An empty grid launches nothing; a capture still needs the compiled kernel.
         if 0 in (x, y, z) and captured is None:
             return
         launch, arguments = self._prepare((x, y, z), function, args)
@@ -153,7 +154,7 @@ class Launcher:
 
 
 def _scratch(nbytes: int, align: int, which: str) -> Any:
-    """From the user's allocator, where one is set; the simulated GPU does without."""
+    """Allocates with the user's allocator if one is set, else in host memory."""
     if not nbytes:
         return None
     allocator = getattr(_allocation, which).get()
@@ -163,7 +164,7 @@ def _scratch(nbytes: int, align: int, which: str) -> Any:
 
 
 def assemble(text: str, arch: str) -> dict[str, Resources]:
-    """What Triton's own `ptxas` says that a kernel needs."""
+    """The resources of a kernel, reported by Triton's `ptxas`."""
     key = cache.key("ptxas", triton.__version__, arch, text)
     report = cache.get("ptxas", key)
     if report is None:

@@ -1,6 +1,6 @@
-"""Triton's way to pass arguments: what is constant is left out, tuples and descriptors are flat.
+"""Packs arguments in Triton's way: constants are omitted, tuples and descriptors are flattened.
 
-Behind the arguments come two pointers that Triton's compiler adds: scratch memory of the kernel,
+After the arguments come two pointers that Triton's compiler adds: scratch memory of the kernel
 and of its profiler.
 """
 
@@ -27,7 +27,7 @@ _FORMATS = {
 
 
 class Leaf(NamedTuple):
-    """One value that the kernel takes."""
+    """One kernel parameter."""
 
     name: str
     type: str
@@ -48,7 +48,7 @@ class TritonPacker(Packer):
         return f"{self.kernel}({', '.join(shown)})"
 
     def pack(self, args: Sequence[Any]) -> Packed:
-        """The arguments as the kernel takes them; all of them are in host memory."""
+        """Packs the arguments, all in host memory."""
         leaves: list[Leaf] = []
         for (name, type), value in zip(self._arguments.items(), args, strict=True):
             _flatten(name, type, value, leaves)
@@ -84,6 +84,7 @@ class TritonPacker(Packer):
         value = leaf.value
         if value is None:
             return 0
+        # A raw address; `addresses.allow` declares its memory.
         if isinstance(value, int):
             return value
         owner = getattr(value, "base", value)  # of triton.reinterpret
@@ -102,7 +103,7 @@ class TritonPacker(Packer):
 
 
 def _flatten(name: str, type: Any, value: Any, out: list[Leaf]) -> None:
-    """The leaves of one argument."""
+    """Appends the leaves of one argument."""
     if isinstance(type, tuple):
         for i, (t, v) in enumerate(zip(type, value, strict=True)):
             _flatten(f"{name}[{i}]", t, v, out)
@@ -113,7 +114,7 @@ def _flatten(name: str, type: Any, value: Any, out: list[Leaf]) -> None:
 
 
 def _descriptor(name: str, type: str, value: Any, out: list[Leaf]) -> None:
-    """A tensor descriptor where the GPU has none of its own: its parts, some of them twice."""
+    """Expands a tensor descriptor for targets without TMA: its parts, some of them twice."""
     flags = [value.padding == "nan"]
     if hasattr(value, "round_f32_to_tf32"):  # since Triton 3.7
         flags.append(value.round_f32_to_tf32)

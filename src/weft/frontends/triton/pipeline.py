@@ -1,4 +1,4 @@
-"""Triton's compiler, stopped at PTX: no `ptxas` is run, and the "binary" is the PTX itself."""
+"""Runs Triton's compiler up to PTX; the "binary" is the PTX, and `ptxas` is not needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.errors import MissingDependency
 from weft.values import Ptx
 
 SUPPORTED = ("3.6", "3.9")
-"""Releases that the tests run with."""
+"""Releases that the tests cover."""
 
 _KEY = "weft-ptx"
 _OWN = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
@@ -33,7 +33,7 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"\n]+)"', re.MULTILINE)
 
 
 def check_version() -> None:
-    """Refuses releases of Triton whose interfaces are not known."""
+    """Raises for unsupported releases of Triton."""
     if ".".join(triton.__version__.split(".")[:2]) not in SUPPORTED:
         raise MissingDependency(
             "this release of Triton is not supported",
@@ -44,12 +44,12 @@ def check_version() -> None:
 
 
 def target(model: GpuModel) -> GPUTarget:
-    """What Triton compiles for; the backend's name stays, since kernels branch on it."""
+    """The compile target; the backend is still called "cuda", since kernels branch on it."""
     return GPUTarget("cuda", int(model.compile_for.removeprefix("compute_")), model.warp_size)
 
 
 def install() -> None:
-    """From now on Triton compiles to PTX, into a cache of weft's."""
+    """Makes Triton compile to PTX, with a cache in weft's folder."""
     knobs.cache.dir = cache.folder(f"triton-{triton.__version__.replace('.', '_')}")
     knobs.cache.manager_class = WholeGroups
     knobs.runtime.add_stages_inspection_hook = _stages
@@ -60,14 +60,14 @@ def install() -> None:
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """The same for a while, where Triton's own settings must stay."""
+    """The same inside of the block; Triton's settings are restored afterwards."""
     with knobs.cache.scope(), knobs.runtime.scope():
         install()
         yield
 
 
 def load(text: str, name: str) -> Ptx:
-    """The PTX of a kernel as a value that knows the lines of the user's files."""
+    """The PTX of a kernel with the sources of the user's files."""
     text = _ASSEMBLY.sub(lambda block: _LOC.sub("", block[0]), text)
     arch = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
     return Ptx(
@@ -80,7 +80,7 @@ def load(text: str, name: str) -> Ptx:
 
 
 def at_home(ptx: Ptx, file: str) -> Ptx:
-    """The same PTX for a file that has moved: Triton's cache knows kernels by their text."""
+    """Updates the path of a moved file: Triton's cache keys kernels by their text."""
     for named in _FILE.findall(ptx.text):
         if os.path.basename(named) == os.path.basename(file) != named != file:
             text = ptx.text.replace(f'"{named}"', f'"{file}"')
@@ -89,13 +89,13 @@ def at_home(ptx: Ptx, file: str) -> Ptx:
 
 
 def _sources(text: str) -> dict[str, str]:
-    """The files that the PTX names, but for Triton's own."""
+    """The files named in the PTX, without those of Triton."""
     named = [f for f in _FILE.findall(text) if not f.startswith(_OWN) and os.path.isfile(f)]
     return {file: Path(file).read_text(encoding="utf-8", errors="replace") for file in named}
 
 
 def _stages(*arguments: Any) -> tuple[str, str] | None:
-    """Triton's hook: asked for a key of what it does, or to do it to a dict of stages."""
+    """Triton's hook: without arguments returns its cache key, else changes the stages."""
     if not arguments:
         return _KEY, _KEY
     stages = arguments[1]
@@ -104,9 +104,10 @@ def _stages(*arguments: Any) -> tuple[str, str] | None:
 
 
 class WholeGroups(FileCacheManager):  # type: ignore[misc]
-    """Triton's cache, where what was pruned in part counts as gone."""
+    """Triton's cache; a partly pruned group counts as missing."""
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         files: dict[str, str] | None = super().get_group(filename)
+        # Triton would fail on a group whose files were pruned one by one.
         complete = files is not None and {".json", ".cubin"} <= {Path(p).suffix for p in files}
         return files if complete else None

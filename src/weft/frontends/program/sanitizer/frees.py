@@ -1,6 +1,6 @@
-"""For the sanitizer: memory that a program does not free.
+"""Reports device memory that a program does not free.
 
-The program's line is not known, only the call and which of its allocations it was.
+The source line is not known, only the call and the sequence number of the allocation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from weft.device.sim.tools.sanitizer.findings import Access, Finding
 
 
 def leaks(source: str, library: ctypes.CDLL) -> list[Finding]:
-    """Memory of the device that is still there; of one call and one size as one finding."""
+    """Findings for unfreed device memory; one per call and size."""
     library.weft_unfreed.restype = ctypes.c_size_t
     count = library.weft_unfreed(None, None, 0)
     rows, calls = (ctypes.c_uint64 * (3 * count))(), (ctypes.c_char_p * count)()

@@ -1,4 +1,4 @@
-"""Pages that the host must not touch while work is under way."""
+"""Computes the pages that the host must not access while work is in flight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FREE, _READABLE, _CLOSED = range(3)
 
 
 def rows(start: int, nbytes: int, touched: Iterable[Touched]) -> list[tuple[int, int, bool]]:
-    """(start, end, may it be read?) of the pages of one allocation that this work touches."""
+    """(start, end, readable) for the pages of one allocation that this work accesses."""
     count = -(-nbytes // PAGE)
     level = np.full(count + 1, _FREE)
     for one in touched:
@@ -32,7 +32,7 @@ def rows(start: int, nbytes: int, touched: Iterable[Touched]) -> list[tuple[int,
 
 
 def _covered(extents: Extents, start: int, count: int) -> NDArray[np.bool_]:
-    """Which pages of an allocation have touched bytes."""
+    """Flags of the pages of an allocation with accessed bytes."""
     inside = (extents.end > start) & (extents.start < start + count * PAGE)
     low = np.maximum(extents.start[inside] - start, 0) // PAGE
     high = np.minimum((extents.end[inside] - start - 1) // PAGE, count - 1)

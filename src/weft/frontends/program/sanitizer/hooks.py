@@ -7,20 +7,20 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_uint64
 
 CREATED, DESTROYED, RECORDED, WAITS, HOST_WAITS_STREAM, HOST_WAITS_EVENT, HOST_WAITS_ALL = range(7)
 HOST_FUNCTION = 7
-"""Kinds of what happens."""
+"""Kinds of events."""
 
 DEVICE, PINNED, MANAGED = range(3)
 """Kinds of allocations."""
 
 
 class Box(ctypes.Structure):
-    """Bytes whose rows and planes are apart."""
+    """A pitched region of memory."""
 
     _fields_ = (("start", c_uint64), ("pitch", c_uint64), ("plane", c_uint64))
 
 
 class Copy(ctypes.Structure):
-    """A copy or, from nowhere, a fill."""
+    """A copy, or a fill if it has no source."""
 
     _fields_ = (
         ("call", c_char_p),
@@ -31,7 +31,7 @@ class Copy(ctypes.Structure):
 
 
 class Hooks(ctypes.Structure):
-    """What the library calls; the names are methods of `ProgramSanitizer`."""
+    """The callbacks; their names are methods of `ProgramSanitizer`."""
 
     _fields_ = (
         ("happened", CFUNCTYPE(None, c_int, c_uint64, c_uint64)),

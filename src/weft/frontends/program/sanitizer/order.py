@@ -1,4 +1,4 @@
-"""The order that CUDA guarantees between a program's work: vector clocks, one entry per stream.
+"""Tracks the order that CUDA guarantees between work items, with vector clocks per stream.
 
 Only calls count, never when work happens to run: work is ordered after what came before it in its
 stream, after what its stream waits for, and after what the host had waited for when it submitted
@@ -11,16 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 Clock = dict[int, int]
-"""Stream number -> how many pieces of its work are known to have ended."""
+"""Stream number -> number of its work items that are known to be complete."""
 
 DEFAULT, PER_THREAD = 0, 2
-"""Handles of streams that need not be created; 1 is the default stream by another name."""
+"""Handles of predefined streams; 1 is an alias of the default stream."""
 _NON_BLOCKING = 1
 
 
 @dataclass(slots=True)
 class Stream:
-    """A stream and what its next work comes after."""
+    """A stream and the clock of its next work."""
 
     number: int
     blocking: bool
@@ -29,18 +29,18 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A piece of work: its sequence number in its stream, and what it comes after."""
+    """A work item: its sequence number in its stream, and its clock."""
 
     stream: int
     sequence: int
     clock: Clock
 
     def after(self, other: Work) -> bool:
-        """Does this come after the other one in every order that a GPU may choose?"""
+        """True if this is ordered after the other work."""
         return self.clock.get(other.stream, 0) >= other.sequence
 
     def concurrent_with(self, other: Work) -> bool:
-        """May both run at the same time?"""
+        """True if neither is ordered after the other."""
         return not self.after(other) and not other.after(self)
 
 
@@ -57,7 +57,7 @@ class Order:
 
     @property
     def several(self) -> bool:
-        """Has there been a stream besides the default one?"""
+        """True if a stream other than the default one was created."""
         return self._made > 0
 
     # ---- streams ----------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Order:
         self._streams[handle] = Stream(self._made, not flags & _NON_BLOCKING)
 
     def destroyed(self, handle: int) -> None:
-        """Its work goes on, and nothing but the device can be waited for."""
+        """Destroys a stream. Its work continues; only a device synchronisation waits for it."""
         stream = self._streams.pop(handle, None)
         if stream is not None:
             _join(self._gone, stream.clock)
@@ -81,10 +81,11 @@ class Order:
         return self._streams.get(handle, self._default)
 
     def _reached(self, handle: int) -> tuple[Stream, Clock]:
-        """What a stream's next work comes after."""
+        """A stream and the clock of its next work."""
         stream = self._stream(handle)
         clock = dict(stream.clock)
         _join(clock, self._host)
+        # The legacy default stream waits for all blocking streams, and they for it.
         if stream is self._default:
             for other in self._streams.values():
                 if other.blocking:
@@ -94,7 +95,7 @@ class Order:
         return stream, clock
 
     def submitted(self, handle: int) -> Work:
-        """The next work of a stream."""
+        """Submits work to a stream."""
         stream, clock = self._reached(handle)
         sequence = clock[stream.number] = clock.get(stream.number, 0) + 1
         stream.clock = clock
@@ -122,11 +123,11 @@ class Order:
         _join(self._host, self._gone)
 
     def host_learns_of(self, work: Work) -> None:
-        """The host has seen a sign that this work has given."""
+        """Records that the host observed a signal of this work."""
         _join(self._host, work.clock)
 
     def ended(self, work: Work) -> bool:
-        """Does the host know that it has ended?"""
+        """True if the host has waited for this work."""
         return self._host.get(work.stream, 0) >= work.sequence
 
 

@@ -1,4 +1,4 @@
-"""Lines of the host's code: where the program was when it made a call or touched memory."""
+"""Finds source lines of host code for calls and memory accesses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DEPTH = 64
-"""Frames that are looked at: weft's own, Python's, and then the program's."""
+"""The most stack frames examined, including those of weft and Python."""
 _STUB = "__device_stub_"
 
 
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 class _AddressInfo(ctypes.Structure):
-    """What dladdr says of an address."""
+    """The result of dladdr."""
 
     _fields_ = (
         ("path", ctypes.c_char_p),
@@ -39,7 +39,7 @@ class _AddressInfo(ctypes.Structure):
 
 
 class Places:
-    """The lines of one program, which is loaded from `program`; `files` are its own."""
+    """The source lines of the program loaded from `program`; `files` are its sources."""
 
     def __init__(self, library: ctypes.CDLL, program: str, files: Mapping[str, str]) -> None:
         self._library, self._program, self._files = library, program, files
@@ -47,13 +47,15 @@ class Places:
         self._line = functools.lru_cache(4096)(self._look_up)
 
     def here(self) -> tuple[int, ...]:
-        """Where this thread is: for `of`, should it be asked."""
+        """The return addresses of this thread's stack, for `of`."""
         frames = (ctypes.c_void_p * DEPTH)()
         count = self._library.weft_frames(frames, DEPTH)
-        return tuple((frames[i] or 1) - 1 for i in range(count))  # a call comes before its return
+        return tuple(
+            (frames[i] or 1) - 1 for i in range(count)
+        )  # the call is before the return address
 
     def of(self, frames: Sequence[int], *, kernel: str = "") -> Place | None:
-        """The innermost line of the program's files; `kernel` is not one of them."""
+        """The innermost line in the program's files, outside of the stub of `kernel`."""
         for frame in frames:
             function, place = self._line(frame)
             launches = function.startswith(_STUB) or function.partition("(")[0] == kernel != ""
@@ -64,6 +66,7 @@ class Places:
     def _look_up(self, address: int) -> tuple[str, Place | None]:
         info = _AddressInfo()
         self._dladdr(ctypes.c_void_p(address), ctypes.byref(info))
+        # Part of binutils; without it findings have no host lines.
         tool = shutil.which("addr2line")
         if (info.path or b"").decode() != self._program or tool is None:
             return "", None

@@ -1,7 +1,7 @@
-"""The sanitizer across processes: what it finds in a program is added to the report of weft's own.
+"""Transfers findings from the program's process to weft's report.
 
-The program's process appends to an open file without a name after each launch, so that a program
-that ends badly has told all until then.
+The program's process appends to an anonymous file after each launch, so that findings survive a
+crash of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.device.sim.tools.sanitizer.session import Report
 
 
 class ForwardedReport(Report):
-    """A report that is kept elsewhere."""
+    """A report that is written to a file descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -39,10 +39,10 @@ class ForwardedReport(Report):
 
 
 def merge_findings(report: Session, descriptor: int) -> None:
-    """Adds what a program's process has sent."""
+    """Adds the findings that a program's process has written."""
     assert isinstance(report, Report), "a recording is another kind of session"
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, closefd=False) as file:
         for line in file:
-            if line.endswith("\n"):  # otherwise it was ended while it wrote
+            if line.endswith("\n"):  # an incomplete line: the process was killed while writing
                 report.add(json.loads(line))

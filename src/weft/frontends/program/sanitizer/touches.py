@@ -1,4 +1,4 @@
-"""What pieces of a program's work touch, and which two of them race."""
+"""Records the accesses of work items and finds data races between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.frontends.program.sanitizer.order import Order, Work
 from weft.frontends.program.sanitizer.places import Places
 
 REMEMBERED = 4096
-"""Pieces of work under way that new ones are compared with."""
+"""The most unfinished work items that new ones are compared with."""
 FREES = ("cudaFree", "cudaFreeAsync", "cudaFreeHost")
 _STREAMS = "order the two: cudaStreamWaitEvent on an event of the other stream, or synchronise"
 _HOST = "wait for the work first: cudaDeviceSynchronize, cudaStreamSynchronize, or an event"
@@ -26,7 +26,7 @@ _FREE = "free it in the stream that uses it last, or wait for that stream first"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What one launch, copy or fill of a piece of work has touched; `frames` asked for it."""
+    """The accesses of one launch, copy or fill; `frames` is the stack of its call."""
 
     work: Work
     name: str
@@ -38,7 +38,7 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two accesses to one place, in no order."""
+    """Two unordered accesses to the same bytes."""
 
     one: Touched
     index: int
@@ -50,7 +50,7 @@ class Clash:
 
 
 class Touches:
-    """The work that may be under way; `source` is the program's name."""
+    """The unfinished work items; `source` is the program's name."""
 
     def __init__(self, order: Order, source: str, places: Places) -> None:
         self._order, self._source, self._places = order, source, places
@@ -58,14 +58,15 @@ class Touches:
         self._lock = threading.Lock()
 
     def under_way(self) -> list[Touched]:
-        """What the host has not waited for."""
+        """Work items that the host has not waited for."""
         with self._lock:
+            # Completed work cannot race any more.
             left = [t for t in self._under_way if not self._order.ended(t.work)]
             self._under_way = deque(left, maxlen=REMEMBERED)
         return left
 
     def add(self, touched: Touched) -> list[Clash]:
-        """Compares new work with what may run beside it."""
+        """Adds work and compares it with concurrent work."""
         clashes = [
             clash
             for other in self.under_way()
@@ -78,7 +79,7 @@ class Touches:
 
     # ---- findings ---------------------------------------------------------------------------
     def race(self, clash: Clash, place: str) -> Finding:
-        """Work of two streams."""
+        """The finding for a race between two streams."""
         accesses = (
             self.access(clash.one, clash.index, clash.writes),
             self.access(clash.other, clash.other_index, clash.other_writes),
@@ -96,21 +97,21 @@ class Touches:
     def host_race(
         self, touched: Touched, index: int, writes: bool, host: Access, place: str, address: int
     ) -> Finding:
-        """The host and work that it has not waited for."""
+        """The finding for a race between the host and unfinished work."""
         accesses = (self.access(touched, index, writes), host)
         what = "data race: the host touches memory that work under way uses"
         return Finding("data race", what, "", accesses, 1, _HOST, place, address)
 
     def freed_in_flight(self, touched: Touched, index: int, writes: bool, call: str, place: str,
                         address: int) -> Finding:  # fmt: skip
-        """The host frees memory that work uses, which it has not waited for."""
+        """The finding for memory that the host frees while unfinished work uses it."""
         host = self.of_host(call, call, self._places.here())
         accesses = (self.access(touched, index, writes), host)
         what = "free in flight: memory is freed that other work may still use"
         return Finding("free in flight", what, "", accesses, 1, _FREE, place, address)
 
     def of_host(self, verb: str, what: str, frames: Sequence[int], kernel: str = "") -> Access:
-        """Something that the host does: a call, an access, or the launch of a kernel."""
+        """A host access: a call, a memory access, or a kernel launch."""
         place = self._places.of(frames, kernel=kernel)
         if place is None:
             return Access(verb, f"{what} of {self._source}", self._source, 0, None, None)
@@ -118,7 +119,7 @@ class Touches:
         return Access(verb, line, place.file, place.line, None, None)
 
     def access(self, touched: Touched, index: int, writes: bool) -> Access:
-        """One side of a clash."""
+        """One access of a clash, with its location."""
         verb, number = "write" if writes else "read", touched.work.stream
         where = f"stream {number}" if number else "the default stream"
         if touched.plan is None or index < 0:
@@ -136,7 +137,7 @@ class Touches:
 def find(
     touched: Sequence[Touched], spot: Extents, writes: bool
 ) -> list[tuple[Touched, int, bool]]:
-    """Who touches these bytes, by which instruction, and whether it writes; one for each."""
+    """(work, instruction, writes) for accesses to these bytes; at most one per work item."""
     hits = []
     for one in touched:
         for extent, is_write in ((one.writes, True), (one.reads, False)):
@@ -147,7 +148,7 @@ def find(
 
 
 def _clash(a: Touched, b: Touched) -> Clash | None:
-    """Two writes, or a read and a write, of the same bytes."""
+    """The first conflict of two work items: two writes, or a read and a write."""
     for of_a, a_writes in ((a.writes, True), (a.reads, False)):
         for of_b, b_writes in ((b.writes, True), (b.reads, False)):
             if not (a_writes or b_writes):

@@ -1,4 +1,4 @@
-"""The sanitizer's view of a whole program: order between streams and host, memory in use.
+"""Sanitizes a whole program: order between streams and host, and memory in use.
 
 The library reports the calls of the program (`hooks`), launches what they access (`extents`). This
 module combines both. Two unordered accesses to the same memory are a race. Memory that the host can
@@ -31,7 +31,7 @@ from weft.frontends.program.sanitizer.touches import Touched, Touches, find
 
 _KINDS = ("device memory", "pinned memory", "managed memory")
 _IN_ORDER = ("cudaMallocAsync", "cudaMallocFromPoolAsync")
-"""What allocates in the order of a stream; cudaFree does not wait for those who use it."""
+"""Stream-ordered allocation calls; cudaFree of their memory does not wait for other streams."""
 _OVERLAP = "copy by way of other memory, or with a kernel that knows the order"
 _FREES = "free each allocation once, by the call that belongs to what made it"
 _MISUSED = {
@@ -53,7 +53,7 @@ class Memory:
 
 
 class ProgramSanitizer:
-    """One program under the sanitizer; what `Hooks` names is called by the library."""
+    """One program under the sanitizer; the library calls the methods listed in `Hooks`."""
 
     def __init__(
         self, library: ctypes.CDLL, source: str, places: Places, say: Callable[[str], None],
@@ -112,9 +112,9 @@ class ProgramSanitizer:
     # ---- what is touched --------------------------------------------------------------------
     @contextlib.contextmanager
     def launching(self, plan: Plan, name: str) -> Iterator[None]:
-        """The launch inside is part of the work that runs on this thread.
+        """Records the accesses of the launch inside, as part of this thread's work.
 
-        One stream alone keeps its order: then only memory that the host can reach matters.
+        With a single stream only host-accessible memory can race, so only that is recorded.
         """
         with self._lock:
             shared = [(m.address, m.nbytes) for m in self._memory.values() if m.kind]
@@ -137,7 +137,7 @@ class ProgramSanitizer:
         self._add(name, None, reads, self._reachable(to))
 
     def _reachable(self, rows: tuple[Any, Any]) -> Extents:
-        """Pageable memory is copied before the call returns: the GPU does not touch it."""
+        """Extents of device-accessible rows; pageable memory is copied before the call returns."""
         return extents.nothing() if self._at(int(rows[0][0])) is None else _extents(rows)
 
     def _add(self, name: str, plan: Plan | None, reads: Extents, writes: Extents) -> None:
@@ -153,6 +153,7 @@ class ProgramSanitizer:
         name = call.decode()
         with self._lock:
             self._memory[address] = Memory(address, nbytes, kind, name)
+            # Sorted, so that an address is found by bisection.
             insort(self._starts, address)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
             initialised.register(address, nbytes)
@@ -161,7 +162,7 @@ class ProgramSanitizer:
 
     @answers(0)
     def freed(self, call: bytes, address: int, nbytes: int) -> None:
-        """The memory is about to be given back."""
+        """Called before memory is freed."""
         name = call.decode()
         initialised.forget(address)
         if getattr(self._thread_state, "work", None) is not None:
@@ -174,7 +175,7 @@ class ProgramSanitizer:
             self._guard()
 
     def _freed_by_host(self, call: str, memory: Memory) -> None:
-        """Work of the default stream that is under way is waited for; other streams need not be."""
+        """Reports unfinished work that uses freed memory; cudaFree waits for the default stream."""
         spot = _whole(memory.address, memory.nbytes)
         waits = memory.call not in _IN_ORDER
         others = [t for t in self._touches.under_way() if t.work.stream or not waits]
@@ -200,7 +201,7 @@ class ProgramSanitizer:
 
     # ---- the host ---------------------------------------------------------------------------
     def _guard(self) -> None:
-        """Guards what work under way touches of memory that the host can reach."""
+        """Guards host-accessible memory that unfinished work accesses."""
         under_way = self._touches.under_way()
         shared = [m for m in self._memory.values() if m.kind != hooks.DEVICE]
         rows = [row for m in shared for row in guards.rows(m.address, m.nbytes, under_way)]
@@ -212,7 +213,7 @@ class ProgramSanitizer:
         with self._lock:
             for touched in self._touches.under_way():
                 for index, is_write, strong in _hits(touched, address, bool(writes)):
-                    if strong:  # a flag: the host may have learnt from it that work has ended
+                    if strong:  # a flag by which the host may learn that work is complete
                         self._order.host_learns_of(touched.work)
                         break
                     frames = (instruction, *self._places.here())
@@ -245,13 +246,13 @@ class ProgramSanitizer:
             ))  # fmt: skip
 
     def misused(self, kind: str, call: str, address: int, why: str) -> None:
-        """A pointer that a call, or a kernel, cannot take."""
+        """Reports an invalid pointer argument of a call or kernel."""
         access = self._touches.of_host(call, call, self._places.here(), kernel=call)
         what, next = f"{kind}: the memory {why}", _MISUSED.get(kind, _FREES)
         self._note([Finding(kind, what, "", (access,), 1, next, self._place(address), address)])
 
     def _report(self, finding: Finding) -> None:
-        """Each pair of accesses is told once."""
+        """Reports each pair of accesses once."""
         key = (finding.kind, *((a.verb, a.line) for a in finding.accesses))
         if key not in self._reported:
             self._reported.add(key)
@@ -259,7 +260,7 @@ class ProgramSanitizer:
 
 
 def _rows(copy: Any, box: Any) -> tuple[Any, Any]:
-    """Addresses and sizes of the rows of a box."""
+    """Addresses and sizes of the rows of a region."""
     y, z = np.arange(copy.height, dtype=np.int64), np.arange(copy.depth, dtype=np.int64)
     starts = (box.start + z[:, None] * box.plane + y * box.pitch).reshape(-1).astype(np.int64)
     return starts, np.full(len(starts), copy.width, np.int64)
@@ -274,7 +275,7 @@ def _whole(address: int, nbytes: int) -> Extents:
 
 
 def _hits(touched: Touched, address: int, writes: bool) -> list[tuple[int, bool, bool]]:
-    """(instruction, does it write?, is it atomic or volatile?) of those that race with the host."""
+    """(instruction, writes, atomic or volatile) for accesses that race with the host."""
     sides = [(touched.writes, True)] + ([(touched.reads, False)] if writes else [])
     candidates = [(e, extents.at(e, address), is_write) for e, is_write in sides]
     return [(int(e.index[i]), is_write, bool(e.strong[i])) for e, i, is_write in candidates
@@ -282,7 +283,7 @@ def _hits(touched: Touched, address: int, writes: bool) -> list[tuple[int, bool,
 
 
 def _fill(to: tuple[Any, Any], source: tuple[Any, Any] | None) -> None:
-    """Bytes that are copied are as much written as those that they come from."""
+    """Marks copied bytes as initialised if their source bytes are."""
     for i, (address, nbytes) in enumerate(zip(*to, strict=True)):
         if source is None:
             initialised.filled(int(address), int(nbytes))

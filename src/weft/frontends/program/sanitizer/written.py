@@ -15,7 +15,7 @@ import numpy as np
 from weft.device.sim.run import initialised
 
 PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
-"""What the library fills new device memory with, up to so many bytes."""
+"""The fill byte of new device memory, and the largest allocation that is filled."""
 _PADDING = 16
 """Bytes; the largest alignment of CUDA's own types."""
 _RECURS = 3
@@ -32,6 +32,7 @@ def unwritten(address: int, nbytes: int) -> int | None:
         return None
     memory = (ctypes.c_uint32 * count).from_address(address + begin)
     marks = marks[bool(begin) :][:count]
+    # Unmarked words may be written by host code: then they lost the fill pattern.
     missing = (marks == 0) & (np.ctypeslib.as_array(memory) == PATTERN * 0x01010101)
     edges = np.flatnonzero(np.diff(missing, prepend=False, append=False))
     first, size = edges[::2], edges[1::2] - edges[::2]
