@@ -1,11 +1,11 @@
-"""The on-disk cache of compiled PTX and machine code, shared by every process of a user.
+"""The disk cache of compiled PTX and machine code, shared by all processes of a user.
 
     data = cache.get("sim", cache.key(*parts))      None when it is not there
     cache.put("sim", cache.key(*parts), data)
 
-A cache that cannot be used is only slower: nothing here raises for a full disk or a read-only home,
-`status()` says what is wrong. Entries are code that this user executes, so a folder that others can
-change is refused with one warning (private.py), and every entry is authenticated (entries.py).
+Nothing here raises for a full disk or a read-only home; `status()` reports the problem. Entries are
+code that this user executes, so a folder that others can modify is rejected with one warning
+(private.py), and every entry is authenticated (entries.py).
 """
 
 from weft.cache.entries import get, put

@@ -1,8 +1,9 @@
-"""Entries: one file each, `<root>/<kind>/<first two digits>/<key>`: a keyed digest, then the data.
+"""Reads and writes entries: one file `<root>/<kind>/<first two digits>/<key>` each.
 
-Files are written beside their place and moved into it, so a reader sees a whole entry or none. The
-digest is an HMAC of the entry's name and data under a secret that only this user can read
-(`<root>/secret`). An entry that weft did not write under this name in this folder is a miss.
+A file has a keyed digest, then the data. It is written under a temporary name and renamed, so that
+a reader sees a complete entry or none. The digest is an HMAC of the entry's name and data under a
+secret that only this user can read (`<root>/secret`). An entry that weft did not write under this
+name in this folder is a miss.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _DIGEST_BYTES = 32
 _SECRET = "secret"
 _SECRET_BYTES = 32
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Of a disk, of a user's part of it, of a file."""
+"""Errors for a full disk, an exceeded quota, and a file size limit."""
 
 
 def get(kind: str, key: str) -> bytes | None:
-    """The data stored under `key`, or None; an entry that weft did not write is removed."""
+    """The data under `key`, or None; an entry that fails authentication is removed."""
     place = _place(kind, key)
     if not is_usable(place.folder):
         return None
@@ -49,13 +50,14 @@ def get(kind: str, key: str) -> bytes | None:
     if not hmac.compare_digest(_digest(secret, kind, key, data), digest):
         upkeep.remove(place.path)
         return None
+    # The modification time records the last use for pruning.
     if time.time() - used > upkeep.TOUCH_EVERY:
         upkeep.touch(place.path)
     return data
 
 
 def put(kind: str, key: str, data: bytes) -> bool:
-    """Store `data`; False when the cache cannot be used."""
+    """Stores `data`; False if the cache is unusable."""
     place = _place(kind, key)
     if not is_usable(place.folder, create=True):
         return False
@@ -67,7 +69,7 @@ def put(kind: str, key: str, data: bytes) -> bool:
 
 
 class _Place(NamedTuple):
-    """Where an entry is."""
+    """The path of an entry."""
 
     root: str
     folder: str
@@ -87,8 +89,9 @@ def _place(kind: str, key: str) -> _Place:
 
 
 def _secret(root: str) -> bytes | None:
-    """This user's key for the digests, made on first use; None where it cannot be kept."""
+    """This user's HMAC key, created on first use; None if it cannot be stored."""
     path = os.path.join(root, _SECRET)
+    # Twice: a damaged secret is removed and written again.
     for _ in range(2):
         try:
             with private.open_own(path, secret=True) as file:
@@ -113,7 +116,7 @@ def _digest(secret: bytes, kind: str, key: str, data: bytes) -> bytes:
 
 
 def _write(path: str, data: bytes, move: Callable[[str, str], None] = os.replace) -> bool:
-    """Writes a whole file at once: a reader sees all of it or none."""
+    """Writes a file atomically."""
     temporary = f"{path}.{os.urandom(8).hex()}{upkeep.TEMPORARY}"
     try:
         private.create(temporary, data)
@@ -122,13 +125,14 @@ def _write(path: str, data: bytes, move: Callable[[str, str], None] = os.replace
         if error.errno in _FULL:
             folders.warn_once(str(directory()), f"{error.strerror}: every run compiles again")
         return False
+    # After a successful move there is nothing left to remove.
     finally:
         upkeep.remove(temporary)
     return True
 
 
 def _unless_there(temporary: str, path: str) -> None:
-    """Moves a file where there is none, so that the first of several writers wins."""
+    """Moves a file unless the target exists: the first of several writers wins."""
     try:
         os.link(temporary, path)
     except FileExistsError:

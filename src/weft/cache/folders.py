@@ -1,4 +1,4 @@
-"""Where the cache is, and whether it may be used."""
+"""Locates the cache folder and checks whether it is safe to use."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ def directory() -> Path:
 
 
 def folder(name: str) -> str:
-    """A private folder for another tool's cache: in this one, or for this process alone."""
+    """A private folder for another tool's cache: in this cache, else a temporary one."""
     path = os.path.join(directory(), name)
     if is_usable(path, create=True):
         return path
+    # The other tool still needs a cache that no other user can modify.
     made = tempfile.mkdtemp(prefix="weft-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
 
 
 _refused: set[str] = set()
-"""Folders that this process has warned of."""
+"""Folders for which a warning was shown."""
 
 
 def is_usable(folder: str, *, create: bool = False) -> bool:
-    """Can only this user change the cache and this folder in it? Warns once where others can."""
+    """True if only this user can modify the cache and this folder; else warns once."""
     try:
         private.secure(str(directory()), create=create)
         private.secure(folder, create=create)
@@ -56,7 +57,7 @@ def is_usable(folder: str, *, create: bool = False) -> bool:
 
 
 def warn_once(path: str, why: str, next: str = "make room, or set WEFT_CACHE_DIR") -> None:
-    """Says that nothing is kept, once for each path."""
+    """Warns that nothing is cached, once per path."""
     if path not in _refused:
         _refused.add(path)
         message = f"weft keeps no compiled code in {directory()}: {why}\n  next: {next}"

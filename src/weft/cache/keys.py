@@ -1,4 +1,4 @@
-"""Names of entries: digests of everything that an entry depends on."""
+"""Computes keys of entries: digests of everything that an entry depends on."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def key(*parts: object) -> str:
 
 
 def _encode(value: object) -> Iterator[bytes]:
-    """Unambiguous bytes of a value: its type, its length, its content."""
+    """Unambiguous bytes of a value: its type, length and content."""
     if isinstance(value, Mapping):
+        # Equal mappings must give equal keys, whatever their insertion order.
         value = sorted(value.items(), key=repr)
     if isinstance(value, (tuple, list)):
         yield b"(" + struct.pack("<Q", len(value))

@@ -1,4 +1,4 @@
-"""Folders and files that only this user, or root, can change.
+"""Checks that only this user, or root, can modify a folder or file.
 
 A cache of machine code is as safe as its folder: a user who may write there, or may replace a
 folder on the path, decides what this user executes. The rules are those of OpenSSH's strict modes,
@@ -9,7 +9,7 @@ applied to every folder from `/` down, through symbolic links:
   replacing what is in it; the last folder may not be such a one.
 
 Folders that pass cannot be replaced between the check and their use. On systems without POSIX
-owners, which keep the user's folders apart in another way, every folder passes.
+owners, which separate users in other ways, every folder passes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import BinaryIO
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ANY = stat.S_IRWXG | stat.S_IRWXO
-_MAX_LINKS = 40  # Linux follows as many before it answers ELOOP
+_MAX_LINKS = 40  # the limit of Linux before ELOOP
 _HAS_OWNERS = hasattr(os, "geteuid")
 
 
 class Untrusted(Exception):
-    """A folder or file that others can change: its path, why, and what to do."""
+    """A folder or file that others can modify: its path, the reason and the remedy."""
 
     def __init__(self, path: str, why: str, next: str) -> None:
         super().__init__(f"{path} {why}")
@@ -35,9 +35,9 @@ class Untrusted(Exception):
 
 
 def secure(folder: str, *, create: bool = False) -> str:
-    """The folder without links, after every folder on the way was checked; raises Untrusted.
+    """Checks every folder on the path and returns the path without links; raises Untrusted.
 
-    `create` makes missing folders, private whatever the umask is.
+    `create` makes missing folders with mode 700, regardless of the umask.
     """
     if not _HAS_OWNERS:
         if create:
@@ -59,6 +59,7 @@ def secure(folder: str, *, create: bool = False) -> str:
             if links > _MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             target = os.readlink(path)
+            # The components of the link's target are checked like any others.
             names += _names(target)
             here = os.sep if os.path.isabs(target) else here
             status = os.lstat(here)
@@ -69,8 +70,9 @@ def secure(folder: str, *, create: bool = False) -> str:
 def open_own(path: str, *, secret: bool = False) -> BinaryIO:
     """Opens a regular file of this user that no other user may write (or read); raises Untrusted.
 
-    The file that is checked is the one that is read: the descriptor is, no name is looked up again.
+    The open descriptor is checked, not the name, so the file cannot be exchanged meanwhile.
     """
+    # O_NONBLOCK: opening a FIFO in place of the file must not hang.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     file = os.fdopen(os.open(path, flags | getattr(os, "O_CLOEXEC", 0)), "rb")
     try:
@@ -90,7 +92,7 @@ def create(path: str, data: bytes) -> None:
 
 
 def _names(path: str) -> list[str]:
-    """The names of a path, the first one last; `..` stays, since links decide where it leads."""
+    """The components of a path in reverse; `..` is kept, since links decide where it leads."""
     return [name for name in reversed(path.split(os.sep)) if name not in ("", os.curdir)]
 
 
@@ -100,7 +102,9 @@ def _look(path: str, create: bool) -> os.stat_result:
     except FileNotFoundError:
         if not create:
             raise
-    with contextlib.suppress(FileExistsError):  # what another process made is checked like any
+    with contextlib.suppress(
+        FileExistsError
+    ):  # a folder created by another process is checked like any other
         os.mkdir(path, 0o700)
     return os.lstat(path)
 

@@ -1,4 +1,4 @@
-"""What the cache holds, and how it is kept small."""
+"""Reports and limits the size of the cache."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from weft.cache import private
 from weft.cache.folders import directory, is_usable
 
 LIMIT = 1 << 30
-"""Bytes the cache may hold before the entries used longest ago are removed."""
+"""Bytes above which the least recently used entries are removed."""
 
 TEMPORARY = ".tmp"
-"""The suffix of files that are being written."""
+"""The suffix of temporary files."""
 TOUCH_EVERY = 3600.0
-"""Seconds: an entry's time of last use is kept to the hour, so a read stays a read."""
+"""Seconds between updates of an entry's last use, so that most reads do not write."""
 _PRUNE_EVERY = 600.0  # seconds between two scans of the whole cache, over all processes
 _STAMP = "last-pruned"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """How much of the cache one kind of entry takes."""
+    """The entries and bytes of one kind."""
 
     entries: int = 0
     bytes: int = 0
@@ -32,7 +32,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Status:
-    """What `weft cache` shows; `trouble` is empty when the cache can be written."""
+    """The state for `weft cache`; `trouble` is empty if the cache is writable."""
 
     path: str
     trouble: str
@@ -48,7 +48,7 @@ class Status:
 
 
 def clear(kind: str | None = None) -> int:
-    """Remove every entry (of one kind); how many there were."""
+    """Removes all entries, or those of one kind; returns their number."""
     removed = 0
     for path, _ in _own_files():
         if kind is None or _kind(path) == kind:
@@ -57,7 +57,7 @@ def clear(kind: str | None = None) -> int:
 
 
 def status() -> Status:
-    """Where the cache is, whether it can be written, and what it holds."""
+    """The path of the cache, whether it is writable, and its contents."""
     root = directory()
     kinds: dict[str, Usage] = {}
     for path, stat in _own_files():
@@ -68,7 +68,7 @@ def status() -> Status:
 
 
 def prune(limit: int = LIMIT) -> int:
-    """Remove the entries used longest ago until the rest fits `limit`; how many went."""
+    """Removes the least recently used entries until the rest fits; returns their number."""
     now, removed = time.time(), 0
     entries = []
     for path, stat in _own_files():
@@ -78,6 +78,7 @@ def prune(limit: int = LIMIT) -> int:
             remove(path)
     held = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
+        # Oldest first: entries are sorted by their time of last use.
         if held <= limit:
             break
         removed += remove(path)
@@ -90,10 +91,11 @@ def _kind(path: str) -> str:
 
 
 def _own_files() -> Iterator[tuple[str, os.stat_result]]:
-    """Every file two folders below the root; files that vanish meanwhile are passed over."""
+    """All files two folders below the root; files that vanish are skipped."""
     root = str(directory())
     if not is_usable(root):
         return
+    # Folders that others can modify are skipped: their contents are not weft's.
     for folder in _folders(root):
         for shard in filter(is_usable, _folders(folder)):
             for entry in _scan(shard):
@@ -116,7 +118,7 @@ def _scan(root: str | Path) -> list[os.DirEntry[str]]:
 
 
 def remove(path: str) -> bool:
-    """Removes a file; False when it is not there any more."""
+    """Removes a file; False if it does not exist."""
     try:
         os.unlink(path)
     except OSError:
@@ -125,7 +127,7 @@ def remove(path: str) -> bool:
 
 
 def touch(path: str) -> bool:
-    """Makes an entry the one used last."""
+    """Marks an entry as just used."""
     try:
         os.utime(path)
     except OSError:
@@ -134,7 +136,7 @@ def touch(path: str) -> bool:
 
 
 def prune_if_due(root: Path) -> None:
-    """Scan at most once in ten minutes: the stamp's time is shared by all processes."""
+    """Prunes at most once in ten minutes; the stamp file is shared by all processes."""
     stamp = root / _STAMP
     try:
         if stamp.exists() and time.time() - stamp.stat().st_mtime <= _PRUNE_EVERY:
@@ -146,7 +148,7 @@ def prune_if_due(root: Path) -> None:
 
 
 def _trouble(root: Path) -> str:
-    """Why nothing can be kept under the root, by trying to."""
+    """The reason why the root is not writable, found by a trial write."""
     probe = root / f"probe.{os.urandom(8).hex()}{TEMPORARY}"
     try:
         private.secure(str(root), create=True)

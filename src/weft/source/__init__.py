@@ -1,7 +1,7 @@
-"""Stage 1 of 5: user code becomes PTX.
+"""Stage 1 of 5: compiles user code to PTX.
 
 `compile_cuda` turns CUDA C++ into a `Ptx` value through NVRTC, with no GPU and no driver;
-`read_ptx` takes PTX that something else has made.
+`read_ptx` reads PTX from other compilers.
 """
 
 from weft.source.from_cuda import compile_cuda

@@ -1,7 +1,7 @@
-"""PTX through `ptxas`, to ask what its kernels need of a real GPU.
+"""Runs `ptxas` on PTX to determine the resources of its kernels.
 
-CUDA C++ is assembled by NVRTC itself (`resources.measure`); what another compiler has made takes
-the assembler of a toolkit, or the one that comes with NVIDIA's wheel for nvcc.
+NVRTC assembles CUDA C++ itself (`resources.measure`). PTX of other compilers needs the assembler of
+a toolkit or of NVIDIA's wheel for nvcc.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def assemble(ptx: str, arch: str) -> dict[str, Resources]:
 
 
 def _ptxas() -> Path:
-    """The wheel's is the newest that there is; one on the PATH may not know this PTX yet."""
+    """Finds ptxas. The wheel's comes first: one on PATH may be too old for this PTX."""
     try:
         files = importlib.metadata.files(_WHEEL) or []
     except importlib.metadata.PackageNotFoundError:

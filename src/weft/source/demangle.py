@@ -1,7 +1,7 @@
-"""Read mangled C++ names: the kernel's own name and the types of its parameters.
+"""Demangles C++ names: the kernel's name and the types of its parameters.
 
 The grammar is the Itanium C++ ABI's (https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling),
-as far as kernels need it. What lies outside (lambdas, expressions) is `Unreadable`, never a guess.
+as far as kernels need it. Other names (lambdas, expressions) raise `Unreadable`.
 Types are spelled the way `c++filt` does: `float const*`.
 
 The C++ runtime's `__cxa_demangle` reads more, but has no limit: a name of 184 characters, each type
@@ -35,7 +35,7 @@ LITERALS = {
     "long long": "{}ll", "unsigned long long": "{}ull",
 }  # fmt: skip
 MAX_DEPTH = 100
-MAX_SPELLING = 10_000  # a few substitutions of substitutions can spell out gigabytes
+MAX_SPELLING = 10_000  # nested substitutions can expand to gigabytes
 
 
 class Unreadable(Exception):
@@ -56,7 +56,7 @@ def function(mangled: str) -> Function:
     name, arguments = reader.nested(whole=False) if reader.peek("N") else reader.unscoped()
     if arguments is not None:
         reader.template_arguments = arguments
-        reader.type()  # a template's mangled name carries its return type too
+        reader.type()  # the mangled name of a template includes its return type
     return Function(name, reader.parameters())
 
 
@@ -66,7 +66,7 @@ def probed_parameters(mangled: str) -> tuple[str, ...]:
     reader.expect("_Z")
     reader.remember(_Type(reader.source_name()))
     reader.expect("IP")
-    reader.take("Do")  # noexcept is part of the type and says nothing of the parameters
+    reader.take("Do")  # noexcept is part of the type
     reader.expect("F")
     reader.take("Y")
     reader.expect("v")
@@ -92,7 +92,7 @@ class _Type:
         return f"{self.left} {self.right}" if self.bare else self.left + self.right
 
     def wrap(self, suffix: str) -> _Type:
-        """The type with a `*`, a `&` or a qualifier put next to the declared name."""
+        """Adds a `*`, a `&` or a qualifier next to the declared name."""
         if self.pack is not None:
             return replace(self, pack=tuple(item.wrap(suffix) for item in self.pack))
         if self.bare and suffix in POINTERS.values():
@@ -145,6 +145,7 @@ class _Reader:
 
     def recall(self, of: list[_Type]) -> _Type:
         """`_` is the first item of a list, `0_` the second, in base 36."""
+        # Longer numbers cannot be valid indices, and int() of huge texts is slow.
         digits = self.take_while(str.isalnum)[:6]
         self.expect("_")
         index = int(digits, 36) + 1 if digits else 0
@@ -161,7 +162,7 @@ class _Reader:
         self.at += length
         if not length or len(name) < length:
             raise Unreadable(self.text)
-        if self.take("B"):  # an ABI tag is no part of what people write
+        if self.take("B"):  # an ABI tag is not part of the C++ spelling
             self.source_name()
         return "(anonymous namespace)" if name.startswith("_GLOBAL__N_") else name
 
@@ -173,7 +174,7 @@ class _Reader:
         return self.instance(name)
 
     def nested(self, *, whole: bool) -> tuple[str, list[_Type] | None]:
-        """`N prefix... E`; `whole` remembers the last part too, as types want it."""
+        """`N prefix... E`; `whole` also remembers the last part, as types require."""
         self.expect("N")
         self.take_while(QUALIFIERS.__contains__)
         name, arguments = "", None
@@ -287,7 +288,7 @@ class _Reader:
     def array(self) -> _Type:
         self.expect("A")
         extent = self.take_while(str.isdecimal)
-        if self.take("T"):  # a value, which is not remembered as types are
+        if self.take("T"):  # a value: unlike types, it is not a substitution candidate
             extent = str(self.recall(self.template_arguments))
         self.expect("_")
         item = self.type()

@@ -1,4 +1,4 @@
-"""NVRTC's log as a `CompileError`: the first error with its place, its source line and a caret."""
+"""Converts NVRTC's log to a `CompileError`: the first error with location, line and caret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MISSING_HEADER = re.compile(r'cannot open source file "([^"]+)"')
 _HOST_FUNCTION = re.compile(r"execution space annotations")
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _CONFUSED = re.compile(r"does not apply here|no storage class or type specifier")
-"""What NVRTC says of a declaration with a name in it that it does not know."""
+"""NVRTC's messages for a declaration that contains an unknown name."""
 _SPECIFIER = re.compile(r"\b__[a-z_]+__\b")
 _CUDA_NAMES = (
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "__global__", "__device__",
@@ -32,14 +32,14 @@ _CUDA_NAMES = (
     "uint8_t", "uint32_t", "uint64_t", "int64_t", "fminf", "fmaxf", "sqrtf", "rsqrtf", "expf",
     "logf", "__half", "__half2", "__nv_bfloat16",
 )  # fmt: skip
-"""Names that a misspelt one may mean, besides the source's own."""
+"""Candidates for misspelt names, in addition to names in the source."""
 _HEADERS = (
     (re.compile(r"__?half2?$|half2?$|__float2half|__half2float|__hadd|__hfma"), "cuda_fp16.h"),
     (re.compile(r"__nv_bfloat162?$|__float2bfloat16|__bfloat162float"), "cuda_bf16.h"),
     (re.compile(r"cooperative_groups$|cg$"), "cooperative_groups.h"),
     (re.compile(r"nvcuda$|wmma$"), "mma.h"),
 )
-"""Names that a header of NVIDIA's brings."""
+"""Names that NVIDIA headers define, and these headers."""
 
 
 def error(log: str, name: str, source: str = "") -> CompileError:
@@ -76,18 +76,19 @@ def _located(first: re.Match[str], others: int, log: str, source: str) -> Compil
 
 
 def _misspelt(what: str, quote: str, log: str) -> str:
-    """The name that the compiler does not know, where that is what is wrong."""
+    """The unknown name that causes the error, or ""."""
     undefined = _UNDEFINED.search(what)
     if undefined is None and _CONFUSED.search(what):
         unknown = [word for word in _SPECIFIER.findall(quote) if word not in _CUDA_NAMES]
         if unknown:
+            # NVRTC reports the following token, not the misspelt specifier.
             return str(unknown[0])
         undefined = _UNDEFINED.search(log)
     return undefined[1] if undefined else ""
 
 
 def _meant(name: str, source: str) -> str:
-    """The header that has a name, or the name that may be meant by it."""
+    """Suggests the header that defines a name, or a similar name."""
     header = next((h for pattern, h in _HEADERS if pattern.match(name)), "")
     if header and header not in source:
         return f"#include <{header}>"
@@ -99,7 +100,7 @@ def _meant(name: str, source: str) -> str:
 
 
 def _without_pragma(quote: str) -> str:
-    """A quoted name expression as the user wrote it, its caret moved along."""
+    """Removes NVRTC's pragma from a quoted name expression, and moves the caret."""
     lines = quote.split("\n")
     at = lines[1].find(_EXPRESSION) if len(lines) == 3 else -1
     if at < 0:

@@ -1,4 +1,4 @@
-"""CUDA C++ becomes PTX, through NVRTC and a cache on disk."""
+"""Compiles CUDA C++ to PTX and machine code, through NVRTC and a disk cache."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from weft.values import Parameter, Ptx
 
 Define = str | int | float | bool | None
 
-_FORMAT = 4  # raise it when what is stored, or how it is made, changes
+_FORMAT = 4  # increment when the stored data or its creation changes
 _BUILT_IN = "__nv_nvrtc_builtin_header.h"
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
 _FILE_NAME = re.compile(r"[\w./\\~-]+\.\w{1,6}")
-"""One word with an ending: no CUDA C++."""
+"""One word with a suffix: a file name, not CUDA C++."""
 
 
 class _Probed(NamedTuple):
@@ -55,7 +55,7 @@ def compile_cuda(
     name_expressions: Sequence[str] = (),
     name: str = "kernel.cu",
 ) -> Ptx:
-    """Compile CUDA C++ to PTX with line information.
+    """Compiles CUDA C++ to PTX with line information.
 
     `source_or_path` is a `pathlib.Path`, a string that ends in `.cu`, `.cuh`, `.cpp` and the like,
     or the source itself, which errors then call `name`. Templates are instantiated by
@@ -91,7 +91,7 @@ def compile_machine(
     name_expressions: Sequence[str] = (),
     name: str = "kernel.cu",
 ) -> Machine:
-    """The same source as machine code of a real GPU, and what the assembler says of it."""
+    """Compiles the same source to machine code; returns it with the assembler's report."""
     real = _architecture(arch, "sm")
     flags = [*_flags(real, std, defines or {}, fast_math), "--ptxas-options=-v", *options]
     unit = _unit(source_or_path, name, include, flags, name_expressions)
@@ -103,8 +103,10 @@ def compile_machine(
         made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
     except nvrtc.Refused as refusal:
         raise diagnose.error(str(refusal), main.name, main.text) from None
-    if "ptxas info" not in made.log:  # with a driver NVRTC keeps code itself, without the report
-        with contextlib.suppress(nvrtc.Refused):  # releases that know no such option keep nothing
+    if "ptxas info" not in made.log:  # NVRTC's own cache, used with a driver, has no report
+        with contextlib.suppress(
+            nvrtc.Refused
+        ):  # older releases have neither the option nor the cache
             again = [*unit.options, "--no-cache"]
             made = nvrtc.compile(main.text, main.name, again, unit.expressions)
     unit.store("report", made.log.encode("utf-8", "replace"))
@@ -114,7 +116,7 @@ def compile_machine(
 
 @dataclass(frozen=True)
 class _Unit:
-    """A translation unit and all that decides what becomes of it."""
+    """A translation unit and everything that determines its output."""
 
     files: list[scan.File]
     complete: bool
@@ -124,6 +126,7 @@ class _Unit:
 
     @functools.cached_property
     def key(self) -> str:
+        # Everything that NVRTC's output depends on, including the versions of headers.
         return cache.key(
             _FORMAT,
             headers.wheels().get(headers.NVRTC) or nvrtc.version(),
@@ -141,7 +144,7 @@ class _Unit:
         return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
 
     def stored(self, kind: str) -> bytes | None:
-        """What was made of the same unit before; nothing where not all of its files are known."""
+        """The cached output of the unit; None if not all of its files are known."""
         return cache.get(kind, self.key) if self.complete else None
 
     def store(self, kind: str, data: bytes) -> None:
@@ -164,7 +167,7 @@ def _unit(
 
 
 def _expect_texts(what: str, texts: object) -> None:
-    """A sequence of strings or paths, not one string, whose letters would be taken for many."""
+    """Raises unless this is a list of strings or paths; a single string would be iterated."""
     expect(what, texts, list, tuple, allowed="a list of strings")
     assert isinstance(texts, list | tuple)
     for text in texts:
@@ -172,7 +175,7 @@ def _expect_texts(what: str, texts: object) -> None:
 
 
 def _main(source_or_path: str | Path, name: str) -> scan.File:
-    """The translation unit, with the name that errors show."""
+    """The main file, with the name for error messages."""
     expect("a source", source_or_path, str, Path, allowed="CUDA C++ as a string, or a path")
     if isinstance(source_or_path, str) and not _PATH.fullmatch(source_or_path):
         if _FILE_NAME.fullmatch(source_or_path):
@@ -199,7 +202,7 @@ def _main(source_or_path: str | Path, name: str) -> scan.File:
 
 
 def _must_be_text(main: scan.File, others: Sequence[str]) -> None:
-    """CompileError for a lone surrogate, which no file can hold, in all that NVRTC is given."""
+    """Raises CompileError for a lone surrogate, which cannot be encoded for NVRTC."""
     for text in (main.text, main.name, *others):
         try:
             text.encode("utf-8", "surrogateescape")
@@ -241,8 +244,9 @@ def _compile(unit: _Unit, arch: str) -> Ptx:
     written = [kernel for file in files for kernel in scan.kernels(file.text)]
     guessed = list(dict.fromkeys(kernel.name for kernel in written if kernel.extern_c))
     first = _probed(main, flags, expressions, guessed)
-    # macros and conditionals hide kernels from the scan, or show it some that are not there
+    # Macros and conditionals can hide kernels from the scan, or show it kernels that do not exist.
     names = [n for n in signature.entry_names(first.ptx) if not n.startswith("_Z")]
+    # A second compile is needed only if the scan missed a kernel.
     complete = first.probes.keys() >= set(names)
     result = first if complete else _probed(main, flags, expressions, names)
     text = _with_known_names(result.ptx, files)
@@ -260,12 +264,13 @@ def _compile(unit: _Unit, arch: str) -> Ptx:
 def _probed(
     main: scan.File, flags: Sequence[str], expressions: Sequence[str], kernels: Sequence[str]
 ) -> _Probed:
-    """Compile with a signature probe for each kernel, or without any if that is refused."""
+    """Compiles with a signature probe per kernel, or without probes if NVRTC rejects them."""
     probes = {kernel: signature.probe(kernel) for kernel in kernels}
     source = main.text + (signature.PROBE_SOURCE if probes else "")
     try:
         result = nvrtc.compile(source, main.name, flags, [*expressions, *probes.values()])
     except nvrtc.Refused as refusal:
+        # Retry without probes first: they may be what NVRTC rejects.
         if not probes:
             raise diagnose.error(str(refusal), main.name, main.text) from None
         return _probed(main, flags, expressions, ())
@@ -275,9 +280,9 @@ def _probed(
 
 
 def _with_known_names(ptx: str, files: Sequence[scan.File]) -> str:
-    """NVRTC makes every `.file` an absolute path, even its own header, which is no file at all.
+    """Restores the user's file names: NVRTC writes absolute paths, even for built-in headers.
 
-    Say the user's own name for the user's files.
+    Error messages then show the names that the user passed.
     """
     names = [*(file.name for file in files), _BUILT_IN]
     names_by_path = {os.path.abspath(name): name for name in names}

@@ -1,4 +1,4 @@
-"""PTX that something else has made, from a file or a string."""
+"""Reads PTX of other compilers from a file or a string."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.values import Ptx
 
 
 def read_ptx(text_or_path: str | Path) -> Ptx:
-    """A `Ptx` from PTX text, from a `pathlib.Path`, or from a string that ends in `.ptx`."""
+    """Reads PTX from text, from a `pathlib.Path`, or from a string that ends in `.ptx`."""
     text, origin = _read(text_or_path)
     try:
         text.encode()

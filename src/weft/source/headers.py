@@ -1,6 +1,6 @@
-"""Where NVIDIA's headers are: which wheel brings which, and what to install when one is missing.
+"""Locates NVIDIA's headers, and suggests the wheel to install for a missing one.
 
-Where wheels are missing, an installed CUDA toolkit's folder is searched after those that are there.
+If wheels are missing, the folders of an installed CUDA toolkit are searched last.
 
 | header                                            | wheel               | comes with          |
 |---------------------------------------------------|---------------------|---------------------|
@@ -28,7 +28,7 @@ NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
 CONSTANTS = os.path.join(_OWN, "math.h")
-"""INFINITY, NAN, M_PI and the like, which nvcc gives to every source and NVRTC to none."""
+"""INFINITY, NAN, M_PI and the like, which nvcc predefines and NVRTC does not."""
 _MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")
 _HOMES = (
     (r"curand", "nvidia-curand", pip_install("curand")),
@@ -49,14 +49,15 @@ HOST_CODE = (
     "put what is for the host between #ifndef __CUDACC_RTC__ and #endif, or run the whole program: "
     "`weft run FILE.cu`"
 )
-"""What to do where a kernel's source has code of the host in it."""
+"""Advice for kernel sources that contain host code."""
 
 
 @functools.cache
 def wheels() -> dict[str, str]:
-    """Installed NVIDIA wheels and their versions, read off folder names: no file is opened."""
+    """Installed NVIDIA wheels and their versions, from folder names, without opening files."""
     versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
+        # importlib.metadata would open hundreds of files.
         if os.path.isdir(os.path.join(folder, "nvidia")):
             for name in os.listdir(folder or "."):
                 if match := re.fullmatch(r"(nvidia_[^-]+)-([^-]+)\.dist-info", name):
@@ -74,7 +75,7 @@ def folders() -> tuple[str, ...]:
 
 
 def toolkits() -> list[str]:
-    """Include folders of CUDA toolkits, by the usual signs of one."""
+    """Include folders of installed CUDA toolkits."""
     roots = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
     nvcc = shutil.which("nvcc")
     roots.append(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))) if nvcc else "")
@@ -88,12 +89,12 @@ def _existing(roots: Iterable[str]) -> list[str]:
 
 
 def wheel(header: str) -> str:
-    """The wheel that brings a header of NVIDIA's, or nothing."""
+    """The wheel that contains a header, or ""."""
     return next((wheel for pattern, wheel, _ in _HOMES if re.match(pattern, header)), "")
 
 
 def advice(header: str) -> tuple[str, str]:
-    """Why a header was not found, and what to do: (what, next)."""
+    """(what, next): why a header was not found, and the remedy."""
     for pattern, wheel, command in _HOMES:
         if re.match(pattern, header) and wheel not in wheels():
             return f"{header} comes with the wheel {wheel}, which is not installed", command

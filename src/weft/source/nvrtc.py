@@ -1,7 +1,6 @@
-"""NVRTC, NVIDIA's run-time compiler, from its wheel: needs neither a GPU nor a driver.
+"""Calls NVRTC, NVIDIA's runtime compiler, which needs neither a GPU nor a driver.
 
-`cuda.bindings` is imported by the first compile that the cache cannot answer: it takes a tenth of
-a second.
+`cuda.bindings` is imported at the first cache miss, because the import takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from weft.errors import CompileError, unloadable
 
 @dataclass(frozen=True)
 class Compiled:
-    """What NVRTC made: PTX, the mangled name of each name expression, and what it had to say.
+    """NVRTC's output: PTX, the mangled name of each name expression, and the log.
 
-    cubin  machine code, where the architecture was a real one (sm_90a, not compute_90a)
+    cubin  machine code, for real architectures (sm_90a, not compute_90a)
     """
 
     ptx: str
@@ -29,13 +28,13 @@ class Compiled:
 
 
 class Refused(Exception):
-    """NVRTC did not compile; the text is its log."""
+    """NVRTC rejected the source; the text is its log."""
 
 
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str] = ()
 ) -> Compiled:
-    """Compile a translation unit, with the instances that the name expressions ask for."""
+    """Compiles a translation unit and instantiates the name expressions."""
     nvrtc = _library()
     program = _check(nvrtc, nvrtc.nvrtcCreateProgram(_bytes(source), _bytes(name), 0, [], []))
     try:
@@ -54,12 +53,13 @@ def compile(
         }
         ptx, log = (_text(nvrtc, program, what) for what in ("PTX", "ProgramLog"))
         return Compiled(ptx, lowered, log, _data(nvrtc, program, "CUBIN"))
+    # NVRTC programs are not freed by Python.
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
 
 def version() -> str:
-    """The library's own version; `headers.wheels` knows it without loading anything."""
+    """The version of the library; `headers.wheels` knows it without loading the library."""
     nvrtc = _library()
     _, major, minor = nvrtc.nvrtcVersion()
     return f"{major}.{minor}"
@@ -70,7 +70,7 @@ def _library() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        nvrtc.nvrtcVersion()  # the shared library itself is loaded by the first call
+        nvrtc.nvrtcVersion()  # the first call loads the shared library
     except (ImportError, OSError, RuntimeError, MemoryError) as error:
         needs = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
         raise unloadable("NVRTC (the CUDA C++ compiler)", error, needs) from error
@@ -93,7 +93,7 @@ def _text(nvrtc: Any, program: Any, what: str) -> str:
 
 
 def _data(nvrtc: Any, program: Any, what: str) -> bytes:
-    """Bytes of the program, by the pair of calls that give their size and then themselves."""
+    """Output of the program, by NVRTC's pair of size and data calls."""
     size = _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
     buffer = bytearray(size)
     if size:
@@ -102,7 +102,7 @@ def _data(nvrtc: Any, program: Any, what: str) -> bytes:
 
 
 def _check(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
-    """The value of a call that has no log of its own."""
+    """The result of a call; raises Refused with NVRTC's error text."""
     result, *values = answer
     if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise Refused(nvrtc.nvrtcGetErrorString(result)[1].decode())

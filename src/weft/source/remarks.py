@@ -1,4 +1,4 @@
-"""What the compiler warns of in a source that it accepts, as a `weft.CompileWarning`."""
+"""Reports compiler warnings as `weft.CompileWarning`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _WARNING = re.compile(
     re.MULTILINE,
 )
 _HOST_SIDE = re.compile(r'(function ".*"|variable ".*::.*") was declared but never referenced')
-"""Kernels and variables of one file only: they are referenced from Python."""
+"""NVRTC's warning for unreferenced symbols; kernels are referenced from Python."""
 _PACKAGE = str(Path(__file__).parents[1])
 _MOST = 8
-"""Warnings that are shown of a source."""
+"""The most warnings shown per source."""
 _shown: set[str] = set()
-"""What this process has warned of: instances of a template are compiled with the whole source."""
+"""Warnings already shown: each template instance compiles the whole source again."""
 
 
 def read(log: str, files: Sequence[scan.File]) -> tuple[str, ...]:
-    """The warnings about the user's own files; what weft adds at their end is not among them."""
+    """Warnings about the user's files, without the text that weft appends."""
     lengths = {file.name: file.text.count("\n") + 1 for file in files}
     return tuple(
         f"{w['file']}:{w['line']}: {w['what']} (#{w['number']}){w['quote']}"
@@ -36,12 +36,12 @@ def read(log: str, files: Sequence[scan.File]) -> tuple[str, ...]:
 
 
 def _of_weft(what: str) -> bool:
-    """Is this due to how weft compiles? A macro like NAN of the user's own replaces weft's."""
+    """True for warnings caused by weft, e.g. a user's macro NAN that redefines weft's."""
     return _HOST_SIDE.match(what) is not None or headers.CONSTANTS in what
 
 
 def show(remarks: Iterable[str]) -> None:
-    """Warns of what this process has not been told yet, in one Python warning."""
+    """Shows warnings that are new in this process, as one Python warning."""
     new = [text for text in dict.fromkeys(remarks) if text not in _shown]
     if not new:
         return
@@ -50,11 +50,11 @@ def show(remarks: Iterable[str]) -> None:
     more = [f"… and {len(new) - _MOST} more"] if len(new) > _MOST else []
     text = "\n".join([*new[:_MOST], *more, advice])
     warnings.warn(CompileWarning(text), stacklevel=_outside())
-    _shown.update(new)  # not before: where warnings are errors, each compile must fail
+    _shown.update(new)  # after the warning: if warnings are errors, each compile must fail
 
 
 def _outside() -> int:
-    """The stack level of the code that called weft, so that Python names its line."""
+    """The stack level of the code that called weft, for Python's warning."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1

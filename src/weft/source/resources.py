@@ -1,6 +1,6 @@
-"""What kernels need of a real GPU, as its assembler reports it: registers, spills, memory.
+"""Parses the assembler's report of kernel resources: registers, spills, memory.
 
-NVRTC brings the assembler along, so this takes neither a GPU nor `ptxas`.
+NVRTC includes the assembler, so this needs neither a GPU nor `ptxas`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel needs on one architecture.
+    """The resources of one kernel on one architecture.
 
-    registers       of each thread
-    local_bytes     of each thread: arrays that registers cannot hold, and what was spilled
-    spill_stores    bytes that its own code spills, `spill_loads` those that it fetches back
-    shared_bytes    of a block, static
-    barriers        of a block
+    registers       per thread
+    local_bytes     per thread: arrays outside of registers, and spills
+    spill_stores    bytes of spill stores; `spill_loads` of spill loads
+    shared_bytes    static shared memory per block
+    barriers        per block
     constant_bytes  of the whole module; the report has it for few architectures
 
-    What is not known is None: spills and barriers of PTX that a GPU's driver has assembled.
+    Unknown values are None: spills and barriers of PTX assembled by the driver.
     """
 
     arch: str
@@ -45,13 +45,14 @@ class Resources:
     constant_bytes: int = 0
 
     def registers_for(self, threads: int) -> int:
-        """Registers that a block takes: each warp its own, in units of 256."""
+        """Registers of a block: allocated per warp in units of 256."""
+        # The allocation granularity of all supported architectures.
         warps, warp = -(-threads // 32), -(-self.registers * 32 // 256) * 256
         return warps * warp
 
 
 def read(report: str, arch: str) -> dict[str, Resources]:
-    """Entry -> its resources, from the assembler's report; what it leaves out is 0."""
+    """Entry -> its resources, from the assembler's report; missing values are 0."""
     return {
         entry: Resources(arch=arch, **{name: _number(p, text) for name, p in _NUMBERS.items()})
         for entry, text in _KERNEL.findall(report)

@@ -1,7 +1,7 @@
-"""A light reading of CUDA C++ text, for what a compiler does not tell: included files, the names
-of a kernel's parameters, which kernels are `extern "C"`.
+"""Scans CUDA C++ text for what the compiler does not report: included files, names of kernel
+parameters, and `extern "C"` kernels.
 
-It knows no macros and no conditionals. Whatever it finds is a candidate, checked by its user.
+It ignores macros and conditionals. Its results are candidates that the caller verifies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPE_WORDS = {
 }  # fmt: skip
 _TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*)>\s*(?:(?:static|inline|extern)\s+)*$")
 _TEMPLATE_ROOM = 500
-"""Characters before a `__global__` in which its template's parameters stand."""
+"""Characters before a `__global__` that are searched for its template parameters."""
 _OPEN, _CLOSE = "([{<", ")]}>"
 
 
@@ -49,14 +49,14 @@ class Kernel:
 
 @dataclass(frozen=True)
 class File:
-    """A file of the user's that takes part in a compile, by the name the user knows it by."""
+    """A file of the user in a compile, under the name that the user passed."""
 
     name: str
     text: str
 
 
 def without_comments(text: str) -> str:
-    """The text with comments blanked out, on the same lines."""
+    """Replaces comments by spaces; line numbers are unchanged."""
 
     def blank(match: re.Match[str]) -> str:
         token = match.group()
@@ -66,14 +66,15 @@ def without_comments(text: str) -> str:
 
 
 def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
-    """The main file and all it can include from the user's folders, and whether that is all.
+    """(the main file and all files that it can include, whether the list is complete).
 
-    It is not when an include is computed by a macro or a file cannot be read. Includes under a
-    false condition count too: a cache key made of these files may be too careful, never too
-    careless.
+    It is incomplete if an include is computed by a macro or a file cannot be read. Includes under a
+    false condition are listed as well: a cache key from these files may change needlessly, but it
+    never stays equal when an input changes.
     """
     by_path = {os.path.abspath(main.name): main}
     waiting, complete = [main], True
+    # Breadth of includes is unknown: files are visited once, by absolute path.
     while waiting:
         file = waiting.pop()
         for match in _includes(file.text):
@@ -86,7 +87,7 @@ def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
                 continue
             try:
                 waiting.append(read(header))
-            except OSError:  # the compiler will say so, if it needs the file
+            except OSError:  # the compiler reports it if it needs the file
                 complete = False
                 continue
             by_path[os.path.abspath(header)] = waiting[-1]
@@ -94,7 +95,7 @@ def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
 
 
 def read(path: str) -> File:
-    """A source file; bytes that are not UTF-8 survive the way to the compiler."""
+    """Reads a source file; bytes that are not UTF-8 are preserved for the compiler."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return File(path, file.read())
 
@@ -111,6 +112,7 @@ def kernels(text: str) -> list[Kernel]:
             end = _matching(text, call.end() - 1)
             names = tuple(map(_declared, _split(text[call.end() : end])))
             inside = any(first <= start <= last for first, last in regions)
+            # A bounded search keeps the scan linear.
             before = text[max(0, match.start() - _TEMPLATE_ROOM) : match.start()]
             template = _TEMPLATE.search(before)
             parameters = _split(template[1]) if template else []
@@ -139,7 +141,7 @@ def _extern_c_regions(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _kernel_call(text: str, start: int) -> re.Match[str] | None:
-    """The `name(` that follows a `__global__`, past attributes with arguments of their own."""
+    """The `name(` after a `__global__`, skipping attributes with arguments."""
     while call := _CALL.search(text, start):
         if re.search(r"[;{}]", text[start : call.start()]):
             return None
@@ -150,7 +152,7 @@ def _kernel_call(text: str, start: int) -> re.Match[str] | None:
 
 
 def _matching(text: str, opening: int) -> int:
-    """Where the bracket at `opening` closes, or the end of the text."""
+    """The position of the closing bracket, or the end of the text."""
     pair = {"(": "()", "{": "{}"}[text[opening]]
     depth = 0
     for at in range(opening, len(text)):
@@ -162,7 +164,7 @@ def _matching(text: str, opening: int) -> int:
 
 
 def _split(parameters: str) -> list[str]:
-    """A parameter list cut at its outermost commas."""
+    """Splits a parameter list at its outermost commas."""
     parts, depth = [""], 0
     for letter in parameters:
         depth += (letter in _OPEN) - (letter in _CLOSE)

@@ -1,8 +1,8 @@
-"""What the kernels of a PTX text are called in C++, and what parameters they take.
+"""Determines the C++ names and parameters of the kernels in a PTX text.
 
-A mangled entry name says both. The name of an `extern "C"` kernel says nothing, so a variable
-template is added to its source and instantiated with the kernel's type: the compiler mangles the
-type into the variable's name, and the variable is then taken out of the PTX again.
+A mangled entry name contains both. For an `extern "C"` kernel, a variable template is added to the
+source and instantiated with the kernel's type. The compiler mangles the type into the variable's
+name, and the variable is then removed from the PTX.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def entry_names(ptx: str) -> list[str]:
 
 
 def spellings(ptx: str) -> dict[str, str]:
-    """C++ spelling -> entry: `ns::k`, `k` where that is clear, `k(int)` for one of several."""
+    """C++ spelling -> entry: `ns::k`, `k` if it is unique, `k(int)` for overloads."""
     readable = {name: _function(name) for name in entry_names(ptx)}
     full = Counter(function.name for function in readable.values())
     short = Counter(_unqualified(function.name) for function in readable.values())
@@ -53,7 +53,7 @@ def spellings(ptx: str) -> dict[str, str]:
 def signatures(
     ptx: str, written: Iterable[scan.Kernel] = (), probes: Mapping[str, str] | None = None
 ) -> dict[str, tuple[Parameter, ...]]:
-    """Entry -> C++ parameters, with the names of the `written` kernels where they fit.
+    """Entry -> C++ parameters, with names from the `written` kernels if they match.
 
     `probes` maps an `extern "C"` kernel to its probe's mangled name. Entries whose types cannot
     be read, or do not agree with the PTX in number, are left out.
@@ -63,6 +63,7 @@ def signatures(
     for match in _ENTRY.finditer(ptx):
         entry, declared = match[1], match[2] or ""
         types = _types(entry, (probes or {}).get(entry))
+        # A mismatch means that the name was read wrongly: no signature is better than a wrong one.
         if types is not None and len(types) == declared.count(".param"):
             base = _unqualified(_function(entry).name).partition("<")[0]
             parameter_names = names.get((base, len(types)), ("",) * len(types))
@@ -74,7 +75,7 @@ def signatures(
 
 
 def _names(written: Iterable[scan.Kernel]) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Kernel and number of parameters -> their names, where all declarations agree on them."""
+    """(kernel, number of parameters) -> their names, if all declarations agree."""
     declared: dict[tuple[str, int], set[tuple[str, ...]]] = {}
     for kernel in written:
         declared.setdefault((kernel.name, len(kernel.parameters)), set()).add(kernel.parameters)
@@ -91,7 +92,7 @@ def _types(entry: str, probed: str | None) -> tuple[str, ...] | None:
 
 
 def _function(entry: str) -> demangle.Function:
-    """The entry in C++ terms; what cannot be read, and `extern "C"`, is called as it is."""
+    """The demangled entry; unreadable and `extern "C"` names are unchanged."""
     try:
         return demangle.function(entry)
     except demangle.Unreadable:

@@ -38,7 +38,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
     def __init__(self, py_func: Any, argtypes: Any, **options: Any) -> None:
         readable = linecache.getlines(py_func.__code__.co_filename)
-        # Interactive functions have no file, and Numba warns about lineinfo with debug.
+        # Interactive functions have no file, and debug already includes line information.
         options["lineinfo"] = bool(readable) and not options.get("debug")  # errors name the line
         with compiling_for(self.model):
             super().__init__(py_func, argtypes, **options)
