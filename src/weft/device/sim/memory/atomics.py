@@ -67,11 +67,11 @@ def _float_change(op: str, ptx_type: str, space: int) -> Change:
 
     def change(b: Builder, old: Val, x: list[Val]) -> Val:
         ty = isa.llvm_type(ptx_type)
-        mine, memory = (b.cast("bitcast", v, ty) if v.ty != ty else v for v in (x[0], old))
-        new = b.bits(row.row.function(b, mine, memory, **row.words))
+        operand, memory = (b.cast("bitcast", v, ty) if v.ty != ty else v for v in (x[0], old))
+        new = b.bits(row.row.function(b, operand, memory, **row.words))
         if ptx_type == "f64" and space != Space.SHARED:  # a NaN comes back as it was
             new = b.is_nan(memory).select(old, new)
-            new = b.is_nan(mine).select(x[0], new)
+            new = b.is_nan(operand).select(x[0], new)
         return new
 
     return change
@@ -164,16 +164,16 @@ class Atomics:
         return {r for b in program.graph.blocks for i in b.code for r in program.uses(i)}
 
     def run(
-        self, ins: Instruction, dest: Operand | None, mem: Operand, given: tuple[Operand, ...],
+        self, ins: Instruction, dest: Operand | None, mem: Operand, sources: tuple[Operand, ...],
         *, op: str, space: str, ptx_type: str,
     ) -> None:  # fmt: skip
-        """`[mem] = op([mem], given)` for each lane; `dest` gets what was there."""
+        """`[mem] = op([mem], sources)` for each lane; `dest` gets what was there."""
         e, b = self.e, self.e.b
         assert isinstance(mem, Mem)
         a = resolve(e, mem, SPACES[space])
         what = Operation(f"{op}_{ptx_type}_{a.space}", op, ptx_type, a.space)
         wanted = [x for x in _items(dest) if isinstance(x, Reg) and x.name in self._read]
-        operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in given]
+        operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in sources]
         count = len(operands[0])
         # the assembler makes a reduction of an atomic with an unread result, unless it acquires
         answers = op in ("exch", "cas") or {"acquire", "acq_rel"} & set(ins.parts)
@@ -218,7 +218,7 @@ class Atomics:
     def _fill(self, operands: list[list[Val]], size: int) -> Val:
         """The operands in the scratch array: [operand][element][lane]."""
         b, data = self.e.b, self.e.access.buffer(8)
-        for i, v in enumerate(v for given in operands for v in given):
+        for i, v in enumerate(v for elements in operands for v in elements):
             b.store(b.splat(v, 32), b.at(data, 32 * size * i), 16)
         return data
 
@@ -313,10 +313,10 @@ def _fold(b: Builder, args: list[Val], what: Operation, operands: int) -> None:
     p, lanes, data = args[:3]
     near = _is_near(b, p, args[3:])
     value = b.alloca(what.ty)
-    given = b.array(what.ty, 32 * operands)  # `data` becomes the results; a retry reads these
+    kept = b.array(what.ty, 32 * operands)  # `data` becomes the results; a retry reads these
     step = 32 * what.size
     for k in range(operands):
-        b.store(b.load(what.ty, 32, b.at(data, step * k), 16), b.at(given, step * k), 16)
+        b.store(b.load(what.ty, 32, b.at(data, step * k), 16), b.at(kept, step * k), 16)
 
     def all_lanes(start: Val) -> Val:
         b.store(start, value)
@@ -325,7 +325,7 @@ def _fold(b: Builder, args: list[Val], what: Operation, operands: int) -> None:
             at = lane.zext("i64") * what.size
             old = b.load(what.ty, 0, value)
             x = [
-                b.load(what.ty, 0, b.at(b.at(given, step * k), at), what.size)
+                b.load(what.ty, 0, b.at(b.at(kept, step * k), at), what.size)
                 for k in range(operands)
             ]
             b.store(old, b.at(data, at), what.size)

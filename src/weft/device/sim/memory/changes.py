@@ -67,7 +67,7 @@ class Changes:
         b.store(b.load("i64", 0, at) | lanes.zext("i64"), at)
 
     def looks_at_atomic(self, ins: Instruction) -> bool:
-        """Is this an atomic of which it matters what it has found?"""
+        """Does it matter which value this atomic has read?"""
         return self.used and _atomic(ins)
 
     def store(self, access: Access, lanes: Val) -> None:
@@ -81,11 +81,11 @@ class Changes:
         bits = f"i{8 * size}"
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            mine = x.at(extra[0], lane.zext("i64") * size)
+            element = x.at(extra[0], lane.zext("i64") * size)
             for i in range(count):
                 place = x.at(p, i * size)
                 old = x.load(bits, 0, place, size)
-                new = x.load(bits, 0, x.at(mine, 32 * size * i), size)
+                new = x.load(bits, 0, x.at(element, 32 * size * i), size)
                 x.store(x.load("i64", 0, extra[1]) | old.ne(new).zext("i64"), extra[1])
                 x.store(new, place, size)
 
@@ -101,8 +101,8 @@ def _atomic(ins: Instruction) -> bool:
     row = decode(ins).row
     if not (row.is_atomic and row.has_dest) or "inc" in ins.parts or "dec" in ins.parts:
         return False
-    given = ins.operands[-1]
-    return not ("add" in ins.parts and isinstance(given, Imm) and given.value != 0)
+    operand = ins.operands[-1]
+    return not ("add" in ins.parts and isinstance(operand, Imm) and operand.value != 0)
 
 
 def _own_store(ins: Instruction) -> bool:

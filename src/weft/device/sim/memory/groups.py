@@ -60,36 +60,36 @@ def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
 
 def find(e: Grouping, mem: Mem, a: Address, nbytes: int) -> Group | None:
     """The group an access belongs to; None when it stands alone."""
-    mine = _access(e.ins)
-    if mine is None or e.predicate_taken or not isinstance(mem.base, Reg):
+    access = _access(e.ins)
+    if access is None or e.predicate_taken or not isinstance(mem.base, Reg):
         return None
     name = mem.base.name
-    key = (name, e.versions.get(name, 0), a.space, mine[2])
-    found = e.groups.get(key)
-    if found is None:
-        found = e.groups[key] = _gather(e, name, a.space, mine[2], nbytes)
-    inside = found.low <= mem.offset and mem.offset + nbytes <= found.high
-    alone = found.low == mem.offset and found.high == mem.offset + nbytes and found.ok is None
-    fits = (mem.offset - found.low) % nbytes == 0
-    return found if inside and fits and not alone else None
+    key = (name, e.versions.get(name, 0), a.space, access[2])
+    group = e.groups.get(key)
+    if group is None:
+        group = e.groups[key] = _gather(e, name, a.space, access[2], nbytes)
+    inside = group.low <= mem.offset and mem.offset + nbytes <= group.high
+    alone = group.low == mem.offset and group.high == mem.offset + nbytes and group.ok is None
+    fits = (mem.offset - group.low) % nbytes == 0
+    return group if inside and fits and not alone else None
 
 
 def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> Group:
     """The range that this and later accesses by the same base cover."""
-    found = Group(space, 1 << 62, -(1 << 62), [], [], [])
+    group = Group(space, 1 << 62, -(1 << 62), [], [], [])
     for ins in e.block.code[e.position :]:
         other = _access(ins)
         if other is not None and isinstance(other[0].base, Reg) and other[0].base.name == name:
             mem, size, stores = other
             if stores == writes and space_of(ins.parts) == space and size <= nbytes:
-                found.low = min(found.low, mem.offset)
-                found.high = max(found.high, mem.offset + size)
-                found.offsets.append(mem.offset)
-                found.sizes.append(size)
-                found.indices.append(ins.index)
+                group.low = min(group.low, mem.offset)
+                group.high = max(group.high, mem.offset + size)
+                group.offsets.append(mem.offset)
+                group.sizes.append(size)
+                group.indices.append(ins.index)
         if name in e.program.defs(ins):
             break
-    return found
+    return group
 
 
 def ends(e: Resolving, mem: Mem, space: int, group: Group, nbytes: int) -> Address:

@@ -214,8 +214,8 @@ class Matrices:
         first = self._of_leader(a, leader)
         elements = b.integer("i32", lines.default_stride)
         if stride:
-            given = e.read(stride[0], "u32")
-            elements = b.extract(given, leader) if given.n else given
+            lanes = e.read(stride[0], "u32")
+            elements = b.extract(lanes, leader) if lanes.n else lanes
         step = (elements.zext("i64") * lines.width) >> 3
         rows = Rows(first, step, lines.count, lines.nbytes, lines.unit, lines.parts)
         access = Access(ins, Unit.FRAGMENT, kind, a, lines.nbytes, rows=rows)

@@ -135,16 +135,16 @@ class MemoryBarriers:
         self.e, self.bulk = e, bulk
 
     def step(
-        self, ins: Instruction, step: str, mem: Operand, given: Operand | int, space: str,
+        self, ins: Instruction, step: str, mem: Operand, source: Operand | int, space: str,
         kind: str = "u32",
     ) -> Val:  # fmt: skip
         """One step of every executing lane in turn; what the lanes get, 64 bits each."""
         e, b = self.e, self.e.b
         assert isinstance(mem, Mem)
-        if isinstance(given, int):
-            operand = b.integer("i64", given)
+        if isinstance(source, int):
+            operand = b.integer("i64", source)
         else:
-            operand = b.resize(e.read(given, kind), "i64")
+            operand = b.resize(e.read(source, kind), "i64")
         a = resolve(e, mem, SPACES[space])
         (effect,) = (x for x in e.program.decoded[ins.index].row.effects if x.barrier)
         access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD)
@@ -170,10 +170,10 @@ class MemoryBarriers:
         e.forget_mask()
         return b.load("i64", 32, data, 64)
 
-    def arrive(self, ins: Instruction, step: str, mem: Operand, given: Operand | int,
+    def arrive(self, ins: Instruction, step: str, mem: Operand, source: Operand | int,
                space: str, dest: Operand) -> None:  # fmt: skip
         """`arrive` and its kin: the destination gets the state before it."""
-        self.e.write(dest, self.step(ins, step, mem, given, space))
+        self.e.write(dest, self.step(ins, step, mem, source, space))
 
     def test(self, ins: Instruction, space: str, *, parity: bool) -> None:
         """`test_wait`: has a phase ended?"""

@@ -97,8 +97,8 @@ def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
         _seat(b, seats, args, way, width)
         _keep(b, last, args, way)
         _sum_up(b, seats, last, lanes, width)
-    found = b.load("i32", 0, b.at(last, Last.COUNT))
-    with b.when(found.ne(0)):
+    count = b.load("i32", 0, b.at(last, Last.COUNT))
+    with b.when(count.ne(0)):
         counters = b.load("i64", 8, row, 8) + b.load("i64", 8, b.at(last, Last.COUNTERS), 8)
         b.store(counters, row, 8)
         if way != LOCAL:

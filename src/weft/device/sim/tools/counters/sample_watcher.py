@@ -39,12 +39,12 @@ class SampleWatcher(CountWatcher):
             b.load("i64", 0, b.at(context, at)) for at in (Context.GRID_X, Context.GRID_Y)
         )
         number = (z * high + y) * wide + x
-        found = b.integer("i64", 0)
+        chosen = b.integer("i64", 0)
         for row in reversed(range(BLOCKS)):
             wanted = b.load("i64", 0, b.at(table, 16 * row))
             records = b.load("i64", 0, b.at(table, 16 * row + 8))
-            found = b.select(number.eq(wanted), records, found)
-        b.store(found, b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), 8)
+            chosen = b.select(number.eq(wanted), records, chosen)
+        b.store(chosen, b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), 8)
 
     def access(self, access: Access) -> None:
         if access.space in _SPACES and _has_lanes(access):

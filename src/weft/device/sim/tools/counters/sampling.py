@@ -76,8 +76,8 @@ class Sampling(Counting):
         for (block, _), records in zip(self._table.tolist(), self._records, strict=True):
             for site, warps in zip(observation.notes["sites"], records, strict=True):
                 for warp in np.flatnonzero(warps[:, 0]).tolist():
-                    found = _sample(site, block, warp, warps[warp], observation.memory, shared)
-                    out.append(found)
+                    sample = _sample(site, block, warp, warps[warp], observation.memory, shared)
+                    out.append(sample)
         self.samples = tuple(out)
         self._records = np.empty(0, np.int64)
 

@@ -154,13 +154,13 @@ def _depth(b: Builder, args: list[Val], unit: int, merge: bool) -> Val:
         bank = (word & (banks - 1)).zext("i64")
         place, list_of = b.at(counts, bank << 2), b.at(words, bank << 7)
         many = b.load("i32", 0, place)
-        known = b.alloca("i32")
-        b.store(zero, known)
+        duplicate = b.alloca("i32")
+        b.store(zero, duplicate)
         if merge:
             with b.loop(many) as i:
                 same = b.load("i32", 0, b.at(list_of, i.zext("i64") << 2)).eq(word)
-                b.store(b.load("i32", 0, known) | same.zext("i32"), known)
-        with b.when(b.load("i32", 0, known).eq(0)):
+                b.store(b.load("i32", 0, duplicate) | same.zext("i32"), duplicate)
+        with b.when(b.load("i32", 0, duplicate).eq(0)):
             b.store(word, b.at(list_of, many.zext("i64") << 2))
             b.store(many + 1, place)
             b.store(b.umax(b.load("i32", 0, deepest), many + 1), deepest)
@@ -195,12 +195,12 @@ def _trip(b: Builder, args: list[Val], parts: int) -> Val:
         tried = b.load("i32", 0, banks)
         with b.when((tried & bank).eq(0)):
             b.store(tried | bank, banks)
-            count, known = b.load("i32", 0, many), b.alloca("i32")
-            b.store(zero, known)
+            count, duplicate = b.load("i32", 0, many), b.alloca("i32")
+            b.store(zero, duplicate)
             with b.loop(count) as i:
                 same = b.load("i32", 0, b.at(changed, i.zext("i64") << 2)).eq(at)
-                b.store(b.load("i32", 0, known) | same.zext("i32"), known)
-            with b.when(b.load("i32", 0, known).eq(0)):
+                b.store(b.load("i32", 0, duplicate) | same.zext("i32"), duplicate)
+            with b.when(b.load("i32", 0, duplicate).eq(0)):
                 b.store(at, b.at(changed, count.zext("i64") << 2))
                 b.store(count + 1, many)
                 mine = b.integer("i32", 1) << lane

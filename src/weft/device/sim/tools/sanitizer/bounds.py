@@ -57,13 +57,13 @@ class Bounded(Checking, Protocol):
 
 def shared(program: Program) -> dict[int, Variable]:
     """For each access to shared memory the one variable that it is meant for."""
-    found = {**program.module.variables, **program.function.variables}
+    declared = {**program.module.variables, **program.function.variables}
     variables = {
-        name: Variable(name, at, found[name].size)
+        name: Variable(name, at, declared[name].size)
         for name, (space, at) in program.symbols.items()
-        if space == "shared" and name in found
+        if space == "shared" and name in declared
     }
-    sized = {name for name in variables if not found[name].unsized}
+    sized = {name for name in variables if not declared[name].unsized}
     if len(variables) < 2:  # nothing to run into
         return {}
 

@@ -307,15 +307,15 @@ class Clocks:
                     one = x.val("i64", 0, f"atomicrmw add {time.tref}, i64 1 seq_cst")
                     put(x, one + 1, mine, 8)
 
-    def ordered(self, b: Builder, p: Val, warp: Val, record: Val, mine: Val, space: str) -> Val:
+    def ordered(self, b: Builder, p: Val, warp: Val, record: Val, current: Val, space: str) -> Val:
         """Whether the access of a record happened before the current access of the warp's lane."""
 
         def body(x: Builder, args: list[Val]) -> Val:
-            p, w, record, mine = args
+            p, w, record, current = args
             u = (record >> Record.WARP) & 31
             known = word(x, x.at(self.vector(x, p, w, self.slot.clocks), u << 3))
             if self.masks:
-                me, lane = ((r >> Record.LANE) & 31 for r in (mine, record))
+                me, lane = ((r >> Record.LANE) & 31 for r in (current, record))
                 at = (u << 13) + (me << 8) + (lane << 3) + self.slot.lanes
                 same = u.eq(w.zext("i64"))
                 known = same.select(_larger(known, word(x, x.at(p, at))), known)
@@ -329,7 +329,7 @@ class Clocks:
                 x, p, w, record, clock, u))  # fmt: skip
 
         name = f"sanitizer_ordered_{space}"
-        return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, mine)
+        return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, current)
 
     def _published(self, x: Builder, p: Val, w: Val, record: Val, clock: Val, u: Val) -> Val:
         """Has another block's warp published it, and has this one looked since?"""

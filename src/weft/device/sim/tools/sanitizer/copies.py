@@ -90,16 +90,16 @@ class Copies:
         w = self.w
         p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
         tag = word(x, w.clocks.row(x, p, warp), BlockState.SHARED_TAG) | Record.ALL_BYTES
-        mine = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
+        landed = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
         size = x.load("i32", 0, x.at(entry, Ring.SIZE))
         who = tag | word(x, entry, SITE)
         targets = x.at(entry, Ring.TARGETS)
         first = word(x, targets)
         for nbytes in SIZES:
             with x.when(size.eq(nbytes)):
-                _mark(x, w.layout, slot, _listed(x, targets), mine, nbytes, who)
+                _mark(x, w.layout, slot, _listed(x, targets), landed, nbytes, who)
             with x.when(size.eq(-nbytes)):  # one copy of the whole warp
-                _mark(x, w.layout, slot, _in_a_row(first, nbytes), mine, nbytes, who)
+                _mark(x, w.layout, slot, _in_a_row(first, nbytes), landed, nbytes, who)
 
     def instruction(self, ins: Instruction) -> None:
         """A wait: what lands was written by the waiting lanes, now."""

@@ -52,12 +52,12 @@ def _pointed(blocks: dict[int, Block], words: Sequence[NDArray[np.int64]]) -> se
     """Blocks into which some word points."""
     starts = np.array(sorted(blocks), np.int64)
     ends = starts + [blocks[int(a)].nbytes for a in starts]
-    found: set[int] = set()
+    reachable: set[int] = set()
     for w in words:
         at = np.searchsorted(starts, w, side="right") - 1
         hit = (at >= 0) & (w < ends[at])
-        found.update(int(starts[i]) for i in np.unique(at[hit]))
-    return found
+        reachable.update(int(starts[i]) for i in np.unique(at[hit]))
+    return reachable
 
 
 def _words(address: int, nbytes: int) -> NDArray[np.int64]:

@@ -64,10 +64,10 @@ class Local:
                 with x.when(rel.ule(size - way.nbytes)):
                     at = (thread * (size // 4) + (rel >> 2)) << 2
                     place = x.at(p, at + self.layout.local)
-                    mine = _record(site, warp, lane) | bytes_of(x, rel, way.nbytes)
-                    missing = self._words(x, place, stamp, way, mine)
+                    current = _record(site, warp, lane) | bytes_of(x, rel, way.nbytes)
+                    missing = self._words(x, place, stamp, way, current)
                     with x.when(missing, rare=True):
-                        put(x, mine, origin)
+                        put(x, current, origin)
                         put(x, address, origin, 8)
                         bits = x.load("i32", 0, bad) | (x.integer("i32", 1) << lane)
                         x.store(bits, bad)
@@ -100,14 +100,14 @@ class Local:
         names = set(registers(ins.operands[-1]))
         return names <= self.zeros and (own.file, own.line) == (head.file, head.line)
 
-    def _words(self, x: Builder, place: Val, stamp: Val, way: Way, mine: Val) -> Val:
+    def _words(self, x: Builder, place: Val, stamp: Val, way: Way, current: Val) -> Val:
         """Is anything missing? Then marks what is written."""
         places = [x.at(place, 4 * i) for i in range(max(1, way.nbytes // 4))]
         stamps = [x.load("i32", 0, at, 4) for at in places]
         written = [(s & -16).eq(stamp).select(s & 15, 0) for s in stamps]
-        missing = is_missing(x, way, written, mine) if way.reads else x.integer("i1", 0)
+        missing = is_missing(x, way, written, current) if way.reads else x.integer("i1", 0)
         if way.writes:
-            bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+            bits = ((current >> Record.BYTES) & 15).trunc("i32")
             for at, old in zip(places, written, strict=True):
                 x.store(stamp | old | bits, at, 4)
         return missing

@@ -49,7 +49,7 @@ def _sources(program: Program) -> dict[str, set[int] | None]:
 
 
 def _origin(
-    program: Program, ins: Instruction, known: dict[str, set[int] | None]
+    program: Program, ins: Instruction, origins: dict[str, set[int] | None]
 ) -> set[int] | None:
     form = decode(ins).row.form
     if form is Result.LOADED:
@@ -60,10 +60,10 @@ def _origin(
         return None if wide else set()
     if form in (Result.COPY, Result.ADDRESS) and any(isinstance(o, Sym) for o in ins.operands):
         return None
-    found: set[int] = set()
+    offsets: set[int] = set()
     for name in program.uses(ins):
-        origin = known.get(name, set())
+        origin = origins.get(name, set())
         if origin is None:
             return None
-        found |= origin
-    return found
+        offsets |= origin
+    return offsets

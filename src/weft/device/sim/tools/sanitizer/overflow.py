@@ -87,11 +87,11 @@ class Overflow:
         self.plan = {}
         made: dict[str, int] = {}
         for i, ins in enumerate(block.code):
-            found = _widened(ins)
-            if found is not None and isinstance(found[0], Reg) and self._accessed(block, i):
-                tree = self._tree(block, found[0].name, i, made, _DEEP)
+            widened = _widened(ins)
+            if widened is not None and isinstance(widened[0], Reg) and self._accessed(block, i):
+                tree = self._tree(block, widened[0].name, i, made, _DEEP)
                 if isinstance(tree, Node) and _multiplies(tree):
-                    self.plan[ins.index] = tree, found[1]
+                    self.plan[ins.index] = tree, widened[1]
             for name in self.program.defs(ins):
                 made[name] = i
             if is_block_barrier(ins):
@@ -206,14 +206,14 @@ def _once(program: Program) -> dict[str, Instruction]:
     """Registers with one definition, which is executed once at most."""
     looped = {m for members in program.graph.loops.values() for m in members}
     count: dict[str, int] = {}
-    found: dict[str, Instruction] = {}
+    definitions: dict[str, Instruction] = {}
     for block in program.graph.blocks:
         for ins in block.code:
             for name in program.defs(ins):
                 count[name] = count.get(name, 0) + 1
                 if block.index not in looped:
-                    found[name] = ins
-    return {name: ins for name, ins in found.items() if count[name] == 1}
+                    definitions[name] = ins
+    return {name: ins for name, ins in definitions.items() if count[name] == 1}
 
 
 def _sources(tree: Node | Operand) -> set[str]:

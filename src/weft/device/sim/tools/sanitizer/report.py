@@ -10,17 +10,17 @@ _P, _I64 = ("ptr", 0), ("i64", 0)
 
 
 def report(
-    b: Builder, p: Val, kind: int, mine: Val, other: Val, address: Val, apart: Val | None = None
+    b: Builder, p: Val, kind: int, current: Val, other: Val, address: Val, apart: Val | None = None
 ) -> None:
     """Notes a finding; of those alike the first is kept, and how many there were.
 
     apart  how far two threads are from each other, see `Apart`
     """
-    key = (mine & Record.SITES) | ((other & Record.SITES) << 13) | (kind << 28)
+    key = (current & Record.SITES) | ((other & Record.SITES) << 13) | (kind << 28)
     if apart is not None:
         key = key | (apart << 26)
     fn = b.helper("sanitizer_report", [_P, _I64, _I64, _I64, _I64], None, _report, attrs="#2")
-    fn(p, key, mine, other, address)
+    fn(p, key, current, other, address)
 
 
 def first_of(b: Builder, lanes: Val, warp: Val) -> Val:
@@ -30,7 +30,7 @@ def first_of(b: Builder, lanes: Val, warp: Val) -> Val:
 
 
 def _report(b: Builder, args: list[Val]) -> None:
-    p, key, mine, other, address = args
+    p, key, current, other, address = args
     worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
     mixed = key * 0x9E3779B97F4A7C15
     home = (mixed >> 40).trunc("i32")
@@ -43,7 +43,7 @@ def _report(b: Builder, args: list[Val]) -> None:
             fields = {
                 WorkerState.KEY: key,
                 WorkerState.ADDRESS: address,
-                WorkerState.MINE: mine,
+                WorkerState.MINE: current,
                 WorkerState.OTHER: other,
                 WorkerState.BLOCK: word(b, p, BlockState.BLOCK),
             }

@@ -86,10 +86,10 @@ class Report:
         error.findings, error.summary = tuple(self.findings), self.summary
         raise error from self._failed
 
-    def note(self, found: Sequence[Finding]) -> None:
+    def note(self, findings: Sequence[Finding]) -> None:
         """What was found outside of launches."""
         with self._lock:
-            self.findings += found
+            self.findings += findings
 
     def fail(self, error: DeviceError) -> None:
         """What ended a launch is among the findings already; it becomes their cause."""
@@ -108,11 +108,11 @@ class Report:
             raise error
         seen.error = error
         plan = asked.plan
-        found = Decoder(plan.sim, plan.entry, plan.config, seen).findings()
+        findings = Decoder(plan.sim, plan.entry, plan.config, seen).findings()
         with self._lock:
             self.launches += 1
             self._count(asdict(seen.counts))
-            self.findings += found
+            self.findings += findings
         if error is not None:
             raise error
 
@@ -136,9 +136,9 @@ class Strict(Report):
             one.fail(error)
         one.raise_findings()
 
-    def note(self, found: Sequence[Finding]) -> None:
+    def note(self, findings: Sequence[Finding]) -> None:
         one = Report()
-        one.note(found)
+        one.note(findings)
         one.raise_findings()
 
 

@@ -139,25 +139,25 @@ def _crew(space: str) -> int:
     return Record.WARPS | (Record.BLOCKS << Record.BLOCK if space == "global" else 0)
 
 
-def is_known(r: Val, mine: Val, space: str) -> Val:
+def is_known(r: Val, current: Val, space: str) -> Val:
     """Would `with_reader` keep an unordered record as it is? A quick answer."""
-    differs = r ^ mine
+    differs = r ^ current
     own = (differs & (Record.LANES | Record.STRONG)).eq(0) | (r & 1 << Record.MANY).ne(0)
     return own | (differs & _crew(space)).ne(0)
 
 
-def with_reader(r: Val, mine: Val, earlier: Val, space: str) -> Val:
+def with_reader(r: Val, current: Val, earlier: Val, space: str) -> Val:
     """The record of a word's readers after one more access: `earlier` ones need not be kept.
 
     Lanes of one warp that read the same bytes share a record, which then belongs to no single lane.
     A plain read is kept rather than an atomic or volatile one, which races with less.
     """
-    same = ((r ^ mine) & _crew(space)).eq(0)
-    alike = ((r ^ mine) & Record.STRONG).eq(0)
-    others = ((r ^ mine) & Record.LANES).ne(0) & (r & mine & Record.ALL_BYTES).ne(0)
+    same = ((r ^ current) & _crew(space)).eq(0)
+    alike = ((r ^ current) & Record.STRONG).eq(0)
+    others = ((r ^ current) & Record.LANES).ne(0) & (r & current & Record.ALL_BYTES).ne(0)
     shared = (alike & others).select(r | (1 << Record.MANY), r)
-    joined = (alike | (mine & Record.STRONG).ne(0)).select(shared, mine)
-    return earlier.select(mine, same.select(joined, r))
+    joined = (alike | (current & Record.STRONG).ne(0)).select(shared, current)
+    return earlier.select(current, same.select(joined, r))
 
 
 def start_block(b: Builder, slot: Val) -> None:
@@ -173,9 +173,9 @@ def start_block(b: Builder, slot: Val) -> None:
     b.helper("sanitizer_nothing_written", [_P], None, body)(slot)
 
 
-def is_missing(x: Builder, way: Way, written: list[Val], mine: Val) -> Val:
+def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
     """Are bytes not written that something needs, or is nothing of an access?"""
-    bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+    bits = ((current >> Record.BYTES) & 15).trunc("i32")
     some, none = x.integer("i1", 0), x.integer("i1", 1)
     for i, word_bits in enumerate(written):
         needed = bits if way.nbytes < 4 else x.integer("i32", way.needs >> 4 * i & 15)
@@ -185,11 +185,11 @@ def is_missing(x: Builder, way: Way, written: list[Val], mine: Val) -> Val:
 
 
 def check_written(
-    x: Builder, p: Val, way: Way, written: list[Val], mine: Val, address: Val
+    x: Builder, p: Val, way: Way, written: list[Val], current: Val, address: Val
 ) -> None:
     """Reports a read of what is not written."""
-    with x.when(is_missing(x, way, written, mine), rare=True):
-        report(x, p, Kind.UNINITIALISED, mine, x.integer("i64", 0), address)
+    with x.when(is_missing(x, way, written, current), rare=True):
+        report(x, p, Kind.UNINITIALISED, current, x.integer("i64", 0), address)
 
 
 def bytes_of(x: Builder, address: Val, nbytes: int) -> Val:

@@ -86,10 +86,10 @@ def check_lanes(w: Checking, ins: Instruction) -> None:
         else:
             outside = lanes & ~named
         missing = named & live & ~lanes
-    for found, kind in ((missing, Kind.MISSING_LANES), (outside, Kind.NOT_IN_MASK)):
-        with b.when(lanes.ne(0) & found.ne(0), rare=True):
+    for wrong, kind in ((missing, Kind.MISSING_LANES), (outside, Kind.NOT_IN_MASK)):
+        with b.when(lanes.ne(0) & wrong.ne(0), rare=True):
             none = b.integer("i64", 0)
-            report(b, w.p, kind, w.me(lanes), none, found.zext("i64"))
+            report(b, w.p, kind, w.me(lanes), none, wrong.zext("i64"))
     e.forget_mask()
 
 

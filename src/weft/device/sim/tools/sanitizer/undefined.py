@@ -84,9 +84,9 @@ def _passes(program: Program, ins: Instruction) -> bool:
 class Undefined:
     """The code that follows undefined values in one kernel."""
 
-    def __init__(self, w: Checking, found: Plan) -> None:
-        self.w, self.plan = w, found
-        self.index = {name: i for i, name in enumerate(found.reached)}
+    def __init__(self, w: Checking, plan: Plan) -> None:
+        self.w, self.plan = w, plan
+        self.index = {name: i for i, name in enumerate(plan.reached)}
 
     def started(self, b: Builder, slot: Val) -> None:
         """A block starts: all values are defined."""
