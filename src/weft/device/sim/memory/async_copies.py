@@ -49,6 +49,8 @@ class AsyncCopies:
         issued = sum(_is_copy(ins) for block in blocks for ins in block.code)
         self.used = issued > 0
         self.count = Ring.SMALLEST
+        # A power of two, so that an entry is found by masking its number. With room for twice the
+        # copies in the code, a loop can issue those of its next round before it waits.
         while self.count < min(2 * issued, Ring.LARGEST):
             self.count *= 2
         nbytes = Ring.HEADER + self.count * Ring.ENTRY if self.used else 0

@@ -334,6 +334,7 @@ def _fold(b: Builder, args: list[Val], what: Operation, operands: int) -> None:
         each_lane(b, lanes, one)
         return b.load(what.ty, 0, value)
 
+    # Shared memory belongs to one host thread, so a plain load and store are atomic there.
     if what.space == Space.SHARED:
         b.store(all_lanes(b.load(what.ty, 0, p, what.size)), p, what.size)
     else:

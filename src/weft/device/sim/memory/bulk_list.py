@@ -93,7 +93,7 @@ def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
             hit = b.select(barrier.eq(0), own, reports.eq(barrier)) | warp.eq(EVERYTHING)
             with b.when(hit):
                 _carry_out(b, kinds, entry, reports)
-            with b.when(hit ^ 1):
+            with b.when(hit ^ 1):  # entries that stay move up, so that the order of issue is kept
                 j = b.load("i32", 0, kept)
                 for at in range(0, Pending.ENTRY, 8):
                     word = b.load("i64", 0, b.at(entry, at), 8)

@@ -32,7 +32,10 @@ def _search(b: Builder, args: list[Val]) -> Val:
         low = b.load("i64", 0, row, 8)
         size = b.load("i64", 0, b.at(row, 8), 8)
         flags = b.load("i64", 0, b.at(row, 16), 8)
+        # The number of places at which an access of this size may start. It saturates to 0 where
+        # the allocation is smaller than the access, so that no address passes.
         starts = b.intrinsic("usub.sat", [size, nbytes - 1])
+        # Bit 0 of the flags says that the allocation is writable; a read asks for no bit.
         hit = (address - low).ult(starts) & (flags | ~writes).eq(-1)
         with b.when(hit):
             window = b.integer("i64", SPAN)
@@ -79,6 +82,7 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
             start = b.load("i64", 0, b.at(context, Context.PARAMS))
             return within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
 
+        # A generic address may be in any of the windows, so each of them is tried in turn.
         tests: list[Callable[[], Val]] = []
         if space in (Space.GLOBAL, Space.GENERIC, Space.CONST):
             tests += [in_window, in_allocation]
@@ -91,6 +95,7 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
         with b.when(_some(b, tests) ^ 1):
             _note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
             b.ret(b.integer("i1", 0))
+        # One test for both: a bit below the unit is set if either of the two is not a multiple.
         rest = (address | nbytes) & (unit - 1) if unit else address & (nbytes - 1)
         with b.when(rest.ne(0)):
             step = b.integer("i64", unit) if unit else nbytes
@@ -172,6 +177,8 @@ def lane_helper(
         check = _check(b, space, local_bytes)
         quick = quick_check(b, space, local_bytes, nbytes, args)
 
+        # Two checks: the quick one is inlined and almost always passes. The other is called only
+        # for what it refuses, searches all allocations and notes the error.
         def lane_body(lane: Val) -> None:
             address = b.load("i64", 0, b.at(table, lane.zext("i64") << 3), 8)
             hit = quick(address, lane)

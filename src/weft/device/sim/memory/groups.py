@@ -81,13 +81,14 @@ def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> Gr
         other = _access(ins)
         if other is not None and isinstance(other[0].base, Reg) and other[0].base.name == name:
             mem, size, stores = other
+            # The check is one for accesses of `nbytes`; it says nothing about wider ones.
             if stores == writes and space_of(ins.parts) == space and size <= nbytes:
                 group.low = min(group.low, mem.offset)
                 group.high = max(group.high, mem.offset + size)
                 group.offsets.append(mem.offset)
                 group.sizes.append(size)
                 group.indices.append(ins.index)
-        if name in e.program.defs(ins):
+        if name in e.program.defs(ins):  # from here on the base is another value
             break
     return group
 

@@ -64,7 +64,7 @@ class LaneMoves:
                             made[at] = b.load(ty, width, q, size)
                     parts.append(made[at])
                 return b.concat(parts)
-        if self._apart_loads() > MANY_APART:
+        if self._apart_loads() > MANY_APART:  # code for each would be too long
             data = self.arrays.buffer(1)
             lane_loops.gather(self.e, p, off, size, data)
             return b.load(ty, 32, data, 8)
@@ -98,6 +98,8 @@ class LaneMoves:
             for i, v in enumerate(values):
                 b.store(b.extract(v, last) if v.n else v, b.at(p, i * size), size)
             return
+        # No other host thread writes a block's shared memory, so idle lanes may store what they
+        # have just loaded. In global memory that would be a race.
         if a.space == Space.SHARED and not self.e.executes_fully:
             values = self._with_old(a, values)
         if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):

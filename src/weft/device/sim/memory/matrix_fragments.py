@@ -69,6 +69,7 @@ def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
     count, length = (rows, columns) if by_rows else (columns, rows)
     slots = fragment_layout(matrix, shape, kind, layout)
     registers = [slots[i : i + per] for i in range(0, len(slots), per)]
+    # Some fragments hold the same elements in two registers; these are loaded once.
     distinct = list(dict.fromkeys(registers))
     bits = []
     for register in distinct:

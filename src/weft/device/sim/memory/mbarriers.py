@@ -156,7 +156,7 @@ class MemoryBarriers:
         more = [self.bulk.pending()] if lands else []
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            if lands:
+            if lands:  # before the word is read: what lands counts down the bytes it expects
                 self.bulk.arrive(x, extra[1], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word = x.load("i64", 0, p, 8)

@@ -111,6 +111,7 @@ class LoadsAndStores:
     ) -> list[Val]:
         """One address for all: checked once, and not touched when no lane runs."""
         e, b = self.e, self.e.b
+        # Without a guard some lane runs, since no block is entered with an empty mask.
         guarded = e.ins.guard is not None and not e.predicate_taken
 
         group = groups.find(e, mem, access.address, access.nbytes)
@@ -154,10 +155,11 @@ class LoadsAndStores:
         )  # fmt: skip
         e.watch.access(access)
         lanes = e.executing()
-        if self.changes.looks_at(e.ins):
+        if self.changes.looks_at(e.ins):  # a waiting loop may store what is there already
             self.changes.store(access, lanes)
             return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
+        # Lanes that may write the same place must be stored in lane order: the last one wins.
         if not a.scalar or not self.moves.can_store(a, ty, count):
             self._store_slow(access, values, lanes)
             return

@@ -131,6 +131,8 @@ def _by_groups(
     index = args[9]
     if w.scale <= 0 or size % w.scale:
         return
+    # Indices are compared, not addresses: they have 32 bits, and half as many vector operations
+    # tell whether lanes are neighbours.
     step = size // w.scale
     inside = checks.quick_check(b, access.space, e.program.local_bytes, size, args)
     with b.when(lanes.eq(-1)):

@@ -44,6 +44,7 @@ class Windows:
             Space.LOCAL: program.local_bytes,
         }
         at = int(a.inside[0].ref)
+        # Dynamic shared memory is not in these sizes: how much there is differs by launch.
         return at % nbytes == 0 and at + nbytes <= sizes[a.space]
 
     def both_inside(self, a: Address, first: Val, last: Val, nbytes: int) -> Val:
@@ -63,7 +64,7 @@ class Windows:
         """Scalar: both ends inside the window, and aligned."""
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
-        if any(x % nbytes for x in a.off):
+        if any(x % nbytes for x in a.off):  # some lane is misaligned, whatever the base is
             return b.integer("i1", 0)
         if a.inside is not None:
             ok = self._in_own_memory(a, nbytes)

@@ -81,7 +81,7 @@ class _Watcher(Watcher):
         e, b = self.e, self.e.b
         self._lines[str(access.ins.index)] = line_of(access.ins)
         if access.rows is not None:
-            self._fragment(access, access.rows)
+            self._fragment(access, access.rows)  # its lanes share one address
             return
         if access.sizes is None:
             sizes = b.splat(b.integer("i32", access.nbytes), 32)

@@ -48,7 +48,7 @@ class FastPath:
             return
         b = self.b
         self._prefetch()
-        known, place = self._place()
+        seen, place = self._place()
         inside, line = place & (LINE_BYTES - 1), place >> LINE
         first, last = inside >> SECTOR, (inside + (self.span - 1)) >> SECTOR
         sectors = (b.integer("i64", 2) << last) - (b.integer("i64", 1) << first)
@@ -68,7 +68,7 @@ class FastPath:
             bump(b, self.row, Row.MISSES, last - first + 1)
             return yes
 
-        simple = known & inside.ule(LINE_BYTES - self.span)
+        simple = seen & inside.ule(LINE_BYTES - self.span)
         counted = b.either(simple, in_one_line, lambda: no, likely=True)
         b.either(counted, lambda: held(inside), otherwise)
 

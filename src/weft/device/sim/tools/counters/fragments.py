@@ -67,8 +67,8 @@ def count(e: Watched, counters: CounterRows, access: Access) -> None:
     for width, places in accesses(rows):
         far = counters.of(access, way=way, piece=width, any_lanes=True)
         near = counters.near(access, piece=width)
-        known = lane_table(b, "i64", tuple(x for place in places for x in place))
-        fill(rows.first, rows.step, known, table)
+        offsets_of_lanes = lane_table(b, "i64", tuple(x for place in places for x in place))
+        fill(rows.first, rows.step, offsets_of_lanes, table)
 
         def count_near(width: int = width, near: Val = near) -> None:
             b.store((b.load("i64", 32, table, 64) - start).trunc("i32"), offsets, 64)

@@ -73,7 +73,8 @@ class CountWatcher(Watcher):
 
     def instruction(self, ins: Instruction) -> None:
         b, e = self.e.b, self.e
-        if ins.guard is None or ins is e.block.last:  # all lanes that run execute the branch
+        # Without a guard the lanes of the block execute it, and all of them execute its branch.
+        if ins.guard is None or ins is e.block.last:
             return
         row = self.rows.add(guard=ins.index)
         bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.executing()]))
@@ -86,9 +87,9 @@ class CountWatcher(Watcher):
     # ---- blocks of threads ------------------------------------------------------------------
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         """A new generation of L1 tags, and the part of the launch in which the block runs."""
-        mine = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
+        counters = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
         launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
-        place = b.at(mine, PerWorker.GENERATION)
+        place = b.at(counters, PerWorker.GENERATION)
         b.store((b.load("i64", 0, place) + 16) & 0xFFFFFF0, place)
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")
@@ -101,7 +102,7 @@ class CountWatcher(Watcher):
         blocks = b.load("i64", 0, b.at(launch, Launch.BLOCKS))
         epochs = b.load("i64", 0, b.at(launch, Launch.EPOCH_COUNT))
         epoch = b.binary("udiv", number * epochs, blocks)
-        b.store(b.integer("i64", 1 << EPOCHS_AT) << epoch, b.at(mine, PerWorker.EPOCH))
+        b.store(b.integer("i64", 1 << EPOCHS_AT) << epoch, b.at(counters, PerWorker.EPOCH))
 
     # ---- memory -----------------------------------------------------------------------------
     def access(self, access: Access) -> None:
@@ -117,7 +118,7 @@ class CountWatcher(Watcher):
             case Unit.COPY | Unit.LANES:
                 self._lanes(access)
             case Unit.MBARRIER:
-                pass  # profiles of the hardware have no counter for it either
+                pass  # the hardware has no counter for barrier objects either
 
     def _lanes(self, access: Access) -> None:
         """Each lane touches bytes of its own."""
@@ -153,6 +154,7 @@ class CountWatcher(Watcher):
             self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes)))
             return
         off, width, reads = a.off, access.nbytes, not access.writes
+        # Only the first address % 4 matters, and it is known when the kernel runs: all are costed.
         places = range(0, 4, width) if width < 4 else (0,)
         costs = [rules.shared_cost([x + p for x in off], width, reads=reads) for p in places]
         step = 4 // len(costs)
@@ -171,8 +173,8 @@ class CountWatcher(Watcher):
         same = len(set(costs)) == 1
         always = same and e.executes_fully and e.ins.guard is None
         many = 32 if rows is None else (int(rows.ref) & 0xFFFFFFFF).bit_count()
-        known = [astuple(c) for c in costs]
-        row = self.rows.of(access, costs=known, always=always, lanes=many)
+        rows_of_costs = [astuple(c) for c in costs]
+        row = self.rows.of(access, costs=rows_of_costs, always=always, lanes=many)
         if always:
             return
         assert a.inside is not None
@@ -241,6 +243,7 @@ class CountWatcher(Watcher):
             row = self._global_row(access)
             self._some_of(lanes, access, lambda: self._global(access, row, lanes))
             return
+        # The first lane decides: a warp whose lanes are in both memories is counted in one.
         row, near = self._global_row(access), self.rows.near(access)
         with b.when(lanes.ne(0)):
             table = e.access.addresses(access.address)
@@ -285,29 +288,29 @@ class CountWatcher(Watcher):
 
     def _global(self, access: Access, row: Val, lanes: Val) -> None:
         e, b, a = self.e, self.e.b, access.address
-        launch, mine, way = (
+        launch, counters, way = (
             self.rows.launch(),
             self.rows.counters(),
             way_of(self.e.ins.parts, writes=access.writes),
         )
         if access.changes:
             if a.uniform:
-                count_at_one_place(b)(launch, mine, row, a.first, lanes)
+                count_at_one_place(b)(launch, counters, row, a.first, lanes)
                 return
             fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
-            fn(launch, mine, row, e.access.addresses(a), lanes)
+            fn(launch, counters, row, e.access.addresses(a), lanes)
             return
         width, span = access.nbytes, _span(a, access.nbytes)
         if span is None:
-            count_lanes(b, way, width)(launch, mine, row, e.access.addresses(a), lanes)
+            count_lanes(b, way, width)(launch, counters, row, e.access.addresses(a), lanes)
         elif a.uniform:
             assert a.first is not None
-            fast = FastPath(b, launch, mine, row, a.first, 1, b.integer("i1", 1))
+            fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
             call = count_one(b, way)
             fast.count(
                 way,
                 lambda _: count_request(b, row, lanes),
-                lambda: _drop(call(launch, mine, row, a.first, lanes)),
+                lambda: _drop(call(launch, counters, row, a.first, lanes)),
             )
         else:
             self._range(access, row, lanes, span)
@@ -315,7 +318,7 @@ class CountWatcher(Watcher):
     def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
         """Neighbours in global memory."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
-        launch, mine, way = (
+        launch, counters, way = (
             self.rows.launch(),
             self.rows.counters(),
             way_of(e.ins.parts, writes=access.writes),
@@ -329,11 +332,11 @@ class CountWatcher(Watcher):
             of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
             b.either(
                 near,
-                lambda: _drop(of_range(launch, mine, row, a.first)),
-                lambda: _drop(general(launch, mine, row, e.access.addresses(a), lanes)),
+                lambda: _drop(of_range(launch, counters, row, a.first)),
+                lambda: _drop(general(launch, counters, row, e.access.addresses(a), lanes)),
             )
 
-        fast = FastPath(b, launch, mine, row, a.first, span, near)
+        fast = FastPath(b, launch, counters, row, a.first, span, near)
         fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
 
     # ---- local memory -----------------------------------------------------------------------

@@ -72,7 +72,8 @@ class Copies:
         def body(x: Builder, args: list[Val]) -> None:
             slot, warp, site, ring, table, lanes = args
             head, tail = (x.load("i32", 0, x.at(ring, at)) for at in (Ring.HEAD, Ring.TAIL))
-            with x.when((tail - head).eq(count), rare=True):  # the oldest makes room
+            # As in the ring itself: where it is full, the oldest entry makes room.
+            with x.when((tail - head).eq(count), rare=True):
                 everyone = x.integer("i32", -1)
                 self._landed(x, slot, warp, _entry(x, ring, head, count), everyone)
             put(x, site, _entry(x, ring, tail, count), SITE)

@@ -95,7 +95,7 @@ class Overflow:
             for name in self.program.defs(ins):
                 made[name] = i
             if is_block_barrier(ins):
-                made = dict.fromkeys(made, i)  # no operand before it is there any more
+                made = dict.fromkeys(made, i)  # a warp waits there: only live registers survive
 
     def _accessed(self, block: cfg.Block, at: int) -> bool:
         """Does the block go on to access memory with what is widened here?"""

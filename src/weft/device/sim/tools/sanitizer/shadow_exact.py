@@ -43,16 +43,16 @@ class ExactShadow(Shadow):
             def one(lane: Val) -> None:
                 address = word(x, x.at(table, lane.zext("i64") << 3))
                 who = site | (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)
-                mine = tag | (lane.zext("i64") << Record.LANE) | bytes_of(x, address, nbytes)
+                current = tag | (lane.zext("i64") << Record.LANE) | bytes_of(x, address, nbytes)
 
                 def same(other: Val, i: int) -> Val:
-                    return self._same(x, values, lane, mine, other, address, i, nbytes, element)
+                    return self._same(x, values, lane, current, other, address, i, nbytes, element)
 
                 with x.breakable() as skip:
                     leave = partial(x.jump, skip)
                     planes = self.planes(x, slot, p, who, address, space, leave)
                     with x.when(planes.room.uge(nbytes)):
-                        self._lane(x, p, warp, space, way, planes, address, mine, same)
+                        self._lane(x, p, warp, space, way, planes, address, current, same)
 
             each_lane(x, lanes, one)
 
@@ -61,28 +61,28 @@ class ExactShadow(Shadow):
 
     def _lane(
         self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
-        mine: Val, same: Callable[[Val, int], Val],
+        current: Val, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         count = max(1, way.nbytes // 4)
 
         def granules() -> None:
             for i in range(count):
-                self._granule(x, p, warp, space, way, planes, address + 4 * i, mine, i, same)
+                self._granule(x, p, warp, space, way, planes, address + 4 * i, current, i, same)
 
         if planes.filled is not None:
-            self._fill_lane(x, p, planes, way, mine, address)
+            self._fill_lane(x, p, planes, way, current, address)
             with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)):
                 granules()
             return
         if way.reads:
             start = word(x, p, BlockState.START) << Record.CLOCK
             written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
-            check_written(x, p, way, [w.sext("i32") for w in written], mine, address)
+            check_written(x, p, way, [w.sext("i32") for w in written], current, address)
         granules()
 
     def _granule(
         self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
-        mine: Val, i: int, same: Callable[[Val, int], Val],
+        current: Val, i: int, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         writes = way.writes
         w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
@@ -90,25 +90,27 @@ class ExactShadow(Shadow):
         x.store(x.integer("i1", 0), kept)
 
         def compare(record: Val, kind: int) -> None:
-            with x.when(self._hazard(x, p, warp, space, record, mine), rare=True):
+            with x.when(self._hazard(x, p, warp, space, record, current), rare=True):
                 if writes:
                     harmless = same(record, i)
                     x.store(harmless | x.load("i1", 0, kept), kept)
                     with x.when(harmless ^ 1):
-                        report(x, p, kind, mine, record, address, _apart(x, space, mine, record))
+                        report(
+                            x, p, kind, current, record, address, _apart(x, space, current, record)
+                        )
                 else:
-                    report(x, p, kind, mine, record, address, _apart(x, space, mine, record))
+                    report(x, p, kind, current, record, address, _apart(x, space, current, record))
 
         compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
         if writes:
             compare(r, Kind.WRITE_AFTER_READ)
             with x.when(x.load("i1", 0, kept) ^ 1):
                 if way.strong:
-                    self._displace(x, p, warp, space, w, r, planes, mine, i)
-                put(x, self._merged(x, w, mine), planes.writers, 8 * i)
+                    self._displace(x, p, warp, space, w, r, planes, current, i)
+                put(x, self._merged(x, w, current), planes.writers, 8 * i)
             return
         earlier = self._earlier(x, p, warp, space, r)
-        put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
+        put(x, with_reader(r, current, earlier, space), planes.readers, 8 * i)
 
     def _earlier(self, x: Builder, p: Val, warp: Val, space: str, r: Val) -> Val:
         base, limit = self.limits(x, p, warp, space)
@@ -116,49 +118,49 @@ class ExactShadow(Shadow):
 
     def _displace(
         self, x: Builder, p: Val, warp: Val, space: str, w: Val, r: Val, planes: Planes,
-        mine: Val, i: int,
+        current: Val, i: int,
     ) -> None:  # fmt: skip
         """A plain write that an atomic one replaces goes to the readers, if these are earlier.
 
         It still races with other threads' atomics, with which the new record does not.
         """
-        own = ((r ^ mine) & (Record.LANES | Record.WARPS)).eq(0)
+        own = ((r ^ current) & (Record.LANES | Record.WARPS)).eq(0)
         free = self._earlier(x, p, warp, space, r) | own
         plain = w.ne(0) & (w & Record.STRONG).eq(0)
         with x.when(plain & free):
             put(x, w, planes.readers, 8 * i)
 
-    def _merged(self, x: Builder, w: Val, mine: Val) -> Val:
+    def _merged(self, x: Builder, w: Val, current: Val) -> Val:
         """The new record; lanes of one instruction that write parts of four bytes share it."""
-        together = _together(w, mine) & (w ^ mine).ne(0)
-        both = mine | (w & Record.ALL_BYTES) | (1 << Record.MANY)
-        return together.select(both, mine)
+        together = _together(w, current) & (w ^ current).ne(0)
+        both = current | (w & Record.ALL_BYTES) | (1 << Record.MANY)
+        return together.select(both, current)
 
-    def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, mine: Val) -> Val:
+    def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, current: Val) -> Val:
         """Is it another thread's access to these bytes, not ordered, and not both are strong?
 
         Which byte of a word each lane touched is not known where lanes share a record: a part of
         a word counts as the lane's own then.
         """
-        own = ((record ^ mine) & (Record.WARPS | Record.LANES)).eq(0)
-        partly = (mine & Record.ALL_BYTES).ne(Record.ALL_BYTES)
-        crew = ((record ^ mine) & Record.WARPS).eq(0) & (record & 1 << Record.MANY).ne(0)
+        own = ((record ^ current) & (Record.WARPS | Record.LANES)).eq(0)
+        partly = (current & Record.ALL_BYTES).ne(Record.ALL_BYTES)
+        crew = ((record ^ current) & Record.WARPS).eq(0) & (record & 1 << Record.MANY).ne(0)
         own = own | (partly & crew)
-        touch = (record & mine & Record.ALL_BYTES).ne(0)
-        strong = (record & mine & Record.STRONG).ne(0)
+        touch = (record & current & Record.ALL_BYTES).ne(0)
+        strong = (record & current & Record.STRONG).ne(0)
         if space == "global":
-            mine_too = own & ((record ^ mine) >> Record.BLOCK).eq(0)
+            mine_too = own & ((record ^ current) >> Record.BLOCK).eq(0)
         else:
             mine_too = own & (record >> Record.CLOCK).ne(Record.PENDING)
         may = record.ne(0) & touch & (strong ^ 1) & (mine_too ^ 1)
         return x.either(
             may,
-            lambda: self.clocks.ordered(x, p, warp, record, mine, space) ^ 1,
+            lambda: self.clocks.ordered(x, p, warp, record, current, space) ^ 1,
             lambda: x.integer("i1", 0),
         )
 
     def _fill_lane(
-        self, x: Builder, p: Val, planes: Planes, way: Way, mine: Val, address: Val
+        self, x: Builder, p: Val, planes: Planes, way: Way, current: Val, address: Val
     ) -> None:
         """Marks the bytes of a write as written; those of a read must be."""
         assert planes.filled is not None
@@ -167,18 +169,18 @@ class ExactShadow(Shadow):
             places = [x.at(start, i) for i in range(max(1, way.nbytes // 4))]
             written = [x.load("i8", 0, at).zext("i32") for at in places]
             if way.reads:
-                check_written(x, p, way, written, mine, address)
+                check_written(x, p, way, written, current, address)
             if way.writes:
-                bits = ((mine >> Record.BYTES) & 15).trunc("i32")
+                bits = ((current >> Record.BYTES) & 15).trunc("i32")
                 for at, old in zip(places, written, strict=True):
                     x.store((old | bits).trunc("i8"), at)
 
     def _same(
-        self, x: Builder, values: Val, lane: Val, mine: Val, record: Val, address: Val, i: int,
+        self, x: Builder, values: Val, lane: Val, current: Val, record: Val, address: Val, i: int,
         nbytes: int, element: int,
     ) -> Val:  # fmt: skip
         """Does the access write what is there, or what the other lane of it writes?"""
-        together = _together(record, mine)
+        together = _together(record, current)
         size = min(4, nbytes)
         ty = f"i{8 * size}"
         step = (4 * i) // element * 32 * element + (4 * i) % element
@@ -196,11 +198,11 @@ class ExactShadow(Shadow):
         return x.either(known, compared, lambda: x.integer("i1", 0))
 
 
-def _apart(x: Builder, space: str, mine: Val, record: Val) -> Val:
-    warps = ((mine ^ record) & Record.WARPS).ne(0).zext("i64")
+def _apart(x: Builder, space: str, current: Val, record: Val) -> Val:
+    warps = ((current ^ record) & Record.WARPS).ne(0).zext("i64")
     if space == "shared":
         return warps
-    blocks = ((mine ^ record) >> Record.BLOCK).ne(0)
+    blocks = ((current ^ record) >> Record.BLOCK).ne(0)
     return blocks.select(x.integer("i64", Apart.BLOCKS), warps)
 
 

@@ -68,8 +68,8 @@ class FastShadow(Shadow):
                 _odd(x)
             if planes.filled is not None:
                 self._row_filled(x, planes, writes, pattern)
-            mine = self.tag(x, p, warp, site, space)
-            self._row_records(x, p, warp, space, writes, pattern, planes, mine)
+            current = self.tag(x, p, warp, site, space)
+            self._row_records(x, p, warp, space, writes, pattern, planes, current)
             return x.integer("i1", 1)
 
         digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
@@ -99,22 +99,22 @@ class FastShadow(Shadow):
     ) -> None:  # fmt: skip
         """All records of the span are compared, also those between; only those touched change."""
         if space == "global":
-            known = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
-            with x.when(known ^ 1):
+            tracked = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
+            with x.when(tracked ^ 1):
                 _done(x)
         base, limit = self.limits(x, p, warp, space)
         tag = tag | Record.ALL_BYTES
         chunks = range(0, len(pattern), WIDE)
         start = word(x, p, BlockState.START) << Record.CLOCK
 
-        def mine(i: int) -> Val:
+        def current(i: int) -> Val:
             bits = [max(r, 0) for r in pattern[i : i + WIDE]]
             return x.splat(tag, WIDE) | x.lanes("i64", bits)
 
         def others(plane: Val, i: int) -> Val:
             """Records that are not known to be earlier, nor these lanes' own."""
             r = x.load("i64", WIDE, x.at(plane, 8 * i), 8)
-            odd = (r - base).uge(limit) & (r ^ mine(i)).uge(1 << Record.LANE)
+            odd = (r - base).uge(limit) & (r ^ current(i)).uge(1 << Record.LANE)
             if space == "global":
                 odd = odd & r.ne(0)
             return odd.sext("i64")
@@ -122,7 +122,7 @@ class FastShadow(Shadow):
         def renew(plane: Val, i: int, rule: Callable[[Val, Val], Val]) -> None:
             at = x.at(plane, 8 * i)
             r = x.load("i64", WIDE, at, 8)
-            new = rule(r, mine(i))
+            new = rule(r, current(i))
             touched = [n >= 0 for n in pattern[i : i + WIDE]]
             x.store(new if all(touched) else x.lanes("i1", touched).select(new, r), at, 8)
 
@@ -184,8 +184,8 @@ class FastShadow(Shadow):
                 with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").eq(0)):
                     _done(x)  # no records are kept of this memory
             many = (lanes & (lanes - 1)).ne(0).zext("i64") << Record.MANY
-            mine = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
-            mine = mine | bytes_of(x, address, nbytes)
+            current = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
+            current = current | bytes_of(x, address, nbytes)
             base, limit = self.limits(x, p, warp, space)
             start = word(x, p, BlockState.START) << Record.CLOCK
             odd = x.integer("i1", 0)
@@ -194,7 +194,7 @@ class FastShadow(Shadow):
                 w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
                 readers.append(r)
                 for record in (w, r) if writes else (w,):
-                    near = (record - base).uge(limit) & (record ^ mine).uge(1 << Record.LANE)
+                    near = (record - base).uge(limit) & (record ^ current).uge(1 << Record.LANE)
                     odd = odd | (near & record.ne(0))
                 if writes and way.strong:  # a plain write is not forgotten for an atomic one
                     odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
@@ -204,10 +204,10 @@ class FastShadow(Shadow):
                 _odd(x)
             for i, r in enumerate(readers):
                 if writes:
-                    put(x, mine, planes.writers, 8 * i)
+                    put(x, current, planes.writers, 8 * i)
                 else:
                     earlier = (r - base).ult(limit) | r.eq(0)
-                    put(x, with_reader(r, mine, earlier, space), planes.readers, 8 * i)
+                    put(x, with_reader(r, current, earlier, space), planes.readers, 8 * i)
             return x.integer("i1", 1)
 
         name = f"sanitizer_one_{space}_{way.name}"

@@ -136,7 +136,7 @@ class Sanitizing(Watcher):
         e, b = self.e, self.e.b
         self.met = []
         if access.space in (Space.PARAM, Space.CONST):
-            return
+            return  # always initialised, and never written
         lanes = touching(e, access)
         self.count(WorkerState.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
         if access.space == Space.LOCAL or (access.space == Space.GENERIC and self.local.escapes):
@@ -147,6 +147,7 @@ class Sanitizing(Watcher):
     def _of_block(self, access: Access, lanes: Val) -> None:
         """Memory that other threads see, too."""
         self.on_barrier = access.unit is Unit.MBARRIER
+        # An arrival that completes later orders nothing when it is issued.
         if self._is_strong() and self.publishes and access.waits is None:
             self._synchronise(access)
         match access.unit:
@@ -236,7 +237,7 @@ class Sanitizing(Watcher):
         differ = values is not None and any(v.n for v in values)
         for space in _SPACES.get(a.space, ()):
             if space == "shared" and self.unseen:
-                continue
+                continue  # what bulk copies write would look uninitialised
             if a.uniform and not (way.writes and differ):
                 self._one(a, space, way, lanes, values)
             elif pattern is not None and not (way.writes and way.strong):
@@ -261,7 +262,8 @@ class Sanitizing(Watcher):
         assert a.first is not None and a.last is not None and a.off is not None
         fn = self.fast.row(b, space, way.writes, pattern)
         first = a.first
-        steady = (a.last - a.first).eq(max(a.off))  # no index wraps in between
+        # Lanes are at their constant distances only if no index has wrapped in between.
+        steady = (a.last - a.first).eq(max(a.off))
         done = b.either(
             lanes.eq(-1) & steady,
             lambda: fn(e.slot, e.warp, self.site(), first),
