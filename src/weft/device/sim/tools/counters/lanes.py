@@ -2,8 +2,8 @@
 
 A loop that walks along rows moves all lanes by the same number of sectors, each within its line:
 such lanes touch the same lines as before, and nothing is looked up. Otherwise a small hash table
-with open addressing tells lines apart. Where every eight consecutive lanes are neighbours or share
-one place, as in most tiles, the eight are looked up together.
+with open addressing distinguishes lines. Where every eight consecutive lanes are neighbours or
+share one place, as in most tiles, the eight are looked up together.
 """
 
 from __future__ import annotations
