@@ -20,7 +20,7 @@ climb: $(READY)  ## every ladder: all rungs right, and what their headers promis
 
 test: $(READY)  ## every test but the slow ones
 	@echo "All tests but the slow ones: about 8 minutes on 2 cores, less on more. pytest prints the duration at the end."
-	$(BIN)/python -m pytest -q -n $(JOBS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 test-gpu:  ## what a machine with a GPU should run, with its own python3 and nothing installed
 	PYTHONPATH=src $(PYTHON) -m pytest -q -p no:cacheprovider --device gpu $(GPU_TESTS)

@@ -21,7 +21,7 @@ from structured_chains import StructuredChain
 
 @pytest.mark.draws
 @pytest.mark.parametrize(
-    "number", [pytest.param(i, marks=[pytest.mark.slow] * (i >= 12)) for i in range(200)]
+    "number", [pytest.param(i, marks=[pytest.mark.slow] * (i >= 8)) for i in range(200)]
 )
 def test_chain(number: int, seed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))

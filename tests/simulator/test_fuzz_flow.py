@@ -58,18 +58,18 @@ def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.draws
-@pytest.mark.parametrize("name", cases("graph", 40, 1200))
+@pytest.mark.parametrize("name", cases("graph", 20, 1200))
 def test_graph(name: str, seed: str) -> None:
     run_both(Maker(f"{seed} {name}").graph(), f"{seed} {name}")
 
 
 @pytest.mark.draws
-@pytest.mark.parametrize("name", cases("tree", 20, 1000))
+@pytest.mark.parametrize("name", cases("tree", 12, 1000))
 def test_tree(name: str, seed: str) -> None:
     run_both(Maker(f"{seed} {name}").tree(), f"{seed} {name}")
 
 
 @pytest.mark.draws
-@pytest.mark.parametrize("name", cases("straight", 20, 800))
+@pytest.mark.parametrize("name", cases("straight", 12, 800))
 def test_straight(name: str, seed: str) -> None:
     run_both(Maker(f"{seed} {name}").straight(), f"{seed} {name}")
