@@ -19,9 +19,10 @@ from weft.pytest_plugin import no_gpu
 
 SEEDS = seeds.settle()  # before any test module is imported; workers of xdist inherit it
 
-OPTIMISED = ("conformance", "differential", "gpu", "instructions", "simulator", "whole_kernels")
-"""Folders whose tests are about machine code: they run what users run. Kernels of the others are
-drafts, the same instructions in code that is made in less than half the time."""
+OPTIMISED = ("conformance", "differential", "gpu", "simulator", "whole_kernels")
+"""Folders whose tests are about machine code: they run what users run, as the slow tests of all
+folders do. Kernels of the others are drafts, the same instructions in code that is made in less
+than half the time. (`lanewise.run`, which tests rows, compiles by itself.)"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Chooses the machine code of this test and of the processes that it starts."""
-    os.environ[draft.VARIABLE] = "0" if item.path.parent.name in OPTIMISED else "1"
+    optimised = item.path.parent.name in OPTIMISED or item.get_closest_marker("slow")
+    os.environ[draft.VARIABLE] = "0" if optimised else "1"
 
 
 @pytest.hookimpl(wrapper=True)
