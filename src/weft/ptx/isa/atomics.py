@@ -32,9 +32,9 @@ Row = Callable[..., None]
 
 
 def _atom(w: Warp, ins: Instruction, *, op: str, space: str, type: str, **words: str) -> None:
-    given = ins.operands[2:4] if op == "cas" else ins.operands[2:3]
+    values = ins.operands[2:4] if op == "cas" else ins.operands[2:3]
     w.atomics.run(
-        ins, ins.operands[0], ins.operands[1], given, op=op, space=_space(space), ptx_type=type
+        ins, ins.operands[0], ins.operands[1], values, op=op, space=_space(space), ptx_type=type
     )
 
 

@@ -74,8 +74,8 @@ def _nth_bit(e: Builder, mask: Val, nth: Val) -> Val:
         nth = beyond.select(nth - below, nth)
         rest = beyond.select(rest >> half, rest)
         at = beyond.select(at + half, at)
-    found = nth.eq(1) & (rest & 1).ne(0)
-    return found.select(at, -1)
+    is_nth = nth.eq(1) & (rest & 1).ne(0)
+    return is_nth.select(at, -1)
 
 
 def _fns(e: Builder, mask: Val, base: Val, offset: Val) -> Val:
@@ -85,8 +85,8 @@ def _fns(e: Builder, mask: Val, base: Val, offset: Val) -> Val:
     start = down.select(31 - start, start)
     seen = (down.select(mirrored, mask) >> start) << start
     # offset 0 asks for the base itself: the first bit of a mask that holds no other
-    own = e.like(mask, 1) << start
-    seen = offset.eq(0).select(seen & own, seen)
+    start_bit = e.like(mask, 1) << start
+    seen = offset.eq(0).select(seen & start_bit, seen)
     nth = e.umax(e.intrinsic("abs", [offset], extra="false"), 1)
     at = _nth_bit(e, seen, nth)
     at = (down & at.ne(-1)).select(31 - at, at)

@@ -107,9 +107,9 @@ def _constant(e: Builder, a: Val, divisor: int, signed: bool, rem: bool) -> Val:
     ],
 )
 def div(e: Builder, a: Val, b: Val, *, type: str) -> Val:
-    signed, known = type[0] == "s", const_int(b)
-    if known is not None:
-        return _constant(e, a, known, signed, rem=False)
+    signed, constant = type[0] == "s", const_int(b)
+    if constant is not None:
+        return _constant(e, a, constant, signed, rem=False)
     zero = b.eq(0)
     return zero.select(e.like(a, -1), _quotient(e, a, zero.select(e.like(b, 1), b), signed))
 
@@ -128,9 +128,9 @@ def div(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     ],
 )
 def rem(e: Builder, a: Val, b: Val, *, type: str) -> Val:
-    signed, known = type[0] == "s", const_int(b)
-    if known is not None:
-        return _constant(e, a, known, signed, rem=True)
+    signed, constant = type[0] == "s", const_int(b)
+    if constant is not None:
+        return _constant(e, a, constant, signed, rem=True)
     zero = b.eq(0)
     divisor = zero.select(e.like(b, 1), b)
     return zero.select(e.like(a, -1), a - _quotient(e, a, divisor, signed) * divisor)

@@ -107,9 +107,9 @@ def _any_table(e: Builder, a: Val, b: Val, c: Val, table: Val) -> Val:
 
 
 def _lop3(e: Builder, a: Val, b: Val, c: Val, table: Val) -> Val:
-    known = const_int(table)
-    if known is not None:
-        return _by_table(e, known & 0xFF, (a, b, c))
+    constant = const_int(table)
+    if constant is not None:
+        return _by_table(e, constant & 0xFF, (a, b, c))
     return e.lanewise("lop3", [a, b, c, table], "i32", _any_table)
 
 
@@ -234,9 +234,9 @@ def _shuffled(e: Builder, a: Val, b: Val, selector: int) -> Val:
 
 
 def _permute(e: Builder, a: Val, b: Val, selector: Val) -> Val:
-    known = const_int(selector)
-    if known is not None:
-        return _shuffled(e, a, b, known)
+    constant = const_int(selector)
+    if constant is not None:
+        return _shuffled(e, a, b, constant)
     return e.lanewise("prmt", [a, b, selector], "i32", _picked)
 
 
@@ -266,9 +266,9 @@ def prmt(e: Builder, a: Val, b: Val, c: Val) -> Val:
     ],
 )
 def prmt_mode(e: Builder, a: Val, b: Val, c: Val, *, mode: str) -> Val:
-    table, known = _SELECTORS[mode], const_int(c)
-    if known is not None:
-        return _shuffled(e, a, b, table[known & 3])
+    table, constant = _SELECTORS[mode], const_int(c)
+    if constant is not None:
+        return _shuffled(e, a, b, table[constant & 3])
     odd = (c & 1).ne(0)
     low, high = (odd.select(e.like(c, table[i + 1]), table[i]) for i in (0, 2))
     return _permute(e, a, b, (c & 2).ne(0).select(high, low))

@@ -1,4 +1,4 @@
-"""Which registers may hold the host's NaNs for a while: making them canonical can wait."""
+"""Deferred NaNs: finds registers whose NaNs need not be made canonical at every write."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg, Sym, Vec
 
 
 def find(program: Program) -> None:
-    """Registers that hold only results of f32 arithmetic: their NaNs are made canonical late.
+    """Finds registers that hold results of f32 arithmetic alone.
 
-    A register that may also hold bits from elsewhere (a load, an integer) must keep them as they
-    are, so everything written to it is made canonical first.
+    The host's arithmetic gives NaNs that a GPU does not. In these registers they are made canonical
+    when their bits are read. A register that may also hold bits from elsewhere (a load, an integer)
+    must keep those, so every arithmetic result is made canonical before it is written there.
     """
     kinds = program.function.registers
     defs: dict[str, list[Instruction]] = {}

@@ -1,15 +1,16 @@
-"""Which lanes may run where: forms and branches that split a warp, to their common fixed point.
+"""Divergence: computes forms and divergent branches to their common fixed point.
 
-A branch on what differs between lanes splits the warp; while one side runs, the lanes of the
-other wait, so what the first writes must leave their values alone (it is blended) and is no longer
-the same in all lanes, which may make further branches split.
+A branch on a value that differs between lanes splits the warp. While one side runs, the lanes of
+the other side wait. Registers that the waiting lanes still need are blended: a write changes the
+active lanes only. A blended register is no longer uniform, which may make further branches
+divergent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, meet, vector
+from weft.device.sim.analyse.form import SOME_UNIFORM, UNIFORM, Form, meet, vector
 from weft.device.sim.analyse.program import CARRY, Program
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, spin_heads
 from weft.ptx import cfg
@@ -33,7 +34,7 @@ def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
     program.waiting = [set() for _ in range(n)]
     program.blend = [set() for _ in range(n)]
     # read before anything is written to them: the same in all lanes, so that what follows is known
-    program.forms |= dict.fromkeys(graph.live_in[0], UNKNOWN)
+    program.forms |= dict.fromkeys(graph.live_in[0], SOME_UNIFORM)
     users = _users(program)
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
     queued = {ins.index for _, ins in work}
@@ -45,8 +46,8 @@ def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
         work = again
         queued = {ins.index for _, ins in work}
     for name in program.function.registers:
-        program.forms.setdefault(name, UNKNOWN)
-    program.forms.setdefault(CARRY, UNKNOWN)
+        program.forms.setdefault(name, SOME_UNIFORM)
+    program.forms.setdefault(CARRY, SOME_UNIFORM)
 
 
 def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:
@@ -99,7 +100,7 @@ def _without_top(form: Form) -> Form:
 def _diverge(program: Program) -> list[tuple[int, Instruction]]:
     """Finds branches that split a warp; returns what must be looked at again."""
     graph = program.graph
-    found = False
+    split = False
     for b in graph.blocks:
         if b.index in program.divergent or b.last is None:
             continue
@@ -108,9 +109,9 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
             forms.append(program.form_of(b.last.operands[0]))
         if any(f is not None and f.kind != UNIFORM for f in forms) and len(b.successors) > 1:
             program.divergent.add(b.index)
-            found = True
+            split = True
             _note_split(program, b.index)
-    if not found:
+    if not split:
         return []
     again = []
     for b in graph.blocks:
@@ -128,7 +129,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
 
 
 def _note_split(program: Program, source: int) -> None:
-    """Lanes part at `source`: while some run on one side, others wait on another or at the end."""
+    """Marks the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
     graph = program.graph
     stop = graph.post_dominator[source]
     starts = graph.blocks[source].successors

@@ -55,7 +55,8 @@ class Form:
         return self.is_scalar and min(self.off) >= 0 and max(self.off) < 1 << self.align
 
 
-UNKNOWN = Form(UNIFORM)
+SOME_UNIFORM = Form(UNIFORM)
+"""One value for all lanes, which is not known at compile time."""
 
 
 def affine(

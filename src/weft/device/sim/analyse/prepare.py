@@ -57,16 +57,10 @@ def _place_variables(program: Program) -> None:
 
 
 def _decode(program: Program) -> None:
-    cache: dict[str, isa.Decoded | None] = {}
-    index = 0
-    for ins in program.function.body:
-        if isinstance(ins, Label):
-            continue
+    code = [x for x in program.function.body if not isinstance(x, Label)]
+    for index, ins in enumerate(code):
         ins.index = index
-        index += 1
-        if ins.opcode not in cache:
-            cache[ins.opcode] = isa.lookup(ins.parts)
-        found = cache[ins.opcode]
-        if found is None:
+        decoded = isa.lookup(ins.parts)
+        if decoded is None:
             raise validate.unsupported(ins)
-        program.decoded[ins.index] = found
+        program.decoded[index] = decoded

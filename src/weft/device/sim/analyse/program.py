@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 
 from weft.device.base import Dim3
 from weft.device.sim.analyse import lattice
-from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, affine, constant, truncated, vector
+from weft.device.sim.analyse.form import (
+    SOME_UNIFORM,
+    UNIFORM,
+    Form,
+    affine,
+    constant,
+    truncated,
+    vector,
+)
 from weft.device.sim.analyse.result_form import (
     INTEGERS,
     WARP_FORMS,
@@ -114,7 +122,7 @@ class Program:
                 return self._join([self.form_of(x) for x in items])
             case Pair(a, b):
                 return self._join([self.form_of(a), self.form_of(b)])
-        return UNKNOWN
+        return SOME_UNIFORM
 
     def branch_table(self, ins: Instruction) -> list[int]:
         """The blocks a `brx.idx` may go to, by index."""
@@ -123,10 +131,10 @@ class Program:
         return [self.graph.labels[x] for x in self.function.branch_targets[symbol.name]]
 
     def _join(self, forms: list[Form | None]) -> Form | None:
-        known = [f for f in forms if f is not None]
-        if len(known) < len(forms):
+        written = [f for f in forms if f is not None]
+        if len(written) < len(forms):
             return None
-        return UNKNOWN if all(f.kind == UNIFORM for f in known) else vector()
+        return SOME_UNIFORM if all(f.kind == UNIFORM for f in written) else vector()
 
     # ---- the form of a result ---------------------------------------------------------------
     def result(self, ins: Instruction) -> Form | None:
@@ -135,18 +143,18 @@ class Program:
         sources = [self.form_of(o) for o in ins.operands[1:]]
         if CARRY in self.uses(ins):
             sources.append(self.forms.get(CARRY))
-        known = [f for f in sources if f is not None]
-        if len(known) < len(sources):
+        operands = [f for f in sources if f is not None]
+        if len(operands) < len(sources):
             return None
         if d.row.warp:
             if d.row.form is Result.ADDRESS and "local" in ins.parts:
-                return self._local_address(ins, known[0])
+                return self._local_address(ins, operands[0])
             rule = WARP_FORMS.get(d.row.form)
-            return rule(ins, known) if rule else vector()
-        form = self._integer(ins, d, known) if set(d.types.values()) <= PLAIN else None
+            return rule(ins, operands) if rule else vector()
+        form = self._integer(ins, d, operands) if set(d.types.values()) <= PLAIN else None
         if form is not None:
             return form
-        return UNKNOWN if all(f.kind == UNIFORM for f in known) else vector()
+        return SOME_UNIFORM if all(f.kind == UNIFORM for f in operands) else vector()
 
     def _local_address(self, ins: Instruction, a: Form) -> Form:
         """Each lane has its own copy of local memory, `local_bytes` apart."""

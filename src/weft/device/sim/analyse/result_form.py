@@ -6,7 +6,7 @@ Conversions, wide products, and rows that look at the warp as a whole; `lattice`
 from __future__ import annotations
 
 from weft.device.sim.analyse import lattice
-from weft.device.sim.analyse.form import UNIFORM, UNKNOWN, Form, truncated, vector
+from weft.device.sim.analyse.form import SOME_UNIFORM, UNIFORM, Form, truncated, vector
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Participants, Result
 from weft.ptx.model import SIZES, Instruction, Reg
@@ -56,7 +56,7 @@ def widening_product(fs: list[Form], signed: bool) -> Form:
 
 def _of_operands(ins: Instruction, fs: list[Form]) -> Form:
     """Lanes with the same operands get the same result."""
-    return UNKNOWN if all(f.kind == UNIFORM for f in fs) else vector()
+    return SOME_UNIFORM if all(f.kind == UNIFORM for f in fs) else vector()
 
 
 def _generic(ins: Instruction, fs: list[Form]) -> Form:
@@ -74,18 +74,18 @@ def _moved(ins: Instruction, fs: list[Form]) -> Form:
 
 
 def _uniform(ins: Instruction, fs: list[Form]) -> Form:
-    return UNKNOWN
+    return SOME_UNIFORM
 
 
 def _load(ins: Instruction, fs: list[Form]) -> Form:
     """Uniform when the address is; each lane has local memory of its own."""
-    return UNKNOWN if fs[0].kind == UNIFORM and "local" not in ins.parts else vector()
+    return SOME_UNIFORM if fs[0].kind == UNIFORM and "local" not in ins.parts else vector()
 
 
 def _of_group(ins: Instruction, fs: list[Form]) -> Form:
     """One answer for all lanes, if they all name the same group."""
     grouped = decode(ins).row.participants is Participants.MASK
-    return UNKNOWN if not grouped or fs[-1].kind == UNIFORM else vector()
+    return SOME_UNIFORM if not grouped or fs[-1].kind == UNIFORM else vector()
 
 
 def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
@@ -93,7 +93,7 @@ def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
     value, lane, clamp = fs[:3]
     broadcast = "idx" in ins.parts and lane.kind == UNIFORM and clamp.const == 0x1F
     same = value.kind == UNIFORM and isinstance(ins.operands[0], Reg)
-    return UNKNOWN if broadcast or same else vector()
+    return SOME_UNIFORM if broadcast or same else vector()
 
 
 WARP_FORMS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.device.base import Dim3
 from weft.device.sim.analyse.form import (
     LANES,
-    UNKNOWN,
+    SOME_UNIFORM,
     Form,
     affine,
     constant,
@@ -61,4 +61,4 @@ def special_form(name: str, shape: Dim3) -> Form:
         return affine((0,) * 32, 0, MAX_GRID[axis] - 1)
     if kind == "nctaid":
         return affine((0,) * 32, 0, MAX_GRID[axis])
-    return UNKNOWN
+    return SOME_UNIFORM

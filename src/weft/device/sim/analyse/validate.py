@@ -71,7 +71,7 @@ def unsupported(ins: Instruction) -> UnsupportedInstruction:
 
 @contextmanager
 def naming(current: Callable[[], Instruction]) -> Iterator[None]:
-    """Gives errors that arise while code is emitted the instruction they arose at."""
+    """Adds the current instruction to errors that are raised during code generation."""
     try:
         yield
     except PtxError as e:
@@ -167,13 +167,13 @@ class _Checker:
 
     def _wanted(self, ins: Instruction, d: isa.Decoded) -> list[isa.OperandSpec]:
         """The operands of the row that the instruction has."""
-        given, wanted = len(ins.operands), list(d.row.written)
+        count, wanted = len(ins.operands), list(d.row.written)
         needed = [spec for spec in wanted if not spec.optional]
         most = len(wanted) + ("L2::cache_hint" in ins.parts)
-        if not len(needed) <= given <= most:
+        if not len(needed) <= count <= most:
             counts = str(len(needed)) if len(needed) == most else f"{len(needed)} to {most}"
-            raise self.fail(f"takes {counts} operands, {given} are given", d.row.syntax)
-        return needed if given == len(needed) else wanted
+            raise self.fail(f"takes {counts} operands, {count} are given", d.row.syntax)
+        return needed if count == len(needed) else wanted
 
     def _branch(self, ins: Instruction, control: Control) -> None:
         count = 1 if control is Control.BRANCH else 2
