@@ -6,11 +6,10 @@ Each tool runs the program once; its output is converted to the simulator's repo
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,6 @@ from weft.frontends.program import toolkit
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 VARIABLE = "WEFT_COMPUTE_SANITIZER"
-_NAME = "compute-sanitizer"
-_WHEEL = os.path.join("nvidia", "cu13", "bin", _NAME)
-_USUAL = f"/usr/local/cuda/bin/{_NAME}"
 _OPTIONS = {"memcheck": ("--leak-check", "full")}
 _PRINTED = "10000"
 """The most findings that a tool prints."""
@@ -90,7 +86,7 @@ def _under(
 
 def find() -> str:
     """Finds the tool: WEFT_COMPUTE_SANITIZER, this environment, PATH, the default folder."""
-    path = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
+    path = toolkit.locate("compute-sanitizer", VARIABLE)
     if path is None:
         raise MissingDependency(
             "compute-sanitizer, which looks at kernels on a real GPU, is not there",
@@ -99,17 +95,6 @@ def find() -> str:
             " GPU's sanitizer needs neither",
         )
     return path
-
-
-def _candidates() -> Iterator[str]:
-    if chosen := os.environ.get(VARIABLE):
-        yield chosen
-        return
-    for folder in dict.fromkeys(sys.path):
-        yield os.path.join(folder, _WHEEL)
-    if on_path := shutil.which(_NAME):
-        yield on_path
-    yield _USUAL
 
 
 def _program(path: str, folder: str) -> list[str]:

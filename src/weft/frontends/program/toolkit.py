@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from weft.errors import CompileError, MissingDependency, pip_install
 
 VARIABLE = "WEFT_NVCC"
-_WHEEL = os.path.join("nvidia", "cu13", "bin", "nvcc")
-_USUAL = "/usr/local/cuda/bin/nvcc"
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Toolkit:
 @functools.cache
 def find() -> Toolkit:
     """Finds nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
-    nvcc = next((path for path in _candidates() if os.access(path, os.X_OK)), None)
+    nvcc = locate("nvcc", VARIABLE)
     if nvcc is None:
         raise MissingDependency(
             "nvcc, which compiles whole CUDA programs, is not there",
@@ -55,15 +53,21 @@ def find() -> Toolkit:
     return Toolkit(nvcc, "\n".join([nvcc, host, *versions]))
 
 
-def _candidates() -> Iterator[str]:
-    if chosen := os.environ.get(VARIABLE):
+def locate(name: str, variable: str) -> str | None:
+    """The first executable of this name: an environment variable, NVIDIA's wheel, PATH, CUDA's
+    default folder."""
+    return next((path for path in _candidates(name, variable) if os.access(path, os.X_OK)), None)
+
+
+def _candidates(name: str, variable: str) -> Iterator[str]:
+    if chosen := os.environ.get(variable):
         yield chosen
-        return
+        return  # an explicit choice that does not exist is an error, not a reason to search on
     for folder in dict.fromkeys(sys.path):
-        yield os.path.join(folder, _WHEEL)
-    if on_path := shutil.which("nvcc"):
+        yield os.path.join(folder, "nvidia", "cu13", "bin", name)
+    if on_path := shutil.which(name):
         yield on_path
-    yield _USUAL
+    yield f"/usr/local/cuda/bin/{name}"
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
