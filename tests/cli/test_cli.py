@@ -160,7 +160,8 @@ def test_isa_counts_what_the_rows_say() -> None:
 def test_isa_families_are_files() -> None:
     for family in coverage.families():
         assert family.title and family.opcodes
-        assert all(coverage.home(row) == f"weft.ptx.isa.{family.name}" for row in family.rows)
+        (home,) = {coverage.home(row) for row in family.rows}
+        assert home.startswith("weft.ptx.isa.") and home.endswith(f".{family.name}")
 
 
 def test_isa_counts_forms_by_hand() -> None:
@@ -182,7 +183,7 @@ def test_isa_finds_the_row_of_a_full_opcode() -> None:
     assert "add.rn.f32 is covered by this row" in run("isa", "add.rn.f32").stdout
     found = facts("isa", "add.rn.ftz.f32")
     assert found["words"] == {"rnd": "rn", "ftz": "ftz", "type": "f32"}
-    assert found["file"] == "weft/ptx/isa/floating.py"
+    assert found["file"] == "weft/ptx/isa/floating/floating.py"
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def families() -> list[Family]:
         by_file.setdefault(home(row), []).append(row)
     return [
         Family(module.rpartition(".")[2], _title(module), tuple(members))
-        for module, members in sorted(by_file.items())
+        for module, members in sorted(by_file.items(), key=lambda item: item[0].split(".")[-1])
     ]
 
 

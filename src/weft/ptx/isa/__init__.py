@@ -1,4 +1,4 @@
-"""The instruction set as rows; importing this package fills the table from every file in it."""
+"""The instruction set as rows; importing this package fills the table from all files below it."""
 
 import importlib
 import pkgutil
@@ -16,8 +16,8 @@ from weft.ptx.isa.registry import (
     rows,
 )
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
 
 __all__ = [
     "Decoded", "OperandSpec", "Row", "bases", "control_of", "decode", "instruction", "llvm_type",

@@ -7,7 +7,7 @@ from weft.ir.tensor import Form
 from weft.ir.tensor_layout import WIDTH, shape_of
 from weft.ir.tensor_sparse import SELECTORS, multiply_sparse
 from weft.ptx.isa.emitter import Warp
-from weft.ptx.isa.tensor import product
+from weft.ptx.isa.matrix.tensor import product
 from weft.ptx.model import Imm, Instruction
 
 _MANUAL = "warp-level-matrix-instructions-for-sparse-mma"

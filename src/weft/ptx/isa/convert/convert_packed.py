@@ -11,7 +11,7 @@ from __future__ import annotations
 from weft.ir import Builder, Val
 from weft.ir.narrow import bfloat_from_float, cut, half_from_float, infinity, is_nan, raw_bits
 from weft.ptx.isa.columns import Accepts, Unit
-from weft.ptx.isa.convert_float import limited
+from weft.ptx.isa.convert.convert_float import limited
 from weft.ptx.isa.registry import instruction
 
 _MANUAL = "data-movement-and-conversion-instructions-cvt"

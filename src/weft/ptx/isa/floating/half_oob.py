@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.ir import Builder, Val
 from weft.ptx.isa.columns import Result, Work
-from weft.ptx.isa.half import BF16, F16, MANUAL, fma_bf16, fma_f16, per_half
+from weft.ptx.isa.floating.half import BF16, F16, MANUAL, fma_bf16, fma_f16, per_half
 from weft.ptx.isa.registry import instruction
 
 _OUTSIDE = 0x7FF7

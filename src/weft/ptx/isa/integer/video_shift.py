@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.ir import Builder, Val
+from weft.ptx.isa.integer.video import SECONDS, out_of_line, second
 from weft.ptx.isa.registry import instruction
-from weft.ptx.isa.video import SECONDS, out_of_line, second
 
 _MANUAL = "scalar-video-instructions-vshl-vshr"
 _TYPES = "u32 s32"

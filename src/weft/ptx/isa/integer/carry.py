@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weft.ir import Builder, Val
 from weft.ptx.isa.columns import Work
-from weft.ptx.isa.integer import product
+from weft.ptx.isa.integer.integer import product
 from weft.ptx.isa.registry import instruction
 
 _TYPES = "u32 s32 u64 s64"

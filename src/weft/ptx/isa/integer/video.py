@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.integer import field
+from weft.ptx.isa.integer.integer import field
 from weft.ptx.isa.registry import instruction
 
 _TYPES = "u32 s32"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from weft.ir import Builder, Val
 from weft.ir.narrow import flush, is_nan
 from weft.ptx.isa.columns import Result
-from weft.ptx.isa.half import BF16, F16, MANUAL, Body, kind_of, per_half
+from weft.ptx.isa.floating.half import BF16, F16, MANUAL, Body, kind_of, per_half
 from weft.ptx.isa.registry import instruction
 
 _FORMS = {"neg": Result.NEGATION, "min": Result.MINIMUM, "max": Result.MAXIMUM}

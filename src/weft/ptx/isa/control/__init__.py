@@ -1,0 +1,1 @@
+"""Comparison and selection, control flow, and exchange between the lanes of a warp."""

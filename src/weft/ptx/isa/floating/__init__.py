@@ -1,0 +1,1 @@
+"""Floating-point arithmetic of every width, and the approximate functions."""

@@ -1,0 +1,1 @@
+"""Integer arithmetic, logic, bit fields and video instructions."""

@@ -1,0 +1,1 @@
+"""Matrix multiply and accumulate."""

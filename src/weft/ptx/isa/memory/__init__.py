@@ -1,0 +1,1 @@
+"""Data movement, atomics, asynchronous copies and matrix fragments in memory."""
