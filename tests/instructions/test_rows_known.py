@@ -41,7 +41,7 @@ def emitted(opcode: str, shapes: list[Shape]) -> tuple[str, str]:
     fn.params = [Val(b, "ptr", 0, f"%a{i}") for i in range(len(args))]
     fn.params.append(Val(b, "ptr", 0, "%out"))
     module.functions["body"] = fn.text().replace("define internal", "define")
-    return module.text(), result.ty
+    return module.text(), result.element
 
 
 def run_shaped(opcode: str, shapes: list[Shape], columns: list[np.ndarray]) -> np.ndarray:

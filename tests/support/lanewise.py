@@ -40,8 +40,8 @@ def build(opcode: str, lanes: int) -> tuple[str, list[str], list[str]]:
     types_out = []
     for j, v in enumerate(outs):
         v = b.splat(b.bits(v), lanes) if lanes else b.bits(v)
-        v = v.zext("i8") if v.ty == "i1" else v
-        types_out.append(v.ty)
+        v = v.zext("i8") if v.element == "i1" else v
+        types_out.append(v.element)
         b.store(v, Val(b, "ptr", 0, f"%o{j}"), 1)
     b.emit("ret void")
     fn.params = [Val(b, "ptr", 0, f"%a{i}") for i in range(len(args))]

@@ -74,33 +74,35 @@ class Builder(Flow):
         """`o` as a value of a's element type (an int becomes a constant)."""
         if isinstance(o, Val):
             return o
-        return self.float_bits(a.ty, o) if a.is_float else self.integer(a.ty, o)
+        return self.float_bits(a.element, o) if a.is_float else self.integer(a.element, o)
 
     # ---- shapes -----------------------------------------------------------------------------
     def splat(self, v: Val, n: int) -> Val:
         """`v` in every one of n lanes."""
-        if v.n == n:
+        if v.lanes == n:
             return v
         if v.ref == "zeroinitializer" or v.ref == "poison":
-            return Val(self, v.ty, n, v.ref)
+            return Val(self, v.element, n, v.ref)
         if v.is_const and not v.ref.startswith("@"):
-            return Val(self, v.ty, n, f"splat ({v.ty} {v.ref})", v.raw_nan)
-        one = self.define(f"insertelement <{n} x {v.ty}> poison, {v.ty} {v.ref}, i32 0")
-        both = f"<{n} x {v.ty}> {one}, <{n} x {v.ty}> poison"
+            return Val(self, v.element, n, f"splat ({v.element} {v.ref})", v.raw_nan)
+        one = self.define(f"insertelement <{n} x {v.element}> poison, {v.element} {v.ref}, i32 0")
+        both = f"<{n} x {v.element}> {one}, <{n} x {v.element}> poison"
         ref = self.define(f"shufflevector {both}, <{n} x i32> zeroinitializer")
-        return Val(self, v.ty, n, ref, v.raw_nan)
+        return Val(self, v.element, n, ref, v.raw_nan)
 
     def match(self, *vs: Val) -> list[Val]:
         """All values with the width of the widest."""
-        n = max(v.n for v in vs)
+        n = max(v.lanes for v in vs)
         return [self.splat(v, n) for v in vs] if n else list(vs)
 
     def shuffle(self, a: Val, indices: Sequence[int], c: Val | None = None) -> Val:
         """Lanes picked by constant indices; -1 gives poison."""
-        other = c or Val(self, a.ty, a.n, "poison")
+        other = c or Val(self, a.element, a.lanes, "poison")
         picks = ", ".join(f"i32 {i}" if i >= 0 else "i32 poison" for i in indices)
         n = len(indices)
-        out = self.val(a.ty, n, f"shufflevector {a.tref}, {other.tref}, <{n} x i32> <{picks}>")
+        out = self.val(
+            a.element, n, f"shufflevector {a.typed}, {other.typed}, <{n} x i32> <{picks}>"
+        )
         out.raw_nan = a.raw_nan or (c is not None and c.raw_nan)
         return out
 
@@ -108,53 +110,55 @@ class Builder(Flow):
         """Vectors of one width joined end to end (a power of two of them)."""
         vs = list(parts)
         while len(vs) > 1:
-            w = vs[0].n * 2
+            w = vs[0].lanes * 2
             vs = [self.shuffle(vs[i], range(w), vs[i + 1]) for i in range(0, len(vs), 2)]
         return vs[0]
 
     def extract(self, v: Val, lane: Val | int) -> Val:
-        i = f"i32 {lane}" if isinstance(lane, int) else lane.tref
-        return Val(self, v.ty, 0, self.define(f"extractelement {v.tref}, {i}"), v.raw_nan)
+        i = f"i32 {lane}" if isinstance(lane, int) else lane.typed
+        return Val(self, v.element, 0, self.define(f"extractelement {v.typed}, {i}"), v.raw_nan)
 
     def insert(self, v: Val, x: Val, lane: Val | int) -> Val:
-        i = f"i32 {lane}" if isinstance(lane, int) else lane.tref
-        return Val(self, v.ty, v.n, self.define(f"insertelement {v.tref}, {x.tref}, {i}"))
+        i = f"i32 {lane}" if isinstance(lane, int) else lane.typed
+        return Val(
+            self, v.element, v.lanes, self.define(f"insertelement {v.typed}, {x.typed}, {i}")
+        )
 
     # ---- arithmetic -------------------------------------------------------------------------
     def binary(self, op: str, a: Val, c: Val) -> Val:
         a, c = self.match(a, c)
-        out = self.val(a.ty, a.n, f"{op} {a.tref}, {c.ref}")
+        out = self.val(a.element, a.lanes, f"{op} {a.typed}, {c.ref}")
         out.raw_nan = op in _RAW
         return out
 
     def fneg(self, a: Val) -> Val:
-        out = self.val(a.ty, a.n, f"fneg {a.tref}")
+        out = self.val(a.element, a.lanes, f"fneg {a.typed}")
         out.raw_nan = a.raw_nan
         return out
 
     def icmp(self, pred: str, a: Val, o: Operandish) -> Val:
         a, c = self.match(a, self.like(a, o))
-        return self.val("i1", a.n, f"icmp {pred} {a.tref}, {c.ref}")
+        return self.val("i1", a.lanes, f"icmp {pred} {a.typed}, {c.ref}")
 
     def fcmp(self, pred: str, a: Val, c: Val) -> Val:
         a, c = self.match(a, c)
-        return self.val("i1", a.n, f"fcmp {pred} {a.tref}, {c.ref}")
+        return self.val("i1", a.lanes, f"fcmp {pred} {a.typed}, {c.ref}")
 
     def select(self, cond: Val, a: Val, c: Val) -> Val:
         """cond ? a : c; a scalar condition picks between whole vectors."""
-        if cond.n == 0:
+        if cond.lanes == 0:
             a, c = self.match(a, c)
         else:
             cond, a, c = self.match(cond, a, c)
-        out = self.val(a.ty, a.n, f"select {cond.tref}, {a.tref}, {c.tref}")
+        out = self.val(a.element, a.lanes, f"select {cond.typed}, {a.typed}, {c.typed}")
         out.raw_nan = a.raw_nan or c.raw_nan
         return out
 
     def cast(self, op: str, a: Val, ty: str) -> Val:
-        if a.ty == ty:
+        if a.element == ty:
             return a
-        shape = f"<{a.n} x {ty}>" if a.n else ty
-        out = self.val(ty, a.n, f"{op} {a.tref} to {shape}")
+        shape = f"<{a.lanes} x {ty}>" if a.lanes else ty
+        out = self.val(ty, a.lanes, f"{op} {a.typed} to {shape}")
         out.raw_nan = op in ("fpext", "fptrunc")
         return out
 
@@ -171,16 +175,16 @@ class Builder(Flow):
     ) -> Val:
         """A call of `llvm.<name>` overloaded on its first argument; `extra` is a trailing i1."""
         args = self.match(*args)
-        ty, n = args[0].ty, args[0].n
+        ty, n = args[0].element, args[0].lanes
         out = ret or ty
         shape = f"<{n} x {out}>" if n else out
         suffix = f"{'v' + str(n) if n else ''}{_MANGLE[ty]}"
         if ret:  # conversions are overloaded on the result first
             suffix = f"{'v' + str(n) if n else ''}{_MANGLE[ret]}.{suffix}"
         fn = f"@llvm.{name}.{suffix}"
-        kinds = ", ".join(a.t for a in args) + (", i1" if extra else "")
+        kinds = ", ".join(a.type for a in args) + (", i1" if extra else "")
         self.module.declarations[fn] = f"declare {shape} {fn}({kinds})"
-        given = ", ".join(a.tref for a in args) + (f", i1 {extra}" if extra else "")
+        given = ", ".join(a.typed for a in args) + (f", i1 {extra}" if extra else "")
         v = self.val(out, n, f"call {shape} {fn}({given})")
         v.raw_nan = name in _RAW
         return v
@@ -208,9 +212,9 @@ class Builder(Flow):
     # ---- bits of floats ---------------------------------------------------------------------
     def canonical(self, v: Val) -> Val:
         """A float with the NaN the hardware writes (all ones, positive), where it may differ."""
-        if not v.raw_nan or v.ty not in ("float", "half"):
+        if not v.raw_nan or v.element not in ("float", "half"):
             return v
-        nan = self.float_bits(v.ty, _NAN32 if v.ty == "float" else 0x7FFF)
+        nan = self.float_bits(v.element, _NAN32 if v.element == "float" else 0x7FFF)
         out = self.select(self.fcmp("uno", v, v), nan, v)
         out.raw_nan = False
         return out
@@ -223,7 +227,7 @@ class Builder(Flow):
 
     def reinterpret(self, v: Val, ty: str) -> Val:
         """The same bits under another element type of the same width."""
-        if v.ty == ty:
+        if v.element == ty:
             return v
         return self.cast("bitcast", self.bits(v), ty)
 
@@ -231,7 +235,7 @@ class Builder(Flow):
         """The same bytes as n elements of `ty` (`<32 x i32>` seen as `<64 x half>`)."""
         v = self.bits(v) if v.is_float else v
         shape = f"<{n} x {ty}>" if n else ty
-        return self.val(ty, n, f"bitcast {v.tref} to {shape}")
+        return self.val(ty, n, f"bitcast {v.typed} to {shape}")
 
     def is_nan(self, v: Val) -> Val:
         return self.fcmp("uno", v, v)
@@ -253,16 +257,16 @@ class Builder(Flow):
     def load(self, ty: str, n: int, p: Val, align: int = 0, flags: str = "") -> Val:
         shape = f"<{n} x {ty}>" if n else ty
         tail = (f", align {align}" if align else "") + flags
-        return self.val(ty, n, f"load {shape}, {p.tref}{tail}")
+        return self.val(ty, n, f"load {shape}, {p.typed}{tail}")
 
     def store(self, v: Val, p: Val, align: int = 0) -> None:
-        self.emit(f"store {v.tref}, {p.tref}" + (f", align {align}" if align else ""))
+        self.emit(f"store {v.typed}, {p.typed}" + (f", align {align}" if align else ""))
 
     def prefetch(self, p: Val) -> None:
         """Prefetches the bytes at p, which need not be a valid address."""
         fn = "@llvm.prefetch.p0"
         self.module.declarations[fn] = f"declare void {fn}(ptr, i32, i32, i32)"
-        self.emit(f"call void {fn}({p.tref}, i32 0, i32 3, i32 1)")
+        self.emit(f"call void {fn}({p.typed}, i32 0, i32 3, i32 1)")
 
     def at(self, p: Val, offset: Val | int) -> Val:
         """p + offset bytes; a vector offset gives a vector of pointers."""
@@ -270,10 +274,10 @@ class Builder(Flow):
             return (
                 p
                 if offset == 0
-                else self.val("ptr", p.n, f"getelementptr i8, {p.tref}, i64 {offset}")
+                else self.val("ptr", p.lanes, f"getelementptr i8, {p.typed}, i64 {offset}")
             )
-        n = max(p.n, offset.n)
-        return self.val("ptr", n, f"getelementptr i8, {p.tref}, {offset.tref}")
+        n = max(p.lanes, offset.lanes)
+        return self.val("ptr", n, f"getelementptr i8, {p.typed}, {offset.typed}")
 
     # ---- functions --------------------------------------------------------------------------
     def helper(
@@ -299,7 +303,7 @@ class Builder(Flow):
 
         def call(*args: Val) -> Val:
             full = [self.splat(a, n) if n else a for a, (_, n) in zip(args, params, strict=True)]
-            given = ", ".join(a.tref for a in full)
+            given = ", ".join(a.typed for a in full)
             if ret is None:
                 self.emit(f"call void @{name}({given})")
                 return Val(self, "i1", 0, "false")
@@ -316,26 +320,26 @@ class Builder(Flow):
         elements of a row.
         """
         vs = self.match(*args)
-        n = vs[0].n
-        full = f"{name}.{n}.{'.'.join(v.ty for v in vs)}"
-        params = [(v.ty, n) for v in vs]
+        n = vs[0].lanes
+        full = f"{name}.{n}.{'.'.join(v.element for v in vs)}"
+        params = [(v.element, n) for v in vs]
         return self.helper(full, params, (ret, n), lambda b, ps: body(b, *ps), attrs="#5")(*vs)
 
     # ---- masks ------------------------------------------------------------------------------
     def any(self, m: Val) -> Val:
         """Does any lane hold? (a scalar i1 is itself)"""
-        if m.n == 0:
+        if m.lanes == 0:
             return m
-        fn = f"@llvm.vector.reduce.or.v{m.n}i1"
-        self.module.declarations[fn] = f"declare i1 {fn}(<{m.n} x i1>)"
-        return self.val("i1", 0, f"call i1 {fn}({m.tref})")
+        fn = f"@llvm.vector.reduce.or.v{m.lanes}i1"
+        self.module.declarations[fn] = f"declare i1 {fn}(<{m.lanes} x i1>)"
+        return self.val("i1", 0, f"call i1 {fn}({m.typed})")
 
     def same(self, a: Val, c: Val) -> Val:
         """Are two integer vectors equal in every lane?"""
-        fn = f"@llvm.vector.reduce.or.v{a.n}{a.ty}"
-        self.module.declarations[fn] = f"declare {a.ty} {fn}({a.t})"
-        return self.val(a.ty, 0, f"call {a.ty} {fn}({(a ^ c).tref})").eq(0)
+        fn = f"@llvm.vector.reduce.or.v{a.lanes}{a.element}"
+        self.module.declarations[fn] = f"declare {a.element} {fn}({a.type})"
+        return self.val(a.element, 0, f"call {a.element} {fn}({(a ^ c).typed})").eq(0)
 
     def all(self, m: Val) -> Val:
         """Do all lanes hold?"""
-        return self.any(~m) ^ 1 if m.n else m
+        return self.any(~m) ^ 1 if m.lanes else m

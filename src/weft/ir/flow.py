@@ -71,7 +71,7 @@ class Flow(ABC):
         self, cond: Val, yes: str, no: str, *, rare: bool = False, likely: bool = False
     ) -> None:
         tail = _RARE if rare else _LIKELY if likely else ""
-        self._end(f"br {cond.tref}, label %{yes}, label %{no}{tail}")
+        self._end(f"br {cond.typed}, label %{yes}, label %{no}{tail}")
 
     def jump_if(self, cond: Val, label: str, *, rare: bool = False) -> None:
         """Leaves for `label` if the scalar `cond` holds."""
@@ -87,12 +87,12 @@ class Flow(ABC):
 
     def jump_table(self, value: Val, cases: Mapping[int, str], default: str) -> None:
         """Jumps to the label of a value."""
-        table = " ".join(f"{value.ty} {k}, label %{label}" for k, label in cases.items())
-        self._end(f"switch {value.tref}, label %{default} [ {table} ]")
+        table = " ".join(f"{value.element} {k}, label %{label}" for k, label in cases.items())
+        self._end(f"switch {value.typed}, label %{default} [ {table} ]")
 
     def ret(self, value: Val | None = None) -> None:
         """Returns from the function."""
-        self._end("ret void" if value is None else f"ret {value.tref}")
+        self._end("ret void" if value is None else f"ret {value.typed}")
 
     def _end(self, text: str) -> None:
         self.emit(text)
@@ -163,10 +163,10 @@ class Flow(ABC):
             return first
         if isinstance(first, Val):
             values = [(v, label) for v, label in results if isinstance(v, Val)]
-            return self.phi(first.ty, first.n, values)
+            return self.phi(first.element, first.lanes, values)
         lists = [(vs, label) for vs, label in results if isinstance(vs, list)]
         return [
-            self.phi(v.ty, v.n, [(vs[i], label) for vs, label in lists])
+            self.phi(v.element, v.lanes, [(vs[i], label) for vs, label in lists])
             for i, v in enumerate(first)
         ]
 
@@ -228,11 +228,11 @@ class Flow(ABC):
         """A value that a loop carries, and what notes its value for the next iteration."""
         at = len(self.fn.lines)
         self.emit("")
-        x = self.named(start.ty, start.n, self.name())
+        x = self.named(start.element, start.lanes, self.name())
 
         def note(following: Val) -> None:
             pairs = f"[ {start.ref}, %{pre} ], [ {following.ref}, %{self.block} ]"
-            self.fn.lines[at] = f"  {x.ref} = phi {x.t} {pairs}"
+            self.fn.lines[at] = f"  {x.ref} = phi {x.type} {pairs}"
 
         return x, note
 

@@ -61,8 +61,8 @@ def flush_rounded(
 
 def _least(b: Builder, v: Val) -> Val:
     """The smallest lane, unsigned."""
-    if v.n == 0:
+    if v.lanes == 0:
         return v
-    fn = f"@llvm.vector.reduce.umin.v{v.n}{v.ty}"
-    b.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
-    return b.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")
+    fn = f"@llvm.vector.reduce.umin.v{v.lanes}{v.element}"
+    b.module.declarations[fn] = f"declare {v.element} {fn}({v.type})"
+    return b.val(v.element, 0, f"call {v.element} {fn}({v.typed})")

@@ -19,7 +19,7 @@ class Function:
         self.count = 0
 
     def text(self) -> str:
-        args = ", ".join(f"{p.t} {p.ref}" for p in self.params)
+        args = ", ".join(f"{p.type} {p.ref}" for p in self.params)
         head = f"define internal {self.ret} @{self.name}({args}) {self.attrs} {{\nentry:"
         return "\n".join([head, *self.entry, *self.lines, "}"])
 

@@ -83,10 +83,10 @@ def _row(b: Builder, table: Table, index: Val) -> Val:
     """The packed words at `index` (i32)."""
     base = b.table(f"mufu.table.{table.name}", "i64", table.words)
     offset = index.zext("i64") << 3
-    if index.n == 0:
+    if index.lanes == 0:
         return b.load("i64", 0, b.at(base, offset), 8)
-    row = b.poison("i64", index.n)
-    for lane in range(index.n):
+    row = b.poison("i64", index.lanes)
+    for lane in range(index.lanes):
         word = b.load("i64", 0, b.at(base, b.extract(offset, lane)), 8)
         row = b.insert(row, word, lane)
     return row
@@ -272,19 +272,19 @@ def mufu(b: Builder, name: str, x: Val) -> Val:
 
     sin and cos take radians: the multiplication that scales them to turns is part of them here.
     """
-    return b.lanewise(f"mufu.{name}", [x], x.ty, lambda b, x: _strips(b, x, _FUNCTIONS[name]))
+    return b.lanewise(f"mufu.{name}", [x], x.element, lambda b, x: _strips(b, x, _FUNCTIONS[name]))
 
 
 def _strips(b: Builder, x: Val, body: Body) -> Val:
-    bits, ty = raw_bits(b, x) if x.is_float else x, x.ty
-    if x.n == 0:
+    bits, ty = raw_bits(b, x) if x.is_float else x, x.element
+    if x.lanes == 0:
         out = body(b, bits)
     else:
-        source, target = b.array("i32", x.n), b.array("i32", x.n)
+        source, target = b.array("i32", x.lanes), b.array("i32", x.lanes)
         b.store(bits, source, 64)
-        with b.loop(x.n // _STRIP) as i:
+        with b.loop(x.lanes // _STRIP) as i:
             offset = i.zext("i64") * (4 * _STRIP)
             part = b.load("i32", _STRIP, b.at(source, offset), 32)
             b.store(body(b, part), b.at(target, offset), 32)
-        out = b.load("i32", x.n, target, 64)
+        out = b.load("i32", x.lanes, target, 64)
     return b.reinterpret(out, ty)

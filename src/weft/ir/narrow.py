@@ -54,7 +54,7 @@ def saturate(b: Builder, bits: Val, kind: str) -> Val:
     """`.sat`: bits clamped to [+0, 1]; negative numbers and NaN become +0."""
     exponent, mantissa = WIDTHS[kind]
     one = ((1 << (exponent - 1)) - 1) << mantissa
-    return bits.ugt(infinity(kind)).select(b.integer(bits.ty, 0), b.umin(bits, one))
+    return bits.ugt(infinity(kind)).select(b.integer(bits.element, 0), b.umin(bits, one))
 
 
 def settle(b: Builder, bits: Val, over: Val, under: Val, mode: str) -> Val:
@@ -69,8 +69,8 @@ def settle(b: Builder, bits: Val, over: Val, under: Val, mode: str) -> Val:
         unit = bits.ashr(bits.bits - 1) | 1
         return wrong.select(bits + unit if toward > 0 else bits - unit, bits)
     away = b.select(bits.slt(0), under, over)
-    cut = bits - away.zext(bits.ty)
-    return cut if mode == "rz" else cut | (over | under).zext(bits.ty)
+    cut = bits - away.zext(bits.element)
+    return cut if mode == "rz" else cut | (over | under).zext(bits.element)
 
 
 def _narrow(b: Builder, v: Val, ty: str, mode: str) -> Val:
@@ -78,7 +78,7 @@ def _narrow(b: Builder, v: Val, ty: str, mode: str) -> Val:
     near = b.cast("fptrunc", v, ty)
     if mode == "rn":
         return raw_bits(b, near)
-    back = b.cast("fpext", near, v.ty)
+    back = b.cast("fpext", near, v.element)
     over, under = b.fcmp("ogt", back, v), b.fcmp("olt", back, v)
     return settle(b, raw_bits(b, near), over, under, mode)
 
@@ -105,12 +105,12 @@ def cut(b: Builder, bits: Val, drop: int, mode: str) -> Val:
     A carry runs into the exponent as it should, up to infinity. No case for NaN.
     """
     if mode == "odd":
-        return bits >> drop | (bits & ((1 << drop) - 1)).ne(0).zext(bits.ty)
+        return bits >> drop | (bits & ((1 << drop) - 1)).ne(0).zext(bits.element)
     below = (1 << drop) - 1
     negative = bits.ashr(bits.bits - 1)
     extra = {
         "rn": lambda: (bits >> drop & 1) + (below >> 1),
-        "rz": lambda: b.integer(bits.ty, 0),
+        "rz": lambda: b.integer(bits.element, 0),
         "rm": lambda: negative & below,
         "rp": lambda: ~negative & below,
     }[mode]()
@@ -160,7 +160,7 @@ def two_sum(x: Val, y: Val) -> tuple[Val, Val]:
 def odd_sum(b: Builder, x: Val, y: Val) -> Val:
     """Bits of x + y rounded to odd."""
     total, rest = two_sum(x, y)
-    zero = b.const(x.ty, 0.0)
+    zero = b.const(x.element, 0.0)
     over, under = b.fcmp("olt", rest, zero), b.fcmp("ogt", rest, zero)
     return settle(b, raw_bits(b, total), over, under, "odd")
 
@@ -224,6 +224,6 @@ def int_from_float(b: Builder, v: Val, mode: str, width: int, *, signed: bool) -
         top = (1 << (width - signed)) - 1
         out = b.smax(b.smin(out, top), -top - 1) if signed else b.umin(out, top)
         out = out.trunc(f"i{width}")
-    if v.ty == "double" or width == 64:
-        out = b.is_nan(v).select(b.integer(out.ty, 1 << (width - 1)), out)
+    if v.element == "double" or width == 64:
+        out = b.is_nan(v).select(b.integer(out.element, 1 << (width - 1)), out)
     return out

@@ -54,7 +54,7 @@ def _nan_of_root(b: Builder, r: Val) -> Val:
     With a float comparison, LLVM would take it for `x < 0 ? NaN : sqrt(x)` and drop the choice,
     since the processor's root gives a NaN there too, if another one.
     """
-    if r.ty != "float":
+    if r.element != "float":
         return r
     bits = raw_bits(b, r)
     return from_bits(b, (bits << 1).ule(0xFF000000).select(bits, 0x7FFFFFFF))
@@ -65,7 +65,7 @@ def _directed(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
 
     Out of line and `strictfp`, so that nothing of the caller runs under that mode.
     """
-    ty, n, shape = args[0].ty, args[0].n, args[0].t
+    ty, n, shape = args[0].element, args[0].lanes, args[0].type
     kind = (f"v{n}" if n else "") + _LETTER[ty]
     name = f"@llvm.experimental.constrained.{op}.{kind}"
 
@@ -73,7 +73,7 @@ def _directed(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
         kinds = ", ".join([shape] * len(params))
         b.module.declarations[name] = f"declare {shape} {name}({kinds}, metadata, metadata)"
         b.module.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
-        given = ", ".join(p.tref for p in params)
+        given = ", ".join(p.typed for p in params)
         rules = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
         b.emit(f"call void @llvm.set.rounding(i32 {_MODES[mode]}) #4")
         out = b.val(ty, n, f"call {shape} {name}({given}, {rules}) #4")
@@ -88,7 +88,7 @@ def _directed(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
 
 def nan64(b: Builder, result: Val, sources: Sequence[Val]) -> Val:
     """An f64 result whose NaN is the first among `sources`, made quiet, or the default one."""
-    if result.ty != "double":
+    if result.element != "double":
         return result
 
     def fix(b: Builder, r: Val, *sources: Val) -> Val:

@@ -107,7 +107,7 @@ def _tiles(
             place = (i * across + j) * size_c * reg
             first_a, first_b = b.at(pa, i * size_a * reg), b.at(pb, j * size_b * reg)
             step(first_a, first_b, b.at(pc, place), b.at(pd, place))
-    return [b.load(v.ty, 32, b.at(pd, i * reg), 64) for i, v in enumerate(c)]
+    return [b.load(v.element, 32, b.at(pd, i * reg), 64) for i, v in enumerate(c)]
 
 
 def scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Val]:
@@ -164,7 +164,7 @@ def _fp8(
     m, n, k = shape_of(form.shape)
     half = Form(f"m{m}n{n}k{k // 2}", "f16", "f16", wide, wide)
     step = _steps(b, half, wide, fast)
-    d = [b.zero(v.ty, v.n) for v in c]
+    d = [b.zero(v.element, v.lanes) for v in c]
     for low in (True, False):
         name, picks = low_or_high(low)
         parts = [

@@ -73,7 +73,7 @@ def magnitude(bits: Val, fmt: Format) -> Val:
 def exponent(b: Builder, mag: Val, fmt: Format) -> Val:
     """The biased exponent, in the format's lanes: subnormals as the least one, zero as `zero`."""
     field = b.umax(b.resize(mag >> fmt.mantissa, fmt.lane), 1)
-    return mag.eq(0).select(b.splat(b.integer(fmt.lane, fmt.zero), mag.n), field)
+    return mag.eq(0).select(b.splat(b.integer(fmt.lane, fmt.zero), mag.lanes), field)
 
 
 def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
@@ -85,7 +85,7 @@ def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
     moved = ((wide & 0x80) << 8) | (mag << 7)
     # The fields are now in the places that half uses; only the biases differ, by 8.
     value = b.bits(b.reinterpret(moved, "half") * b.const("half", 256.0))
-    nan = b.splat(b.integer("i16", 0x7FFF), bits.n)
+    nan = b.splat(b.integer("i16", 0x7FFF), bits.lanes)
     return b.reinterpret(mag.eq(0x7F).select(nan, value), "half")
 
 

@@ -120,7 +120,7 @@ def load_columns(b: Builder, bt: Val, runs: Runs) -> list[Val]:
 
 def _regroup(b: Builder, chunks: list[Val]) -> list[Val]:
     """The same elements in vectors of 8."""
-    per = chunks[0].n
+    per = chunks[0].lanes
     if per > N:
         return [b.shuffle(c, range(i, i + N)) for c in chunks for i in range(0, per, N)]
     k = N // per
@@ -136,7 +136,7 @@ def load_rows(b: Builder, a: Val, m: Val, rows: int, runs: Runs, count: int = 1)
 
 def splats(b: Builder, runs: list[Val], count: int = 1) -> list[Val]:
     """For every k, the element of each of `count` rows in 8 lanes."""
-    width = runs[0].n // count
+    width = runs[0].lanes // count
     return [
         b.shuffle(v, [row * width + k for row in range(count) for _ in range(N)])
         for v in runs
@@ -156,7 +156,7 @@ def load_accumulator(b: Builder, ty: str, c: Val, m: Val) -> Val:
 
 def store_accumulator(b: Builder, v: Val, d: Val, m: Val) -> None:
     """The other way round."""
-    if v.ty == "half":
+    if v.element == "half":
         b.store(v, b.at(d, (m * 16).zext("i64")), 16)
         return
     size = v.bits // 8

@@ -116,7 +116,7 @@ def _stored(
 
 
 def _loaded(b: Builder, like: Sequence[Val], d: Val) -> list[Val]:
-    return [b.load(v.ty, 32, b.at(d, i * _REGISTER), 64) for i, v in enumerate(like)]
+    return [b.load(v.element, 32, b.at(d, i * _REGISTER), 64) for i, v in enumerate(like)]
 
 
 def _fp8(
@@ -125,7 +125,7 @@ def _fp8(
 ) -> list[Val]:  # fmt: skip
     """Two steps on f16, of every other four neighbours of B each, and then c is added."""
     step = Step("f16", "f32", 16, shape_of(form.shape)[2] // 4, sparse=True)
-    d = [b.zero(v.ty, v.n) for v in c]
+    d = [b.zero(v.element, v.lanes) for v in c]
     for odd in (0, 1):
         chosen = [f for f in fields if f.number // 2 % 2 == odd]
         picks = [_Pick(f, f.number // 4 * 2 + f.number % 2, f.number // 4 * 4) for f in chosen]

@@ -30,7 +30,7 @@ class Arithmetic(Protocol):
 
 
 class Val:
-    """An SSA value or constant: element type `ty`, `n` lanes (0: scalar), its spelling `ref`.
+    """An SSA value or constant: `element` type, number of `lanes` (0: scalar), its spelling `ref`.
 
     Integer and float operators pick the instruction by type; a Python int on either side is a
     constant of the same type (for a float type: use `Builder.const`). `>>` is a logical shift.
@@ -38,37 +38,40 @@ class Val:
     `Builder.bits` makes them canonical.
     """
 
-    __slots__ = ("b", "n", "raw_nan", "ref", "ty")
+    __slots__ = ("builder", "element", "lanes", "raw_nan", "ref")
 
-    def __init__(self, b: Arithmetic, ty: str, n: int, ref: str, raw_nan: bool = False) -> None:
-        self.b, self.ty, self.n, self.ref, self.raw_nan = b, ty, n, ref, raw_nan
+    def __init__(
+        self, builder: Arithmetic, element: str, lanes: int, ref: str, raw_nan: bool = False
+    ) -> None:
+        self.builder, self.element, self.lanes = builder, element, lanes
+        self.ref, self.raw_nan = ref, raw_nan
 
     @property
-    def t(self) -> str:
+    def type(self) -> str:
         """The LLVM type."""
-        return f"<{self.n} x {self.ty}>" if self.n else self.ty
+        return f"<{self.lanes} x {self.element}>" if self.lanes else self.element
 
     @property
-    def tref(self) -> str:
+    def typed(self) -> str:
         """Type and spelling, as an operand is written."""
-        return f"{self.t} {self.ref}"
+        return f"{self.type} {self.ref}"
 
     @property
     def bits(self) -> int:
-        return BITS[self.ty]
+        return BITS[self.element]
 
     @property
     def is_float(self) -> bool:
-        return self.ty in FLOATS
+        return self.element in FLOATS
 
     @property
     def is_const(self) -> bool:
         return not self.ref.startswith("%")
 
     def _two(self, op: str, other: Operandish, *, swap: bool = False) -> Val:
-        o = self.b.like(self, other)
+        o = self.builder.like(self, other)
         a, c = (o, self) if swap else (self, o)
-        return self.b.binary(("f" if self.is_float else "") + op, a, c)
+        return self.builder.binary(("f" if self.is_float else "") + op, a, c)
 
     def __add__(self, o: Operandish) -> Val:
         return self._two("add", o)
@@ -89,71 +92,71 @@ class Val:
         return self._two("mul", o, swap=True)
 
     def __and__(self, o: Operandish) -> Val:
-        return self.b.binary("and", self, self.b.like(self, o))
+        return self.builder.binary("and", self, self.builder.like(self, o))
 
     def __or__(self, o: Operandish) -> Val:
-        return self.b.binary("or", self, self.b.like(self, o))
+        return self.builder.binary("or", self, self.builder.like(self, o))
 
     def __xor__(self, o: Operandish) -> Val:
-        return self.b.binary("xor", self, self.b.like(self, o))
+        return self.builder.binary("xor", self, self.builder.like(self, o))
 
     def __invert__(self) -> Val:
         return self ^ -1
 
     def __lshift__(self, o: Operandish) -> Val:
-        return self.b.binary("shl", self, self.b.like(self, o))
+        return self.builder.binary("shl", self, self.builder.like(self, o))
 
     def __rshift__(self, o: Operandish) -> Val:
-        return self.b.binary("lshr", self, self.b.like(self, o))
+        return self.builder.binary("lshr", self, self.builder.like(self, o))
 
     def ashr(self, o: Operandish) -> Val:
-        return self.b.binary("ashr", self, self.b.like(self, o))
+        return self.builder.binary("ashr", self, self.builder.like(self, o))
 
     def __neg__(self) -> Val:
-        return self.b.fneg(self) if self.is_float else 0 - self
+        return self.builder.fneg(self) if self.is_float else 0 - self
 
     def eq(self, o: Operandish) -> Val:
-        return self.b.icmp("eq", self, o)
+        return self.builder.icmp("eq", self, o)
 
     def ne(self, o: Operandish) -> Val:
-        return self.b.icmp("ne", self, o)
+        return self.builder.icmp("ne", self, o)
 
     def ult(self, o: Operandish) -> Val:
-        return self.b.icmp("ult", self, o)
+        return self.builder.icmp("ult", self, o)
 
     def ule(self, o: Operandish) -> Val:
-        return self.b.icmp("ule", self, o)
+        return self.builder.icmp("ule", self, o)
 
     def ugt(self, o: Operandish) -> Val:
-        return self.b.icmp("ugt", self, o)
+        return self.builder.icmp("ugt", self, o)
 
     def uge(self, o: Operandish) -> Val:
-        return self.b.icmp("uge", self, o)
+        return self.builder.icmp("uge", self, o)
 
     def slt(self, o: Operandish) -> Val:
-        return self.b.icmp("slt", self, o)
+        return self.builder.icmp("slt", self, o)
 
     def sle(self, o: Operandish) -> Val:
-        return self.b.icmp("sle", self, o)
+        return self.builder.icmp("sle", self, o)
 
     def sgt(self, o: Operandish) -> Val:
-        return self.b.icmp("sgt", self, o)
+        return self.builder.icmp("sgt", self, o)
 
     def sge(self, o: Operandish) -> Val:
-        return self.b.icmp("sge", self, o)
+        return self.builder.icmp("sge", self, o)
 
     def zext(self, ty: str) -> Val:
-        return self.b.cast("zext", self, ty)
+        return self.builder.cast("zext", self, ty)
 
     def sext(self, ty: str) -> Val:
-        return self.b.cast("sext", self, ty)
+        return self.builder.cast("sext", self, ty)
 
     def trunc(self, ty: str) -> Val:
-        return self.b.cast("trunc", self, ty)
+        return self.builder.cast("trunc", self, ty)
 
     def select(self, a: Val, c: Operandish) -> Val:
         """This i1 ? a : c."""
-        return self.b.select(self, a, self.b.like(a, c))
+        return self.builder.select(self, a, self.builder.like(a, c))
 
 
 Operandish: TypeAlias = Val | int

@@ -35,8 +35,8 @@ class Wide:
 
     def lanes(self) -> Val:
         """The 32-bit index of every lane."""
-        b = self.index.b
-        if self.index.n:
+        b = self.index.builder
+        if self.index.lanes:
             return self.index
         if self.off == ZERO:
             return b.splat(self.index, 32)

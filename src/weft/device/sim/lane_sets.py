@@ -20,7 +20,7 @@ def lane_bits(b: Builder, args: list[Val]) -> Val:
     picked = b.select(args[0], weights, b.zero("i32", 32))
     fn = "@llvm.vector.reduce.add.v32i32"
     b.module.declarations[fn] = f"declare i32 {fn}(<32 x i32>)"
-    return b.val("i32", 0, f"call i32 {fn}({picked.tref})")
+    return b.val("i32", 0, f"call i32 {fn}({picked.typed})")
 
 
 def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
@@ -35,9 +35,9 @@ def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
 
 def spread(base: Val, offsets: Sequence[int]) -> Val:
     """base + offsets[lane], as lanes."""
-    b = base.b
+    b = base.builder
     base = b.bits(base)  # a register that is declared as a float may hold such a number
-    return base + b.lanes(base.ty, offsets)
+    return base + b.lanes(base.element, offsets)
 
 
 def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
@@ -53,6 +53,6 @@ def reduction(op: str, signed: bool) -> str:
 
 def reduce_lanes(b: Builder, op: str, v: Val) -> Val:
     """All lanes of an integer vector by one operation: `add`, `or`, `smin`, ...."""
-    fn = f"@llvm.vector.reduce.{op}.v{v.n}{v.ty}"
-    b.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
-    return b.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")
+    fn = f"@llvm.vector.reduce.{op}.v{v.lanes}{v.element}"
+    b.module.declarations[fn] = f"declare {v.element} {fn}({v.type})"
+    return b.val(v.element, 0, f"call {v.element} {fn}({v.typed})")

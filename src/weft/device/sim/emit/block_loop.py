@@ -97,7 +97,7 @@ class _Worker:
         b.ret(b.integer("i32", Run.STOPPED))
 
     def _call(self, kind: str, name: str, slot: Val) -> str:
-        args = ", ".join(v.tref for v in (self.context, self.worker, slot))
+        args = ", ".join(v.typed for v in (self.context, self.worker, slot))
         return f"call {kind} @{name}({args})"
 
     def _start(self, slot: Val) -> Val:
@@ -155,7 +155,7 @@ class _Worker:
 
 def _stopped(b: Builder, context: Val) -> Val:
     """Must the launch end?"""
-    return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).tref}").ne(0)
+    return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).typed}").ne(0)
 
 
 def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
@@ -172,7 +172,7 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
         seen = b.load("i64", 0, shared)  # without this test the counter would keep growing
         b.jump_if(seen.uge(total), "none")
         many = b.select(total.ugt(MANY_BLOCKS), b.integer("i64", batch), b.integer("i64", 1))
-        taken = b.val("i64", 0, f"atomicrmw add {shared.tref}, {many.tref} monotonic")
+        taken = b.val("i64", 0, f"atomicrmw add {shared.typed}, {many.typed} monotonic")
         b.jump_if(taken.uge(total), "none")
         b.store(b.umin(taken + many, total), end)
         return taken
@@ -251,7 +251,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
             held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
             same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
             with b.when((done | (held & same)) ^ 1):
-                args = ", ".join(x.tref for x in (context, worker, slot, frame, w))
+                args = ", ".join(x.typed for x in (context, worker, slot, frame, w))
                 result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({args})")
                 b.store(result, b.at(frame, Frame.STATUS))
                 with b.when(result.eq(Status.FAULT), rare=True):
@@ -268,7 +268,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
                 b.store(b.load("i32", 0, ran) + (b.integer("i32", 1) - away), ran)
         ids = b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS))
         with b.when(ids.ne(0)):
-            b.emit(f"call void @release({slot.tref})")
+            b.emit(f"call void @release({slot.typed})")
         with b.when(b.load("i32", 0, b.at(slot, Slot.LIVE_WARPS)).eq(0)):
             b.ret(b.integer("i32", Round.DONE))
 

@@ -46,7 +46,7 @@ def _ask(b: Builder, args: list[Val]) -> Val:
     with b.when(lanes.eq(0), rare=True):
         b.ret(b.integer("i1", 1))
     host = b.load("ptr", 0, b.at(args[1], Context.HOST))
-    arguments = ", ".join(a.tref for a in args[:9])
+    arguments = ", ".join(a.typed for a in args[:9])
     status = b.val("i32", 0, f"call i32 {host.ref}({arguments})")
     fine = status.eq(0)
     with b.when(fine ^ 1, rare=True):

@@ -108,7 +108,7 @@ class WarpOperands:
 
     def spread(self, base: Val, form: Form) -> Val:
         """base + off, as lanes."""
-        if form.kind != AFFINE or base.n:
+        if form.kind != AFFINE or base.lanes:
             return base
         return spread(base, form.off)
 
@@ -127,7 +127,7 @@ class WarpOperands:
 
     def fit(self, v: Val, ty: str) -> Val:
         """A register's bits as the type an instruction names: cut, zero-extended, or seen anew."""
-        if v.ty == ty:
+        if v.element == ty:
             return v
         if v.bits == BITS[ty]:
             return self.b.reinterpret(v, ty)
@@ -179,7 +179,7 @@ class WarpOperands:
         storage = self.registers.storage(name)
         value = self.to_storage(value, storage, signed, name)
         part = self.registers.of(name)[0]
-        if form.is_scalar and value.n:  # computed by lanes, known to be base + off
+        if form.is_scalar and value.lanes:  # computed by lanes, known to be base + off
             value = self.b.extract(value, 0)
             value = value - form.off[0] if form.off[0] else value
         if form.kind == VECTOR:
@@ -193,7 +193,7 @@ class WarpOperands:
     def to_storage(self, v: Val, storage: str, signed: bool, name: str) -> Val:
         if v.is_float and v.raw_nan and name not in self.program.raw_nan:
             v = self.b.canonical(v)
-        if v.ty == storage:
+        if v.element == storage:
             return v
         if v.bits == BITS[storage]:
             return self.b.reinterpret(v, storage)
@@ -251,7 +251,7 @@ class WarpOperands:
     def bits_of(self, lanes: Val) -> Val:
         """`<32 x i1>` as bits."""
         b = self.b
-        if lanes.n == 0:
+        if lanes.lanes == 0:
             return b.select(lanes, b.integer("i32", -1), b.integer("i32", 0))
         kinds = [("i1", 32)]
         return b.helper("mask_bits", kinds, ("i32", 0), lane_bits, attrs="#1")(lanes)

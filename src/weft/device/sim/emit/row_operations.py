@@ -125,7 +125,7 @@ def store(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) -
 
 def _stored(e: RowWarp, item: Operand, ptx_type: str, ty: str) -> Val:
     v = e.read(item, ptx_type)
-    return e.b.canonical(v) if v.is_float and v.ty == ty else e.b.reinterpret(v, ty)
+    return e.b.canonical(v) if v.is_float and v.element == ty else e.b.reinterpret(v, ty)
 
 
 def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) -> None:
@@ -139,7 +139,7 @@ def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) ->
         return
     result = e.program.result(ins)
     assert result is not None
-    start = e.b.val("i64", 0, f"ptrtoint {starts[space].tref} to i64")
+    start = e.b.val("i64", 0, f"ptrtoint {starts[space].typed} to i64")
     start = e.b.integer("i64", 0) - start if to_space else start
     if form.kind in (INDEXED, SPARSE) and space != "local":
         w = e.wide.build(ins, form)
@@ -170,7 +170,7 @@ def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
     v = e.read(source, "b64")
 
     def within(p: Val, size: Val) -> Val:
-        return (v - b.val("i64", 0, f"ptrtoint {p.tref} to i64")).ult(size)
+        return (v - b.val("i64", 0, f"ptrtoint {p.typed} to i64")).ult(size)
 
     const = b.load("ptr", 0, b.at(e.context, Context.CONSTS))
     tests = {
@@ -226,7 +226,7 @@ def _require(e: RowWarp, value: Val, mark: int, wrong: Val, what: str) -> None:
 def _scalar(e: RowWarp, operand: Operand) -> Val:
     """A barrier's number or count: one value for the warp."""
     v = e.read(operand, "b32")
-    if v.n == 0:
+    if v.lanes == 0:
         return v
     first = e.b.intrinsic("cttz", [e.executing()], extra="false") & 31
     return e.b.extract(v, first)

@@ -168,7 +168,7 @@ class Schedule:
     def stop_if_asked(self) -> None:
         """Every backward branch tests whether the launch must end, so that no loop runs forever."""
         e, b = self.e, self.e.b
-        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).tref}")
+        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).typed}")
         b.jump_if(stop.ne(0), "abort", rare=True)
 
     def _split(self, block: Block) -> None:

@@ -45,7 +45,7 @@ def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
         note_change(b, worker)
         b.ret()
     epoch = b.val(
-        "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).tref} acquire, align 8"
+        "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).typed} acquire, align 8"
     )
     with b.when(epoch.ne(0)):  # detection is on
         _compare(b, slot, epoch, _state(b, slot, frames, barriers))
@@ -60,7 +60,7 @@ def note_change(b: Builder, worker: Val) -> None:
 
 
 def _publish(b: Builder, value: Val, at: Val) -> None:
-    b.emit(f"store atomic {value.tref}, {at.tref} release, align 8")
+    b.emit(f"store atomic {value.typed}, {at.typed} release, align 8")
 
 
 def _compare(b: Builder, slot: Val, epoch: Val, state: Val) -> None:

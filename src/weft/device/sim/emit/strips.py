@@ -214,8 +214,8 @@ def _read(e: Stripped, operand: Operand, kind: str, first: Val, values: dict[str
         return e.read(operand, kind)
     if form.kind == AFFINE:
         base = b.bits(e.base(operand, kind))  # a float that holds the bits of an index, say
-        table = lane_table(b, base.ty, form.off)
-        lanes = base + b.load(base.ty, WIDTH, b.at(table, first * (base.bits // 8)), 4)
+        table = lane_table(b, base.element, form.off)
+        lanes = base + b.load(base.element, WIDTH, b.at(table, first * (base.bits // 8)), 4)
         return e.fit(lanes, ty)
     part = e.registers.of(name)[0]
     v = b.load(part.ty, WIDTH, b.at(part.slot, first * (BITS[part.ty] // 8)), 16)

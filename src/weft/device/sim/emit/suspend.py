@@ -95,7 +95,7 @@ class Suspension:
         mask = member_mask(block.code[0], e.program.decoded[block.code[0].index].row)
         if mask is not None:
             member = e.read(mask, "b32")
-            if member.n:
+            if member.lanes:
                 member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
             named = named & member
         others = self.words.load(Frame.LOWEST).ne(NOTHING_PENDING)

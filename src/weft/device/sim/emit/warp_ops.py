@@ -134,14 +134,14 @@ class AcrossLanes:
         # As f32, since that keeps a NaN that is not canonical yet; the bits move as they are.
         value = e.read(ins.operands[1], "f32")
         lane, clamp = (e.read(o, "u32") for o in ins.operands[2:4])
-        if mode == "idx" and lane.n == 0 and _known(clamp) == WHOLE_WARP:
+        if mode == "idx" and lane.lanes == 0 and _known(clamp) == WHOLE_WARP:
             fixed = _known(lane)
             index = lane & 31 if fixed is None else fixed & 31
-            picked = b.extract(value, index) if value.n else value
+            picked = b.extract(value, index) if value.lanes else value
             in_range = b.integer("i1", 1)
         elif (by := _known(lane)) is not None and (limit := _known(clamp)) is not None:
             sources = [shuffle_source(mode, i, by, limit) for i in LANES]
-            picked = b.shuffle(value, [j for j, _ in sources]) if value.n else value
+            picked = b.shuffle(value, [j for j, _ in sources]) if value.lanes else value
             in_range = b.lanes("i1", [inside for _, inside in sources])
         else:
             find = b.helper(
@@ -149,7 +149,7 @@ class AcrossLanes:
             )
             source = find(lane, clamp)
             pick = b.helper("shfl_pick", [("float", 32), ("i32", 32)], ("float", 32), _pick)
-            picked = pick(b.canonical(value), source) if value.n else value
+            picked = pick(b.canonical(value), source) if value.lanes else value
             in_range = source.ult(32)
         e.write(d, picked)
         e.write(p, in_range)
@@ -177,8 +177,8 @@ class AcrossLanes:
         d, p = _pair(ins.operands[0])
         members = self._members(ins.operands[2])
         values = e.read_lanes(ins.operands[1], ptx_type)
-        kinds = [(values.ty, 32), ("i32", 32), ("i32", 0)]
-        fn = b.helper(f"match_{values.ty}", kinds, ("i32", 32), _match(values.ty))
+        kinds = [(values.element, 32), ("i32", 32), ("i32", 0)]
+        fn = b.helper(f"match_{values.element}", kinds, ("i32", 32), _match(values.element))
         same = fn(values, members, e.executing())
         if op == "all":
             agree = same.eq(members)
@@ -192,7 +192,7 @@ class AcrossLanes:
         name = reduction(op, signed)
         members = self._members(ins.operands[2])
         values = e.read_lanes(ins.operands[1], "u32")
-        if members.n:
+        if members.lanes:
             fn = b.helper(f"redux_{name}", _GROUPED, ("i32", 32), _reduce_groups(name))
             e.write(ins.operands[0], fn(values, members, e.executing()))
             return
@@ -225,4 +225,4 @@ def _pair(dest: Operand) -> tuple[Operand, Operand]:
 
 def _known(v: Val) -> int | None:
     """A scalar's value where it is a constant of the code."""
-    return int(v.ref) if v.n == 0 and v.is_const else None
+    return int(v.ref) if v.lanes == 0 and v.is_const else None

@@ -119,7 +119,7 @@ class AsyncCopies:
         with b.when(nothing):
             b.store(b.zero("i32", 8 * size), data, 16)
         with b.when(nothing ^ 1):
-            source = b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
+            source = b.val("ptr", 0, f"inttoptr {a.first.typed} to ptr")
             b.store(b.load("i32", 8 * size, source, size), data, 16)
 
     def _copy_lanes(self, write: Access, read: Access, lanes: Val) -> None:

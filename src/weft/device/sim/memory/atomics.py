@@ -35,7 +35,7 @@ Change = Callable[[Builder, Val, list[Val]], Val]
 
 
 def _increment(b: Builder, old: Val, x: list[Val]) -> Val:
-    return old.uge(x[0]).select(b.integer(old.ty, 0), old + 1)
+    return old.uge(x[0]).select(b.integer(old.element, 0), old + 1)
 
 
 def _decrement(b: Builder, old: Val, x: list[Val]) -> Val:
@@ -67,7 +67,7 @@ def _float_change(op: str, ptx_type: str, space: int) -> Change:
 
     def change(b: Builder, old: Val, x: list[Val]) -> Val:
         ty = isa.llvm_type(ptx_type)
-        operand, memory = (b.cast("bitcast", v, ty) if v.ty != ty else v for v in (x[0], old))
+        operand, memory = (b.cast("bitcast", v, ty) if v.element != ty else v for v in (x[0], old))
         new = b.bits(row.row.function(b, operand, memory, **row.words))
         if ptx_type == "f64" and space != Space.SHARED:  # a NaN comes back as it was
             new = b.is_nan(memory).select(old, new)
@@ -122,19 +122,21 @@ class Operation:
             return _exchange(b, p, x[0], x[1])[0]
         if not self.is_float:
             rmw = _RMW.get(self.op) or ("" if self.ptx_type[0] == "s" else "u") + self.op
-            return b.val(self.ty, 0, f"atomicrmw {rmw} {p.tref}, {x[0].tref} acq_rel")
+            return b.val(self.ty, 0, f"atomicrmw {rmw} {p.typed}, {x[0].typed} acq_rel")
         return self.retry(b, p, lambda old: self.change(b, old, x, near))
 
     def retry(self, b: Builder, p: Val, change: Callable[[Val], Val]) -> Val:
         """Retries until no other thread has changed the location in between."""
-        start = b.val(self.ty, 0, f"load atomic {self.ty}, {p.tref} monotonic, align {self.size}")
+        start = b.val(self.ty, 0, f"load atomic {self.ty}, {p.typed} monotonic, align {self.size}")
         return b.until(start, lambda old: _exchange(b, p, old, change(old)))
 
 
 def _exchange(b: Builder, p: Val, old: Val, new: Val) -> tuple[Val, Val]:
-    both = b.define(f"cmpxchg {p.tref}, {old.tref}, {new.tref} acq_rel acquire")
-    kind = f"{{ {old.ty}, i1 }} {both}"
-    return b.val(old.ty, 0, f"extractvalue {kind}, 0"), b.val("i1", 0, f"extractvalue {kind}, 1")
+    both = b.define(f"cmpxchg {p.typed}, {old.typed}, {new.typed} acq_rel acquire")
+    kind = f"{{ {old.element}, i1 }} {both}"
+    return b.val(old.element, 0, f"extractvalue {kind}, 0"), b.val(
+        "i1", 0, f"extractvalue {kind}, 1"
+    )
 
 
 class Places(LaneArrays, Protocol):
@@ -212,7 +214,7 @@ class Atomics:
         """Where shared memory is, where that matters."""
         if not what.by_address:
             return []
-        start = self.e.b.val("i64", 0, f"ptrtoint {self.e.shared.tref} to i64")
+        start = self.e.b.val("i64", 0, f"ptrtoint {self.e.shared.typed} to i64")
         return [start, self.e.shared_bytes.zext("i64")]
 
     def _fill(self, operands: list[list[Val]], size: int) -> Val:
@@ -275,9 +277,9 @@ class Atomics:
         e, b = self.e, self.e.b
         name = reduction(what.op, what.ptx_type[0] == "s")
         idle = _IDENTITY[name](8 * what.size)
-        if x.n == 0 and what.op == "add":
-            return x * b.resize(b.intrinsic("ctpop", [lanes]), x.ty)
-        if x.n == 0 and what.op != "xor":
+        if x.lanes == 0 and what.op == "add":
+            return x * b.resize(b.intrinsic("ctpop", [lanes]), x.element)
+        if x.lanes == 0 and what.op != "xor":
             return x
         x = b.splat(x, 32)
         return reduce_lanes(b, name, x if e.executes_fully else e.lanes_of(lanes).select(x, idle))
@@ -305,7 +307,7 @@ def _items(operand: Operand | None) -> tuple[Operand, ...]:
 def _is_near(b: Builder, p: Val, window: list[Val]) -> Val | None:
     if not window:
         return None
-    return (b.val("i64", 0, f"ptrtoint {p.tref} to i64") - window[0]).ult(window[1])
+    return (b.val("i64", 0, f"ptrtoint {p.typed} to i64") - window[0]).ult(window[1])
 
 
 def _fold(b: Builder, args: list[Val], what: Operation, operands: int) -> None:

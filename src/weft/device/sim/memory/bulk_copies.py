@@ -125,7 +125,7 @@ class BulkCopies:
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
         """What reports to a barrier lands, before the barrier is tested."""
-        address = b.val("i64", 0, f"ptrtoint {barrier.tref} to i64")
+        address = b.val("i64", 0, f"ptrtoint {barrier.typed} to i64")
         zero = b.integer("i32", 0)
         land(b, self.kinds)(pending, address, zero, zero)
 

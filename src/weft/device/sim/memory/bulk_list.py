@@ -115,7 +115,7 @@ def _carry_out(b: Builder, kinds: Sequence[Reduction], entry: Val, reports: Val)
         with b.when(kind.eq(number)):
             reduction.apply(b, target, source, nbytes)
     with b.when(reports.ne(0)):
-        word = b.val("ptr", 0, f"inttoptr {reports.tref} to ptr")
+        word = b.val("ptr", 0, f"inttoptr {reports.typed} to ptr")
         b.store(completed(b, b.load("i64", 0, word, 8), nbytes.zext("i64")), word, 8)
 
 

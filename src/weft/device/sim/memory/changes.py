@@ -74,7 +74,7 @@ class Changes:
         """Stores lane by lane, and notes whether that has changed anything."""
         e, b, values = self.e, self.e.b, access.values
         assert values is not None
-        ty, size, count = values[0].ty, values[0].bits // 8, len(values)
+        ty, size, count = values[0].element, values[0].bits // 8, len(values)
         data = e.access.buffer(count)
         for i, v in enumerate(values):
             b.store(b.splat(b.bits(v), 32), b.at(data, 32 * size * i), 8)

@@ -74,7 +74,7 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
             return within(start, b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)))
 
         def in_local() -> Val:
-            start = b.val("i64", 0, f"ptrtoint {local.tref} to i64")
+            start = b.val("i64", 0, f"ptrtoint {local.typed} to i64")
             start = start + lane.zext("i64") * local_bytes
             return within(start, b.integer("i64", local_bytes))
 
@@ -147,7 +147,7 @@ def quick_check(
         return lambda address, lane: (address - low).ult(starts)
     if space == Space.LOCAL:
         base, starts = window(
-            b.val("i64", 0, f"ptrtoint {local.tref} to i64"), b.integer("i64", local_bytes)
+            b.val("i64", 0, f"ptrtoint {local.typed} to i64"), b.integer("i64", local_bytes)
         )
         return lambda address, lane: (address - (base + lane.zext("i64") * local_bytes)).ult(starts)
     return lambda address, lane: (address - b.load("i64", 0, site, 8)).ult(
@@ -190,7 +190,7 @@ def lane_helper(
                 with b.when(ok ^ 1):
                     b.store(number, b.at(worker, Worker.ERROR_SITE))
                     b.ret(b.integer("i1", 0))
-            pointer = b.val("ptr", 0, f"inttoptr {address.tref} to ptr")
+            pointer = b.val("ptr", 0, f"inttoptr {address.typed} to ptr")
             touch(b, lane, pointer, args[8:])
 
         each_lane(b, lanes, lane_body)

@@ -28,7 +28,7 @@ class LaneMoves:
     def pointer(self, a: Address) -> Val:
         """The place in the host's memory that the lanes' distances count from."""
         assert a.first is not None
-        return self.e.b.val("ptr", 0, f"inttoptr {a.first.tref} to ptr")
+        return self.e.b.val("ptr", 0, f"inttoptr {a.first.typed} to ptr")
 
     def load(self, a: Address, ty: str, count: int, ordered: bool) -> list[Val]:
         """`count` elements per lane, as few vectors as their places allow."""
@@ -44,7 +44,7 @@ class LaneMoves:
     def _load_one(self, p: Val, ty: str, ordered: bool) -> Val:
         b = self.e.b
         word = "volatile " if ordered else ""
-        return b.val(ty, 0, f"load {word}{ty}, {p.tref}, align {BITS[ty] // 8}")
+        return b.val(ty, 0, f"load {word}{ty}, {p.typed}, align {BITS[ty] // 8}")
 
     def _load_lanes(self, p: Val, off: tuple[int, ...], ty: str) -> Val:
         """Lanes at constant offsets: runs of neighbours as vectors, repeats by broadcast."""
@@ -90,13 +90,13 @@ class LaneMoves:
     def store(self, a: Address, values: list[Val], lanes: Val) -> None:
         """One value list per lane, as few vectors as their places allow."""
         b, p = self.e.b, self.pointer(a)
-        ty, count = values[0].ty, len(values)
+        ty, count = values[0].element, len(values)
         size = BITS[ty] // 8
         assert a.off is not None
         if a.uniform:  # the highest lane that runs has the last word
             last = 31 - b.intrinsic("ctlz", [lanes], extra="false")
             for i, v in enumerate(values):
-                b.store(b.extract(v, last) if v.n else v, b.at(p, i * size), size)
+                b.store(b.extract(v, last) if v.lanes else v, b.at(p, i * size), size)
             return
         # No other host thread writes a block's shared memory, so idle lanes may store what they
         # have just loaded. In global memory that would be a race.
@@ -114,11 +114,11 @@ class LaneMoves:
         """What lanes that do not run have in memory goes back there."""
         e, b = self.e, self.e.b
         runs = e.lanes_of(e.executing())
-        old = self.load(a, values[0].ty, len(values), False)
+        old = self.load(a, values[0].element, len(values), False)
         return [b.select(runs, v, o) for v, o in zip(values, old, strict=True)]
 
     def _store_lanes(self, p: Val, off: tuple[int, ...], v: Val) -> None:
-        b, size = self.e.b, BITS[v.ty] // 8
+        b, size = self.e.b, BITS[v.element] // 8
         for width in (32, 16, 8, 4):
             if all(_run(off[i : i + width], size) == "next" for i in range(0, 32, width)):
                 for i in range(0, 32, width):

@@ -216,7 +216,7 @@ class Matrices:
         elements = b.integer("i32", lines.default_stride)
         if stride:
             lanes = e.read(stride[0], "u32")
-            elements = b.extract(lanes, leader) if lanes.n else lanes
+            elements = b.extract(lanes, leader) if lanes.lanes else lanes
         step = (elements.zext("i64") * lines.width) >> 3
         rows = Rows(first, step, lines.count, lines.nbytes, lines.unit, lines.parts)
         access = Access(ins, Unit.FRAGMENT, kind, a, lines.nbytes, rows=rows)
@@ -290,7 +290,7 @@ def _copier(name: str, lines: Lines, *, writes: bool) -> Callable[[Builder, list
     def body(b: Builder, args: list[Val]) -> None:
         first, step, data = args
         table = b.table(f"{name}_parts", "i16", [x for part in lines.parts for x in part])
-        start = b.val("ptr", 0, f"inttoptr {first.tref} to ptr")
+        start = b.val("ptr", 0, f"inttoptr {first.typed} to ptr")
         with b.loop(len(lines.parts) // UNROLL) as i:
             k = i.zext("i64") * UNROLL
             entries, piece = b.at(table, k << 2), b.at(data, k * lines.unit)

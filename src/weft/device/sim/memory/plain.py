@@ -80,7 +80,7 @@ class LoadsAndStores:
             site = e.windows.site()
             done = lane_loops.copy_lanes(e, access, self.addresses(a), lanes, scratch, site)
             e.abort_unless(done)
-            return b.val("i64", 0, f"ptrtoint {scratch.tref} to i64")
+            return b.val("i64", 0, f"ptrtoint {scratch.typed} to i64")
 
         first = b.either(ok, lambda: direct, copied, likely=True)
         return Address(a.space, a.off, first, first)
@@ -148,7 +148,7 @@ class LoadsAndStores:
         """One value list per lane."""
         e, b = self.e, self.e.b
         a = resolve(e, mem, space)
-        ty, count = values[0].ty, len(values)
+        ty, count = values[0].element, len(values)
         access = Access(
             e.ins, Unit.LANES, Kind.WRITE, a, BITS[ty] // 8 * count, values=tuple(values),
             waits=decode(e.ins).row.completes_by,

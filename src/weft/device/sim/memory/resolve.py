@@ -101,7 +101,7 @@ def _window(e: Emission, space: int, start: Val, v: Val, off: tuple[int, ...] | 
 
 
 def _pointer_bits(e: Emission, p: Val) -> Val:
-    return e.b.val("i64", 0, f"ptrtoint {p.tref} to i64")
+    return e.b.val("i64", 0, f"ptrtoint {p.typed} to i64")
 
 
 def _shared(e: Resolving, mem: Mem) -> Address:

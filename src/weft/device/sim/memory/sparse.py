@@ -50,7 +50,7 @@ def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
         return b.load(ty, 32, data, 8)
 
     fn = e.b.helper(
-        f"sparse_load_{access.space}_{ty}_{kind}", [*_HEAD, (w.index.ty, 32)], (ty, 32), body
+        f"sparse_load_{access.space}_{ty}_{kind}", [*_HEAD, (w.index.element, 32)], (ty, 32), body
     )
     out = fn(*_head(e, w, lanes, site), w.lanes())
     _abort_on_error(e)
@@ -77,8 +77,8 @@ def store(e: Checked, access: Access, value: Val, lanes: Val, site: int) -> None
         b.store(v, data, 8)
         _lane_by_lane(b, e, access, w, args, data)
 
-    kinds = [*_HEAD, (w.index.ty, 32), (value.ty, 32)]
-    fn = e.b.helper(f"sparse_store_{access.space}_{value.ty}_{kind}", kinds, None, body)
+    kinds = [*_HEAD, (w.index.element, 32), (value.element, 32)]
+    fn = e.b.helper(f"sparse_store_{access.space}_{value.element}_{kind}", kinds, None, body)
     fn(*_head(e, w, lanes, site), w.lanes(), value)
     _abort_on_error(e)
 
@@ -91,7 +91,7 @@ def _wide(e: Emission, a: Address) -> Wide:
 
 
 def _kind(w: Wide) -> str:
-    return f"{w.index.ty}{'s' if w.signed else 'u'}{w.scale}"
+    return f"{w.index.element}{'s' if w.signed else 'u'}{w.scale}"
 
 
 def _head(e: Located, w: Wide, lanes: Val, site: int) -> list[Val]:
@@ -109,7 +109,7 @@ def _abort_on_error(e: Checked) -> None:
 
 
 def _widen(v: Val, w: Wide) -> Val:
-    if v.ty == "i64":
+    if v.element == "i64":
         return v
     return v.sext("i64") if w.signed else v.zext("i64")
 
@@ -138,7 +138,7 @@ def _by_groups(
     with b.when(lanes.eq(-1)):
         for group, apart in groups:
             leaders = b.shuffle(index, [i // group * group for i in range(32)])
-            within = b.lanes(index.ty, [i % group * step for i in range(32)])
+            within = b.lanes(index.element, [i % group * step for i in range(32)])
             with b.when(b.same(index, leaders + within if apart else leaders)):
                 ok, pointers = _group_ends(b, w, args, size, group, apart, inside)
                 with b.when(ok):
@@ -157,7 +157,7 @@ def _group_ends(
             address = _widen(b.extract(index, j), w) * scale + base
             ok = ok & inside(address, b.integer("i32", j)) & (address & (size - 1)).eq(0)
             if j == i:
-                pointers.append(b.val("ptr", 0, f"inttoptr {address.tref} to ptr"))
+                pointers.append(b.val("ptr", 0, f"inttoptr {address.typed} to ptr"))
     return ok, pointers
 
 

@@ -24,8 +24,8 @@ _TRUE = {"f32": ("float", 0x3F800000), "f16": ("half", 0x3C00), "bf16": ("i16", 
 
 def flushed(e: Builder, v: Val) -> Val:
     """A denormal as zero; its sign makes no difference to a comparison."""
-    tiny = e.fcmp("olt", e.fabs(v), e.const(v.ty, _LEAST_NORMAL[v.ty]))
-    return tiny.select(e.const(v.ty, 0.0), v)
+    tiny = e.fcmp("olt", e.fabs(v), e.const(v.element, _LEAST_NORMAL[v.element]))
+    return tiny.select(e.const(v.element, 0.0), v)
 
 
 def _widened(e: Builder, v: Val) -> Val:
@@ -289,8 +289,8 @@ def slct_float(e: Builder, a: Val, b: Val, c: Val, *, type: str, ftz: str) -> Va
 def testp(e: Builder, a: Val, *, kind: str, type: str) -> Val:
     if kind in ("number", "notanumber"):
         return e.fcmp("ord" if kind == "number" else "uno", a, a)
-    size, least = e.fabs(a), e.const(a.ty, _LEAST_NORMAL[a.ty])
-    zero, inf = e.const(a.ty, 0.0), e.const(a.ty, float("inf"))
+    size, least = e.fabs(a), e.const(a.element, _LEAST_NORMAL[a.element])
+    zero, inf = e.const(a.element, 0.0), e.const(a.element, float("inf"))
     if kind == "infinite":
         return e.fcmp("oeq", size, inf)
     finite = e.fcmp("olt", size, inf)

@@ -129,11 +129,11 @@ def f8_from_f32(e: Builder, a: Val, b: Val, *, relu: str, dtype: str) -> Val:
     vectors=["cvt.rn.satfinite.e4m3x2.f16x2  0x3c00df00 -> 0x38fe"],
 )
 def f8_from_f16(e: Builder, a: Val, *, relu: str, dtype: str) -> Val:
-    halves = e.view(a, "half", 2 * (a.n or 1))
+    halves = e.view(a, "half", 2 * (a.lanes or 1))
     wide = _to_f8(e, dtype, relu, e.cast("fpext", halves, "float"))
-    if not a.n:  # LLVM 22 for AArch64 cannot see <2 x i8> as a half, should that be next
+    if not a.lanes:  # LLVM 22 for AArch64 cannot see <2 x i8> as a half, should that be next
         return e.extract(wide, 1) << 8 | e.extract(wide, 0)
-    return e.view(wide.trunc("i8"), "i16", a.n)
+    return e.view(wide.trunc("i8"), "i16", a.lanes)
 
 
 @instruction(
@@ -149,7 +149,7 @@ def f8_from_f16(e: Builder, a: Val, *, relu: str, dtype: str) -> Val:
     ],
 )
 def f16_from_f8(e: Builder, a: Val, *, relu: str, atype: str) -> Val:
-    bytes_ = e.view(a, "i8", 2 * (a.n or 1)).zext("i16")
+    bytes_ = e.view(a, "i8", 2 * (a.lanes or 1)).zext("i16")
     if atype == "e5m2x2":
         bits = bytes_ << 8
         nan = is_nan(bits, "f16")
@@ -158,4 +158,4 @@ def f16_from_f8(e: Builder, a: Val, *, relu: str, atype: str) -> Val:
         bits = raw_bits(e, small * e.const("half", 2.0**8))
         nan = (bytes_ & 0x7F).eq(0x7F)
     out = nan.select(e.integer("i16", 0x7FFF), bits)
-    return e.view(e.smax(out, 0) if relu else out, "i32", a.n)
+    return e.view(e.smax(out, 0) if relu else out, "i32", a.lanes)

@@ -55,7 +55,7 @@ def _each_half(e: Builder, name: str, a: Val, type: str) -> Val:
         )
 
     if type == kind:
-        return e.reinterpret(one(e.bits(a)), a.ty)
+        return e.reinterpret(one(e.bits(a)), a.element)
     low, high = one(a.trunc("i16")), one((a >> 16).trunc("i16"))
     return (high.zext("i32") << 16) | low.zext("i32")
 

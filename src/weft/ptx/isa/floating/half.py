@@ -37,11 +37,11 @@ def per_half(b: Builder, type: str, args: tuple[Val, ...], body: Body, name: str
     """`body` on the bits of each half; out of line when it has a name."""
     packed = type.endswith("x2")
     wide = b.match(*args)
-    lanes = [b.view(v, "i16", 2 * (v.n or 1)) if packed else b.bits(v) for v in wide]
+    lanes = [b.view(v, "i16", 2 * (v.lanes or 1)) if packed else b.bits(v) for v in wide]
     full = f"half.{name}.{kind_of(type)}"
     out = b.lanewise(full, lanes, "i16", body) if name else body(b, *lanes)
     if packed:
-        return b.view(out, "i32", wide[0].n)
+        return b.view(out, "i32", wide[0].lanes)
     return b.reinterpret(out, "half") if type == "f16" else out
 
 

@@ -146,4 +146,4 @@ def _added(e: Builder, a: Val, r: Val) -> Val:
 )
 def copysign(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     sign = 1 << (a.bits - 1)
-    return e.reinterpret((e.bits(b) & (sign - 1)) | (e.bits(a) & sign), a.ty)
+    return e.reinterpret((e.bits(b) & (sign - 1)) | (e.bits(a) & sign), a.element)

@@ -67,7 +67,7 @@ def brev(e: Builder, a: Val, *, type: str) -> Val:
 # ---- fns ---------------------------------------------------------------------------------------
 def _nth_bit(e: Builder, mask: Val, nth: Val) -> Val:
     """Position of the nth (1 and up) set bit, all ones if there are fewer: a binary search."""
-    at, rest = e.zero("i32", mask.n), mask
+    at, rest = e.zero("i32", mask.lanes), mask
     for half in (16, 8, 4, 2, 1):
         below = e.intrinsic("ctpop", [rest & ((1 << half) - 1)])
         beyond = nth.ugt(below)
@@ -111,7 +111,7 @@ def fns(e: Builder, a: Val, b: Val, c: Val) -> Val:
 # ---- fields ------------------------------------------------------------------------------------
 def _low_bits(e: Builder, count: Val, like: Val) -> Val:
     """A mask of the lowest `count` bits, all of them from the width on."""
-    some = (e.like(like, 1) << e.resize(count, like.ty)) - 1
+    some = (e.like(like, 1) << e.resize(count, like.element)) - 1
     return count.ult(like.bits).select(some, -1)
 
 
@@ -122,19 +122,19 @@ def _place(e: Builder, v: Val, like: Val) -> Val:
 
 def _bfe_unsigned(e: Builder, a: Val, pos: Val, length: Val) -> Val:
     pos, length = _place(e, pos, a), _place(e, length, a)
-    field = pos.ult(a.bits).select(a >> e.resize(pos, a.ty), 0)
+    field = pos.ult(a.bits).select(a >> e.resize(pos, a.element), 0)
     return field & _low_bits(e, length, a)
 
 
 def _bfe_signed(e: Builder, a: Val, pos: Val, length: Val) -> Val:
     pos, length = _place(e, pos, a), _place(e, length, a)
-    field = a.ashr(e.resize(e.umin(pos, a.bits - 1), a.ty))
+    field = a.ashr(e.resize(e.umin(pos, a.bits - 1), a.element))
     return _sign_extended(e, field, e.umin(length, a.bits))
 
 
 def _sign_extended(e: Builder, v: Val, length: Val) -> Val:
     """The lowest `length` bits as a signed number; 0 for length 0."""
-    spare = e.resize(v.bits - length, v.ty)
+    spare = e.resize(v.bits - length, v.element)
     return length.ne(0).select((v << spare).ashr(spare), 0)
 
 
@@ -153,12 +153,12 @@ def bfe(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
     body = _bfe_signed if type[0] == "s" else _bfe_unsigned
     if b.is_const and c.is_const:
         return body(e, a, b, c)  # a shift and a mask once LLVM has folded it
-    return e.lanewise(f"bfe.{type}", [a, b, c], a.ty, body)
+    return e.lanewise(f"bfe.{type}", [a, b, c], a.element, body)
 
 
 def _bfi(e: Builder, a: Val, b: Val, pos: Val, length: Val) -> Val:
     pos, length = _place(e, pos, a), _place(e, length, a)
-    shift = e.resize(pos, a.ty)
+    shift = e.resize(pos, a.element)
     inside = pos.ult(a.bits)
     mask = inside.select(_low_bits(e, length, a) << shift, 0)
     return (b & ~mask) | (inside.select(a << shift, 0) & mask)
@@ -177,7 +177,7 @@ def _bfi(e: Builder, a: Val, b: Val, pos: Val, length: Val) -> Val:
 def bfi(e: Builder, a: Val, b: Val, c: Val, length: Val, *, type: str) -> Val:
     if c.is_const and length.is_const:
         return _bfi(e, a, b, c, length)
-    return e.lanewise(f"bfi.{type}", [a, b, c, length], a.ty, _bfi)
+    return e.lanewise(f"bfi.{type}", [a, b, c, length], a.element, _bfi)
 
 
 def _amount(e: Builder, v: Val, mode: str) -> Val:

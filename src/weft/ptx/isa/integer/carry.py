@@ -23,7 +23,7 @@ def _add(a: Val, b: Val) -> tuple[Val, Val]:
 
 def _add_carry(a: Val, b: Val, cc: Val) -> tuple[Val, Val]:
     part, first = _add(a, b)
-    total, second = _add(part, cc.zext(a.ty))
+    total, second = _add(part, cc.zext(a.element))
     return total, first | second
 
 

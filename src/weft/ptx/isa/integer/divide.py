@@ -24,7 +24,7 @@ _FLOAT = {"i16": ("float", 23), "i32": ("double", 52)}
 
 # ---- quotients of vectors; the divisor is not zero ---------------------------------------------
 def _to_float(e: Builder, v: Val, signed: bool) -> Val:
-    return e.cast("sitofp" if signed else "uitofp", v, _FLOAT[v.ty][0])
+    return e.cast("sitofp" if signed else "uitofp", v, _FLOAT[v.element][0])
 
 
 def _cut(e: Builder, q: Val, ty: str) -> Val:
@@ -36,14 +36,14 @@ def _cut(e: Builder, q: Val, ty: str) -> Val:
 
 def _float_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
     fraction = e.binary("fdiv", _to_float(e, a, signed), _to_float(e, b, signed))
-    return _cut(e, fraction, a.ty)
+    return _cut(e, fraction, a.element)
 
 
 def _reciprocal_quotient(e: Builder, a: Val, inverse: Val, signed: bool) -> Val:
     x = _to_float(e, a, signed)
-    half = e.const(x.ty, 0.5)
+    half = e.const(x.element, 0.5)
     half = e.intrinsic("copysign", [half, x]) if signed else half
-    return _cut(e, (x + half) * inverse, a.ty)
+    return _cut(e, (x + half) * inverse, a.element)
 
 
 def _long_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
@@ -64,19 +64,20 @@ def _plain_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
 # ---- the roads ---------------------------------------------------------------------------------
 def _quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
     """a / b by the cheapest road; b is not zero."""
-    if max(a.n, b.n) == 0:
+    if max(a.lanes, b.lanes) == 0:
         return _plain_quotient(e, a, b, signed)
     kind = f"{'s' if signed else 'u'}{a.bits}"
-    if a.ty in _FLOAT and b.n == 0:
-        one = e.const(_FLOAT[a.ty][0], 1.0)
+    if a.element in _FLOAT and b.lanes == 0:
+        one = e.const(_FLOAT[a.element][0], 1.0)
         inverse = e.binary("fdiv", one, _to_float(e, b, signed))
         call = e.helper(
-            f"div.by.{kind}.{a.n}", [(a.ty, a.n), (inverse.ty, 0)], (a.ty, a.n),
+            f"div.by.{kind}.{a.lanes}", [(a.element, a.lanes), (inverse.element, 0)],
+            (a.element, a.lanes),
             lambda inner, ps: _reciprocal_quotient(inner, ps[0], ps[1], signed),
         )  # fmt: skip
         return call(a, inverse)
-    road = _float_quotient if a.ty in _FLOAT else _long_quotient
-    return e.lanewise(f"div.{kind}", [a, b], a.ty, _bind(road, signed))
+    road = _float_quotient if a.element in _FLOAT else _long_quotient
+    return e.lanewise(f"div.{kind}", [a, b], a.element, _bind(road, signed))
 
 
 def _bind(road: Callable[[Builder, Val, Val, bool], Val], signed: bool) -> Callable[..., Val]:
@@ -86,9 +87,9 @@ def _bind(road: Callable[[Builder, Val, Val, bool], Val], signed: bool) -> Calla
 def _constant(e: Builder, a: Val, divisor: int, signed: bool, rem: bool) -> Val:
     """By a known number: LLVM makes multiplications of the plain instruction."""
     if divisor == 0:
-        return e.splat(e.like(a, -1), a.n)
+        return e.splat(e.like(a, -1), a.lanes)
     if signed and divisor == -1:
-        return e.zero(a.ty, a.n) if rem else -a
+        return e.zero(a.element, a.lanes) if rem else -a
     op = ("s" if signed else "u") + ("rem" if rem else "div")
     return e.binary(op, a, e.like(a, divisor))
 

@@ -66,12 +66,12 @@ def high_product(e: Builder, a: Val, b: Val, type: str) -> Val:
     """The upper half of the product."""
 
     def upper(e: Builder, a: Val, b: Val) -> Val:
-        return (wide_product(e, a, b, type) >> a.bits).trunc(a.ty)
+        return (wide_product(e, a, b, type) >> a.bits).trunc(a.element)
 
     if a.bits < 64:
         return upper(e, a, b)
     # 32 lanes of 128-bit products become scalar code: once per module
-    return e.lanewise(f"mulhi.{type}", [a, b], a.ty, upper)
+    return e.lanewise(f"mulhi.{type}", [a, b], a.element, upper)
 
 
 def product(e: Builder, a: Val, b: Val, mode: str, type: str) -> Val:
@@ -268,8 +268,8 @@ def neg(e: Builder, a: Val, *, type: str) -> Val:
 # ---- dot products ------------------------------------------------------------------------------
 def field(e: Builder, v: Val, index: int, width: int, signed: bool) -> Val:
     """Bits `index*width` and up of `v`, `width` of them, extended to v's type."""
-    top = v << (BITS[v.ty] - width * (index + 1))
-    down = BITS[v.ty] - width
+    top = v << (BITS[v.element] - width * (index + 1))
+    down = BITS[v.element] - width
     return top.ashr(down) if signed else top >> down
 
 

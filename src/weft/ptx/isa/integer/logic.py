@@ -67,7 +67,7 @@ def not_(e: Builder, a: Val, *, type: str) -> Val:
     vectors=["cnot.b32  0 -> 1", "cnot.b16  5 -> 0"],
 )
 def cnot(e: Builder, a: Val, *, type: str) -> Val:
-    return a.eq(0).zext(a.ty)
+    return a.eq(0).zext(a.element)
 
 
 # ---- lop3 --------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _by_table(e: Builder, table: int, inputs: Sequence[Val]) -> Val:
 
 def _any_table(e: Builder, a: Val, b: Val, c: Val, table: Val) -> Val:
     """The same with a table that is a value: the sum of its eight products."""
-    total = e.zero("i32", a.n)
+    total = e.zero("i32", a.lanes)
     for index in range(8):
         term = (table << (31 - index)).ashr(31)
         for place, x in ((4, a), (2, b), (1, c)):
@@ -148,7 +148,7 @@ def lop3_bool(
     vectors=["shl.b32  1 31 -> 0x80000000", "shl.b32  1 32 -> 0", "shl.b16  1 65536 -> 0"],
 )
 def shl(e: Builder, a: Val, b: Val, *, type: str) -> Val:
-    return b.ult(a.bits).select(a << e.resize(b, a.ty), 0)
+    return b.ult(a.bits).select(a << e.resize(b, a.element), 0)
 
 
 @instruction(
@@ -159,7 +159,7 @@ def shl(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     vectors=["shr.u32  0x80000000 31 -> 1", "shr.b64  -1 64 -> 0"],
 )
 def shr(e: Builder, a: Val, b: Val, *, type: str) -> Val:
-    return b.ult(a.bits).select(a >> e.resize(b, a.ty), 0)
+    return b.ult(a.bits).select(a >> e.resize(b, a.element), 0)
 
 
 @instruction(
@@ -170,7 +170,7 @@ def shr(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     vectors=["shr.s32  -8 1 -> -4", "shr.s16  0x8000 4096 -> 0xffff"],
 )
 def shr_signed(e: Builder, a: Val, b: Val, *, type: str) -> Val:
-    return a.ashr(e.resize(e.umin(b, a.bits - 1), a.ty))
+    return a.ashr(e.resize(e.umin(b, a.bits - 1), a.element))
 
 
 @instruction(
@@ -207,7 +207,7 @@ _SELECTORS = {
 def _picked(e: Builder, a: Val, b: Val, selector: Val) -> Val:
     """Four bytes of b:a by the nibbles of `selector`; bit 3 replicates the byte's sign."""
     source = (b.zext("i64") << 32) | a.zext("i64")
-    out = e.zero("i32", a.n)
+    out = e.zero("i32", a.lanes)
     for i in range(4):
         nibble = selector >> (4 * i)
         byte = (source >> ((nibble & 7) << 3).zext("i64")).trunc("i32") & 0xFF
@@ -220,7 +220,7 @@ def _picked(e: Builder, a: Val, b: Val, selector: Val) -> Val:
 def _shuffled(e: Builder, a: Val, b: Val, selector: int) -> Val:
     """The same with a known selector: one shuffle of all bytes."""
     a, b = e.match(a, b)
-    lanes = max(a.n, 1)
+    lanes = max(a.lanes, 1)
     nibbles = [selector >> (4 * i) & 15 for i in range(4)]
     places = [
         (n & 3) + 4 * lane + (4 * lanes if n & 4 else 0) for lane in range(lanes) for n in nibbles
@@ -230,7 +230,7 @@ def _shuffled(e: Builder, a: Val, b: Val, selector: int) -> Val:
     if selector & 0x8888:
         signs = e.lanes("i1", [n >> 3 for n in nibbles] * lanes)
         out = signs.select(out.ashr(7), out)
-    return e.view(out, "i32", a.n)
+    return e.view(out, "i32", a.lanes)
 
 
 def _permute(e: Builder, a: Val, b: Val, selector: Val) -> Val:

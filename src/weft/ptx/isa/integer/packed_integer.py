@@ -12,8 +12,8 @@ _MANUAL = "integer-arithmetic-instructions-"
 
 def _by_halves(e: Builder, operation: Callable[[Val, Val], Val], a: Val, b: Val) -> Val:
     wide = e.match(a, b)
-    x, y = (e.view(v, "i16", 2 * (v.n or 1)) for v in wide)
-    return e.view(operation(x, y), "i32", wide[0].n)
+    x, y = (e.view(v, "i16", 2 * (v.lanes or 1)) for v in wide)
+    return e.view(operation(x, y), "i32", wide[0].lanes)
 
 
 @instruction(

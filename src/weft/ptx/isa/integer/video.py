@@ -22,7 +22,7 @@ _TESTS = "eq ne lt le gt ge"
 def _average(e: Builder, a: Val, b: Val) -> Val:
     """Rounded up at the half, away from zero below it."""
     total = a + b
-    return (total + total.sge(0).zext(total.ty)).ashr(1)
+    return (total + total.sge(0).zext(total.element)).ashr(1)
 
 
 _OPERATIONS: dict[str, Callable[[Builder, Val, Val], Val]] = {
@@ -38,7 +38,7 @@ _OPERATIONS: dict[str, Callable[[Builder, Val, Val], Val]] = {
 
 def _test(cmp: str) -> Callable[[Builder, Val, Val], Val]:
     pred = cmp if cmp in ("eq", "ne") else "s" + cmp
-    return lambda e, a, b: e.icmp(pred, a, b).zext(a.ty)
+    return lambda e, a, b: e.icmp(pred, a, b).zext(a.element)
 
 
 def _clamped(e: Builder, v: Val, bits: int, type: str) -> Val:

@@ -76,7 +76,7 @@ class FastPath:
         """The kernel is about to load this; counting takes as long as the bytes take to come."""
         for at in range(0, self.span, HOST_LINE):
             there = self.address + at if at else self.address
-            self.b.prefetch(self.b.val("ptr", 0, f"inttoptr {there.tref} to ptr"))
+            self.b.prefetch(self.b.val("ptr", 0, f"inttoptr {there.typed} to ptr"))
 
     def _place(self) -> tuple[Val, Val]:
         """Whether the address is in the allocation that the row last saw, and its place if so."""

@@ -58,7 +58,7 @@ def count(e: Watched, counters: CounterRows, access: Access) -> None:
     b, rows = e.b, access.rows
     assert rows is not None
     way = way_of(access.ins.parts, writes=access.writes)
-    start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+    start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
     inside = (rows.first - start).ult(e.shared_bytes.zext("i64"))
     if access.space != Space.GENERIC:
         inside = b.integer("i1", int(access.space == Space.SHARED))

@@ -156,7 +156,7 @@ def _note(b: Builder, args: list[Val], way: str) -> None:
     if way in (STORE, CHANGE):
         bits = bits | (sectors << WRITTEN_AT).zext("i64")
     with b.when((bits & ~word).ne(0)):
-        b.emit(f"{b.name()} = atomicrmw or {place.tref}, {bits.tref} monotonic")
+        b.emit(f"{b.name()} = atomicrmw or {place.typed}, {bits.typed} monotonic")
 
 
 # ---- neighbours -------------------------------------------------------------------------------

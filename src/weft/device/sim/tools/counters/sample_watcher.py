@@ -60,7 +60,7 @@ class SampleWatcher(CountWatcher):
         lanes = touching(e, access)
         records = b.load("i64", 0, b.load("ptr", 0, b.at(e.slot, Slot.OBSERVER)), 8)
         with b.when(records.ne(0), rare=True):
-            start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
             keep = b.helper("keep_sample", [_I64, _I32, _I32, _I64, _P], None, _keep)
             first = records + site * WARPS * RECORD * 8
             keep(first, e.warp, lanes, start, e.access.addresses(access.address))
@@ -78,7 +78,7 @@ def _keep(b: Builder, args: list[Val]) -> None:
     records, warp, lanes, start, table = args
     with b.when(lanes.ne(0) & warp.ult(WARPS)):
         at = records + warp.zext("i64") * (RECORD * 8)
-        record = b.val("ptr", 0, f"inttoptr {at.tref} to ptr")
+        record = b.val("ptr", 0, f"inttoptr {at.typed} to ptr")
         with b.when(b.load("i64", 0, record, 8).eq(0)):
             b.store(lanes.zext("i64"), record, 8)
             b.store(start, b.at(record, 8), 8)

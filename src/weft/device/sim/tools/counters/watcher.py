@@ -215,7 +215,7 @@ class CountWatcher(Watcher):
         elif a.space == Space.SHARED and a.wide is not None:
             b.store(a.wide.lanes(), out, 64)
         else:
-            start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
             b.store((b.load("i64", 32, e.access.addresses(a), 64) - start).trunc("i32"), out, 64)
         return out
 
@@ -249,7 +249,7 @@ class CountWatcher(Watcher):
             table = e.access.addresses(access.address)
             first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
             at = b.load("i64", 0, b.at(table, first << 3), 8)
-            start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64")
+            start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
             inside = (at - start).ult(e.shared_bytes.zext("i64"))
             b.either(
                 inside,
@@ -347,7 +347,7 @@ class CountWatcher(Watcher):
 
         def count() -> None:
             table, step = e.access.addresses(access.address), e.program.local_bytes
-            start = b.val("i64", 0, f"ptrtoint {e.local.tref} to i64")
+            start = b.val("i64", 0, f"ptrtoint {e.local.typed} to i64")
             lane = b.lanes("i64", list(range(32)))
             inside = b.load("i64", 32, table, 64) - start - lane * step
             b.store((((inside >> 2) << 5) + lane) << 2, table, 64)

@@ -161,7 +161,7 @@ def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
     variable = w.variables.get(e.ins.index)
     if variable is None:
         return
-    start = b.val("i64", 0, f"ptrtoint {e.shared.tref} to i64") + variable.start
+    start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64") + variable.start
     limit = b.integer("i64", variable.size - nbytes)
 
     def each() -> None:

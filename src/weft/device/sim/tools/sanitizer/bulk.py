@@ -40,7 +40,7 @@ def mark(w: Checking, access: Access, lanes: Val) -> None:
                 assert filled is not None
                 with x.when(filled.ne(0)), x.loop(nbytes >> 2) as i:
                     at = filled + i.zext("i64")
-                    place = x.val("ptr", 0, f"inttoptr {at.tref} to ptr")
+                    place = x.val("ptr", 0, f"inttoptr {at.typed} to ptr")
                     x.store(x.integer("i8", _FULL), place)
 
         each_lane(x, lanes, one)

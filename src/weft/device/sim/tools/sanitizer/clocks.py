@@ -27,7 +27,7 @@ def word(b: Builder, p: Val, at: int = 0) -> Val:
 
 
 def _larger(old: Val, new: Val) -> Val:
-    return old.b.umax(old, new)
+    return old.builder.umax(old, new)
 
 
 def put(b: Builder, v: Val, p: Val, at: int = 0) -> None:
@@ -58,7 +58,7 @@ class Clocks:
         put(b, word(b, context, Context.OBSERVER), p, BlockState.LAUNCH)
         put(b, word(b, worker, Worker.OBSERVER), p, BlockState.WORKER)
         shared = word(b, slot, Slot.SHARED_BYTES) >> 2
-        first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).tref} to i64")
+        first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).typed} to i64")
         put(b, first + (shared << 3), p, BlockState.READERS)
         put(b, first + (shared << 4), p, BlockState.FILLED)
         start = word(b, p, BlockState.LATEST) + 1
@@ -285,7 +285,7 @@ class Clocks:
         at = x.at(self.row(x, p, w), BlockState.ACQUIRED)
         with x.when(word(x, at).eq(-1)):
             time = x.at(x.load("ptr", 0, x.at(p, BlockState.LAUNCH)), LaunchState.TIME)
-            now = x.val("i64", 0, f"load atomic i64, {time.tref} seq_cst, align 8")
+            now = x.val("i64", 0, f"load atomic i64, {time.typed} seq_cst, align 8")
             put(x, now, at)
         return word(x, at)
 
@@ -304,7 +304,7 @@ class Clocks:
                 clock = fenced - start + 1
                 put(x, x.intrinsic("umax", [word(x, mine), clock]), mine)
                 with x.when(word(x, mine, 8).eq(0)):
-                    one = x.val("i64", 0, f"atomicrmw add {time.tref}, i64 1 seq_cst")
+                    one = x.val("i64", 0, f"atomicrmw add {time.typed}, i64 1 seq_cst")
                     put(x, one + 1, mine, 8)
 
     def ordered(self, b: Builder, p: Val, warp: Val, record: Val, current: Val, space: str) -> Val:

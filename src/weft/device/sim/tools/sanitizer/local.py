@@ -77,7 +77,7 @@ class Local:
 
         kinds = [_P, _I32, _I64, _P, _I32, _I64, _P]
         fn = b.helper(f"sanitizer_local_{way.name}", kinds, _I32, body)
-        start = b.val("i64", 0, f"ptrtoint {e.local.tref} to i64")
+        start = b.val("i64", 0, f"ptrtoint {e.local.typed} to i64")
         if way.writes:
             lanes = lanes & ~self.w.undefined.stored(e.ins)
         origin, table = b.array("i64", 2), e.access.addresses(access.address)

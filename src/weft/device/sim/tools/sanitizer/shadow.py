@@ -97,7 +97,7 @@ class Shadow:
         filled = word(b, row, LaunchState.FILLED)
         filled = filled.ne(0).select(filled + (rel >> 2), 0)
         room = word(b, row, LaunchState.BYTES) - rel
-        known = b.val("i64", 0, f"ptrtoint {writers.tref} to i64").ne(0)
+        known = b.val("i64", 0, f"ptrtoint {writers.typed} to i64").ne(0)
         there = known.select(b.at(writers, at), b.val("ptr", 0, "inttoptr i64 0 to ptr"))
         return Planes(there, b.at(readers, at), filled, room)
 
@@ -108,14 +108,14 @@ class Shadow:
         held = word(b, cache)
 
         def remembered() -> Val:
-            row = b.val("ptr", 0, f"inttoptr {held.tref} to ptr")
+            row = b.val("ptr", 0, f"inttoptr {held.typed} to ptr")
             inside = (address - word(b, row, LaunchState.LOW)).ult(word(b, row, LaunchState.BYTES))
             return b.either(inside, lambda: row, searched, likely=True)
 
         def searched() -> Val:
             fn = b.helper("sanitizer_region", [_P, _P, _I64, _I64], _P, _search, attrs="#2")
             row = fn(p, cache, who, address)
-            with b.when(b.val("i64", 0, f"ptrtoint {row.tref} to i64").eq(0)):
+            with b.when(b.val("i64", 0, f"ptrtoint {row.typed} to i64").eq(0)):
                 leave()
             return row
 
@@ -216,7 +216,7 @@ def _search(b: Builder, args: list[Val]) -> Val:
             low, nbytes = (word(b, row, at) for at in (LaunchState.LOW, LaunchState.BYTES))
             stays = (own - low).ult(nbytes) | own.eq(0)
             with b.when(stays):
-                put(b, b.val("i64", 0, f"ptrtoint {row.tref} to i64"), cache)
+                put(b, b.val("i64", 0, f"ptrtoint {row.typed} to i64"), cache)
             with b.when(stays ^ 1):
                 report(b, p, Kind.OTHER_ARRAY, who, own << Record.LANE, address)
             b.ret(row)

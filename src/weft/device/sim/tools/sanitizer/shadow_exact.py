@@ -71,7 +71,7 @@ class ExactShadow(Shadow):
 
         if planes.filled is not None:
             self._fill_lane(x, p, planes, way, current, address)
-            with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)):
+            with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").ne(0)):
                 granules()
             return
         if way.reads:
@@ -165,7 +165,7 @@ class ExactShadow(Shadow):
         """Marks the bytes of a write as written; those of a read must be."""
         assert planes.filled is not None
         with x.when(planes.filled.ne(0)):
-            start = x.val("ptr", 0, f"inttoptr {planes.filled.tref} to ptr")
+            start = x.val("ptr", 0, f"inttoptr {planes.filled.typed} to ptr")
             places = [x.at(start, i) for i in range(max(1, way.nbytes // 4))]
             written = [x.load("i8", 0, at).zext("i32") for at in places]
             if way.reads:
@@ -188,10 +188,10 @@ class ExactShadow(Shadow):
         def of(lane: Val) -> Val:
             return x.load(ty, 0, x.at(x.at(values, step), lane.zext("i64") * element), 1)
 
-        known = x.val("i64", 0, f"ptrtoint {values.tref} to i64").ne(0)
+        known = x.val("i64", 0, f"ptrtoint {values.typed} to i64").ne(0)
 
         def compared() -> Val:
-            there = x.val("ptr", 0, f"inttoptr {(address + 4 * i).tref} to ptr")
+            there = x.val("ptr", 0, f"inttoptr {(address + 4 * i).typed} to ptr")
             other = of(((record >> Record.LANE) & 31).trunc("i32"))
             return of(lane).eq(together.select(other, x.load(ty, 0, there, 1)))
 

@@ -79,7 +79,7 @@ class FastShadow(Shadow):
     def _row_filled(self, x: Builder, planes: Planes, writes: bool, pattern: Pattern) -> None:
         assert planes.filled is not None
         with x.when(planes.filled.ne(0)):
-            start = x.val("ptr", 0, f"inttoptr {planes.filled.tref} to ptr")
+            start = x.val("ptr", 0, f"inttoptr {planes.filled.typed} to ptr")
             empty = x.zero("i8", WIDE)
             for i in range(0, len(pattern), WIDE):
                 at = x.at(start, i)
@@ -99,7 +99,7 @@ class FastShadow(Shadow):
     ) -> None:  # fmt: skip
         """All records of the span are compared, also those between; only those touched change."""
         if space == "global":
-            tracked = x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").ne(0)
+            tracked = x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").ne(0)
             with x.when(tracked ^ 1):
                 _done(x)
         base, limit = self.limits(x, p, warp, space)
@@ -181,7 +181,7 @@ class FastShadow(Shadow):
             if planes.filled is not None:
                 with x.when(planes.filled.ne(0)):
                     _odd(x)
-                with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.tref} to i64").eq(0)):
+                with x.when(x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").eq(0)):
                     _done(x)  # no records are kept of this memory
             many = (lanes & (lanes - 1)).ne(0).zext("i64") << Record.MANY
             current = self.tag(x, p, warp, site, space) | (lane << Record.LANE) | many
@@ -225,6 +225,6 @@ def _odd(x: Builder) -> None:
 
 
 def _or(x: Builder, v: Val) -> Val:
-    fn = f"@llvm.vector.reduce.or.v{v.n}{v.ty}"
-    x.module.declarations[fn] = f"declare {v.ty} {fn}({v.t})"
-    return x.val(v.ty, 0, f"call {v.ty} {fn}({v.tref})")
+    fn = f"@llvm.vector.reduce.or.v{v.lanes}{v.element}"
+    x.module.declarations[fn] = f"declare {v.element} {fn}({v.type})"
+    return x.val(v.element, 0, f"call {v.element} {fn}({v.typed})")

@@ -46,7 +46,7 @@ def order_lanes(w: Checking, ins: Instruction) -> None:
         with b.when(everyone ^ 1):
             w.clocks.meet_lanes(b, w.p, e.warp, group)
 
-    if not named.n:
+    if not named.lanes:
         with b.when(lanes.ne(0)):
             together(named & lanes)
         return
@@ -80,7 +80,7 @@ def check_lanes(w: Checking, ins: Instruction) -> None:
         missing = ~lanes
     else:
         named = e.read(mask, "b32")
-        if named.n:
+        if named.lanes:
             first = b.intrinsic("cttz", [lanes], extra="false") & 31
             named = b.extract(named, first)
         else:

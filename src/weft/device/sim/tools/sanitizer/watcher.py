@@ -234,7 +234,7 @@ class Sanitizing(Watcher):
     def touch(self, a: Address, way: Way, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""
         pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
-        differ = values is not None and any(v.n for v in values)
+        differ = values is not None and any(v.lanes for v in values)
         for space in _SPACES.get(a.space, ()):
             if space == "shared" and self.unseen:
                 continue  # what bulk copies write would look uninitialised
