@@ -278,14 +278,18 @@ def test_lanes_that_write_one_word_have_no_pattern() -> None:
     assert pattern_of(tuple(4 * (i % 16) for i in range(32)), 4, True) is None
 
 
-@pytest.mark.parametrize("barrier", ["bar.sync 0", "barrier.sync.aligned 0"])
-def test_an_aligned_barrier_needs_the_whole_warp(barrier: str) -> None:
-    """`barrier.sync` without `.aligned` may be executed by some lanes of a warp."""
+@pytest.mark.parametrize(
+    ("barrier", "aligned"),
+    [("bar.sync 0", True), ("barrier.sync.aligned 0", True), ("barrier.sync 0", False)],
+)
+def test_an_aligned_barrier_needs_the_whole_warp(barrier: str, aligned: bool) -> None:
+    """Some lanes of a warp may execute a barrier that is not aligned."""
     text = f"""__global__ void k(float* x) {{
         if (threadIdx.x % 32 < 16) asm volatile("{barrier};" ::: "memory");
         x[threadIdx.x] += 1;
         asm volatile("barrier.sync 0;" ::: "memory");
     }}"""
-    k = weft.cuda(text).k
-    with pytest.raises(weft.SanitizerError, match="barrier divergence"), weft.sanitize():
-        k[1, 32](np.zeros(32, np.float32))
+    with weft.sanitize(raises=False) as report:
+        weft.cuda(text).k[1, 32](np.zeros(32, np.float32))
+    split = [f for f in report.findings if "only some threads of a warp reach" in str(f)]
+    assert bool(split) == aligned
