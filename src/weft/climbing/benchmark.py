@@ -35,7 +35,7 @@ Solution = Callable[..., Any]
 
 
 def bench_ladder(ladder: Ladder, *, device: Selection, progress: Progress) -> Climb:
-    """The rungs of a ladder."""
+    """Benchmarks the rungs of a ladder."""
     peers(ladder.op)
     result = climb(ladder, device=device, progress=progress)
     return result if device.real else with_recorded(ladder, result)
@@ -44,7 +44,7 @@ def bench_ladder(ladder: Ladder, *, device: Selection, progress: Progress) -> Cl
 def bench_file(
     op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Progress
 ) -> Climb:
-    """The solutions that a file has of an operation."""
+    """Benchmarks the solutions of an operation in a file."""
     model, timed = device.model, device.real
     peers(op)
     if timed and not op.bench:

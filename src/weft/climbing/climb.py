@@ -125,13 +125,13 @@ class Climb:
 
     def __str__(self) -> str:
         """Each rung with its idea, its counters and its times."""
-        summary = importlib.import_module("weft.climbing.summary")  # it needs climbs
+        summary = importlib.import_module("weft.climbing.summary")  # it imports this module
         return "\n".join(line for line, style in summary.rungs(None, self)).strip("\n")
 
     def save(self, path: str | Path) -> None:
         """Writes a page (.html), or appends a record that `load` reads (.jsonl)."""
         if Path(path).suffix == ".html":
-            page = importlib.import_module("weft.climbing.page")  # it needs climbs
+            page = importlib.import_module("weft.climbing.page")  # it imports this module
             write(path, page.page(page.source(self), self))
             return
         importlib.import_module("weft.climbing.records").append(Path(path), self)
@@ -139,7 +139,7 @@ class Climb:
     @classmethod
     def load(cls, path: str | Path, name: str = "") -> Climb:
         """The newest record of a ladder in a file; without a name, the newest of all."""
-        records = importlib.import_module("weft.climbing.records")  # it needs climbs
+        records = importlib.import_module("weft.climbing.records")  # it imports this module
         climb: Climb = records.climb(Path(path), name)
         return climb
 
@@ -208,7 +208,7 @@ def _climb_concurrently(
 
     def climb_rung(rung: Rung) -> RungResult:
         turn = alone if rung.path.suffix == ".py" else contextlib.nullcontext()
-        with turn, drafts():  # small arrays: what is compiled sooner is done sooner
+        with turn, drafts():  # arrays are small, so a fast compile matters more than fast code
             return _try(op, rung, "sim", model)[0]
 
     waiting = list(rungs)  # taken from the end: later rungs take longer
@@ -280,7 +280,7 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
 
 
 def _prepare(rung: Rung, device: str) -> None:
-    """Imports what holds the rung's arrays; Triton's kernels take CPU tensors by weft's driver."""
+    """Imports the array library of the rung, and weft's Triton driver if it is needed."""
     wanted = rung.arrays == "torch" or (device == "gpu" and rung.arrays != "numpy")
     if wanted and "torch" not in sys.modules:
         try:
@@ -294,8 +294,8 @@ def _prepare(rung: Rung, device: str) -> None:
 
 
 def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
-    """The facts of a rung on the operation's first case; none where it launches no kernel."""
-    if runner.rung.language == "Python":  # loops of the CPU: slow, and nothing to count
+    """The counters of a rung on the first case; empty if it launches no kernel."""
+    if runner.rung.language == "Python":  # slow CPU loops without kernels
         return {}
     case = op.cases[0]
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""`weft.climb`: climbs a ladder that is given by its name."""
+"""Implements `weft.climb`: climbs a ladder by name."""
 
 from __future__ import annotations
 

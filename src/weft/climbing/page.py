@@ -31,7 +31,7 @@ _QUIET = ("samples", "throttled_samples")
 
 
 def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
-    """The whole page; `source` is the ladder itself, where it is at hand."""
+    """The whole page; `source` is the ladder, if it is available."""
     return render(
         "ladder",
         verb=verb,
@@ -54,7 +54,7 @@ def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
 
 
 def framed(result: Climb) -> str:
-    """The page in a frame, for a notebook."""
+    """The page in an iframe, for notebooks."""
     return frame(page(source(result), result), "weft climb")
 
 

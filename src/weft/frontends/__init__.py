@@ -24,7 +24,7 @@ from weft.errors import ArgumentError
 
 
 class FrontEnd(Protocol):
-    """What the `__init__` of a front end for functions has."""
+    """The names that the `__init__` of a front end for functions defines."""
 
     TAKES: tuple[str, ...]
     AFTER: str

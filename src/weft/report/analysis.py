@@ -1,4 +1,4 @@
-"""A profile with what is derived from its counters: sections, roofline, advice, differences."""
+"""Derives sections, roofline, advice and differences from the counters of a profile."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ class AnalysedProfile(values.Profile):
 
     @cached_property
     def model(self) -> GpuModel:
-        """The GPU whose caches, limits and ceilings are meant."""
+        """The GPU model whose caches, limits and ceilings apply."""
         return models.get(self.gpu)
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """The numbers in sections, with ncu's names."""
+        """The metrics in sections, with ncu's names."""
         from weft.measure.profile.sections import sections
 
         return sections(self, self.model)
 
     @cached_property
     def roofline(self) -> Roofline:
-        """Arithmetic intensity at each level of memory, the bound and the floor."""
+        """Arithmetic intensity at each memory level, the bound and the floor."""
         from weft.measure.profile.roofline import roofline
 
         return roofline(self, self.model)
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
-        """What to change, the largest possible gain first."""
+        """Suggested changes, the largest possible gain first."""
         from weft.measure.profile.advice.advice import advise
 
         return advise(self, self.model)
 
     def compare(self, other: values.Profile) -> Changes:
-        """What changes from this profile to another."""
+        """The changes from this profile to another one."""
         from weft.measure.profile.difference import diff
 
         return diff(self, other)

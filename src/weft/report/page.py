@@ -26,7 +26,7 @@ AROUND = 6
 
 
 def page(profiles: Sequence[AnalysedProfile]) -> str:
-    """A whole page."""
+    """The whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
     return render("page", title=title, views=views, heats=list(LINE_COUNTERS))
@@ -40,7 +40,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def fragment(p: AnalysedProfile) -> str:
-    """What a notebook shows: the page in a frame of its own, so that styles do not meet."""
+    """The notebook's view: the page in an iframe, which isolates its styles."""
     return cells.frame(page([p]), "weft profile")
 
 
@@ -58,7 +58,7 @@ def _part(name: str) -> Markup:
 
 
 def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
-    """All that the template shows of one profile."""
+    """The template values of one profile."""
     s, roof = p.launch, p.roofline
     most = p.model.max_warps_per_sm
     data = {"samples": _samples(p), "lines": _hot(p)}
@@ -93,7 +93,7 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
 
 
 def _hot(p: AnalysedProfile) -> str:
-    """The line that is shown first: what asks most of memory, else what executes most."""
+    """The line that is selected first: the most memory traffic, else the most executions."""
 
     def weight(line: Line) -> tuple[int, int]:
         steps = sum(a.wavefronts + a.sectors for a in line.accesses if a.space != "local")
@@ -173,7 +173,7 @@ def _instruction(number: int, text: str, ins: Instruction | None) -> dict[str, A
 
 
 def _samples(p: AnalysedProfile) -> list[dict[str, Any]]:
-    """The addresses of warps, with what the picture says of them."""
+    """The sampled addresses of warps, with labels for the drawing."""
     owner = {i.index: i for i in p.instructions}
     gx, gy, _ = p.launch.grid
     out = []

@@ -21,12 +21,12 @@ Styled = tuple[str, str]
 
 
 def text(p: AnalysedProfile) -> str:
-    """All that a terminal shows, without styles."""
+    """The full report without styles."""
     return "\n".join(line for line, _ in view(p))
 
 
 def view(p: AnalysedProfile) -> Iterator[Styled]:
-    """Head, sections, hot lines, advice."""
+    """The report: header, sections, hot lines, advice."""
     s, roof = p.launch, p.roofline
     yield f"{s.kernel}  grid {words.dims(s.grid)}, block {words.dims(s.block)}", "bold"
     # Counters are sums over merged launches.
@@ -54,7 +54,7 @@ def view(p: AnalysedProfile) -> Iterator[Styled]:
 
 
 def of_ncu(c: KernelCounters, p: AnalysedProfile | None) -> Iterator[Styled]:
-    """Launches on a real GPU, in the same sections; beside them the simulator's facts, if any."""
+    """ncu's counters in the same sections, next to the simulator's values if there are any."""
     yield f"{c.kernel}  grid {words.dims(c.grid)}, block {words.dims(c.block)}", "bold"
     many = f"{c.launches} launches together, " if c.launches > 1 else ""
     if p is None:

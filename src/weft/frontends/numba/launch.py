@@ -115,7 +115,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
             raise self._refused(error) from error
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-        """What the arguments are called; those of `*rest` are rest[0], rest[1] and so on."""
+        """Names of the arguments; those of `*rest` are rest[0], rest[1] and so on."""
         names, takes = self.parameters, f"{self.name}({', '.join(self.parameters)})"
         if self._variadic:
             *fixed, rest = names
@@ -196,11 +196,11 @@ class NumbaLaunch:
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads per block."""
         return math.prod(np.atleast_1d(self._shape[1]).tolist())
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-        """What the arguments are called; they are given in order."""
+        """Names of the arguments, in order."""
         return self.kernel.names(args, options)
 
     def __call__(

@@ -63,7 +63,7 @@ class Loaded(Kernel):
 
 
 class Attributes(NamedTuple):
-    """What a driver reports about a kernel."""
+    """Kernel attributes in the driver's form."""
 
     regs: int
     shared: int

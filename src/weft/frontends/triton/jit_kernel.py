@@ -85,7 +85,7 @@ class TritonLaunch:
         return None
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-        """What the arguments are called; Triton itself looks at what is given by name."""
+        """Names of the positional arguments; Triton validates keyword arguments."""
         names: list[str] = self.kernel.fn.arg_names
         if len(args) > len(names):
             raise ArgumentError(

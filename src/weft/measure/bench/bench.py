@@ -191,7 +191,7 @@ def bench(
 
 
 def to_time(device: str | Selection | None) -> Selection:
-    """Where to time: what a word says; by default the first GPU, else the simulated one.
+    """The device to time on: the named one, else the first GPU, else the simulated one.
 
     Timing is on the first GPU only: streams, clocks and ceilings are those of one GPU.
     """

@@ -43,7 +43,7 @@ def hold(device: Selection) -> None:
 
 @contextmanager
 def held(device: Selection) -> Iterator[None]:
-    """`hold` inside a `with`."""
+    """Applies `hold` inside of a `with` block."""
     before = settings.current
     hold(device)
     try:

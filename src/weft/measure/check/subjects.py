@@ -131,7 +131,7 @@ def _drawn(op: Op, case: int, filling: Filling, provider: Provider) -> dict[str,
 
 
 def library_for(device: Selection, arrays: str = "") -> Library:
-    """The arrays that solutions get: NumPy on the simulator, PyTorch's or CuPy's on a GPU.
+    """The library of the arrays: NumPy on the simulator, PyTorch or CuPy on a GPU.
 
     `arrays` selects one library: numpy or torch.
     """

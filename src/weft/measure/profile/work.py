@@ -27,7 +27,7 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
 def work(parts: Sequence[str]) -> tuple[str, int]:
-    """Of an opcode, given as its dotted pieces."""
+    """The work of an opcode, which is split at its dots."""
     of_row = _row(parts).work
     if of_row.unit is Unit.TENSOR:
         return _tensor(parts, of_row.operations)
@@ -53,7 +53,7 @@ def expands(opcode: str) -> int:
 
 
 def result(opcode: str) -> Result:
-    """What an instruction computes."""
+    """The work of an instruction of this kind."""
     return _row(opcode.split(".")).form
 
 

@@ -147,7 +147,7 @@ _OPERANDS = {
     2: "; a or b may be a number. Operands are broadcast and promoted as in torch",
     3: "; operands are broadcast and promoted as in torch",
 }
-"""What the documentation says about operands, by their number."""
+"""The documentation of operands, by their number."""
 
 
 def _definition(row: Row, redirect: Any = None, public: bool = True) -> Definition:

@@ -16,7 +16,7 @@ from weft.ops.plan import Buffer, Layout, Pointer, Step
 
 ACTIVATIONS = ("", "relu", "gelu", "silu", "gelu_tanh")
 WIDE, NARROW, TURNED = 0, 1, 2
-"""How an operand is copied: 16 bytes along M or N, 4 bytes along M or N, 4 bytes along K."""
+"""Copy modes of an operand: 16 bytes along M or N, 4 bytes along M or N, 4 bytes along K."""
 
 
 class Operand(NamedTuple):
@@ -29,7 +29,7 @@ class Operand(NamedTuple):
     aligned: bool
 
     def mode(self, extent: int, depth: int) -> int | None:
-        """How its tiles are copied; None if it must be made contiguous first."""
+        """The copy mode of its tiles; None if it must be made contiguous first."""
         if self.k == 1 or depth == 1:
             return TURNED
         if self.along != 1 and extent != 1:

@@ -40,7 +40,7 @@ class Compiler:
     failures: list[str] = field(default_factory=list)
 
     def may_win(self, seconds: float) -> bool:
-        """Is a call of this length worth compiling?"""
+        """True if a call of this length is worth compiling."""
         return seconds >= self.least and self.spent < self.budget
 
     def __call__(self, case: Case, call: Call, tensors: Sequence[Any]) -> Any:

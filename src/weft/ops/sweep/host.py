@@ -25,7 +25,7 @@ HOST: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "var": (lambda f, x: f(x, -1), lambda x: torch.var(x, -1)),
     "matmul": (lambda f, x: f(x, x.t()), lambda x: torch.matmul(x, x.t())),
 }
-"""How each op is called for the host's time, by the library and by torch."""
+"""The calls for the host time of each op, by the library and by torch."""
 
 
 @dataclass(frozen=True)

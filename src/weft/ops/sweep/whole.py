@@ -21,7 +21,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """What is drawn: `count` calls of each op, with at most `most` elements in a tensor."""
+    """The random calls: `count` per op, with at most `most` elements in a tensor."""
 
     seed: int = 1
     count: int = 60

@@ -1,4 +1,4 @@
-"""What the library reports to the sanitizer: the twin of `shim/watch.h`."""
+"""Defines the sanitizer callbacks of the runtime library; mirrors `shim/watch.h`."""
 
 from __future__ import annotations
 
