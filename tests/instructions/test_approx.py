@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from folders import TESTS
-from lanewise import run
+from lanewise import check
 
 GOLDEN = TESTS / "golden" / "hardware"
 OPS = json.loads((GOLDEN / "ops.json").read_text())
@@ -20,16 +20,6 @@ HALVES = np.load(GOLDEN / "half_full.npz")
 RECORDED = [name for name in OPS if re.search(r"\.(approx|full)\b", name)]
 EVERY_HALF = [name for name in HALVES if ".approx" in name]
 RAW = {"rsq": "rsqrt.approx.ftz.f32", "tanh": "tanh.approx.f32", "ex2n": "ex2.approx.ftz.f32"}
-
-
-def check(opcode: str, inputs: list[np.ndarray], want: np.ndarray, lanes: int = 32) -> None:
-    (got,) = run(opcode, inputs, lanes)
-    bad = np.flatnonzero(got != want)
-    assert bad.size == 0, (
-        f"{opcode}: {bad.size} of {want.size} differ, first "
-        + f"{[hex(int(x[bad[0]])) for x in inputs]} -> {int(got[bad[0]]):#x}, "
-        + f"not {int(want[bad[0]]):#x}"
-    )
 
 
 @pytest.mark.parametrize("lanes", [32, 0], ids=["warp", "uniform"])

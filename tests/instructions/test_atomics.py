@@ -13,7 +13,6 @@ from threads import run
 from weft.ptx import isa
 
 rng = np.random.default_rng(11)
-FULL = 0xFFFFFFFF
 KINDS = {"b16": np.uint16, "b32": np.uint32, "b64": np.uint64}
 RECORDED = [
     "atom.global.add.f32", "atom.global.add.noftz.f16x2", "atom.global.add.noftz.bf16x2",

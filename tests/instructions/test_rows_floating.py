@@ -16,23 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folders import TESTS
-from lanewise import build, run
+from lanewise import build, check
 
 GOLDEN = TESTS / "golden" / "hardware"
 OPS = json.loads((GOLDEN / "ops.json").read_text())
 SAMPLES = np.load(GOLDEN / "scalar_samples.npz")
 _BASES = "add|sub|mul|fma|div|rcp|sqrt|abs|neg|min|max|copysign"
 RECORDED = [n for n in OPS if re.fullmatch(rf"({_BASES})\.(?!.*(approx|full)).*\bf(32|64)", n)]
-
-
-def check(opcode: str, inputs: list[np.ndarray], want: np.ndarray, lanes: int) -> None:
-    (got,) = run(opcode, inputs, lanes)
-    bad = np.flatnonzero(got != want)
-    assert bad.size == 0, (
-        f"{opcode}: {bad.size} of {want.size} differ, first "
-        + f"{[hex(int(x[bad[0]])) for x in inputs]} -> {int(got[bad[0]]):#x}, "
-        + f"not {int(want[bad[0]]):#x}"
-    )
 
 
 @pytest.mark.parametrize("lanes", [32, 0], ids=["warp", "uniform"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -53,29 +54,33 @@ def build(opcode: str, lanes: int) -> tuple[str, list[str], list[str]]:
 _CACHE: dict[tuple[str, int], tuple[object, list[str], list[str]]] = {}
 
 
+def compile_ir(text: str, name: str, count: int) -> tuple[Any, object]:
+    """The machine code of one function of pointers, and what must stay alive with it."""
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        jit=True,
+        codemodel="jitdefault",
+    )
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
+    return signature(engine.get_function_address(name)), (engine, machine)
+
+
 def _compiled(opcode: str, lanes: int) -> tuple[object, list[str], list[str]]:
     if (opcode, lanes) not in _CACHE:
         text, ins, outs = build(opcode, lanes)
-        mod = llvm.parse_assembly(text)
-        mod.verify()
-        tm = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(),
-            features=llvm.get_host_cpu_features().flatten(),
-            opt=2,
-            jit=True,
-            codemodel="jitdefault",
-        )
-        ee = llvm.create_mcjit_compiler(mod, tm)
-        ee.finalize_object()
-        address = ee.get_function_address("body")
-        fn = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(ins) + len(outs)))(address)
-        _CACHE[opcode, lanes] = ((fn, ee, tm), ins, outs)
+        _CACHE[opcode, lanes] = compile_ir(text, "body", len(ins) + len(outs)), ins, outs
     return _CACHE[opcode, lanes]
 
 
 def run(opcode: str, inputs: Sequence[np.ndarray], lanes: int = 32) -> list[np.ndarray]:
     """Bit patterns in (unsigned arrays of the operands' width), bit patterns out."""
-    (fn, _, _), ins, outs = _compiled(opcode, lanes)  # type: ignore[misc]
+    (fn, _), ins, outs = _compiled(opcode, lanes)  # type: ignore[misc]
     n = len(inputs[0])
     step = max(lanes, 1)
     total = -(-n // step) * step
@@ -89,3 +94,14 @@ def run(opcode: str, inputs: Sequence[np.ndarray], lanes: int = 32) -> list[np.n
     for i in range(0, total, step):
         fn(*[a.ctypes.data + i * a.itemsize for a in (*bufs, *res)])
     return [r[:n] for r in res]
+
+
+def check(opcode: str, inputs: list[np.ndarray], want: np.ndarray, lanes: int = 32) -> None:
+    """Holds the results of an opcode to these bits."""
+    (got,) = run(opcode, inputs, lanes)
+    bad = np.flatnonzero(got != want)
+    assert bad.size == 0, (
+        f"{opcode}: {bad.size} of {want.size} differ, first "
+        + f"{[hex(int(x[bad[0]])) for x in inputs]} -> {int(got[bad[0]]):#x}, "
+        + f"not {int(want[bad[0]]):#x}"
+    )

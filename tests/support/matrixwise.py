@@ -5,15 +5,14 @@ Matrices are placed in registers by `fragment_layout`, so a run also checks that
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from lanewise import compile_ir
 from weft.ir import Builder, Function, IrModule, Val
 from weft.ir.tensor_layout import (
     WIDTH,
@@ -27,9 +26,6 @@ from weft.ir.tensor_operand import Step
 from weft.ir.tensor_step import call_step
 from weft.ptx.isa import llvm_type, lookup
 from weft.ptx.model import Instruction, Operand, Reg
-
-llvm.initialize_native_target()
-llvm.initialize_native_asmprinter()
 
 
 @dataclass
@@ -89,23 +85,6 @@ class Kind:
             need = (m if matrix == "a" else n) * k // 32
             return found[:need]
         return found
-
-
-def compile_ir(text: str, name: str, count: int) -> tuple[Any, object]:
-    """The machine code of one function of pointers, and what must stay alive with it."""
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        jit=True,
-        codemodel="jitdefault",
-    )
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
-    return signature(engine.get_function_address(name)), (engine, machine)
 
 
 @cache
