@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from weft.device import jit
-from weft.device.sim.tools.sanitizer.shadow_fast import pattern_of
+from weft.device.sim.tools.sanitizer.shadow.fast import pattern_of
 
 RACE = r"""
 __global__ void reversed(const float* x, float* y) {

@@ -9,8 +9,8 @@ from weft.device.sim.address import Address
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.clocks import Clocks
 from weft.device.sim.tools.sanitizer.layout import BlockState
-from weft.device.sim.tools.sanitizer.shadow import Way
-from weft.device.sim.tools.sanitizer.shadow_exact import ExactShadow
+from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
+from weft.device.sim.tools.sanitizer.shadow.records import Way
 from weft.ir import Val
 from weft.ptx.model import Instruction
 

@@ -12,7 +12,7 @@ from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
-from weft.device.sim.tools.sanitizer.shadow import Way, bytes_of, is_missing
+from weft.device.sim.tools.sanitizer.shadow.records import Way, bytes_of, is_missing
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers

@@ -26,9 +26,9 @@ from weft.device.sim.tools.sanitizer.local import Local
 from weft.device.sim.tools.sanitizer.overflow import Overflow
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
-from weft.device.sim.tools.sanitizer.shadow import Way, start_block
-from weft.device.sim.tools.sanitizer.shadow_exact import ExactShadow
-from weft.device.sim.tools.sanitizer.shadow_fast import FastShadow, Pattern, pattern_of
+from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
+from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, Pattern, pattern_of
+from weft.device.sim.tools.sanitizer.shadow.records import Way, start_block
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg

@@ -15,7 +15,7 @@ from functools import partial
 from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record
-from weft.device.sim.tools.sanitizer.shadow import (
+from weft.device.sim.tools.sanitizer.shadow.records import (
     Planes,
     Shadow,
     Way,

@@ -10,7 +10,7 @@ from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Apart, BlockState, Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
-from weft.device.sim.tools.sanitizer.shadow import (
+from weft.device.sim.tools.sanitizer.shadow.records import (
     Planes,
     Shadow,
     Way,

@@ -1,0 +1,1 @@
+"""Shadow records of memory: what the sanitizer remembers of each access, and compares."""
