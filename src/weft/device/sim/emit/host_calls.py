@@ -23,7 +23,7 @@ def call(e: Accessing, ins: Instruction) -> None:
     b = e.b
     result, function, *arguments = ins.operands
     assert isinstance(function, Sym)
-    values = e.access.buffer(len(arguments))
+    values = e.memory.buffer(len(arguments))
     for i, argument in enumerate(arguments):
         kind = e.program.function.registers[argument.name] if isinstance(argument, Reg) else "b64"
         lanes = b.resize(b.bits(e.read_lanes(argument, kind)), "i64")

@@ -26,7 +26,7 @@ BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
 class RowWarp(Executing, Located, Errors, Protocol):
     """What rows that need more than their lanes act on."""
 
-    access: LoadsAndStores
+    memory: LoadsAndStores
     wide: WideRules
 
     def read_register(self, name: str) -> Val:
@@ -101,7 +101,7 @@ def load(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) ->
     items = dest.items if isinstance(dest, Vec) else (dest,)
     where = SPACES[space.removesuffix("::entry").removesuffix("::func")]
     ordered = order not in ("", "weak")
-    values = e.access.load(mem, where, memory_type(ptx_type), len(items), ordered=ordered)
+    values = e.memory.load(mem, where, memory_type(ptx_type), len(items), ordered=ordered)
     e.forget_mask()
     for item, v in zip(items, values, strict=True):
         e.write(item, v, signed=ptx_type[0] == "s")
@@ -119,7 +119,7 @@ def store(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) -
     items = source.items if isinstance(source, Vec) else (source,)
     ty = memory_type(ptx_type)
     values = [_stored(e, item, ptx_type, ty) for item in items]
-    e.access.store(mem, SPACES[space], values)
+    e.memory.store(mem, SPACES[space], values)
     e.forget_mask()
 
 

@@ -61,7 +61,7 @@ class WarpEmitter(WarpOperands):
         self.wide = WideRules(self)
         self.schedule = Schedule(self)
         self.changes = Changes(self, self.schedule.spin_heads)
-        self.access = LoadsAndStores(self, self.changes)
+        self.memory = LoadsAndStores(self, self.changes)
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self, self.changes)
         self.copies = AsyncCopies(self, self.schedule)

@@ -138,7 +138,7 @@ class AsyncCopies:
             b.store(p, b.at(b.at(extra[0], Ring.TARGETS), lane.zext("i64") << 3), 8)
 
         fn = checks.checked_lanes(e, f"async_target_{access.nbytes}", access, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), entry))
+        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), entry))
 
     def _read(self, access: Access, lanes: Val, entry: Val) -> None:
         e, size = self.e, access.nbytes
@@ -148,7 +148,7 @@ class AsyncCopies:
             b.store(b.load(f"i{8 * size}", 0, p, size), at, 16)
 
         fn = checks.checked_lanes(e, f"async_read_{size}", access, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), entry))
+        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), entry))
 
     def _bytes_wanted(self, operand: Operand, size: int) -> Val:
         """Bytes to read, per lane: `src-size`, or none where `ignore-src` holds."""
@@ -172,7 +172,7 @@ class AsyncCopies:
     def _read_bytes(self, byte: Access, lanes: Val, entry: Val, wanted: Val) -> None:
         """Checks the last byte and then the first, and copies what is between."""
         e, b = self.e, self.e.b
-        addresses, counts = e.access.addresses(byte.address), e.access.buffer(1)
+        addresses, counts = e.memory.addresses(byte.address), e.memory.buffer(1)
         first = b.load("i64", 32, addresses, 64)
         b.store(wanted, counts, 64)
         b.store(first + (wanted - 1).zext("i64"), addresses, 64)

@@ -150,7 +150,7 @@ class Placing(Accessing, Protocol):
     """What atomics need of the warp."""
 
     @property
-    def access(self) -> Places: ...
+    def memory(self) -> Places: ...
 
 
 class Atomics:
@@ -189,7 +189,7 @@ class Atomics:
         else:
             self._lane_by_lane(access, what, operands, lanes)
         e.forget_mask()
-        data, step = e.access.buffer(8), 32 * what.size
+        data, step = e.memory.buffer(8), 32 * what.size
         if self.changes.looks_at_atomic(ins):
             kept = count == 1 and (bool(wanted) or op in ("exch", "cas") or not a.uniform)
             old = b.load(what.ty, 32, data, 16) if kept else None
@@ -219,7 +219,7 @@ class Atomics:
 
     def _fill(self, operands: list[list[Val]], size: int) -> Val:
         """The operands in the scratch array: [operand][element][lane]."""
-        b, data = self.e.b, self.e.access.buffer(8)
+        b, data = self.e.b, self.e.memory.buffer(8)
         for i, v in enumerate(v for elements in operands for v in elements):
             b.store(b.splat(v, 32), b.at(data, 32 * size * i), 16)
         return data
@@ -244,7 +244,7 @@ class Atomics:
         kinds = [_P, _I64, _I64] if what.by_address else [_P]
         name = f"atom_{what.name}_x{count}"
         fn = checks.checked_lanes(e, name, access, kinds, touch)
-        site, table = e.windows.site(), e.access.addresses(access.address)
+        site, table = e.windows.site(), e.memory.addresses(access.address)
         e.abort_unless(fn(table, lanes, site, data, *self._near(what)))
 
     def _at_one_place(
@@ -260,7 +260,7 @@ class Atomics:
         self, access: Access, what: Operation, x: list[Val], lanes: Val, wanted: bool
     ) -> None:
         e, b = self.e, self.e.b
-        p = e.access.place(access, lanes)
+        p = e.memory.place(access, lanes)
         if what.op in REDUCES and not what.is_float and not wanted:
             what.apply(b, p, [self._across(what, x[0], lanes)], None)
             return

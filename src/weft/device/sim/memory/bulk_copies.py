@@ -58,7 +58,7 @@ class BulkCopies:
         nbytes = e.read_lanes(ins.operands[row.position("size")], "u32")
         lanes = e.executing() & e.bits_of(nbytes.ne(0))
         waits = row.async_.by
-        data = e.access.buffer(8)
+        data = e.memory.buffer(8)
         b.store(nbytes, data, 64)
         b.store(b.zero("i64", 32), b.at(data, 768), 64)  # no mbarrier, unless one follows
         accesses = []
@@ -86,7 +86,7 @@ class BulkCopies:
     def _range(self, access: Access, lanes: Val, sizes: Val, into: Val) -> None:
         """Checks a range of sizes[lane] bytes; where it begins goes to `into`."""
         e, b = self.e, self.e.b
-        table = e.access.addresses(access.address)
+        table = e.memory.addresses(access.address)
         e.abort_unless(checks.check_ranges(e, access, table, sizes, lanes))
         b.store(b.load("i64", 32, table, 64), into, 64)
 
@@ -98,7 +98,7 @@ class BulkCopies:
             b.store(p, b.at(extra[0], lane.zext("i64") << 3), 8)
 
         fn = checks.checked_lanes(e, f"bulk_note_{access.space}", access, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), into))
+        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), into))
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:

@@ -75,7 +75,7 @@ class Changes:
         e, b, values = self.e, self.e.b, access.values
         assert values is not None
         ty, size, count = values[0].element, values[0].bits // 8, len(values)
-        data = e.access.buffer(count)
+        data = e.memory.buffer(count)
         for i, v in enumerate(values):
             b.store(b.splat(b.bits(v), 32), b.at(data, 32 * size * i), 8)
         bits = f"i{8 * size}"
@@ -93,7 +93,7 @@ class Changes:
         name = f"store_noting_{ty}_{access.space}_x{count}"
         fn = checks.checked_lanes(e, name, access, kinds, touch)
         at = b.at(e.worker, Worker.CHANGED)
-        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), data, at))
+        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), data, at))
 
 
 def _atomic(ins: Instruction) -> bool:

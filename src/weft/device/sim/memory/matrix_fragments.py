@@ -100,7 +100,7 @@ class Matrices:
         e, b = self.e, self.e.b
         dest, mem = ins.operands
         assert isinstance(mem, Mem)
-        data = e.access.buffer(8)
+        data = e.memory.buffer(8)
         self._rows(ins, Kind.READ, resolve(e, mem, SPACES[space]), count, data)
         values = [b.load("i32", 32, b.at(data, 128 * i), 64) for i in range(count)]
         e.write_vector(dest, [self._turned(v) for v in values] if transposed else values)
@@ -110,7 +110,7 @@ class Matrices:
         e, b = self.e, self.e.b
         mem, source = ins.operands
         assert isinstance(mem, Mem)
-        data = e.access.buffer(8)
+        data = e.memory.buffer(8)
         for i, v in enumerate(e.read_vector(source, "b32")):
             b.store(self._turned(v) if transposed else v, b.at(data, 128 * i), 64)
         self._rows(ins, Kind.WRITE, resolve(e, mem, SPACES[space]), count, data)
@@ -132,7 +132,7 @@ class Matrices:
         if index is None:
             self._each_row(access, count, data)
         else:
-            table = e.access.offsets()
+            table = e.memory.offsets()
             b.store(index, table, 64)
             quick = b.helper(
                 f"ldmatrix_x{count}",
@@ -165,7 +165,7 @@ class Matrices:
 
         name = f"{'st' if writes else 'ld'}matrix_{access.space}"
         fn = checks.checked_lanes(e, name, access, [_P], touch)
-        e.abort_unless(fn(e.access.addresses(access.address), lanes, e.windows.site(), data))
+        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), data))
 
     # ---- fragments of wmma ------------------------------------------------------------------
     def load_fragment(
@@ -176,7 +176,7 @@ class Matrices:
         dest, mem, *stride = ins.operands
         lines = lines_of(matrix, shape, kind, layout)
         first, step = self._checked(ins, Kind.READ, mem, stride, lines, space)
-        data = e.access.buffer(8)
+        data = e.memory.buffer(8)
         name = f"wmma_load_{matrix}_{shape}_{kind}_{layout}"
         b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=False))(
             first, step, data
@@ -191,7 +191,7 @@ class Matrices:
         e, b = self.e, self.e.b
         mem, source, *stride = ins.operands
         lines = lines_of("d", shape, kind, layout)
-        data, size = e.access.buffer(8), 32 * lines.register_bytes
+        data, size = e.memory.buffer(8), 32 * lines.register_bytes
         for i, v in enumerate(e.read_vector(source, f"b{8 * lines.register_bytes}")):
             b.store(v, b.at(data, size * i), 64)
         first, step = self._checked(ins, Kind.WRITE, mem, stride, lines, space)
@@ -229,7 +229,7 @@ class Matrices:
         b = self.e.b
         if a.uniform and a.first is not None:
             return a.first
-        return b.load("i64", 0, b.at(self.e.access.addresses(a), leader.zext("i64") << 3), 8)
+        return b.load("i64", 0, b.at(self.e.memory.addresses(a), leader.zext("i64") << 3), 8)
 
     def _check_lines(self, access: Access, rows: Rows) -> None:
         """The ends of the matrix are inside one window, or every piece of every line is looked at.
@@ -254,7 +254,7 @@ class Matrices:
 
         name = f"wmma_{'store' if piece.writes else 'load'}_check_{piece.space}_{nbytes}"
         check = checks.checked_lanes(e, name, piece, [], nothing)
-        table = e.access.table()
+        table = e.memory.table()
         spread = b.helper("wmma_lines", [_I64, _I64, _P], None, _line_addresses)
         asked = b.integer("i32", (1 << rows.count) - 1)
         with b.loop(rows.nbytes // nbytes) as i:

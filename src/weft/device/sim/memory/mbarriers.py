@@ -149,7 +149,7 @@ class MemoryBarriers:
         (effect,) = (x for x in e.program.decoded[ins.index].row.effects if x.barrier)
         access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD)
         e.watch.access(access)
-        data = e.access.buffer(1)
+        data = e.memory.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
 
         lands = self.bulk.used and not access.writes
@@ -166,7 +166,7 @@ class MemoryBarriers:
 
         name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
         fn = checks.checked_lanes(e, name, access, [("ptr", 0)] * (1 + len(more)), touch)
-        e.abort_unless(fn(e.access.addresses(a), e.executing(), e.windows.site(), data, *more))
+        e.abort_unless(fn(e.memory.addresses(a), e.executing(), e.windows.site(), data, *more))
         e.forget_mask()
         return b.load("i64", 32, data, 64)
 

@@ -87,7 +87,7 @@ class _Watcher(Watcher):
             sizes = b.splat(b.integer("i32", access.nbytes), 32)
         else:
             sizes = access.sizes
-        self._note(access, e.access.addresses(access.address), sizes)
+        self._note(access, e.memory.addresses(access.address), sizes)
 
     def _fragment(self, access: Access, rows: Rows) -> None:
         """Each register of each lane by itself."""
@@ -99,13 +99,13 @@ class _Watcher(Watcher):
                 places = rows.parts[first + part : first + 32 * parts : parts]
                 row, byte = (b.lanes("i64", [p[i] for p in places]) for i in range(2))
                 at = b.splat(rows.first, 32) + b.splat(rows.step, 32) * row + byte
-                b.store(at, e.access.table(), 64)
-                self._note(access, e.access.table(), sizes)
+                b.store(at, e.memory.table(), 64)
+                self._note(access, e.memory.table(), sizes)
 
     def _note(self, access: Access, addresses: Val, sizes: Val) -> None:
         """Compares what each lane is about to write with the place."""
         e, b = self.e, self.e.b
-        table = e.access.offsets()  # an array of 32 words, whatever they are
+        table = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(sizes, table, 64)
         note = b.helper("note_writes", [_P, _P, _P, _P, _P, _I32, _I64, _I32], None, _note_writes)
         number, first = b.integer("i64", access.ins.index), e.warp << 5

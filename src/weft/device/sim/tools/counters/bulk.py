@@ -38,12 +38,12 @@ def count(e: Watched, rows: CounterRows, access: Access) -> None:
     assert lanes is not None and access.sizes is not None
     row = rows.of(access, way=way, bulk=True)
     with b.when(lanes.ne(0)):
-        sizes = e.access.offsets()  # an array of 32 words, whatever they are
+        sizes = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(access.sizes, sizes, 64)
         if access.space == Space.SHARED:
             _near(b)(row, sizes, lanes)
         else:
-            addresses = e.access.addresses(access.address)
+            addresses = e.memory.addresses(access.address)
             _far(b, way)(rows.launch(), rows.counters(), row, sizes, addresses, lanes)
 
 

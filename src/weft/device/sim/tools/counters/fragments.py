@@ -62,7 +62,7 @@ def count(e: Watched, counters: CounterRows, access: Access) -> None:
     inside = (rows.first - start).ult(e.shared_bytes.zext("i64"))
     if access.space != Space.GENERIC:
         inside = b.integer("i1", int(access.space == Space.SHARED))
-    table, offsets, lanes = e.access.table(), e.access.offsets(), b.integer("i32", -1)
+    table, offsets, lanes = e.memory.table(), e.memory.offsets(), b.integer("i32", -1)
     fill = b.helper("count_fragment", [_I64, _I64, _P, _P], None, _fill)
     for width, places in accesses(rows):
         far = counters.of(access, way=way, piece=width, any_lanes=True)

@@ -63,7 +63,7 @@ class SampleWatcher(CountWatcher):
             start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
             keep = b.helper("keep_sample", [_I64, _I32, _I32, _I64, _P], None, _keep)
             first = records + site * WARPS * RECORD * 8
-            keep(first, e.warp, lanes, start, e.access.addresses(access.address))
+            keep(first, e.warp, lanes, start, e.memory.addresses(access.address))
 
 
 def _has_lanes(access: Access) -> bool:

@@ -209,14 +209,14 @@ class CountWatcher(Watcher):
     def _offsets(self, a: Address) -> Val:
         """A stack array of the lanes' places in shared memory."""
         e, b = self.e, self.e.b
-        out = e.access.offsets()
+        out = e.memory.offsets()
         if a.inside is not None and a.off is not None:
             b.store(b.splat(a.inside[0].trunc("i32"), 32) + b.lanes("i32", a.off), out, 64)
         elif a.space == Space.SHARED and a.wide is not None:
             b.store(a.wide.lanes(), out, 64)
         else:
             start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
-            b.store((b.load("i64", 32, e.access.addresses(a), 64) - start).trunc("i32"), out, 64)
+            b.store((b.load("i64", 32, e.memory.addresses(a), 64) - start).trunc("i32"), out, 64)
         return out
 
     def _atomic_kind(self, access: Access) -> str:
@@ -246,7 +246,7 @@ class CountWatcher(Watcher):
         # The first lane decides: a warp whose lanes are in both memories is counted in one.
         row, near = self._global_row(access), self.rows.near(access)
         with b.when(lanes.ne(0)):
-            table = e.access.addresses(access.address)
+            table = e.memory.addresses(access.address)
             first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
             at = b.load("i64", 0, b.at(table, first << 3), 8)
             start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
@@ -298,11 +298,11 @@ class CountWatcher(Watcher):
                 count_at_one_place(b)(launch, counters, row, a.first, lanes)
                 return
             fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
-            fn(launch, counters, row, e.access.addresses(a), lanes)
+            fn(launch, counters, row, e.memory.addresses(a), lanes)
             return
         width, span = access.nbytes, _span(a, access.nbytes)
         if span is None:
-            count_lanes(b, way, width)(launch, counters, row, e.access.addresses(a), lanes)
+            count_lanes(b, way, width)(launch, counters, row, e.memory.addresses(a), lanes)
         elif a.uniform:
             assert a.first is not None
             fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
@@ -333,7 +333,7 @@ class CountWatcher(Watcher):
             b.either(
                 near,
                 lambda: _drop(of_range(launch, counters, row, a.first)),
-                lambda: _drop(general(launch, counters, row, e.access.addresses(a), lanes)),
+                lambda: _drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
             )
 
         fast = FastPath(b, launch, counters, row, a.first, span, near)
@@ -346,7 +346,7 @@ class CountWatcher(Watcher):
         row, lanes = self.rows.of(access, any_lanes=True), e.executing()
 
         def count() -> None:
-            table, step = e.access.addresses(access.address), e.program.local_bytes
+            table, step = e.memory.addresses(access.address), e.program.local_bytes
             start = b.val("i64", 0, f"ptrtoint {e.local.typed} to i64")
             lane = b.lanes("i64", list(range(32)))
             inside = b.load("i64", 32, table, 64) - start - lane * step

@@ -168,7 +168,7 @@ def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
         fn = b.helper(
             f"sanitizer_own_{nbytes}", [_P, _I32, _I64, _P, _I32, _I64, _I64], None, _each
         )
-        fn(e.slot, e.warp, w.site(), e.access.addresses(a), lanes, start, limit)
+        fn(e.slot, e.warp, w.site(), e.memory.addresses(a), lanes, start, limit)
 
     if a.first is None or a.last is None or a.off is None:
         each()

@@ -23,7 +23,7 @@ def mark(w: Checking, access: Access, lanes: Val) -> None:
     """Marks the targets of a copy as written."""
     if not access.writes or access.space != Space.GLOBAL:
         return
-    e, b, sizes = w.e, w.e.b, w.e.access.offsets()  # an array of 32 words, whatever they are
+    e, b, sizes = w.e, w.e.b, w.e.memory.offsets()  # an array of 32 words, whatever they are
     assert access.sizes is not None
     b.store(access.sizes, sizes, 64)
 
@@ -46,4 +46,4 @@ def mark(w: Checking, access: Access, lanes: Val) -> None:
         each_lane(x, lanes, one)
 
     fn = b.helper("sanitizer_bulk", [_P, _I64, _P, _P, _I32], None, body)
-    fn(e.slot, w.site(), sizes, e.access.addresses(access.address), lanes)
+    fn(e.slot, w.site(), sizes, e.memory.addresses(access.address), lanes)

@@ -57,7 +57,7 @@ class Copies:
         w.touch(a, w.way(False, access.nbytes, 0), lanes & whole)
         part = lanes & ~whole & e.bits_of(access.sizes.ne(0))
         with b.when(part.ne(0), rare=True):
-            start = b.load("i64", 32, e.access.addresses(a), 64)
+            start = b.load("i64", 32, e.memory.addresses(a), 64)
             for i in range(0, access.nbytes, 4):
                 more = part & e.bits_of(access.sizes.ugt(i))
                 w.touch(Address(a.space, None, exact=start + i), w.way(False, 4, 0), more)
@@ -84,7 +84,7 @@ class Copies:
         kinds = [_P, _I32, _I64, _P, _P, _I32]
         fn = b.helper(f"sanitizer_issue_{nbytes}", kinds, None, body)
         ring = b.at(e.frame, e.copies.at)
-        fn(e.slot, e.warp, w.site(), ring, e.access.addresses(target), lanes)
+        fn(e.slot, e.warp, w.site(), ring, e.memory.addresses(target), lanes)
 
     def _landed(self, x: Builder, slot: Val, warp: Val, entry: Val, lanes: Val) -> None:
         """The copies of an entry were written by these lanes of it, now."""

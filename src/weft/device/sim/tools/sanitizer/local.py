@@ -80,7 +80,7 @@ class Local:
         start = b.val("i64", 0, f"ptrtoint {e.local.typed} to i64")
         if way.writes:
             lanes = lanes & ~self.w.undefined.stored(e.ins)
-        origin, table = b.array("i64", 2), e.access.addresses(access.address)
+        origin, table = b.array("i64", 2), e.memory.addresses(access.address)
         bad = fn(e.slot, e.warp, self.w.site(), table, lanes, start, origin)
         if e.ins.index in self.w.undefined.plan.sources:
             self.w.undefined.made(bad, lanes, word(b, origin), word(b, origin, 8))

@@ -278,11 +278,11 @@ class Sanitizing(Watcher):
         element = way.nbytes
         if values is not None:
             element = values[0].bits // 8
-            held = e.access.buffer(len(values))
+            held = e.memory.buffer(len(values))
             for i, v in enumerate(values):
                 b.store(b.splat(v, 32), b.at(held, 32 * element * i), 8)
         fn = self.exact.lanes(b, space, way, element)
-        fn(e.slot, e.warp, self.site(), e.access.addresses(a), lanes, held)
+        fn(e.slot, e.warp, self.site(), e.memory.addresses(a), lanes, held)
 
     def _rows(self, access: Access) -> None:
         """A fragment: the warp as a whole touches rows of memory."""
