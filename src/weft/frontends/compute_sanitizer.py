@@ -89,7 +89,7 @@ def find() -> str:
     path = toolkit.locate("compute-sanitizer", VARIABLE)
     if path is None:
         raise MissingDependency(
-            "compute-sanitizer, which looks at kernels on a real GPU, is not there",
+            "compute-sanitizer was not found; it checks kernels on a real GPU",
             allowed=f"NVIDIA's wheel, the CUDA toolkit's on PATH, or its path in {VARIABLE}",
             next="pip install nvidia-cuda-sanitizer-api, or leave out --device gpu: the simulated"
             " GPU's sanitizer needs neither",

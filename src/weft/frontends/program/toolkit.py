@@ -39,14 +39,14 @@ def find() -> Toolkit:
     nvcc = locate("nvcc", VARIABLE)
     if nvcc is None:
         raise MissingDependency(
-            "nvcc, which compiles whole CUDA programs, is not there",
+            "nvcc was not found; it compiles whole CUDA programs",
             allowed=f"NVIDIA's wheel, nvcc on PATH, or its path in {VARIABLE}",
             next=pip_install("nvcc"),
         )
     host = shutil.which("g++")
     if host is None:
         raise MissingDependency(
-            "g++, which compiles the host's part of a CUDA program, is not there",
+            "g++ was not found; it compiles the host code of CUDA programs",
             next="install it with the system's packages, e.g. apt install g++",
         )
     versions = [_run([nvcc, "--version"]).stdout, _run([host, "-dumpfullversion"]).stdout]
