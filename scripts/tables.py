@@ -58,7 +58,7 @@ def table(header: Sequence[str], body: Iterable[Sequence[object]]) -> str:
 def coverage_table() -> str:
     """The files of the instruction table, and how much of real PTX they cover."""
     body = [
-        (f"`{f.name}`", f"`{' '.join(f.opcodes)}`", len(f.rows), f"{f.forms:,}", f.vectors)
+        (f"`{f.name}`", f"`{' '.join(sorted(f.opcodes))}`", len(f.rows), f"{f.forms:,}", f.vectors)
         for f in coverage.families()
     ]
     total = sum(family.forms for family in coverage.families())
