@@ -184,8 +184,8 @@ class Builder(Flow):
         fn = f"@llvm.{name}.{suffix}"
         kinds = ", ".join(a.type for a in args) + (", i1" if extra else "")
         self.module.declarations[fn] = f"declare {shape} {fn}({kinds})"
-        given = ", ".join(a.typed for a in args) + (f", i1 {extra}" if extra else "")
-        v = self.val(out, n, f"call {shape} {fn}({given})")
+        operands = ", ".join(a.typed for a in args) + (f", i1 {extra}" if extra else "")
+        v = self.val(out, n, f"call {shape} {fn}({operands})")
         v.raw_nan = name in _RAW
         return v
 
@@ -303,11 +303,11 @@ class Builder(Flow):
 
         def call(*args: Val) -> Val:
             full = [self.splat(a, n) if n else a for a, (_, n) in zip(args, params, strict=True)]
-            given = ", ".join(a.typed for a in full)
+            operands = ", ".join(a.typed for a in full)
             if ret is None:
-                self.emit(f"call void @{name}({given})")
+                self.emit(f"call void @{name}({operands})")
                 return Val(self, "i1", 0, "false")
-            return self.val(ret[0], ret[1], f"call {shape} @{name}({given})")
+            return self.val(ret[0], ret[1], f"call {shape} @{name}({operands})")
 
         return call
 

@@ -61,8 +61,12 @@ def _zeros(values: list[int]) -> int:
 @cache
 def _table(name: str) -> Table:
     """Root tables are indexed by the field's low bit too, so odd exponents come first."""
-    known = _coefficients()
-    rows = known[name] if name in known else known[name + "1"] + known[name + "0"]
+    coefficients = _coefficients()
+    rows = (
+        coefficients[name]
+        if name in coefficients
+        else coefficients[name + "1"] + coefficients[name + "0"]
+    )
     order, extra = list(range(len(rows))), [0] * len(rows)
     if name == "tanh":  # 16 entries a binade, each with the number of ignored bits on top
         order = [f + (i >> (s - 2)) for f, s in zip(_TANH_FIRST, _TANH_SHIFT, strict=True)

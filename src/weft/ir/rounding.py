@@ -73,10 +73,10 @@ def _directed(b: Builder, op: str, args: Sequence[Val], mode: str) -> Val:
         kinds = ", ".join([shape] * len(params))
         b.module.declarations[name] = f"declare {shape} {name}({kinds}, metadata, metadata)"
         b.module.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
-        given = ", ".join(p.typed for p in params)
+        operands = ", ".join(p.typed for p in params)
         rules = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
         b.emit(f"call void @llvm.set.rounding(i32 {_MODES[mode]}) #4")
-        out = b.val(ty, n, f"call {shape} {name}({given}, {rules}) #4")
+        out = b.val(ty, n, f"call {shape} {name}({operands}, {rules}) #4")
         b.emit(f"call void @llvm.set.rounding(i32 {_MODES['rn']}) #4")
         return out
 

@@ -207,12 +207,12 @@ def _sum(
 
 def _terms_are_small(b: Builder, step: Step, c: Val, tops: Val) -> Val:
     """Is there an output with a term that is not zero, but none of a size for the common path?"""
-    shift, found = 2 * step.format.bias, _Peak(b, "umax", "i16", N)
+    shift, largest = 2 * step.format.bias, _Peak(b, "umax", "i16", N)
     with b.loop(step.rows) as m:
         acc, products = b.bits(load_accumulator(b, "float", c, m)), _row_of(b, "i16", tops, m)
         small = b.smax(products, _exponent_f32(b, acc, shift)).slt(LOWEST + shift)
-        found.see((small & (products.ne(NOTHING) | (acc << 1).ne(0))).zext("i16"))
-    return found.any("ne", 0)
+        largest.see((small & (products.ne(NOTHING) | (acc << 1).ne(0))).zext("i16"))
+    return largest.any("ne", 0)
 
 
 def _cut_float(b: Builder, size: Val) -> tuple[Val, Val]:

@@ -83,10 +83,10 @@ def line_of(ins: Instruction | None) -> str:
         return "unknown line"
     if ins.loc is None:
         return f"PTX line {ins.ptx_line}: {ins.text}"
-    own = ins.loc.own
-    quoted = f"  `{own.quote}`" if own.quote else ""
-    library = "" if own is ins.loc else f", in {ins.loc}"
-    return f"{own}{quoted}{library}{own.calls}"
+    line = ins.loc.own
+    quoted = f"  `{line.quote}`" if line.quote else ""
+    library = "" if line is ins.loc else f", in {ins.loc}"
+    return f"{line}{quoted}{library}{line.calls}"
 
 
 class _Story:
