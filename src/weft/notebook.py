@@ -61,6 +61,7 @@ def _cuda(shell: Any, line: str, cell: str) -> None:
     parsed = _parser().parse_args(words)
     if parsed.name and not parsed.name.isidentifier():
         raise ArgumentError("--name must be a Python identifier", got=parsed.name)
+    # Python would show the line of weft that warns; only the text matters here.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CompileWarning)
         module = cuda(
@@ -85,6 +86,7 @@ def _define(text: str) -> tuple[str, str | None]:
 
 def _bind(shell: Any, module: CudaModule, name: str) -> None:
     """Binds kernels to their names, and the module to the name given by --name."""
+    # Instances of templates, such as f<float>, are not Python names.
     kernels = {n: module.kernel(n) for n in module.names if n.isidentifier()}
     if not kernels and not name:
         raise ArgumentError(

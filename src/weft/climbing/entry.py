@@ -39,15 +39,15 @@ def climb(
     """
     expect("a ladder's name", name, str, Path, Ladder, allowed='a string: "matmul", "./mine"')
     expect("to", to, int, type(None), allowed="the number of a rung, or None")
-    found, chosen = name if isinstance(name, Ladder) else ladder.find(str(name)), select(device)
-    last = found.rungs[-1].number
+    target, chosen = name if isinstance(name, Ladder) else ladder.find(str(name)), select(device)
+    last = target.rungs[-1].number
     if to is not None and not 0 <= to <= last:
         raise ArgumentError(
-            "no such rung to stop at", where=found.op.name, got=str(to), allowed=f"0 to {last}"
+            "no such rung to stop at", where=target.op.name, got=str(to), allowed=f"0 to {last}"
         )
-    result = climb_rungs(found, device=chosen, to=to, progress=progress)
+    result = climb_rungs(target, device=chosen, to=to, progress=progress)
     if not chosen.real:
-        result = with_recorded(found, result)
+        result = with_recorded(target, result)
     if record is not None:
         records.append(Path(record), result)
     return result

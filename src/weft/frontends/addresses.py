@@ -47,6 +47,7 @@ def allowed() -> list[Allocation]:
 def extent(tensor: Any, name: str) -> Allocation:
     """The memory from the first to the last element of a tensor."""
     size, dtype = int(tensor.element_size()), tensor.dtype
+    # The shape is passed for dense tensors only: error messages then name the element.
     if tensor.is_contiguous():
         shape = tuple(tensor.shape)
         return Allocation(tensor.data_ptr(), size * tensor.numel(), True, name, dtype, shape)

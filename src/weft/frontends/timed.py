@@ -45,6 +45,7 @@ def times(path: str, args: Sequence[str]) -> Times:
     """Runs a script; returns no times if it fails, since its main run reports the error."""
     with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
         command = [sys.executable, "-m", "weft.frontends.timed", out.name, path, *args]
+        # The output was already shown by the main run.
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return Times({} if done.returncode else json.load(out))
 

@@ -104,6 +104,7 @@ def _functions(model: GpuModel) -> dict[str, Any]:
         "stream": type("stream", (Context,), {}),
         "device": type("device", (Context,), {}),
         "device_of": type("device_of", (Context,), {}),
+        # A silent no-op would drop the captured kernels.
         "CUDAGraph": _no_graphs(),
         "graph": _no_graphs(),
         "make_graphed_callables": _no_graphs(),
@@ -112,6 +113,7 @@ def _functions(model: GpuModel) -> dict[str, Any]:
         "is_initialized": _always(True),
         "empty_cache": _nothing(),
         "ipc_collect": _nothing(),
+        # Tensors live in host memory, which torch does not account for.
         "memory_allocated": _always(0),
         "max_memory_allocated": _always(0),
         "memory_reserved": _always(0),

@@ -213,6 +213,7 @@ class Op:
         """
         if run is None:
             return functools.partial(self.solution, precision=precision)
+        # Returned unchanged, so that the function can still be called directly.
         self.solutions[run.__name__] = run
         self.precisions[run.__name__] = precision
         return run
@@ -274,11 +275,13 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any], order: Sequ
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built in: no signature
         return function(*(arguments[name] for name in order))
+    # `**kwargs` takes everything by name.
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return function(**arguments)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return function(*(arguments[name] for name in order))
     wanted = [p for p in parameters if p.default is p.empty or p.name in arguments]
+    # Names match: the order of parameters is free.
     if all(p.name in arguments for p in wanted):
         return function(**{p.name: arguments[p.name] for p in wanted})
     return function(*(arguments[name] for name in order[: len(wanted)]))

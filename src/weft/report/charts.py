@@ -62,6 +62,7 @@ class _Log:
 
 def roofline(r: Roofline, measured: float | None = None) -> str:
     """Operations per second against operations per byte; one dot per memory level."""
+    # Without memory traffic or arithmetic there is no point to draw.
     if not r.levels or not r.operations:
         return ""
     top = max(rate for _, rate in r.ceilings)

@@ -156,6 +156,7 @@ def _row(
 
 
 def _ptx(p: AnalysedProfile) -> list[dict[str, Any]]:
+    # Labels have no instruction.
     by_line = {i.ptx_line: i for i in p.instructions}
     return [_instruction(number, text, by_line.get(number)) for number, text in p.ptx]
 

@@ -115,6 +115,7 @@ def _roofline(p: AnalysedProfile) -> Iterator[Styled]:
 def _lines(p: AnalysedProfile) -> Iterator[Styled]:
     total = sum(line.executions for line in p.lines) or 1
     hot = sorted(p.lines, key=lambda line: -line.executions)[:HOT]
+    # Chosen by weight, shown in source order.
     shown = sorted(hot, key=lambda line: (line.file, line.number))
     if not shown:
         return

@@ -20,6 +20,7 @@ def duration(seconds: float) -> str:
 
 def amount(n: float) -> str:
     """1.05 M: three digits and an SI prefix; integers below 10,000 in full."""
+    # Small counts are exact; rounding them would mislead.
     if n < 10_000 and n == int(n):
         return f"{int(n):,}"
     for size, letter in _LARGE:

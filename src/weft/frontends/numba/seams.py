@@ -43,6 +43,7 @@ def install(model: GpuModel, *, force: bool) -> bool:
         return True
     if driver.driver.is_available and not force:
         return False
+    # Numba caches device objects, so the choice is final for the process.
     _installed.append(model)
     _replace_driver(model)
     driver.ExperimentalDevice = lambda number: _Device(number, model)

@@ -34,6 +34,7 @@ def require() -> None:
             allowed=_RANGE,
             next=pip_install("numba"),
         )
+    # Numba's simulator replaces the modules that this front end uses.
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
         raise MissingDependency(
             "Numba's own simulator is switched on, which has no compiler",

@@ -19,6 +19,7 @@ _MAIN = re.compile(r"\b(?:int|auto)\s+main\s*\(")
 
 def is_program(path: Path) -> bool:
     """True if the file has a `main`; NVRTC cannot compile such a file."""
+    # A missing file is reported later, with the same error as for kernels.
     text = path.read_text(errors="replace") if path.is_file() else ""
     return _MAIN.search(_COMMENT.sub("", text)) is not None
 

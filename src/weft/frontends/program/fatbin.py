@@ -25,6 +25,7 @@ def texts(data: bytes) -> list[str]:
         kind, _, header, length = _ENTRY.unpack_from(data, at)
         if kind == _PTX:
             ptx_texts.append(_text(data[at + header : at + header + length]))
+        # Entries follow each other without gaps.
         at += header + length
     return ptx_texts
 

@@ -28,6 +28,7 @@ def _kept(flags: list[str]) -> Iterator[str]:
     rest = iter(flags)
     for flag in rest:
         if flag in _WITH_VALUE:
+            # The value of the flag is the next word.
             next(rest, None)
         elif flag.partition("=")[0] in _WITH_VALUE or flag in _ALONE or _SERVED.fullmatch(flag):
             continue

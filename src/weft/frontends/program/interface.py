@@ -84,6 +84,7 @@ def model_of(gpu: GpuModel) -> Model:
 
     Of the memory only the bandwidth is known: width and clock are chosen so that they give it.
     """
+    # HBM or GDDR: programs that compute the bandwidth from both values get the right one.
     bus = 5120 if gpu.memory_gb_per_s > 1500 else 256
     return Model(
         name=f"NVIDIA {gpu.name} (weft)".encode(),

@@ -49,6 +49,7 @@ def find() -> Toolkit:
             "g++ was not found; it compiles the host code of CUDA programs",
             next="install it with the system's packages, e.g. apt install g++",
         )
+    # Part of cache keys: another compiler must rebuild programs.
     versions = [_run([nvcc, "--version"]).stdout, _run([host, "-dumpfullversion"]).stdout]
     return Toolkit(nvcc, "\n".join([nvcc, host, *versions]))
 

@@ -105,6 +105,7 @@ def on_host(values: Any) -> bool:
     for value in values:
         if isinstance(value, tuple):
             value = value[0] if value else None
+        # Tensor descriptors and reinterpreted tensors wrap a tensor.
         value = getattr(value, "base", value)
         device = getattr(value, "device", None)
         if device is not None:

@@ -102,6 +102,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
     @contextmanager
     def simulating(self, model: GpuModel, fast: bool) -> Iterator[None]:
         """Sends launches inside to this GPU; Triton caches kernels per device number."""
+        # Numbers are never reused: Triton caches compiled kernels by them.
         if (model, fast) not in self._devices:
             self._devices.append((model, fast))
         before, self.current = self.current, self.first + self._devices.index((model, fast))

@@ -63,6 +63,7 @@ class TritonKernel:
 
     def note(self, variant: KernelCode) -> None:
         """Makes a variant the latest."""
+        # Moved to the end: the latest is the last.
         if variant in self.variants:
             self.variants.remove(variant)
         self.variants.append(variant)

@@ -119,6 +119,7 @@ def torch(device: str) -> Library:
     return Library(
         f"PyTorch on {device}",
         empty=lambda n: t.empty(n, dtype=t.uint8, device=device),
+        # On the CPU, numpy() shares memory with the tensor: copy it.
         bring=lambda a: a.cpu().numpy().copy(),
         view=view,
         put=lambda there, data: there.copy_(t.from_numpy(np.array(data))),

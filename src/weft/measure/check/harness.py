@@ -132,6 +132,7 @@ class Harness:
     def _look_around(self, inputs: Mapping[str, Array], ran: RunResult, trial: str) -> None:
         for name, now in ran.guards.items():
             damaged = np.flatnonzero(now != self.runner.guards[name])
+            # The first damaged byte is enough to name the array and the element.
             if len(damaged):
                 raise self._outside(name, int(damaged[0]), trial)
         for name, now in ran.inputs.items():

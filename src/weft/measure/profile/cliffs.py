@@ -53,6 +53,7 @@ def fit(shape: LaunchShape, gpu: GpuModel) -> Occupancy:
 def cliffs(shape: LaunchShape, gpu: GpuModel) -> tuple[Cliff, ...]:
     """The next step up for each resource that limits occupancy, if there is one."""
     now = fit(shape, gpu)
+    # Full occupancy: no change can help.
     if now.warps >= now.max_warps:
         return ()
     out = [

@@ -19,6 +19,7 @@ def listing(text: str, numbers: Sequence[int]) -> Listing:
     out = []
     for number in range(first, last + 1):
         line = lines[number - 1]
+        # Labels have no instruction, but branches refer to them.
         if number in wanted or _LABEL.match(line):
             out.append((number, line.strip()))
     return tuple(out)

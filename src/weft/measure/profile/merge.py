@@ -19,6 +19,7 @@ def add(a: Profile, b: Profile) -> Profile:
     assert key(a) == key(b)
     pairs = zip(a.instructions, b.instructions, strict=True)
     instructions = tuple(_instruction(x, y) for x, y in pairs)
+    # A launch has only the counters of features that it uses.
     names = [*a.totals, *(name for name in b.totals if name not in a.totals)]
     return replace(
         a,

@@ -51,6 +51,7 @@ def totals(instructions: Sequence[Instruction], traffic: Traffic) -> dict[str, f
     out["ptx__thread_inst_executed_pred_on.sum"] = sum(i.threads_on for i in instructions)
     out["ptx__branch_targets.sum"] = sum(i.executions for i in branches)
     out["ptx__branch_targets_threads_divergent.sum"] = sum(i.diverged for i in branches)
+    # Sorted, so that records of equal launches are equal.
     for unit, n in sorted(_work(instructions).items()):
         out[f"ptx__ops_{unit}.sum"] = n
     accesses = [a for i in instructions for a in i.accesses]

@@ -61,8 +61,8 @@ def profile(
     if 0 in launch.config.grid:
         raise LaunchError("there is nothing to profile", got=f"a grid of {launch.config.grid}")
     kernel = launch.kernel
-    own = models.get(real.gpu) if real and real.gpu else kernel.model
-    model = chosen.model if chosen else own
+    default_model = models.get(real.gpu) if real and real.gpu else kernel.model
+    model = chosen.model if chosen else default_model
     kernel.check(launch.config, devices.simulated(model))
     last = math.prod(launch.config.grid) - 1
     expect("block", block, int, type(None), allowed="the number of a block, or None")

@@ -61,6 +61,7 @@ def _typed(data: Any, kind: type[T], name: str) -> T:
 def _plain(kind: Any, data: Any, name: str) -> Any:
     if kind is str:
         return _typed(data, str, name)
+    # bool is a subclass of int in Python.
     if isinstance(data, bool) or not isinstance(data, int if kind is int else int | float):
         raise TypeError(f"{name}: a {type(data).__name__}, not a number")
     least, most = _RANGES.get(name, COUNTER)

@@ -93,6 +93,7 @@ def _compute(p: Profile, gpu: GpuModel) -> Section:
     rows = [Metric("sim:ptx__inst_executed.sum", "Executed PTX instructions (warps)", executed)]
     for unit, n in sorted(floor.work(p).items(), key=lambda item: -item[1]):
         rows.append(Metric(f"sim:ptx__ops_{unit}.sum", f"Operations: {unit}", n))
+    # Arithmetic pipes only: memory units have their own section.
     mix = {u.name: u for u in floor.units(p, gpu) if u.measure == "operations"}
     busiest = max(mix.values(), key=lambda u: u.seconds, default=None)
     says = f"The busiest pipe is {busiest.name}." if busiest else ""

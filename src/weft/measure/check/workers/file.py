@@ -65,6 +65,7 @@ def check_file(
         )
     select(device)  # refuses an unknown word before any process starts
     used = chosen_seed(seed)
+    # Closed in reverse order: the fork server outlives its workers.
     with (
         _unreadable(),
         contextlib.closing(ForkServer()) as forkserver,

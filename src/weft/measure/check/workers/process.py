@@ -90,6 +90,7 @@ class Worker:
     def __init__(self, forkserver: ForkServer, limit: float) -> None:
         self._nursery, self._limit = forkserver, limit
         self._connection, child_end = socket.socketpair()
+        # Output has its own pipe: text that a solution prints must not reach the protocol.
         reads, writes = os.pipe()
         try:
             self._pid = forkserver.new(child_end.fileno(), writes)
