@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -51,9 +52,6 @@ def build(opcode: str, lanes: int) -> tuple[str, list[str], list[str]]:
     return module.text(), types_in, types_out
 
 
-_CACHE: dict[tuple[str, int], tuple[object, list[str], list[str]]] = {}
-
-
 def compile_ir(text: str, name: str, count: int) -> tuple[Any, object]:
     """The machine code of one function of pointers, and what must stay alive with it."""
     module = llvm.parse_assembly(text)
@@ -71,16 +69,15 @@ def compile_ir(text: str, name: str, count: int) -> tuple[Any, object]:
     return signature(engine.get_function_address(name)), (engine, machine)
 
 
-def _compiled(opcode: str, lanes: int) -> tuple[object, list[str], list[str]]:
-    if (opcode, lanes) not in _CACHE:
-        text, ins, outs = build(opcode, lanes)
-        _CACHE[opcode, lanes] = compile_ir(text, "body", len(ins) + len(outs)), ins, outs
-    return _CACHE[opcode, lanes]
+@lru_cache(maxsize=64)  # tests of one opcode follow each other; thousands would take gigabytes
+def _compiled(opcode: str, lanes: int) -> tuple[tuple[Any, object], list[str], list[str]]:
+    text, ins, outs = build(opcode, lanes)
+    return compile_ir(text, "body", len(ins) + len(outs)), ins, outs
 
 
 def run(opcode: str, inputs: Sequence[np.ndarray], lanes: int = 32) -> list[np.ndarray]:
     """Bit patterns in (unsigned arrays of the operands' width), bit patterns out."""
-    (fn, _), ins, outs = _compiled(opcode, lanes)  # type: ignore[misc]
+    (fn, _), ins, outs = _compiled(opcode, lanes)
     n = len(inputs[0])
     step = max(lanes, 1)
     total = -(-n // step) * step
