@@ -1,4 +1,4 @@
-"""One kernel with its launch shape, and the room that its launches write their parameters to."""
+"""One kernel with its launch configuration, and the buffers that launches write parameters to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Slot:
 
 
 class Call:
-    """A kernel, its shape, and idle slots: taking one and giving it back are atomic."""
+    """A kernel, its configuration, and idle slots; taking and returning a slot are atomic."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Call:
             self.failed(code, slot)
 
     def failed(self, code: int, slot: Slot) -> None:
-        """Tries again where only the context was missing; raises what the driver has to say."""
+        """Retries where only the context was missing; raises the driver's error."""
         if code in driver.NO_CONTEXT:
             with driver.current(self.device):
                 code = driver.library().cuLaunchKernelEx(*slot.given)

@@ -28,13 +28,13 @@ EXCHANGE = "__dlpack_c_exchange_api__"
 _ARRAY, _WHOLE, _REAL = range(3)
 ROOM = 1024
 MANY = 128
-"""Bytes of parameters, and parameters, that fit; kernels with more take the longer way."""
+"""Bytes of parameters, and parameters, that fit; kernels with more take the slow path."""
 CUDA = 2
 """DLPack's number for CUDA memory."""
 
 
 class NativeLaunch(NamedTuple):
-    """The function, and what must live as long: memory that it points at, arrays it is bound to."""
+    """The function, and what it needs to stay alive: memory it points to, arrays it is bound to."""
 
     launch: Callable[..., int]
     kept: object

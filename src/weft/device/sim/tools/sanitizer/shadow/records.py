@@ -1,8 +1,8 @@
 """Shadow records of memory: where the records of an address are, and what a record looks like.
 
-fast lanes touch memory in a known pattern, or all touch one element: records are compared
-              as vectors, and nothing changes where one of them is unexpected
-exact everything else, lane by lane; also what the fast path leaves
+fast   lanes touch memory in a known pattern, or all touch one element: records are compared
+       as vectors, and nothing changes where one of them is unexpected
+exact  everything else, lane by lane; also what the fast path leaves
 """
 
 from __future__ import annotations
