@@ -135,7 +135,7 @@ def test_without_a_gpu() -> None:
 
 def test_messages() -> None:
     assert "allowed: add, mul" in invoke("--ops", "add,nope").stderr
-    assert "has no times" in invoke("--device", "sim").stderr
+    assert "the simulated GPU has none" in invoke("--device", "sim").stderr
     assert invoke("--count", "0").exit_code == 2
 
 
@@ -148,7 +148,7 @@ def test_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
     bench_ops.summary([one], [host.HostTime("add", (64, 64), 3.14, 2.72)])
     out = capsys.readouterr().out
     assert "0.50 x  call 0" in out.replace("│", "") and "call 10" not in out
-    assert "WRONG by 0.5 of what is allowed: call 2" in out and "3.1" in out
+    assert "WRONG by 0.5 x the allowed error: call 2" in out and "3.1" in out
 
 
 @pytest.mark.gpu
