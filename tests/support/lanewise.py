@@ -69,7 +69,7 @@ def compile_ir(text: str, name: str, count: int) -> tuple[Any, object]:
     return signature(engine.get_function_address(name)), (engine, machine)
 
 
-@lru_cache(maxsize=64)  # tests of one opcode follow each other; thousands would take gigabytes
+@lru_cache(maxsize=512)  # tests of one opcode are near each other; all take over a gigabyte
 def _compiled(opcode: str, lanes: int) -> tuple[tuple[Any, object], list[str], list[str]]:
     text, ins, outs = build(opcode, lanes)
     return compile_ir(text, "body", len(ins) + len(outs)), ins, outs
