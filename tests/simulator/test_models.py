@@ -79,3 +79,20 @@ def test_architecture_to_compile_for(name: str) -> None:
     assert model.compile_for == (
         "compute_75" if model.compute_capability < (8, 0) else "compute_80"
     )
+
+
+# transfers of one pin of the memory, 10^9 a second: GDDR5X/6/6X, HBM2e and HBM3/3e
+PINS = {
+    "t4": 10, "rtx2080ti": 14, "a100": 3.19, "a10": 12.5, "rtx3060": 15, "rtx3070": 14,
+    "rtx3090": 19.5, "l4": 12.5, "rtx4090": 21, "h100": 5.24, "h200": 6.25, "b200": 7.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_memory_bus_and_clock_give_the_published_rate(name: str) -> None:
+    """Every front end reports these two; programs compute the bandwidth from them."""
+    model = models.get(name)
+    assert model.memory_bus_bits % 32 == 0
+    assert 2 * model.memory_khz / 1e6 == pytest.approx(PINS[name], rel=0.01)
+    bandwidth = 2 * model.memory_khz * 1e3 * model.memory_bus_bits / 8
+    assert bandwidth == pytest.approx(model.memory_gb_per_s * 1e9, rel=1e-3)

@@ -41,6 +41,7 @@ class GpuModel:
     boost_mhz: int
     memory: int
     memory_gb_per_s: float
+    memory_bus_bits: int
     l2: int
     l1_per_sm: int
     shared_per_sm: int
@@ -67,6 +68,11 @@ class GpuModel:
         """The architecture of its machine code."""
         major, minor = self.compute_capability
         return f"sm_{major}{minor}"
+
+    @property
+    def memory_khz(self) -> int:
+        """The clock that gives its bandwidth: two transfers per clock over the whole bus."""
+        return round(self.memory_gb_per_s * 1e6 * 8 / (2 * self.memory_bus_bits))
 
     @property
     def max_threads_per_sm(self) -> int:

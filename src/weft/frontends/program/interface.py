@@ -80,19 +80,14 @@ class Model(ctypes.Structure):
 
 
 def model_of(gpu: GpuModel) -> Model:
-    """The device properties of a GPU model.
-
-    Of the memory only the bandwidth is known: width and clock are chosen so that they give it.
-    """
-    # HBM or GDDR: programs that compute the bandwidth from both values get the right one.
-    bus = 5120 if gpu.memory_gb_per_s > 1500 else 256
+    """The device properties of a GPU model."""
     return Model(
         name=f"NVIDIA {gpu.name} (weft)".encode(),
         major=gpu.compute_capability[0],
         minor=gpu.compute_capability[1],
         sms=gpu.sms,
         memory=gpu.memory,
-        bus_bits=bus,
+        bus_bits=gpu.memory_bus_bits,
         l2=gpu.l2,
         shared_per_block=gpu.static_shared_per_block,
         shared_optin=gpu.shared_per_block,
@@ -108,5 +103,5 @@ def model_of(gpu: GpuModel) -> Model:
         warp=gpu.warp_size,
         constant=gpu.constant_memory,
         clock_khz=gpu.boost_mhz * 1000,
-        memory_khz=round(gpu.memory_gb_per_s * 1e6 / (2 * bus / 8)),
+        memory_khz=gpu.memory_khz,
     )

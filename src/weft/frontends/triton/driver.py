@@ -46,15 +46,14 @@ class SimUtils:
     def get_device_properties(self, device: int) -> dict[str, int]:
         m, _ = self._driver.simulated(device)
         clock_khz = m.boost_mhz * 1000
-        bus_bits = 512
         return {
             "max_shared_mem": m.shared_per_block,
             "max_num_regs": m.registers_per_sm,
             "multiprocessor_count": m.sms,
             "warpSize": m.warp_size,
             "sm_clock_rate": clock_khz,
-            "mem_clock_rate": round(m.memory_gb_per_s * 1e6 * 8 / bus_bits / 2),
-            "mem_bus_width": bus_bits,
+            "mem_clock_rate": m.memory_khz,
+            "mem_bus_width": m.memory_bus_bits,
         }
 
     def set_printf_fifo_size(self, size: int) -> None:
