@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -18,6 +19,10 @@ from weft.device.sim.run import draft
 from weft.pytest_plugin import no_gpu
 
 SEEDS = seeds.settle()  # before any test module is imported; workers of xdist inherit it
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs so. Tests of Ctrl-C start processes, which would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OPTIMISED = ("conformance", "differential", "gpu", "simulator", "whole_kernels")
 """Folders whose tests are about machine code: they run what users run, as the slow tests of all
