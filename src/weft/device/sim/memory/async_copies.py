@@ -85,6 +85,8 @@ class AsyncCopies:
         if a.off == to.off == tuple(range(0, 32 * size, size)):
             whole = e.windows.inside(a, size)
             nothing = b.integer("i1", 0)
+            # Where no lane reads a byte, the source is not checked: at the edge of a matrix it may
+            # be out of bounds.
             if wanted is not None:
                 whole = whole & e.bits_of(wanted.eq(size)).eq(-1)
                 nothing = e.bits_of(wanted.ne(0)).eq(0)
@@ -200,6 +202,7 @@ class AsyncCopies:
         if self.used:
             e, b = self.e, self.e.b
             at = b.at(self._ring(), Ring.GROUP)
+            # A commit that no lane executes must not close the group.
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
 
     def wait(self, pending: int | None) -> None:
@@ -299,13 +302,17 @@ def _wait(b: Builder, args: list[Val], count: int) -> None:
     """(ring, lanes, groups that may stay pending): lands the others and shortens the ring."""
     ring, lanes, pending = args
     head, tail = _field(b, ring, Ring.HEAD), _field(b, ring, Ring.TAIL)
+    # With -1 pending the limit is past the group that is being gathered, so its copies land too.
     limit = _field(b, ring, Ring.GROUP) - pending
     first = b.alloca("i32")
     b.store(head, first)
     with b.loop(tail - head) as i:
         entry = _entry(b, ring, head + i, count)
+        # The sign of the difference decides, since group numbers may wrap.
         with b.when((_field(b, entry, Ring.OF_GROUP) - limit).slt(0)):
             _land(b, entry, lanes)
+        # The ring shrinks from its head only: an entry that has landed stays while lanes of an
+        # older one still wait.
         oldest = b.load("i32", 0, first).eq(head + i)
         with b.when(oldest & _field(b, entry, Ring.LANES).eq(0)):
             b.store(head + i + 1, first)

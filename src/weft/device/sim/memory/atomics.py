@@ -60,6 +60,8 @@ _CHANGES: dict[str, Change] = {
 
 def _float_change(op: str, ptx_type: str, space: int) -> Change:
     """Through the row of the arithmetic instruction that the memory's own adder agrees with."""
+    # As on an H200: an f32 atomic flushes denormals in global memory and keeps them in shared
+    # memory.
     flush = ".ftz" if ptx_type == "f32" and space != Space.SHARED else ""
     opcode = f"{op}.rn{flush}.{ptx_type}" if op == "add" else f"{op}.{ptx_type}"
     row = isa.lookup(opcode.split("."))
@@ -114,6 +116,7 @@ class Operation:
 
     def apply(self, b: Builder, p: Val, x: list[Val], near: Val | None) -> Val:
         """Changes the place; returns what it held."""
+        # No other host thread runs this block, so a load and a store are atomic.
         if self.space == Space.SHARED:
             old = b.load(self.ty, 0, p, self.size)
             b.store(self.change(b, old, x, near), p, self.size)
@@ -201,6 +204,7 @@ class Atomics:
     def _note_changes(self, what: Operation, old: Val | None, x: list[Val], lanes: Val) -> None:
         """Notes the lanes that have changed memory; without `old` values, all of them."""
         e, b = self.e, self.e.b
+        # A float counts as a change without a comparison: at worst a deadlock goes unreported.
         if old is None or what.is_float:
             self.changes.note(lanes)
             return
@@ -261,6 +265,7 @@ class Atomics:
     ) -> None:
         e, b = self.e, self.e.b
         p = e.memory.place(access, lanes)
+        # The order decides the bits of a float sum, so floats are folded lane by lane.
         if what.op in REDUCES and not what.is_float and not wanted:
             what.apply(b, p, [self._across(what, x[0], lanes)], None)
             return
@@ -279,6 +284,8 @@ class Atomics:
         idle = _IDENTITY[name](8 * what.size)
         if x.lanes == 0 and what.op == "add":
             return x * b.resize(b.intrinsic("ctpop", [lanes]), x.element)
+        # `and`, `or`, `min` and `max` of equal operands are the operand; `xor` depends on their
+        # number.
         if x.lanes == 0 and what.op != "xor":
             return x
         x = b.splat(x, 32)

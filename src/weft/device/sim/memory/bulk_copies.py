@@ -56,6 +56,7 @@ class BulkCopies:
         row, reduction = decoded.row, _reduction(ins)
         assert row.async_ is not None, "every bulk copy is asynchronous"
         nbytes = e.read_lanes(ins.operands[row.position("size")], "u32")
+        # A copy of 0 bytes touches nothing, so its addresses are not checked.
         lanes = e.executing() & e.bits_of(nbytes.ne(0))
         waits = row.async_.by
         data = e.memory.buffer(8)
@@ -116,6 +117,8 @@ class BulkCopies:
     def _finish(self) -> None:
         """The warp ends: what is on its way arrives."""
         if self.used:
+            # One past the group that is being gathered: copies that were never committed land as
+            # well.
             self._land_groups(1)
 
     def _land_groups(self, beyond: int) -> None:

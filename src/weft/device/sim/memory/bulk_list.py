@@ -90,6 +90,7 @@ def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
             reports = b.load("i64", 0, b.at(entry, Pending.BARRIER), 8)
             old = (_field(b, entry, Pending.OF_GROUP) - limit).slt(0)
             own = reports.eq(0) & _field(b, entry, Pending.WARP).eq(warp) & old
+            # A copy with a barrier belongs to no group: waiting for groups leaves it alone.
             hit = b.select(barrier.eq(0), own, reports.eq(barrier)) | warp.eq(EVERYTHING)
             with b.when(hit):
                 _carry_out(b, kinds, entry, reports)
@@ -108,6 +109,7 @@ def _carry_out(b: Builder, kinds: Sequence[Reduction], entry: Val, reports: Val)
     """Kind 0 copies; the others are numbered from 1."""
     target, source = (b.load("ptr", 0, b.at(entry, 8 * i), 8) for i in range(2))
     nbytes, kind = _field(b, entry, Pending.NBYTES), _field(b, entry, Pending.KIND)
+    # `check_ranges` has tested that sizes and addresses are multiples of UNIT.
     with b.when(kind.eq(0)), b.loop(nbytes >> 4) as i:
         at = i.zext("i64") << 4
         b.store(b.load("i32", 4, b.at(source, at), UNIT), b.at(target, at), UNIT)

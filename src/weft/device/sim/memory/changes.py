@@ -38,6 +38,8 @@ class Changes:
         for head in spin_heads:
             members = graph.loops[head]
             code = [ins for m in members for ins in graph.blocks[m].code if self._changes(ins)]
+            # Another kind of write counts as a change in any case, so comparing the stores of such
+            # a loop would gain nothing.
             if all(_atomic(ins) or _own_store(ins) for ins in code):
                 out |= members
         return out
@@ -99,6 +101,8 @@ class Changes:
 def _atomic(ins: Instruction) -> bool:
     """An atomic that may leave its place as it was."""
     row = decode(ins).row
+    # `inc` and `dec` leave the place alone only where their limit is 0. Counting that as a change
+    # can hide a deadlock, but never reports a false one.
     if not (row.is_atomic and row.has_dest) or "inc" in ins.parts or "dec" in ins.parts:
         return False
     operand = ins.operands[-1]

@@ -288,6 +288,7 @@ def check_members(
                 x.ret(x.integer("i1", 0))
         return x.integer("i1", 1)
 
+    # As a table, so that one function serves all groups of a space.
     table = lane_table(b, "i64", tuple(v for row in rows for v in row))
     kinds = [_P, _P, _P, _P, _P, _I64, _I32, _P, _I32]
     fn = b.helper(f"check_members_{space}", kinds, ("i1", 0), body)

@@ -49,6 +49,7 @@ class Grouping(Resolving, Protocol):
 def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     """(address, bytes a lane, writes) of a plain unguarded load or store."""
     row = decode(ins).row
+    # A guarded access may not run when the others do.
     if ins.guard is not None or not (row.is_load or row.is_store):
         return None
     mem = ins.operands[row.position(row.effects[0].operand)]
@@ -64,12 +65,15 @@ def find(e: Grouping, mem: Mem, a: Address, nbytes: int) -> Group | None:
     if access is None or e.predicate_taken or not isinstance(mem.base, Reg):
         return None
     name = mem.base.name
+    # The version separates the values that the base has had in this block.
     key = (name, e.versions.get(name, 0), a.space, access[2])
     group = e.groups.get(key)
     if group is None:
         group = e.groups[key] = _gather(e, name, a.space, access[2], nbytes)
     inside = group.low <= mem.offset and mem.offset + nbytes <= group.high
+    # A range of one access gains nothing, unless it has been checked already.
     alone = group.low == mem.offset and group.high == mem.offset + nbytes and group.ok is None
+    # Only the alignment of the low end is tested, so the distance from it must be a multiple.
     fits = (mem.offset - group.low) % nbytes == 0
     return group if inside and fits and not alone else None
 

@@ -37,12 +37,14 @@ class LaneMoves:
         if a.uniform:
             return [self._load_one(b.at(p, i * size), ty, ordered) for i in range(count)]
         if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
+            # Aligned as one element: no more has been checked.
             whole = b.load(ty, 32 * count, p, size)
             return [b.shuffle(whole, range(i, 32 * count, count)) for i in range(count)]
         return [self._load_lanes(b.at(p, i * size), a.off, ty) for i in range(count)]
 
     def _load_one(self, p: Val, ty: str, ordered: bool) -> Val:
         b = self.e.b
+        # LLVM must not hoist the load out of a loop that waits for another thread.
         word = "volatile " if ordered else ""
         return b.val(ty, 0, f"load {word}{ty}, {p.typed}, align {BITS[ty] // 8}")
 
@@ -85,6 +87,7 @@ class LaneMoves:
             return True
         if off == tuple(range(0, 32 * size * count, size * count)):
             return True
+        # Distinct places cannot overlap: each is a multiple of the size of the access.
         return len(set(off)) == 32
 
     def store(self, a: Address, values: list[Val], lanes: Val) -> None:

@@ -125,6 +125,7 @@ class Matrices:
     def _rows(self, ins: Instruction, kind: Kind, a: Address, count: int, data: Val) -> None:
         """Row by row between memory and `data`; loads from shared memory are checked at once."""
         e, b = self.e, self.e.b
+        # Only the first 8 * count lanes name rows; the addresses of the others mean nothing.
         naming = b.integer("i32", (1 << 8 * count) - 1)
         access = Access(ins, Unit.MATRIX, kind, a, ROW, lanes=naming)
         e.watch.access(access)
@@ -134,6 +135,7 @@ class Matrices:
         else:
             table = e.memory.offsets()
             b.store(index, table, 64)
+            # All rows are tested before any is copied. If one fails, `_each_row` finds the lane.
             quick = b.helper(
                 f"ldmatrix_x{count}",
                 [_P, _I32, _P, _P],
@@ -238,6 +240,7 @@ class Matrices:
         """
         e, b, first, step = self.e, self.e.b, rows.first, rows.step
         piece = min(ROW, rows.nbytes)
+        # The stride is unsigned, so lines ascend and the two ends bound them.
         last = first + step * (rows.count - 1) + (rows.nbytes - piece)
         inside = e.windows.both_inside(access.address, first, last, piece)
         inside = inside & ((first | step) & (piece - 1)).eq(0)

@@ -35,6 +35,7 @@ def _settle(b: Builder, word: Val) -> Val:
 
 
 def _expect(word: Val, nbytes: Val) -> Val:
+    # Masked: the byte count is signed, and its carry must not reach the phase.
     return (word & ~BYTES) | ((word + (nbytes << BYTES_AT)) & BYTES)
 
 

@@ -47,6 +47,7 @@ class LoadsAndStores:
         nbytes = BITS[ty] // 8 * count
         access = Access(self.e.ins, Unit.LANES, Kind.READ, a, nbytes)
         self.e.watch.access(access)
+        # Loads of named parameters and of static shared variables take this path.
         if self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
         lanes = self.e.executing()
@@ -91,6 +92,8 @@ class LoadsAndStores:
         group = groups.find(self.e, mem, a, nbytes)
         if group is None:
             return self._fast(a, nbytes, writes), a
+        # The first member checks for all: they are in one basic block, so they all run or none
+        # does.
         if group.ok is None:
             both = groups.ends(self.e, mem, a.space, group, nbytes)
             group.ok, group.first = self._fast(both, nbytes, writes), both.first
@@ -117,6 +120,7 @@ class LoadsAndStores:
         group = groups.find(e, mem, access.address, access.nbytes)
 
         def check() -> None:
+            # An earlier member of the group has checked this one too, or the warp has left.
             if group is not None and group.settled:
                 return
             with b.when(ok ^ 1, rare=True):

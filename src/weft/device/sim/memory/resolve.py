@@ -43,6 +43,7 @@ def _flat(e: Operands, mem: Mem, space: int) -> Address:
     if form.kind == INDEXED and isinstance(base, Reg):
         w = e.read_wide(base.name)
         w.base = w.base + mem.offset if mem.offset else w.base
+        # A negative scale reverses the lanes: the lowest address then has the highest index.
         byte = [w.scale * x for x in w.off]
         low, high = (w.off[byte.index(f(byte))] for f in (min, max))
         off = tuple(x - min(byte) for x in byte)
@@ -88,6 +89,8 @@ def _window(e: Emission, space: int, start: Val, v: Val, off: tuple[int, ...] | 
         wide = Wide(start, v, ZERO, 1, False)
         return Address(space, None, wide=wide)
     if v.is_const and off == ZERO:
+        # Unsigned here: `always_inside` compares a constant with the end of the window alone, and a
+        # negative offset would pass.
         rel = b.integer("i64", int(v.ref) & 0xFFFFFFFF)
         p = start + rel
         return Address(space, ZERO, p, p, inside=(rel, rel))
@@ -121,6 +124,8 @@ def _local(e: Resolving, mem: Mem) -> Address:
         lanes = e.b.lanes("i32", [i * step for i in LANES])
         return Address(Space.LOCAL, None, wide=Wide(start, v + lanes, ZERO, 1, False))
     rel = v.sext("i64")
+    # The copies of the lanes are adjacent. Each lane is checked against its own, so the range
+    # inside one copy is given, without the lane's step.
     low_rel, high_rel = (rel + x if x else rel for x in (min(off), max(off)))
     base = start + rel
     moved = [x + i * step for i, x in enumerate(off)]

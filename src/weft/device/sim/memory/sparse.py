@@ -91,6 +91,7 @@ def _wide(e: Emission, a: Address) -> Wide:
 
 
 def _kind(w: Wide) -> str:
+    # Helpers are shared by name, so the name has all that their code depends on.
     return f"{w.index.element}{'s' if w.signed else 'u'}{w.scale}"
 
 
@@ -129,12 +130,14 @@ def _by_groups(
     """
     lanes, size = args[7], access.nbytes
     index = args[9]
+    # With such a scale, no step of the index leads to the next element.
     if w.scale <= 0 or size % w.scale:
         return
     # Indices are compared, not addresses: they have 32 bits, and half as many vector operations
     # tell whether lanes are neighbours.
     step = size // w.scale
     inside = checks.quick_check(b, access.space, e.program.local_bytes, size, args)
+    # A vector would touch lanes that do not run, and their addresses may be anything.
     with b.when(lanes.eq(-1)):
         for group, apart in groups:
             leaders = b.shuffle(index, [i // group * group for i in range(32)])
@@ -151,6 +154,8 @@ def _group_ends(
 ) -> tuple[Val, list[Val]]:  # fmt: skip
     """(are both ends of every group valid addresses?, where each group starts)."""
     base, scale, index = args[5], args[6], args[9]
+    # The two ends bound a group. An index that wraps inside it puts them 2^32 elements apart, and
+    # no window is that large (see `checks._search`).
     ok, pointers = b.integer("i1", 1), []
     for i in range(0, 32, group):
         for j in (i, i + group - 1) if apart else (i,):

@@ -31,6 +31,7 @@ class Windows:
 
     def second_site(self) -> int:
         """Another window for an instruction that checks accesses of two sizes."""
+        # Instructions are numbered from 0, so negative numbers are free.
         return self.site_of(-1 - self.e.ins.index)
 
     def always_inside(self, a: Address, nbytes: int) -> bool:
@@ -72,6 +73,7 @@ class Windows:
             site = b.at(e.sites, 16 * self.site())
             low = b.load("i64", 0, site, 8)
             starts = b.load("i64", 0, b.at(site, 8), 8)
+            # One unsigned comparison tests both bounds: an address below the window wraps.
             ok = (a.first - low).ult(starts)
             if a.last is not a.first:
                 ok = ok & (a.last - low).ult(starts)
