@@ -22,6 +22,7 @@ def find(program: Program) -> None:
                 defs.setdefault(r, []).append(ins)
     raw = {r for r, k in kinds.items() if k in ("f32", "b32") and r in defs}
     arithmetic = {r for r in raw if any(_nans(program, i) is Nan.RAW for i in defs[r])}
+    # From all candidates down, so that registers that copy each other in a loop stay.
     changed = True
     while changed:
         changed = False
@@ -67,6 +68,7 @@ def _raw_operand(operand: Operand, raw: set[str]) -> bool:
         case Reg(name):
             return name in raw
         case FloatImm(bits, width):
+            # A NaN literal keeps its payload, so it is not made canonical later.
             return width == 32 and (bits & 0x7FFFFFFF) <= 0x7F800000
         case Imm(value):
             return (value & 0x7FFFFFFF) <= 0x7F800000

@@ -36,8 +36,10 @@ def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
     # read before anything is written to them: the same in all lanes, so that what follows is known
     program.forms |= dict.fromkeys(graph.live_in[0], SOME_UNIFORM)
     users = _users(program)
+    # A stack: reversed, so that the first visits are in program order.
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
     queued = {ins.index for _, ins in work}
+    # Splits and blends are only added and forms only go down the lattice, so this ends.
     while True:
         _propagate(program, work, queued, users)
         again = _diverge(program)
@@ -77,6 +79,7 @@ def _propagate(
             continue
         if ins.guard is not None:
             guard = forms.get(ins.guard)
+            # Lanes whose guard is false keep their old value.
             if guard is not None and guard.kind != UNIFORM:
                 form = vector(form.top)
         for r in written:

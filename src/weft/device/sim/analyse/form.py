@@ -64,6 +64,7 @@ def affine(
 ) -> Form:
     if top == 0:
         return constant(0)
+    # Farther apart, two ends inside a window would not bound the lanes between them.
     if max(off) - min(off) >= SPAN:
         return vector(top)
     return Form(UNIFORM if off == ZERO else AFFINE, off, min(align, 62), const, top)
@@ -123,6 +124,7 @@ def meet(a: Form | None, b: Form) -> Form:
         return b
     top = _top(a, b)
     if a.kind != b.kind:
+        # Of different kinds, only indexed and sparse have a form in common: sparse.
         pair = {a.kind, b.kind}
         if pair == {UNIFORM, AFFINE} or VECTOR in pair or a.kind <= AFFINE or b.kind <= AFFINE:
             return vector(top)

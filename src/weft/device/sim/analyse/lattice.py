@@ -50,11 +50,14 @@ def _add(fs: Sequence[Form], bits: int, signed: bool, sign: int = 1) -> Form:
     if a.const is not None and b.const is not None:
         return constant(wrapped(a.const + sign * b.const, bits))
     tops = _tops(fs)
+    # The difference of two bounded values may be negative.
     top = _cap(tops[0] + tops[1], bits) if tops and sign == 1 else None
     if a.is_scalar and b.is_scalar:
         off = (x + sign * y for x, y in zip(a.off, b.off, strict=True))
         return _moved(off, bits, min(a.align, b.align), top)
     wide, other = (a, b) if a.kind in (INDEXED, SPARSE) else (b, a)
+    # A wide value that is subtracted would need the opposite scale, which `WideRules` does not
+    # build.
     if wide.kind in (INDEXED, SPARSE) and other.kind == UNIFORM and (sign == 1 or wide is a):
         return Form(wide.kind, wide.off, scale=wide.scale, signed=wide.signed)
     return computed(top)
@@ -107,8 +110,11 @@ def _shr(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     k = n.const
     if k is not None and 0 <= k < bits:
         top = a.top >> k if a.top is not None else None
+        # A logical shift clears the sign bit, whatever the operand was.
         if top is None and not signed and k > 0:
             top = (1 << (bits - k)) - 1
+        # The offsets are in bits that are zero in the base. No carry passes between the two, so
+        # each may be shifted by itself.
         exact = a.low_bits_free and (not signed or a.top is not None)
         if exact or a.kind == UNIFORM:
             return affine(tuple(x >> k for x in a.off), max(0, a.align - k), top)
@@ -152,6 +158,8 @@ def _or_xor(fs: Sequence[Form], bits: int, xor: bool) -> Form:
     if a.const is not None:
         a, b = b, a
     if b.const is not None and a.low_bits_free:
+        # The row is applied to the base, which then has the constant's low bits. The offsets are
+        # what the lanes have beyond them.
         low = b.const & ((1 << a.align) - 1)
         off = (((x ^ low) if xor else (x | low)) - low for x in a.off)
         return _moved(off, bits, min(a.align, trailing_zeros(b.const)), top)

@@ -48,8 +48,10 @@ def _place_variables(program: Program) -> None:
         start = -(-ends[v.space] // v.align) * v.align
         program.symbols[name] = (v.space, start)
         ends[v.space] = start + v.size
+    # Dynamic shared memory follows, aligned for the widest access of a lane.
     program.shared_bytes = -(-ends["shared"] // 16) * 16
     program.local_bytes = -(-ends["local"] // 16) * 16
+    # All `extern __shared__` arrays start at the same place, as in CUDA.
     for name in dynamic:
         program.symbols[name] = ("shared", program.shared_bytes)
     for p in function.params:

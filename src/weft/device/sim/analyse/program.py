@@ -112,6 +112,8 @@ class Program:
                 return constant(value)
             case Special(name):
                 return special_form(name, self.shape)
+            # Offsets in shared and local memory are known here; a global variable has its address
+            # at launch.
             case Sym(name, offset) if self.symbols.get(name, ("",))[0] in ("shared", "local"):
                 return constant(self.symbols[name][1] + offset)
             case Not(of):

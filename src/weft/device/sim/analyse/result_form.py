@@ -28,6 +28,7 @@ def convert(ins: Instruction, a: Form, dst: str, src: str, register: int) -> For
     """
     to, of = bits_of(dst), bits_of(src)
     a = truncated(a, of)
+    # A modifier such as `.sat` changes values, so only a plain conversion keeps the form.
     if len(ins.parts) == 3 and to == register:
         if to == of:
             return a
@@ -44,6 +45,7 @@ def widening_product(fs: list[Form], signed: bool) -> Form:
     a, b = fs[0], fs[1]
     if a.const is not None:
         a, b = b, a
+    # An unsigned factor of 2^31 or more is kept as a negative constant.
     if b.const is not None and (signed or b.const >= 0):
         product = lattice.widen(a, b.const, signed)
     elif a.kind == b.kind == UNIFORM:
@@ -91,7 +93,9 @@ def _of_group(ins: Instruction, fs: list[Form]) -> Form:
 def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
     """A broadcast from one lane, or a shuffle of what is the same in all of them."""
     value, lane, clamp = fs[:3]
+    # Without segments; with them, each segment would broadcast its own lane.
     broadcast = "idx" in ins.parts and lane.kind == UNIFORM and clamp.const == 0x1F
+    # A predicate destination shares this form, and lanes differ on what is in range.
     same = value.kind == UNIFORM and isinstance(ins.operands[0], Reg)
     return SOME_UNIFORM if broadcast or same else vector()
 

@@ -21,6 +21,7 @@ MASKS = {
     "lanemask_ge": lambda i: 0xFFFFFFFF & ~((1 << i) - 1),
 }
 
+# As bounds of indices: `lattice.widen` needs them to know that a 32-bit index does not wrap.
 MAX_GRID = {"x": 2**31 - 1, "y": 65535, "z": 65535}
 
 
@@ -32,11 +33,14 @@ def thread_form(axis: str, shape: Dim3) -> Form:
         return constant(0)
     if x % 32 == 0:
         if axis == "x":
+            # Warps start at multiples of 32; with one warp a row, at 0, which any power of two
+            # divides.
             return affine(LANES, 62 if x == 32 else 5, x - 1)
         return affine((0,) * 32, 0, size - 1)
     if y == z == 1:
         return affine(LANES, 5, x - 1) if x > 32 else affine(LANES, 62, x - 1)
     rows = 32 // x
+    # Otherwise a warp may cross from one z to the next, where y starts again.
     if 32 % x == 0 and (z == 1 or y % rows == 0):
         if axis == "x":
             return affine(tuple(i % x for i in LANES), 62, x - 1)

@@ -80,6 +80,7 @@ def naming(current: Callable[[], Instruction]) -> Iterator[None]:
         ins = current()
         what, more = e.what, {"got": e.got or ins.text, "allowed": e.allowed, "next": e.next}
         raise type(e)(what, where=place(ins), **more) from None
+    # A defect of the code generator must still name the instruction that it happened at.
     except (AssertionError, LookupError, TypeError, ValueError, AttributeError) as e:
         ins = current()
         decoded = isa.lookup(ins.parts)
@@ -157,6 +158,7 @@ class _Checker:
             self._branch(ins, control)
             return
         wanted = self._wanted(ins, d)
+        # A cache hint is an operand more than the row has.
         for operand, spec in zip(ins.operands, wanted, strict=False):
             self._operand(operand, spec, d)
         if Accepts.PACK in d.row.accepts:
@@ -254,6 +256,7 @@ class _Checker:
                 exact = SIZES.get(kind, 8) * 8
                 if kind in ("f16", "bf16", "pred") or kind[:1] in ("u", "s") or exact < 32:
                     raise self.fail(f"a float literal stands where .{kind} is wanted")
+                # A decimal literal has 64 bits and is rounded where f32 is wanted.
                 if width != exact and kind not in ("f32", ""):
                     raise self.fail(f"a literal of {width} bits stands where .{kind} is wanted")
             case Special(name):
@@ -303,6 +306,7 @@ class _Checker:
     def _writable(self, operand: Operand) -> None:
         """Constants and an entry's own parameters are read only."""
         base = operand.base if isinstance(operand, Mem) else operand
+        # `st.param` writes the arguments of calls and a function's own results.
         names = {*self.function.variables, *(p.name for p in self.function.returns)}
         if "const" in self.ins.parts or not isinstance(base, Sym) or base.name not in names:
             raise self.fail("cannot be written")
