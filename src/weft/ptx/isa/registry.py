@@ -227,6 +227,7 @@ def instruction(
             waits or _waits(who), async_, control, ordering, aligned, accepts, literals or {},
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
+        # An opcode that was looked up before must find the row that is added now.
         _find.cache_clear()
         return fn
 

@@ -107,6 +107,7 @@ def limited(b: Builder, bits: Val, kind: str, sat: str, relu: str, satfinite: st
     """`.sat`, `.relu` and `.satfinite` on the bits of a result whose NaN is canonical."""
     if satfinite:
         magnitude = bits & ((1 << (_SIZE[kind] - 1)) - 1)
+        # The pattern below infinity is the largest finite number.
         bits = bits - magnitude.eq(infinity(kind)).zext(bits.element)
     if relu:
         bits = b.smax(bits, 0)

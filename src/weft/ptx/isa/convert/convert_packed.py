@@ -59,6 +59,8 @@ def pair(e: Builder, a: Val, b: Val, *, frnd: str, relu: str, satfinite: str, dt
 def tf32_away(e: Builder, a: Val, *, satfinite: str) -> Val:
     bits = e.bits(a)
     special = (bits & infinity("f32")).eq(infinity("f32"))
+    # Half a unit is added, away from zero. Infinity and NaN are only cut: the carry out of a NaN
+    # would reach the sign.
     out = special.select(bits, bits + 0x1000) & ~0x1FFF
     if satfinite:
         over = (out & 0x7FFFFFFF).uge(infinity("f32"))
@@ -95,6 +97,7 @@ def _to_f8(e: Builder, kind: str, relu: str, v: Val) -> Val:
     def body(b: Builder, x: Val) -> Val:
         scaled = x * b.const("float", 2.0**-8) if kind == "e4m3x2" else x
         bits = raw_bits(b, b.reinterpret(half_from_float(b, scaled, "odd"), "half"))
+        # `.satfinite` is not optional for fp8: infinity and overflow become the largest number.
         magnitude = b.umin(cut(b, bits & 0x7FFF, drop, "rn"), most)
         sign = bits >> 8 & 0x80
         out = bits.slt(0).select(b.integer("i16", 0), magnitude) if relu else magnitude | sign

@@ -15,6 +15,7 @@ from weft.ir.rounding import rounded
 from weft.ptx.isa.columns import Nan, Result, Unit, Work
 from weft.ptx.isa.registry import instruction
 
+# The least denormal, 2^-149, becomes a normal number.
 _UP = 2.0**24
 
 
@@ -57,6 +58,8 @@ def ex2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
         return b.fcmp("olt", x, top) & b.fcmp("ogt", x, end)
 
     def fix(b: Builder, x: Val, r: Val) -> Val:
+        # The special function unit flushes a denormal result; the square of the root is rounded by
+        # the multiplier, which keeps it.
         root = mufu(b, "ex2", x * b.const("float", 0.5))
         return b.select(low(b, x), root * root, r)
 
@@ -88,6 +91,7 @@ def lg2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 def rsqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     if ftz:
         return mufu(e, "rsqrt", a)
+    # The argument was scaled by 2^24, so the result is 2^-12 of what it should be.
     return _scaled(e, "rsqrt", a, lambda b, r: r * b.const("float", 2.0**12))
 
 
@@ -180,6 +184,7 @@ def _beyond(e: Builder, y: Val, scales: Scales) -> Val:
 
 
 _DIV_SCALES: dict[tuple[str, str], Scales] = {
+    # By the manual, `div.approx` gives 0 for divisors above 2^126; only `div.full` scales them.
     ("approx", "ftz"): (), ("approx", ""): _SCALES[:1],
     ("full", "ftz"): _SCALES[1:], ("full", ""): _SCALES,
 }  # fmt: skip

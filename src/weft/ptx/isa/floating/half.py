@@ -56,6 +56,7 @@ def _half(b: Builder, bits: Val) -> Val:
 def _finish(b: Builder, bits: Val, kind: str, *, sat: str = "", relu: str = "") -> Val:
     if sat:
         return saturate(b, bits, kind)
+    # Compared as integers, negative numbers are below zero and the canonical NaN is above it.
     return b.smax(bits, 0) if relu else bits
 
 
@@ -77,6 +78,8 @@ def _f16_pair(op: str, ftz: str, sat: str) -> Body:
     def body(b: Builder, x: Val, y: Val) -> Val:
         if ftz:
             x, y = flush(x, "f16"), flush(y, "f16")
+        # A tiny product may round up to the least normal f16. Whether it is flushed depends on its
+        # value before that rounding, so it is taken in f32.
         if ftz and op == "mul":
             wide = [b.cast("fpext", _half(b, v), "float") for v in (x, y)]
             exact = _flush_float(raw_bits(b, wide[0] * wide[1]))
@@ -120,6 +123,7 @@ def _pair_rows(op: str) -> None:
         vectors=[f"{op}.f16  {f16}", f"{op}.rn.f16x2  {packed}", f"{op}.f16  inf nan -> nan"],
     )
     def f16_row(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: str) -> Val:
+        # Short enough to be inlined unless `.ftz` adds its tests.
         name = f"{op}{ftz}{sat}" if ftz else ""
         return per_half(e, type, (a, b), _f16_pair(op, ftz, sat), name)
 
@@ -188,6 +192,7 @@ def _bf16_fma(relu: str) -> Body:
         unfit = ((raw_bits(b, product) & 0x7FFFFFFF) - low).uge(high - low)
         unfit_and_not_zero = b.either(
             b.any(unfit),
+            # A product that is zero lies below 2^-126 too, but is exact.
             lambda: b.any(unfit & (x << 1).ne(0) & (y << 1).ne(0)),
             lambda: b.integer("i1", 0),
         )

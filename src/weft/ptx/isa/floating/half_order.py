@@ -54,6 +54,7 @@ def _ordered(bits: Val) -> Val:
 
 def _extreme(op: str, kind: str, ftz: str, nan: str, xorsign: str) -> Body:
     """min or max: a NaN loses against a number, or wins with `.NaN`."""
+    # Patterns beyond both infinities in the order of `_ordered`: 0x7FFF above, 0xFFFF below.
     worst = _NAN if op == "min" else 0xFFFF
     best = 0xFFFF if op == "min" else _NAN
 

@@ -21,6 +21,7 @@ def popc(e: Builder, a: Val, *, type: str) -> Val:
 
 
 def _leading_zeros(e: Builder, a: Val) -> Val:
+    # With `false`, LLVM defines the count for zero as the width; with `true` it is poison.
     return e.resize(e.intrinsic("ctlz", [a], extra="false"), "i32")
 
 
@@ -111,6 +112,7 @@ def fns(e: Builder, a: Val, b: Val, c: Val) -> Val:
 # ---- fields ------------------------------------------------------------------------------------
 def _low_bits(e: Builder, count: Val, like: Val) -> Val:
     """A mask of the lowest `count` bits, all of them from the width on."""
+    # Poison from the width on, where `select` drops it.
     some = (e.like(like, 1) << e.resize(count, like.element)) - 1
     return count.ult(like.bits).select(some, -1)
 

@@ -48,6 +48,8 @@ def _reciprocal_quotient(e: Builder, a: Val, inverse: Val, signed: bool) -> Val:
 
 def _long_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
     def narrow() -> Val:
+        # Here every lane of both is below 2^32 and not negative: one unsigned quotient serves both
+        # signs.
         return _float_quotient(e, a.trunc("i32"), b.trunc("i32"), False).zext("i64")
 
     return e.either(e.any(((a | b) >> 32).ne(0)), lambda: _plain_quotient(e, a, b, signed), narrow)
@@ -64,6 +66,7 @@ def _plain_quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
 # ---- the roads ---------------------------------------------------------------------------------
 def _quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
     """a / b by the cheapest road; b is not zero."""
+    # A processor divides scalar integers in hardware; only vectors need the way through floats.
     if max(a.lanes, b.lanes) == 0:
         return _plain_quotient(e, a, b, signed)
     kind = f"{'s' if signed else 'u'}{a.bits}"
@@ -111,6 +114,7 @@ def div(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     signed, constant = type[0] == "s", const_int(b)
     if constant is not None:
         return _constant(e, a, constant, signed, rem=False)
+    # A division by zero traps on x86, also in a lane whose result is discarded.
     zero = b.eq(0)
     return zero.select(e.like(a, -1), _quotient(e, a, zero.select(e.like(b, 1), b), signed))
 

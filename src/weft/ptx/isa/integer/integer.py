@@ -251,6 +251,7 @@ def sad(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
     vectors=["abs.s32  -7 -> 7", "abs.s16  0x8000 -> 0x8000"],
 )
 def absolute(e: Builder, a: Val, *, type: str) -> Val:
+    # With `false` the least integer stays as it is, as on the hardware; with `true` it is poison.
     return e.intrinsic("abs", [a], extra="false")
 
 

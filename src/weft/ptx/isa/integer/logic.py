@@ -92,6 +92,7 @@ def _by_table(e: Builder, table: int, inputs: Sequence[Val]) -> Val:
         return x | _by_table(e, low, rest)
     if low == full:
         return ~x | _by_table(e, high, rest)
+    # No shortcut: x flips the function where the two halves of the table differ.
     return _by_table(e, low, rest) ^ (x & _by_table(e, high ^ low, rest))
 
 
@@ -186,6 +187,7 @@ def shr_signed(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     ],
 )
 def shf(e: Builder, a: Val, b: Val, c: Val, *, dir: str, mode: str) -> Val:
+    # LLVM's funnel shifts take the amount modulo 32, as `.wrap` does.
     shifted = e.intrinsic(f"fsh{dir}", [b, a, c])
     if mode == "wrap":
         return shifted
