@@ -88,6 +88,7 @@ def _leaves(ins: Instruction) -> bool:
 def lower(function: Function) -> Lowered:
     """The function with its parameters, and those of the calls it makes, in their places."""
     own: list[Param | Variable] = [v for v in function.variables.values() if v.space == "param"]
+    # The parameters of a kernel stay in the parameter block that the launch fills.
     if not function.is_entry:
         own += [p for p in (*function.params, *function.returns) if not p.is_register]
     wanted = {p.name: p for p in own}
@@ -97,6 +98,7 @@ def lower(function: Function) -> Lowered:
     registers.update(
         (p.name, p.type) for p in (*function.params, *function.returns) if p.is_register
     )
+    # A call and a return become several instructions, which one guard cannot cover.
     body = branch_around(function.body, _leaves, "skip:")
     calls: dict[int, Call] = {}
     out: Body = []
@@ -105,6 +107,7 @@ def lower(function: Function) -> Lowered:
             out.append(item)
             continue
         if _is_call(item):
+            # Branches around guarded calls have shifted the positions.
             calls[i] = function.calls[item.index]
         placed = _placed(item, wanted, memory, registers, function.is_entry)
         out.append(replace(placed, index=i))
@@ -149,6 +152,8 @@ def _scalar(ins: Instruction, offset: int, p: Param | Variable | None) -> bool:
     if p is None or offset or any(x in ins.parts for x in ("v2", "v4", "v8")):
         return False
     size = SIZES[ins.parts[-1]]
+    # A narrower load reads the low bytes of the register. A narrower store would have to keep the
+    # others, so it makes the parameter a variable in memory.
     return size == p.size or (isa.decode(ins).row.is_load and size < p.size)
 
 
@@ -205,6 +210,7 @@ def _move(
     kind = ins.parts[-1]
     sizes = {SIZES[registers[o.name]] for o in (dest, source) if isinstance(o, Reg)}
     if sizes == {SIZES[kind]} or not isinstance(source, Reg):
+        # `mov` has neither 8-bit nor half-precision types.
         plain = kind if kind in _MOVABLE else f"b{8 * max(2, SIZES[kind])}"
         return replace(_with_parts(ins, ("mov", plain)), operands=(dest, source))
     assert isinstance(dest, Reg)

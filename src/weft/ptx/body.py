@@ -43,6 +43,8 @@ def read_body(text: Text, lines: Lines, function: Function, pos: int) -> tuple[i
     """Fill `function` from the `{` at `pos`; gives the end and the names the module must have."""
     body = _Body(text, lines, function)
     end = body.read(pos + 1)
+    # Labels at the level of the function may be used before they stand, so they count as names from
+    # outside until the body has ended.
     return end, body.scope.outside - body.labels
 
 
@@ -83,14 +85,17 @@ class _Body:
                 raise self._unreadable(pos)
             handlers[found.lastindex or 0](found)
             pos = found.end()
+        # An error after the body must not be attributed to its last source line.
         source.loc = None
         return pos
 
     def _instruction(self, found: re.Match[str]) -> None:
         negated, guard, opcode, arguments = found.group(1, 2, 3, 4)
         start = found.start(3)
+        # Counted on from the last instruction: counting from the start each time is quadratic.
         self.line += self.text.text.count("\n", self.counted, start)
         self.counted = start
+        # A body repeats few opcodes: each is split once, and its instructions share the tuple.
         parts = self.parts.get(opcode)
         if parts is None:
             parts = self.parts[opcode] = tuple(opcode.split("."))
@@ -169,6 +174,7 @@ class _Body:
             self.open_scopes += 1
             self.scopes += 1
             self.scope = Scope(self.function, self.scope, f".{self.scopes}")
+            # One scan at the outermost inner scope finds the labels of all scopes nested in it.
             if self.open_scopes == 2:
                 self.inner_labels = labels_within(self.text.text, found.end())
             self.scope.add_labels(self.inner_labels.get(found.end(), []))

@@ -79,7 +79,9 @@ def targets(module: Module, function: Function, call: Call, ids: dict[str, int])
         return [call.target.name]
     listed = function.call_targets.get(call.prototype or "")
     if listed is not None:
+        # A function whose address is never taken cannot be in the register.
         return [name for name in listed if name in ids]
+    # Candidates are compared by sizes alone: a prototype may spell .b32 where a function has .f32.
     wanted = _layout(*function.prototypes.get(call.prototype or "", ((), ())))
     known = [module.functions[name] for name in ids]
     return [
@@ -121,6 +123,7 @@ def call_graph(module: Module, entry: Function, ids: dict[str, int]) -> CallGrap
 
 
 def _undefined(name: str, ins: Instruction) -> UnsupportedInstruction:
+    # The runtime functions of dynamic parallelism, which no module defines.
     launches = "Launch" in name or "ParameterBuffer" in name or "CDP" in name
     return UnsupportedInstruction(
         f"call of {name}: "

@@ -75,6 +75,7 @@ def _cut(
 
     for item in body:
         if isinstance(item, Label):
+            # Several labels may stand at one place: they share a block.
             if blocks[-1].code or blocks[-1].last:
                 start()
             labels[item.name] = len(blocks) - 1
@@ -193,6 +194,8 @@ def _order(blocks: list[Block]) -> tuple[list[int], dict[int, set[int]]]:
         out.append(head)
         inner = nodes - {head}
         if inner:
+            # Without its head, a loop is entered at the head's successors. Starting there makes the
+            # entry of an inner loop its head.
             roots = [s for s in blocks[head].successors if s in inner] + sorted(inner)
             work.extend(expand(inner, roots, head)[::-1])
     return out, loops
@@ -256,6 +259,7 @@ def _post_dominators(blocks: list[Block]) -> list[int]:
             if new is not None and idom.get(v) != new:
                 idom[v] = new
                 changed = True
+    # A block of an endless loop reaches no exit and has no post-dominator: EXIT as well.
     return [EXIT if idom.get(v, n) == n else idom[v] for v in range(n)]
 
 
@@ -283,6 +287,7 @@ def _liveness(
         for s in b.successors:
             if s != EXIT:
                 preds[s].append(b.index)
+    # Taken from the end: liveness flows backwards, so the last blocks settle first.
     work = list(range(len(blocks)))
     pending = set(work)
     while work:
@@ -293,6 +298,7 @@ def _liveness(
             if s != EXIT:
                 out |= live[s]
         new = gen[i] | (out - kill[i])
+        # The sets only grow, so equal sizes mean equal sets.
         if len(new) != len(live[i]):
             live[i] = new
             for p in preds[i]:

@@ -47,11 +47,14 @@ def contract(function: Function) -> Function:
     )
     for item in function.body:
         if isinstance(item, Label):
+            # Another path may enter here, with other values in the same registers.
             products.clear()
             out.append(item)
             continue
         done = [item]
         made: _Product | None = None
+        # A guarded `mul` may leave the old value in place, and a saturated product is clamped
+        # before the addition: neither is the product of an `fma`.
         if item.guard is None and _is(item, Result.PRODUCT) and "sat" not in item.parts:
             a, b = item.operands[1:]
             made = _Product(a, b, False, "ftz" in item.parts, item.parts[-1])
@@ -104,9 +107,11 @@ def _fused(
     kind, subtract = ins.parts[-1], _is(ins, Result.DIFFERENCE)
     for position, (factor, other) in enumerate(((first, second), (second, first))):
         p = products.get(factor.name) if isinstance(factor, Reg) else None
+        # Both flush or neither does: an `fma` has a single `.ftz`.
         if p is None or p.kind != kind or p.flush != ("ftz" in ins.parts):
             continue
         out: list[Instruction] = []
+        # In a - b * c the product changes its sign, in a * b - c the addend.
         flip_product = p.negated ^ (subtract and position == 1)
         a = _minus(p.a, ins, function, fresh, out) if flip_product else p.a
         flip_other = subtract and position == 0

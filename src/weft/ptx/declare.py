@@ -83,6 +83,7 @@ def _apply(found: Qualifiers, word: str, argument: str) -> None:
                 got=f".align {brief(argument)}",
                 allowed=f"a power of two up to {MAX_ALIGN}",
             )
+        # After `.ptr` an alignment is that of the memory pointed at, not of the parameter.
         if found.is_pointer:
             found.pointer_align = align
         else:
@@ -176,6 +177,7 @@ def _variable(
         elements = (*shape, head.lanes) if head.lanes else shape
         init, relocations = initial(value, head.type, elements)
     unsized = bool(shape) and shape[0] is None
+    # The values decide the outermost extent of `x[] = {...}`, rounded up to whole rows.
     if unsized and init:
         inner = head.size * math.prod(extent or 0 for extent in shape[1:])
         shape = (-(-len(init) // max(1, inner)), *shape[1:])

@@ -35,6 +35,7 @@ def initial(
     `shape` is the extents of the array, the outermost None where the initialiser decides it.
     """
     text = text.strip()
+    # Scalars and flat tables of integers skip the general reader, which takes one value at a time.
     if not shape and type in _INTEGERS and _PLAIN_SCALAR.fullmatch(text):
         return _little_endian(int(text), SIZES[type]), ()
     if len(shape) == 1 and type in _INTEGERS and _PLAIN.fullmatch(text):
@@ -117,6 +118,7 @@ class _Filler:
     def _put(self, piece: str, offset: int) -> None:
         if offset + self.size > MAX_BYTES:
             raise PtxError("an initialiser is too large", allowed=f"at most {MAX_BYTES} bytes")
+        # Elements that inner braces leave out are zero.
         self.data.extend(bytes(offset - len(self.data)))
         piece = " ".join(piece.split())  # the patterns below are slow on long runs of blanks
         masked = _MASKED.fullmatch(piece)
@@ -141,6 +143,7 @@ class _Filler:
                 )
             relocation = (offset, name, addend, bool(generic))
         elif (
+            # The eight bytes of an address must follow each other, the lowest first.
             mask != 0xFF << (8 * self.masked_bytes)
             or self.size != 1
             or (self.masked_bytes and self.relocations[-1] != relocation)

@@ -45,11 +45,14 @@ def frame_of(code: Lowered) -> Frame:
     for name, (size, align) in code.locals.items():
         offsets[name] = -(-end // align) * align
         end = offsets[name] + size
+    # Frames are multiples of 16 bytes, the alignment of the stack, so each one starts aligned.
     start = size = -(-end // 16) * 16
     saves: dict[int, list[tuple[str, int]]] = {}
     for call, live in code.live_after_calls().items():
         places, at = [], start
+        # A predicate is saved as 16 bits: memory has no predicates.
         widths = {name: max(2, SIZES[code.registers[name]]) for name in live} | {RETURN: 4}
+        # The widest first: each register is then aligned to its size without padding.
         for name in sorted(widths, key=lambda x: -widths[x]):
             places.append((name, at))
             at += widths[name]
@@ -91,6 +94,8 @@ class Instance:
         """An instruction of the function as it stands in this copy."""
         source = ins.operands[1] if isa.decode(ins).row.form is Result.COPY else None
         operands = tuple(self.operand(o) for o in ins.operands)
+        # The address of a local variable in a frame depends on the activation: `mov` becomes an
+        # addition to the stack pointer.
         if isinstance(source, Sym) and self.frame and source.name in self.frame.offsets:
             parts = ("add", ins.parts[-1].replace("b", "u"))
             ins = replace(ins, opcode=".".join(parts), parts=parts)

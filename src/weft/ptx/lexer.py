@@ -45,6 +45,7 @@ class Text:
 
     def line_at(self, pos: int) -> int:
         """The line number, from 1, of a position."""
+        # Positions mostly ascend: counting goes on from the last one instead of from the start.
         known, line = self._counted if self._counted[0] <= pos else (0, 1)
         line += self.text.count("\n", known, pos)
         self._counted = (pos, line)

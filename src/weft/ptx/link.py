@@ -64,6 +64,8 @@ class _Linker:
             self._emit(self.queue.pop(0))
         for instance in self.shared.values():
             self.out.branch_targets[f"{instance.prefix}returns"] = tuple(instance.sites)
+        # Instructions of a copy still have the index of their source; in the linked body each needs
+        # its own.
         for i, ins in enumerate(x for x in self.out.body if not isinstance(x, Label)):
             ins.index = i
         return self.out
@@ -156,6 +158,8 @@ class _Linker:
                     got=self.at.text,
                     allowed="a .param variable, a register or an integer",
                 )
+        # A direct call has one callee. An indirect one compares the pointer with the number of each
+        # candidate, so that the control flow graph has an edge to every function it may reach.
         if isinstance(call.target, Sym):
             self._direct(me, call, call.target.name)
             return
@@ -169,6 +173,7 @@ class _Linker:
             self._direct(me, call, name)
             self._add("bra", Sym(end.name))
             self.out.body.append(following)
+        # No candidate has this number: the pointer is not a function's, and the launch ends.
         self._add("call", Sink(), Sym(NOT_A_FUNCTION), target)
         self.out.body.append(end)
 
@@ -191,7 +196,10 @@ class _Linker:
                     allowed=f"{len(wanted)}",
                 )
         saved = self._saved(me, name)
+        # Registers are saved before the stack pointer moves and restored after it has moved back:
+        # their places are relative to the frame of this activation.
         self._save(saved)
+        # A callee that reaches no frame cannot overwrite this one, so the pointer stays.
         shift = frame.size if frame is not None and self.graph.needs_stack(name) else 0
         if shift:
             self._add("add.s64", Reg(POINTER), Reg(POINTER), Imm(shift))
@@ -265,12 +273,14 @@ class _Linker:
             self._move_bytes(source, name, back, dest, into, past, p)
 
     def _move(self, kind: str, dest: str, source: Operand) -> None:
+        # `mov` has no 8-bit type: such registers are moved as 16 bits.
         plain = kind if kind == "pred" else f"b{8 * max(2, SIZES[kind])}"
         self._add(f"mov.{plain}", Reg(dest), source)
 
     def _move_bytes(
         self, source: Instance, name: str, back: int, dest: Instance, into: str, past: int, p: Param
     ) -> None:
+        # The alignment of the parameter bounds the access: a wider one could be misaligned.
         step = min(8, p.align)
         kind = {8: "b64", 4: "b32", 2: "b16", 1: "b8"}[step]
         held = f"move:{kind}"
@@ -300,6 +310,7 @@ class _Linker:
 
     def _save(self, saved: list[tuple[str, str, Mem]]) -> None:
         for name, kind, at in saved:
+            # Local memory holds no predicates: one is stored as 0 or 1 in 16 bits.
             if kind == "pred":
                 self.out.registers["move:b16"] = "b16"
                 self._add("selp.b16", Reg("move:b16"), Imm(1), Imm(0), Reg(name))

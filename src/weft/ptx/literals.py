@@ -29,6 +29,7 @@ _ALLOWED = "integers (10, 0x1F, 017, 0b11, 7U), floats (0f3F800000, 0d..., 1.5),
 def _truncating_divide(a: int, b: int) -> int:
     if b == 0:
         raise PtxError("a constant expression divides by zero")
+    # Python rounds a quotient down; PTX, as C, rounds it toward zero.
     return -(-a // b) if (a < 0) != (b < 0) else a // b
 
 
@@ -44,6 +45,7 @@ _BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
     "<=": (7, lambda a, b: int(a <= b)),
     ">": (7, lambda a, b: int(a > b)),
     ">=": (7, lambda a, b: int(a >= b)),
+    # Python refuses a negative amount, and a large one would make a huge integer.
     "<<": (8, lambda a, b: a << b if 0 <= b < 64 else 0),
     ">>": (8, lambda a, b: a >> b if 0 <= b < 64 else 0),
     "+": (9, operator.add),
@@ -73,12 +75,14 @@ def literal(text: str) -> Imm | FloatImm:
 
 def _integer(text: str) -> int:
     text = text.rstrip("U")
+    # Base 0 of `int` refuses the octal spelling of C, 017.
     if len(text) > 1 and text[0] == "0" and text[1].isdigit():
         return int(text, 8)
     return int(text, 0)
 
 
 def _in_range(value: int, text: str) -> int:
+    # Integer constants of PTX are .s64 or .u64: the range is the union of both.
     if not -(_LIMIT >> 1) <= value < _LIMIT:
         raise PtxError("an integer does not fit in 64 bits", got=brief(text), allowed=_ALLOWED)
     return value
@@ -89,6 +93,8 @@ def _float(text: str) -> FloatImm | None:
     if found:
         sign, single, double = found.groups()
         width = 32 if single else 64
+        # The minus flips the sign bit, so that -0f00000000 is the negative zero and a NaN stays
+        # one.
         flip = 1 << (width - 1) if sign else 0
         return FloatImm(int(single or double, 16) ^ flip, width)
     if _DECIMAL.fullmatch(text):

@@ -19,6 +19,7 @@ def branch_around(
         if isinstance(item, Label) or item.guard is None or not hit(item):
             out.append(item)
             continue
+        # The prefix ends in a colon, which no PTX identifier has, so the name is new.
         past = Label(f"{prefix}{len(out)}")
         jump = replace(
             item,

@@ -39,6 +39,7 @@ def operands(text: str, scope: Scope) -> tuple[Operand, ...]:
     """The operands that stand in `text`, separated by commas."""
     memo, found = scope.memo, []
     for piece in split(text):
+        # The same few operands are repeated all over a body: each spelling is read once a scope.
         operand = memo.get(piece)
         if operand is None:
             spelled = piece.strip()
@@ -50,6 +51,7 @@ def operands(text: str, scope: Scope) -> tuple[Operand, ...]:
 
 def split(text: str) -> list[str]:
     """`text` cut at the commas that stand outside every bracket."""
+    # Few instructions have a comma inside brackets; for the others `str.split` is enough.
     if not ("{" in text or "(" in text or ("[" in text and _COMMA_INSIDE.search(text))):
         return text.split(",")
     pieces, start, open_brackets = [], 0, 0

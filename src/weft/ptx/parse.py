@@ -80,6 +80,8 @@ class _Reader:
             raise PtxError(
                 "PTX starts with its version", got=self.source.excerpt(0), allowed=".version 8.0"
             )
+        # An alias, a body or an initialiser may use a name that is declared later in the file:
+        # names are checked at the end.
         self._resolve_aliases()
         self._check_names()
         return self.module
@@ -91,6 +93,8 @@ class _Reader:
         return pos
 
     def _statement(self, pos: int) -> int:
+        # `.visible` and the like are read as a step of their own. An error in the declaration that
+        # follows is still located at the linkage.
         if not self.linkage:
             self.source.pos = pos
         found = _WORD.match(self.text, pos)
@@ -132,6 +136,7 @@ class _Reader:
 
     def _target(self, pos: int) -> int:
         found = self._expect(_TARGET, pos, ".target sm_80")
+        # Options after the architecture (`.target sm_80, debug`) change nothing here.
         self.module.target = found.group(1).partition(",")[0].strip()
         return found.end()
 
@@ -141,6 +146,8 @@ class _Reader:
         return found.end()
 
     def _file(self, pos: int) -> int:
+        # Only its syntax is checked: `Lines` has read every `.file` before, since compilers write
+        # them at the end.
         return self._expect(_FILE, pos, '.file 1 "name.cu"').end()
 
     def _section(self, pos: int) -> int:
@@ -161,6 +168,7 @@ class _Reader:
             before = known.get(variable.name)
             if before and "extern" not in (before.linkage, variable.linkage):
                 raise PtxError("a variable is declared twice", got=brief(variable.name))
+            # The definition wins over an extern declaration, whichever comes first.
             if before is None or before.linkage == "extern":
                 known[variable.name] = variable
         self.linkage = ""
@@ -198,6 +206,7 @@ class _Reader:
             word, values = found.group(1), found.group(2) or ""
             if word in TUNING and values[:1] != '"':
                 function.directives[word] = tuple(map(int, values.split(","))) if values else ()
+            # A pragma is a hint to ptxas that changes no result; it is the only one with strings.
             elif word != "pragma":
                 raise PtxError(
                     "not a directive of a function",
@@ -212,6 +221,7 @@ class _Reader:
         before = known.get(function.name)
         if before and not before.is_declaration and not function.is_declaration:
             raise PtxError("a function is defined twice", got=brief(function.name))
+        # A declaration after the definition must not replace the body.
         if before is None or before.is_declaration:
             known[function.name] = function
 
@@ -231,6 +241,7 @@ class _Reader:
         for variable in self.module.variables.values():
             for _, name, _, _ in variable.relocations:
                 if name not in known:
+                    # A variable keeps no position: the first mention of its name locates the error.
                     self.source.pos = max(0, self.text.find(variable.name))
                     raise PtxError(
                         f"the initialiser of {brief(variable.name)} names something unknown",

@@ -9,6 +9,7 @@ from weft.errors import PtxError
 from weft.ptx.lexer import NAME, brief
 from weft.ptx.model import Function, Operand, Reg, Sym, Vec
 
+# Limits far above what compilers write: they bound the work that hostile text can cause.
 MAX_REGISTERS = 1 << 20
 MAX_DEPTH = 64
 COMPONENTS = {"x": "x", "y": "y", "z": "z", "w": "w", "r": "x", "g": "y", "b": "z", "a": "w"}
@@ -62,6 +63,7 @@ class Scope:
             self.ranges[name] = (count, type)
 
     def _claim(self, name: str) -> None:
+        # A remembered operand may mean an outer name that this declaration hides.
         self.memo.clear()
         taken: tuple[Mapping[str, object], ...]
         taken = (self.registers, self.vectors, self.ranges, self.symbols)
@@ -113,6 +115,7 @@ def _split_number(name: str) -> tuple[str, int]:
     """`%r12` as `%r` and 12; a number of a range is written without leading zeros."""
     prefix = name.rstrip("0123456789")
     digits = name[len(prefix) :]
+    # Seven digits hold every number up to MAX_REGISTERS; longer runs are not converted.
     if not digits or len(digits) > 7 or (digits[0] == "0" and digits != "0"):
         return "", 0
     return prefix, int(digits)
