@@ -15,6 +15,7 @@ _MANGLE = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128",
     "half": "f16", "float": "f32", "double": "f64", "ptr": "p0",
 }  # fmt: skip
+# Their NaNs have the bits that the host processor writes, not those of a GPU.
 _RAW = {"fadd", "fsub", "fmul", "fdiv", "frem", "fma", "sqrt"}
 _NAN32 = 0x7FFFFFFF
 
@@ -45,6 +46,8 @@ class Builder(Flow):
             return Val(self, ty, 0, f"0x{bits:016X}")
         if ty == "half":
             return Val(self, ty, 0, f"0xH{bits:04X}")
+        # LLVM spells an f32 constant as the f64 of the same value. A NaN goes by its bits: widening
+        # a signalling one would make it quiet.
         if (bits & 0x7FFFFFFF) > 0x7F800000:
             return Val(self, ty, 0, f"bitcast (i32 {bits - (bits >> 31 << 32)} to float)")
         wide = struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -212,6 +215,7 @@ class Builder(Flow):
     # ---- bits of floats ---------------------------------------------------------------------
     def canonical(self, v: Val) -> Val:
         """A float with the NaN the hardware writes (all ones, positive), where it may differ."""
+        # A NaN of f64 keeps its payload on the hardware: `rounding.nan64` looks after it.
         if not v.raw_nan or v.element not in ("float", "half"):
             return v
         nan = self.float_bits(v.element, _NAN32 if v.element == "float" else 0x7FFF)
@@ -245,6 +249,8 @@ class Builder(Flow):
         """A stack slot, made in the entry block."""
         ref = self.name()
         shape = f"<{n} x {ty}>" if n else ty
+        # In a loop, an alloca grows the stack each time; and LLVM turns only those of the entry
+        # block into registers.
         self.fn.entry.append(f"  {ref} = alloca {shape}{f', align {align}' if align else ''}")
         return Val(self, "ptr", 0, ref)
 
@@ -266,6 +272,7 @@ class Builder(Flow):
         """Prefetches the bytes at p, which need not be a valid address."""
         fn = "@llvm.prefetch.p0"
         self.module.declarations[fn] = f"declare void {fn}(ptr, i32, i32, i32)"
+        # Of data, for a read, to be kept in all caches.
         self.emit(f"call void {fn}({p.typed}, i32 0, i32 3, i32 1)")
 
     def at(self, p: Val, offset: Val | int) -> Val:

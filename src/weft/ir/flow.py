@@ -150,6 +150,7 @@ class Flow(ABC):
             self.place(label)
             result = arm()
             if not self.ended:
+                # An arm may have placed labels: the phi needs the block that it ends in.
                 results.append((result, self.block))
                 self.jump(end)
         if not results:
@@ -188,12 +189,15 @@ class Flow(ABC):
         i, following = self.name(), self.name()
         self.jump(head)
         self.place(head)
+        # The phi names the value and the block of the back edge, which are known after the body:
+        # its line is reserved here.
         slot = len(self.fn.lines)
         self.fn.lines.append("")
         index = self.named("i32", 0, i)
         self.branch(index.ult(limit), body, end)
         self.place(body)
         yield index
+        # i is below the count here, so the addition cannot wrap.
         self.emit(f"{following} = add nuw i32 {i}, 1")
         self.fn.lines[slot] = f"  {i} = phi i32 [ 0, %{pre} ], [ {following}, %{self.block} ]"
         self.jump(head)
@@ -226,6 +230,7 @@ class Flow(ABC):
 
     def _carried(self, start: Val, pre: str) -> tuple[Val, Callable[[Val], None]]:
         """A value that a loop carries, and what notes its value for the next iteration."""
+        # Reserved for the phi, which is complete only when the body is.
         at = len(self.fn.lines)
         self.emit("")
         x = self.named(start.element, start.lanes, self.name())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from weft.ir.value import Val
 
+# LLVM prefers 256-bit vectors on many processors with AVX-512: ask for whole registers.
 _WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 

@@ -128,6 +128,8 @@ def _poly(b: Builder, name: str, index: Val, xl: Val) -> Val:
 
 def _normal(b: Builder, s: Val, unit: int) -> Val:
     """s * 2^-unit (0 <= s < 2^52) as f32, cut to 24 bits; a double on the way is exact."""
+    # 2^52: the integer goes into its mantissa, and subtracting 2^52 leaves the value. AVX2 has no
+    # vector conversion of 64-bit integers.
     magic = 0x4330000000000000
     wide = b.cast("bitcast", s | magic, "double") - b.float_bits("double", magic)
     bits = (raw_bits(b, wide) >> 29).trunc("i32")
@@ -152,6 +154,8 @@ def _pick(b: Builder, *cases: tuple[Val, Operandish], default: Operandish) -> Va
 def _rcp(b: Builder, x: Val) -> Val:
     s = _poly(b, "rcp", (x >> 16) & 127, (x << 1) & 0x1FFFE)
     r = (252 << 23) - (x & _EXPONENT) + (s >> 16).trunc("i32")
+    # The unit flushes subnormal results, as it flushes subnormal arguments; `isa.floating.approx`
+    # scales around it where there is no `.ftz`.
     r = r.sge(_LEAST).select(r, 0) | (x & _SIGN)
     odd = ((x << 1) - (_LEAST << 1)).ugt(0xFE000000)  # zero, denormal, NaN
     small = (x & _EXPONENT).eq(0)
@@ -212,6 +216,7 @@ def _ex2(b: Builder, x: Val) -> Val:
 
 def _turn(b: Builder, x: Val) -> tuple[Val, Val]:
     """x / 2pi, cut to f32, as a fraction of a turn with 25 bits; and whether x is finite."""
+    # 0x3E22F983 is the f32 nearest to 1 / 2pi.
     f, k = b.fabs(from_bits(b, x)), b.float_bits("float", 0x3E22F983)
     turns = f * k
     high = b.fcmp("olt", b.fma(f, k, -turns), b.const("float", 0.0))  # rounded up: one step down

@@ -78,6 +78,8 @@ def _narrow(b: Builder, v: Val, ty: str, mode: str) -> Val:
     near = b.cast("fptrunc", v, ty)
     if mode == "rn":
         return raw_bits(b, near)
+    # Widened again, the rounded value is compared with the exact one: the difference says whether
+    # it must move by one unit.
     back = b.cast("fpext", near, v.element)
     over, under = b.fcmp("ogt", back, v), b.fcmp("olt", back, v)
     return settle(b, raw_bits(b, near), over, under, mode)
@@ -89,6 +91,7 @@ def float_from_double(b: Builder, v: Val, mode: str, *, ftz: bool = False) -> Va
     if not ftz:
         return bits
     below, above = (b.float_bits("double", t) for t in _TINY_F32[mode])
+    # Strict bounds: a value that rounds to 2^-126 exactly is kept.
     tiny = b.fcmp("ogt", v, -below) & b.fcmp("olt", v, above)
     return tiny.select(bits & (1 << 31), bits)
 

@@ -28,6 +28,7 @@ def rounded(
     if not ftz:
         result = _plain(b, op, args, mode)
         return nan64(b, result, [args[i] for i in _NAN_ORDER[op]])
+    # `.ftz` flushes the sources too, before the operation.
     args = [flush(b, a) for a in args]
     result = _plain(b, op, args, mode)
     if op not in _SCALED:  # a denormal sum is exact, a root is never tiny
@@ -92,6 +93,7 @@ def nan64(b: Builder, result: Val, sources: Sequence[Val]) -> Val:
         return result
 
     def fix(b: Builder, r: Val, *sources: Val) -> Val:
+        # An invalid f64 operation gives this NaN on an H200; for f32 it gives 0x7FFFFFFF.
         bits = b.integer("i64", 0xFFF8000000000000)
         for source in reversed(sources):
             bits = b.is_nan(source).select(raw_bits(b, source) | (1 << 51), bits)

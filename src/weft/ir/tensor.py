@@ -112,6 +112,7 @@ def _tiles(
 
 def scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Val]:
     """A, B and C stored on the stack and room for D, the same for every product of a function."""
+    # One area for all products: a kernel with hundreds of them keeps a small stack frame.
     line = f"  %tensor.scratch = alloca [{_SCRATCH} x i8], align 64"
     if line not in b.fn.entry:
         b.fn.entry.append(line)
@@ -140,6 +141,8 @@ def _tf32_wmma(
     """`wmma` on tf32: one step for k below 4, then one for the others."""
     half, d = replace(form, shape="m16n16k4"), list(c)
     step = _steps(b, half, "f32", fast)
+    # The sum of the first step is cut before the second begins: a single sum of all eight products
+    # would differ from an H200 in the last bits.
     for first in (0, 1):
         d = _tiles(b, half, step, a[2 * first :], bt[first::2], d, "f32")
     return d
@@ -164,6 +167,8 @@ def _fp8(
     m, n, k = shape_of(form.shape)
     half = Form(f"m{m}n{n}k{k // 2}", "f16", "f16", wide, wide)
     step = _steps(b, half, wide, fast)
+    # c takes no part in the aligned sums of fp8. The code of the assembler adds it last, with a
+    # rounding of its own.
     d = [b.zero(v.element, v.lanes) for v in c]
     for low in (True, False):
         name, picks = low_or_high(low)

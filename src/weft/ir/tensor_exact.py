@@ -86,10 +86,13 @@ def call_integer(b: Builder, step: IntegerStep, *fragments: Val) -> None:
         a, bt, c, d, *picks = ps
         runs_of_b = doubled(step.runs) if step.sparse else step.runs
         numbers = [x for v in load_columns(b, bt, runs_of_b) for x in _numbers(v, step.b)]
+        # i16 holds signed and unsigned bytes alike, so one multiplication serves all four pairs.
         columns = Columns(b.array("i16", len(numbers) * N), "i16", N * 2, *picks)
         for k, x in enumerate(numbers):
             b.store(x, b.at(columns.base, k * N * 2), 16)
         with b.loop(step.rows) as m:
+            # The products of one step never overflow s32: only the addition of c can wrap or
+            # saturate.
             total = b.zero("i32", N)
             runs = load_rows(b, a, m, step.rows, step.runs)
             for k, x in enumerate(_in_order(b, [_numbers(v, step.a) for v in runs])):

@@ -37,6 +37,8 @@ def call_quad(
                 b.store(_row(b, kinds[1], near, m), out, 16)
             with b.loop(64) as e:
                 v = b.cast("fptrunc", b.load("float", 0, _near(b, near[2], e)), _TYPE[kinds[1]])
+                # A load is taken for canonical, but the FMAs above leave the NaNs of the host
+                # processor.
                 v.raw_nan = True
                 b.store(b.canonical(v), _far(b, ps[3], tables[3], 64, q, e))
 

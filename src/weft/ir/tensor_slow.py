@@ -71,6 +71,7 @@ def _output(
         nan = x.nan | y.nan | (x.inf & y.zero) | (x.zero & y.inf)
         seen = _flags(b, nan, x.inf | y.inf, x.negative ^ y.negative)
         b.store(b.load("i32", 0, flags) | seen, flags)
+    # The largest exponent decides where every term is cut, so the operands are read twice.
     high = b.load("i32", 0, top)
     b.store(_align(b, addend, high - addend.exponent - (step.fraction - acc.mantissa)), total)
     with b.loop(step.depth) as k:
@@ -123,6 +124,7 @@ def _unpack(b: Builder, bits: Val, fmt: Format) -> _Number:
 
 def _align(b: Builder, v: _Number, down: Val) -> Val:
     """The significand times 2^-down, cut toward zero, with its sign."""
+    # A shift by 64 or more is poison in LLVM; by 63 nothing is left of a significand.
     right = v.significand >> b.smin(b.smax(down, 0), 63).zext("i64")
     left = v.significand << b.smin(b.smax(0 - down, 0), 40).zext("i64")
     size = down.sge(0).select(right, left)
@@ -142,11 +144,13 @@ def _pack(b: Builder, total: Val, unit: Val, acc: Format, kept: int) -> Val:
         half = b.integer("i64", 1) << b.smax(right - 1, 0)
         up = rest.ugt(half) | (rest.eq(half) & (q & 1).ne(0))
         q = q + (up & down.sgt(0)).zext("i64")
+    # The leading bit of q adds one to the exponent field; a subnormal has none.
     field = (e + (acc.bias - 1)).zext("i64") << kept
     bits = q.uge(1 << kept).select(field + q, q)
     inf = ((1 << acc.exponent) - 1) << kept
     bits = b.umin(bits, inf) << (acc.mantissa - kept)
     signed = bits | (total.slt(0).zext("i64") << (acc.bits - 1))
+    # A sum of zero is +0 on an H200, whatever the signs of its terms.
     return bits.eq(0).select(bits, signed).trunc(acc.container)
 
 

@@ -107,6 +107,7 @@ def _stored(
 ) -> list[Val]:  # fmt: skip
     """Pointers to A, B, C, D and the table of rows of B."""
     pointers = scratch(b, [a, bt, c], _REGISTER)
+    # Behind D: the scratch area, made for f64, has room for the table of every sparse form.
     table = b.at(pointers[3], len(c) * _REGISTER)
     words = {t: b.shuffle(metadata, range(t, 32, 4)) for t in sorted({p.field.t for p in picks})}
     for p in picks:

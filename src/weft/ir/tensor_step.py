@@ -57,6 +57,7 @@ def _fma_body(
         b.store(to_float(b, bits, fmt), b.at(values, k * N * 4), 16)
     columns = Columns(values, "float", N * 4, picks)
     with b.loop(step.rows) as m:
+        # Two chains halve the latency: fast math keeps no order of summation.
         chains = [b.cast("fpext", load_accumulator(b, ty, c, m), "float"), b.zero("float", N)]
         runs = [to_float(b, v, fmt) for v in load_rows(b, a, m, step.rows, step.runs)]
         for k, x in enumerate(splats(b, runs)):
@@ -78,6 +79,7 @@ def _exact_body(
     unusual = _operands(b, step, a, bt, rows, columns, tops)
     high, low = _Peak(b, "smax", "i16", N, NOTHING), _Peak(b, "smin", "i16", N, -NOTHING)
     sums = _Peak(b, "umax", "i32", N)
+    # An f32 sum below LOWEST goes to the slow path, which alone reaches down to FLOOR.
     floor = LOWEST if ty == "float" else FLOOR["f16"]
     with b.loop(step.rows) as m:
         acc = load_accumulator(b, ty, c, m)
@@ -94,13 +96,16 @@ def _exact_body(
         total = _row_of(b, "i32", totals, m)
         size = b.intrinsic("abs", [total], extra="false")
         sums.see(size)
+        # The reciprocal of a power of two: the two exponent fields add up to 254.
         back = b.reinterpret((254 << 23) - _row_of(b, "i32", scales, m), "float")
         store_accumulator(b, _PACK[ty](b, step, total, size, back), d, m)
     bad = unusual | sums.any("uge", 0x7FFFFFFF) | high.any("sgt", HIGHEST + shift)
     if ty == "float":
+        # An output whose terms are all zero looks small too; it needs no slow path.
         small = low.any("slt", LOWEST + shift)
         no = b.integer("i1", 0)
         bad = bad | b.either(small, lambda: _terms_are_small(b, step, c, tops), lambda: no)
+    # The slow path computes the whole tile again, so what is in D by now does not matter.
     with b.when(bad, rare=True):
         more = [] if picks is None else [picks]
         call_slow(b, step, FLOOR[step.accumulator], a, bt, c, d, *more)
@@ -143,6 +148,7 @@ def _operands(
         mag = magnitude(bits, fmt)
         in_b.see(mag)
         b.store(to_float(b, bits, fmt), b.at(columns.base, k * N * 4), 16)
+        # Twice, because the loop below handles two rows of A in one vector.
         b.store(b.concat([exponent(b, mag, fmt)] * 2), b.at(exponents, k * pair), 16)
     with b.loop(step.rows // 2) as i:  # two rows fill a vector of bytes
         runs = load_rows(b, a, i * 2, step.rows, step.runs, 2)
