@@ -70,6 +70,8 @@ class BlockBarriers:
             _barrier_arrive,
         )
         live = self.words.load(Frame.LIVE)
+        # An expected count is a multiple of the warp size. A warp of which all live lanes arrive
+        # counts as 32, although its last lanes may be missing or have exited.
         whole = b.select(lanes.eq(live), b.integer("i32", 32), b.intrinsic("ctpop", [lanes]))
         passed = b.integer("i32", 0) if value is None else lanes & value
         generation = fn(
@@ -135,6 +137,7 @@ class BlockBarriers:
         self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
         for site, (index, _) in enumerate(self.sites):
             block = graph.blocks[index]
+            # There the whole warp arrives together, and `leave` waits.
             if not e.program.partial[index]:
                 continue
             at = self.waits_at + 16 * site
@@ -148,6 +151,7 @@ class BlockBarriers:
                 self.words.store(at, b.integer("i32", 0))
                 send(lanes, block.successors[0])
         low = self.words.load(Frame.LOWEST)
+        # Lanes may return right after their barrier, so that none is left.
         gone = self.words.load(Frame.LIVE).eq(0)
         b.jump_if(low.ne(NOTHING_PENDING) | gone, "dispatch")
         self.words.store(Frame.SITE, self._waiting_site())

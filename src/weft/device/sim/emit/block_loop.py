@@ -143,6 +143,7 @@ class _Worker:
         """A fault, or a warp that stopped because the launch must end."""
         b = self.b
         self._note_slot()
+        # A warp that was asked to stop leaves the same way as one that failed, without an error.
         error = b.load("i64", 0, b.at(self.worker, Worker.ERROR)).ne(0)
         b.jump_unless(error | (_stopped(b, self.context) ^ 1), "stopped")
         b.store(self.one, b.at(self.context, Context.STOP))
@@ -218,11 +219,14 @@ def _emit_start(
     b.store(b.integer("i64", 0), b.at(slot, Slot.EPOCH))
     for k in range(16 if barriers else 0):
         row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
+        # Without the results, which are written before they are read.
         b.store(b.zero("i32", 8), row, 8)
     with b.loop(warps) as w:
         frame = b.at(slot, (w.zext("i64") * frame_bytes) + Slot.FRAMES)
+        # STATE and STATUS in one store.
         b.store(b.integer("i64", FRESH), frame)
         b.store(b.integer("i32", -1), b.at(frame, Frame.SEEN))
+        # The turns of pending lanes start with the first point.
         b.store(b.integer("i32", -1), b.at(frame, Frame.ROTATE))
     watch.started(b, context, worker, slot)
     b.ret(b.integer("i32", 1))
@@ -249,6 +253,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
             done = b.load("i32", 0, frame).eq(FINISHED)
             seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
             held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
+            # A warp at a barrier need not be called before some barrier of the block has completed.
             same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
             with b.when((done | (held & same)) ^ 1):
                 args = ", ".join(x.typed for x in (context, worker, slot, frame, w))
@@ -259,6 +264,7 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
                 with b.when(result.eq(Status.DONE)):
                     at = b.at(slot, Slot.LIVE_WARPS)
                     b.store(b.load("i32", 0, at) - 1, at)
+                    # Barriers no longer expect the threads of this warp.
                     b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
                 with b.when(result.eq(Status.WAITING)):
                     now = b.load("i32", 0, b.at(slot, Slot.RELEASES))
@@ -308,6 +314,8 @@ def _emit_release(module: IrModule, watch: Watcher) -> None:
         whole = b.select(expected.eq(0), arrived.uge(live), weight.uge(expected))
         with b.when(arrived.ne(0) & whole):
             generation = b.load("i32", 0, b.at(row, Slot.GENERATION))
+            # Two results are kept: a warp that resumes late still finds its own after the next
+            # phase.
             pair = b.at(row, ((generation & 1) * 8 + Slot.RESULT).zext("i64"))
             b.store(b.load("i32", 0, b.at(row, Slot.POPC)), pair)
             b.store(arrived, b.at(pair, 4))

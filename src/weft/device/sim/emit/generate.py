@@ -43,6 +43,7 @@ def generate(
         ),
         threads=program.threads,
         slot_bytes=slot,
+        # A barrier at which warps only arrive also has a row to clear.
         barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
         waits=waits,
         watch=warp.watch,

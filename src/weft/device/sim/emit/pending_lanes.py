@@ -78,6 +78,7 @@ class Pending:
     def _find_lowest(self) -> None:
         b, e = self.e.b, self.e
         low = b.integer("i32", NOTHING_PENDING)
+        # From the last word down, so that the lowest point wins.
         for k in reversed(range(self.bit_words)):
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
@@ -92,6 +93,7 @@ class Pending:
         for k in reversed(range(self.bit_words)):
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
             rel = b.smax(b.smin(last + (1 - 64 * k), 64), 0).zext("i64")
+            # LLVM leaves a shift by 64 undefined, so that case is selected.
             above = b.select(rel.eq(64), b.integer("i64", 0), b.integer("i64", -1) << (rel & 63))
             word = word & above
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k

@@ -16,6 +16,7 @@ _STORAGE = {
     "b128": "i128",
 }  # fmt: skip
 
+# Points times registers, of vectors and of scalars; vectors that are live at once (`settle`).
 MANY_JOINS = 128
 MANY_SCALAR_JOINS = 1000
 MANY_LIVE = 14
@@ -34,6 +35,7 @@ class Part:
 
     @property
     def frame_bytes(self) -> int:
+        # A predicate is one word in the frame, with a bit for each lane.
         return max(1, BITS[self.ty] // 8) * max(1, self.lanes) if self.ty != "i1" else 4
 
 
@@ -90,6 +92,7 @@ class Registers:
         if name == CARRY:
             return "i1"
         kind = _STORAGE[self.program.function.registers[name]]
+        # As a float: only floats are made canonical when their bits are read.
         return "float" if kind == "i32" and name in self.program.raw_nan else kind
 
     def of(self, name: str) -> list[Part]:
@@ -173,4 +176,5 @@ class Registers:
     def _kept(self, names: list[str]) -> list[Part]:
         forms = self.program.forms
         parts = [p for name in names if self.keep(forms[name]) for p in self.of(name)]
+        # The others are in the frame at all times.
         return [p for p in parts if not p.resident]

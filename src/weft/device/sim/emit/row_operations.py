@@ -105,6 +105,7 @@ def load(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) ->
     e.forget_mask()
     for item, v in zip(items, values, strict=True):
         e.write(item, v, signed=ptx_type[0] == "s")
+    # The access itself has no memory order in LLVM: a fence gives it one.
     if order == "acquire":
         fence(e)
 
@@ -124,6 +125,7 @@ def store(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) -
 
 
 def _stored(e: RowWarp, item: Operand, ptx_type: str, ty: str) -> Val:
+    # Other threads see the bits, so a deferred NaN becomes canonical here.
     v = e.read(item, ptx_type)
     return e.b.canonical(v) if v.is_float and v.element == ty else e.b.reinterpret(v, ty)
 
@@ -152,6 +154,7 @@ def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) ->
         e.write(dest, base if dest_form.is_scalar else _lanes(base, result))
         return
     v = e.read(source, "b64") + start
+    # Each lane's window is its own copy, behind those of the lanes before.
     if space == "local":
         step = e.program.local_bytes * (-1 if to_space else 1)
         v = v + e.b.lanes("i64", [i * step for i in range(32)])

@@ -124,6 +124,7 @@ class Schedule:
     def leave(self, block: Block) -> None:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
+            # The only way back of a loop may be at a barrier, and that loop must be stoppable too.
             if block.successors[0] <= block.index:
                 self.stop_if_asked()
             self.block_barriers.leave(block)
@@ -152,6 +153,7 @@ class Schedule:
             return
         if target <= block.index:
             self._turn(block, target)
+        # All live lanes are here, so none is pending.
         if not e.program.partial[block.index]:
             b.jump(f"B{target}")
             return
@@ -168,6 +170,7 @@ class Schedule:
     def stop_if_asked(self) -> None:
         """Every backward branch tests whether the launch must end, so that no loop runs forever."""
         e, b = self.e, self.e.b
+        # Volatile: another thread sets it, and LLVM would hoist the load out of the loop.
         stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).typed}")
         b.jump_if(stop.ne(0), "abort", rare=True)
 
@@ -189,6 +192,8 @@ class Schedule:
         b.jump_if(no.eq(0), all_yes)
         b.jump_if(yes.eq(0), all_no)
         e.watch.diverge(block)
+        # The lower block runs first, so that lanes reconverge where the paths join. Lanes that
+        # return have nothing left to run.
         (first, go), (later, hold) = sorted(
             [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
         )
@@ -219,6 +224,7 @@ class Schedule:
         lanes = e.b.splat(index, 32)
         hits = []
         for i, target in enumerate(table):
+            # PTX leaves an index beyond the table undefined; here it takes the last target.
             hit = e.bits_of(lanes.eq(i) if i + 1 < len(table) else lanes.uge(i)) & left
             hits.append((target, hit))
             with b.when(hit.ne(0)):
@@ -295,6 +301,7 @@ class Schedule:
         e.watch.leave(lanes)
         self.words.store(Frame.LIVE, self.words.load(Frame.LIVE) & ~lanes)
         if self.barriers:
+            # Barriers expect only threads that have not exited.
             at = b.at(e.slot, Slot.LIVE_THREADS)
             b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
 

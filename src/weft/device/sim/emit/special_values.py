@@ -97,6 +97,8 @@ class Specials:
         e, b = self.e, self.e.b
         table: dict[str, Callable[[], Val]] = {
             "warpid": lambda: e.warp,
+            # As on an H200: 64 warps on each of 132 SMs. Blocks on one host thread share its
+            # number, as blocks on one SM do.
             "nwarpid": lambda: b.integer("i32", 64),
             "smid": lambda: b.load("i64", 0, b.at(e.worker, Worker.ID)).trunc("i32"),
             "nsmid": lambda: b.integer("i32", 132),
@@ -112,6 +114,7 @@ class Specials:
             "globaltimer": lambda: self._clock(),
             "globaltimer_lo": lambda: self._clock().trunc("i32"),
             "globaltimer_hi": lambda: (self._clock() >> 32).trunc("i32"),
+            # cooperative_groups takes the address of the grid's workspace from these two halves.
             "envreg1": lambda: self._workspace() >> 32,
             "envreg2": lambda: self._workspace(),
         }

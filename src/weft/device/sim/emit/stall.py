@@ -18,6 +18,7 @@ from typing import NamedTuple
 from weft.device.sim.layout import FINISHED, Context, Frame, Slot, Worker
 from weft.ir import Builder, Function, IrModule, Val
 
+# 2^64 divided by the golden ratio: an odd factor, so that multiplying loses no bits.
 _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
 _BARRIERS = 16
 _NOTE = 16  # bytes of a row in a frame: lanes that wait, at which barrier, its generation

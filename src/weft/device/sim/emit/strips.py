@@ -63,10 +63,13 @@ def reorder(e: Stripped, block: Block) -> None:
     for ins in block.code:
         defs, uses = e.program.defs(ins), e.program.uses(ins)
         movable = _is_plain_load(ins) or (_is_lane_row(e, ins) and not takes(e, block, ins))
+        # Stores, barriers and ordered loads keep their place, and nothing passes them.
         if not movable and not _is_lane_row(e, ins):
             flush()
             out.append(ins)
             continue
+        # To move ahead of the late ones, it must read nothing that they write, and write nothing
+        # that they read or write.
         free = not (written & set(uses)) and not ((written | read) & set(defs))
         if movable and free:
             early.append(ins)
@@ -94,6 +97,7 @@ def takes(e: Stripped, block: Block, ins: Instruction) -> bool:
     if ins.guard is not None or not isinstance(dest, Reg):
         return False
     name = dest.name
+    # A strip writes all its lanes, so no lane may have to keep its old value.
     if not e.registers.is_vector(name) or name in e.program.blend[block.index]:
         return False
     if any(s.name == "cc" or s.pair for s in d.row.operands):
@@ -152,6 +156,7 @@ def emit(e: Stripped, block: Block, start: int, count: int) -> None:
     b = e.b
     run = block.code[start : start + count]
     needed = _live_after(e, block, start + count)
+    # Outside of the loop: a warp executes each instruction once, not once a strip.
     for ins in run:
         e.ins = ins
         e.watch.instruction(ins)
@@ -191,6 +196,7 @@ def _live_after(e: Stripped, block: Block, position: int) -> set[str]:
     for s in block.successors:
         if s != EXIT:
             live |= e.program.graph.live_in[s]
+    # Lanes that wait elsewhere still need theirs.
     for x in e.program.waiting[block.index]:
         live |= e.program.graph.live_in[x]
     tail = [*block.code[position:], *([block.last] if block.last else [])]

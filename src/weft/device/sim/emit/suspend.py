@@ -98,6 +98,7 @@ class Suspension:
             if member.lanes:
                 member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
             named = named & member
+        # Only pending lanes can still arrive: other live lanes wait at a barrier.
         others = self.words.load(Frame.LOWEST).ne(NOTHING_PENDING)
         with b.when((named & ~lanes).ne(0) & others, rare=True):
             self._let_others_run(block, block.index)

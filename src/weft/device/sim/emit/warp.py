@@ -74,11 +74,14 @@ class WarpEmitter(WarpOperands):
     # ---- the function -----------------------------------------------------------------------
     def emit(self) -> None:
         """The whole warp function, into the module."""
+        # The header is complete only now: the parts above have reserved their bytes of the frame.
         self.registers.settle(
             self.schedule.header,
             self.schedule.pending.points,
             self.schedule.block_barriers.survivors(),
         )
+        # A strip takes a few lanes through several instructions, so there is no point at which an
+        # observer could see the operands of one of them.
         if self.registers.crowded and not self.watch.one_by_one:
             self.strips = strips.plan(self)
         self._prologue()
@@ -87,6 +90,8 @@ class WarpEmitter(WarpOperands):
         self.schedule.epilogue()
         fn = self.b.fn
         self.module.functions["warp"] = (
+            # No access of the kernel reaches the frame: with `noalias`, LLVM need not reload its
+            # words after a store.
             fn.text()
             .replace("ptr %F", "ptr noalias %F", 1)
             .replace("define internal", f"define internal {WARP_CALL}", 1)
@@ -106,6 +111,7 @@ class WarpEmitter(WarpOperands):
 
     def _emit_block(self, block: Block) -> None:
         self.block = block
+        # What another block has computed need not dominate this one.
         self._mask = None
         self.specials.values = {}
         self.b.place(f"B{block.index}")

@@ -149,6 +149,7 @@ class AcrossLanes:
             )
             source = find(lane, clamp)
             pick = b.helper("shfl_pick", [("float", 32), ("i32", 32)], ("float", 32), _pick)
+            # The mark of deferred NaNs does not pass through a function.
             picked = pick(b.canonical(value), source) if value.lanes else value
             in_range = source.ult(32)
         e.write(d, picked)
