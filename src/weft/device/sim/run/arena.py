@@ -109,6 +109,7 @@ class Arena:
         """
         address, params_at, table_at = self.address, self._params, self._table
         x, y, z = grid
+        # A null workspace makes the grid barrier of cooperative groups trap.
         _CONTEXT.pack_into(
             self._head, 0,
             0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
@@ -118,6 +119,7 @@ class Arena:
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
+        # The windows of the sites too: they are allocations of the last launch.
         size = Worker.SIZE - Worker.ERROR + 16 * max(1, self.info.sites)
         for worker in self.workers:
             ctypes.memset(worker.address + Worker.ERROR, 0, size)

@@ -33,6 +33,7 @@ _OPERATIONS: Mapping[Result, Callable[[Sequence[int]], int]] = {
     Result.WIDE_PRODUCT: lambda v: v[0] * v[1],
     Result.PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
     Result.WIDE_PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
+    # PTX gives 0 for larger amounts; without the bound, Python would build a huge number.
     Result.LEFT_SHIFT: lambda v: v[0] << min(v[1], 64),
     Result.AND: lambda v: v[0] & v[1],
     Result.OR: lambda v: v[0] | v[1],
@@ -105,6 +106,7 @@ class _Evaluation:
                 return None if start is None else start + offset
             case Reg(name):
                 made = self._definitions.get(name, [])
+                # With several definitions, the value depends on the path that the thread took.
                 if len(made) == 1 and made[0].guard is None and depth:
                     return self._result(made[0], name, depth - 1)
         return None

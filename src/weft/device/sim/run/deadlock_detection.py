@@ -71,6 +71,7 @@ class Watch:
         if not busy or (begun < total and len(busy) < len(slots)):
             return False  # it is about to end, or another block will begin
         ended = sum(w[Worker.PROGRESS] for w in arena.workers)
+        # A block that has been taken and is not in its slot yet is about to run.
         return min(begun, total) - ended == len(busy) and all(
             slot[Slot.EPOCH // 8] == epoch and slot[Slot.REPEATED // 8] for slot in busy
         )
@@ -91,11 +92,13 @@ def _look() -> bool:
         for each in _running:
             each.arena.context[Context.EPOCH // 8] = _epoch
         return False
+    # Once more, since something may have changed while the blocks were looked at.
     return all(each.repeats(_epoch) for each in _running) and seen == _activity()
 
 
 def _activity() -> tuple[object, ...]:
     """What differs from an earlier time when something has run since but loops that wait."""
+    # A launch that has begun or ended is a change, too: hence the identities.
     return (host(), *map(id, _running), *(w.changes() for w in _running))
 
 

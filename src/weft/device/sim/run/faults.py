@@ -61,6 +61,7 @@ def explain(
     """The exception for a launch that did not finish."""
     story = _Story(module, entry, config, arena, memory)
     failed = module.services.failed
+    # A fault stops the other workers, so it is looked for before the stops.
     for i, result in enumerate(results):
         if result == Run.FAULT:
             return story.fault(i, failed)
@@ -155,6 +156,7 @@ class _Story:
         block = self.block(worker, w[Worker.ERROR_SLOT])
         thread = self.thread(warp, lane)
         ins = self.instruction(w[Worker.ERROR_SITE])
+        # A service has kept its own exception; the code in the worker only ended the warp.
         if failed is not None:
             error: Error | BaseException = failed
         elif code in (Fault.ILLEGAL, Fault.READ_ONLY, Fault.MISALIGNED):
@@ -202,6 +204,7 @@ class _Story:
         block: tuple[int, int, int],
         thread: tuple[int, int, int],
     ) -> IllegalAddress:
+        # The fields of a worker are signed.
         address &= 2**64 - 1
         w = self.arena.workers[worker]
         writes, nbytes = bool(w[Worker.ERROR_WRITES]), w[Worker.ERROR_BYTES]
@@ -294,6 +297,7 @@ class _Story:
             block = self.block(worker, slot)
             for warp in range(self.arena.info.warps):
                 f = self._frame(worker, slot, warp)
+                # 0: the warp has not run yet, and waits for nothing.
                 if f["state"] in (FINISHED, 0):
                     continue
                 site = self.instruction(f["site"])

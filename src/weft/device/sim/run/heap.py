@@ -75,6 +75,7 @@ class Heap:
             )
         start, room = address, -(-size // ALIGN) * ALIGN + GAP
         i = bisect_left(self._free, (start, 0))
+        # Free ranges that touch become one, so that a large allocation fits again.
         if i < len(self._free) and self._free[i][0] == start + room:
             room += self._free.pop(i)[1]
         if i and sum(self._free[i - 1]) == start:

@@ -24,6 +24,8 @@ class _Thread:
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[tuple[int, Task, _Done]] = queue.SimpleQueue()
+        # A daemon: it must not keep the process alive, and deadlock detection does not count it as
+        # a thread that may write.
         threading.Thread(target=self._work, name="weft", daemon=True).start()
 
     def give(self, number: int, task: Task, done: _Done) -> None:
@@ -40,6 +42,7 @@ class _Thread:
             outcome = task()
         except BaseException as error:  # for the thread that waits
             outcome = error
+        # First idle, then done: the next launch of the thread that waits finds this one free.
         _idle.append(self)
         done.put((number, outcome))
 

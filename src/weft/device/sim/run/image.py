@@ -101,6 +101,8 @@ class Image:
             and self.placed[v.name].variable == v
             and self.placed[v.name].functions == _functions(v, ids)
         }
+        # A variable that points to one that is not shared cannot be shared either; this goes on
+        # along the pointers.
         while apart := [v.name for v in variables if v.name in same and _points_away(v, same, ids)]:
             for name in apart:
                 del same[name]
@@ -113,6 +115,8 @@ class Image:
             need = sum(v.size + v.align for v in variables)
             if variables and space == "global":
                 self._globals.append(_Chunk(need))
+            # Constant variables are one window for `isspacep`, so its size is settled with the
+            # first of them. Every module gets global memory of its own.
             elif variables and not self._const.room:
                 self._const = _Chunk(max(CONST_BYTES, need))
             for v in variables:

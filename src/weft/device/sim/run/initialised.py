@@ -55,6 +55,8 @@ def copied(to: int, source: int, nbytes: int) -> None:
         if words is not None and (to - source) % 4 == 0 and len(words) == len(target):
             target[:] = words
         else:
+            # Marks of words cannot move by a part of a word. What counts as filled is never
+            # reported.
             target[:] = _FULL
 
 
@@ -99,6 +101,7 @@ def _mark(address: int, nbytes: int, change: Callable[[Marks, Marks], Marks]) ->
         first, end = address - start, address - start + nbytes
         marks = _unwritten[start][1][first // 4 : -(-end // 4)]
         bits = np.full(len(marks), _FULL, np.uint8)
+        # The range may begin and end inside a word.
         bits[0] &= _FULL << first % 4
         bits[-1] &= _FULL >> -end % 4
         marks[:] = change(marks, bits)

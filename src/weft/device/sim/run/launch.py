@@ -77,6 +77,7 @@ class Plan:
         if info.grid_barrier and self.cooperative:
             sim.check_cooperative(self.entry, config)
         self._small = not info.loops and self.total * info.warps <= QUICK_WARPS
+        # A block that never waits runs to its end before the next one starts.
         self._slots = 1
         if info.waits:  # in steps, so that grids of about a size share their memory
             resident = sim.resident_blocks(self.compiled, config)
@@ -115,6 +116,7 @@ class Plan:
         if not self._prepared:
             time_limit = limited(time_limit)  # compiling is part of it
             within(time_limit, self.sim.name(self.entry), self.prepare)
+        # A limit needs this thread to look at the clock.
         quick = self._small and time_limit is None
         idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
         sim = self.sim
@@ -178,6 +180,7 @@ class Plan:
 
     def _take(self, idle: list[Arena], rows: int, quick: bool) -> Arena:
         sim, info = self.sim, self.compiled.info
+        # Kernels may allocate while they run, and the table cannot move then.
         need = rows + (sim.services.heap.most if sim.root.allocates else 0)
         with contextlib.suppress(IndexError):
             arena = idle.pop()

@@ -45,6 +45,7 @@ class SimModule:
         self._services: Services | None = None
         self._compiled: dict[tuple[str, Dim3, str, bool], Compiled] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
+        # Reentrant: `Plan.under` holds it while its plan compiles.
         self._lock = threading.RLock()
         self.root: SimModule = within.root if within else self
         self.image: Image = within.image if within else Image()
@@ -60,6 +61,7 @@ class SimModule:
         """The module without its code."""
         if self._summary is None:
             self._summary = self.program.summary
+            # Instances share a heap, so launches of each must admit what any of them allocates.
             self.root.allocates |= self._summary.allocates
         return self._summary
 

@@ -32,6 +32,7 @@ class Observation:
         self.error: BaseException | None = None
         self.heap: Heap | None = None
         self._arena = arena
+        # Compiled code holds bare addresses, so something must keep the memory alive.
         self._kept: list[Bytes] = []
 
     @property

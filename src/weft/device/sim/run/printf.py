@@ -69,9 +69,11 @@ def _convert(match: re.Match[bytes], arguments: Arguments, string: ReadString) -
         return b"%"
     width, precision = match["width"], match["precision"] or b""
     if width == b"*":
+        # A negative width spells the flag `-`, which is what C makes of it.
         width = str(_bounded(arguments.integer(4))).encode()
     if precision == b".*":
         places = arguments.integer(4)
+        # C ignores a negative precision.
         precision = b".%d" % _bounded(places) if places >= 0 else b""
     _bounded(int(width or b"0"))
     _bounded(int(precision[1:] or b"0"))
@@ -99,6 +101,7 @@ def _argument(
         return ctypes.c_char_p(string(address, limit) if address else b"(null)"[:limit])
     if kind == b"p":
         return ctypes.c_void_p(arguments.integer(8))
+    # `%lc` takes a wint_t, which has four bytes.
     if length in _LONG and kind != b"c":
         return ctypes.c_longlong(arguments.integer(8))
     return ctypes.c_int(arguments.integer(4))
@@ -106,6 +109,7 @@ def _argument(
 
 def _print(spec: bytes, value: Argument) -> bytes:
     buffer = ctypes.create_string_buffer(128)
+    # snprintf returns the length that it needs, also where the buffer is too short.
     size = _snprintf(buffer, len(buffer), spec, value)
     if size >= len(buffer):
         buffer = ctypes.create_string_buffer(size + 1)

@@ -77,6 +77,7 @@ class Running:
         self.table[row, 1] = 0
         self.unused.append(row)
         for worker in self.arena.workers:
+            # Every second word is the size of a window: with 0 no address is inside.
             worker.sites[1::2] = 0
 
 
@@ -203,9 +204,11 @@ class Services:
         site = ctypes.c_int64.from_address(worker + Worker.ERROR_SITE).value
         for lane in (i for i in range(32) if lanes >> i & 1):
             window = ((local or 0) + lane * local_bytes, local_bytes)
+            # Five: `__assertfail` takes the most.
             arguments = [data[32 * i + lane] for i in range(5)]
             caller = Caller(launch, slot, 32 * warp + lane, window, arguments, windows, site)
             try:
+                # Workers of several launches share the heap and the output.
                 with self._lock:
                     data[lane] = handler(caller)
             except BaseException as error:  # an exception cannot pass through compiled code
@@ -233,6 +236,7 @@ class Services:
         size = caller.values[0]
         address = self.heap.malloc(size, caller.site, caller.place)
         if address:
+            # Another launch of the module may use this memory at the same time.
             for launch in self._launches.values():
                 launch.add(address, size)
         return address
