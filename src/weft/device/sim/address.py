@@ -44,6 +44,7 @@ class Wide:
 
     def extend(self, index: Val) -> Val:
         """scale * ext(index), in 64 bits."""
+        # After the 32-bit addition: an index that wraps does so as on a GPU.
         wide = index.sext("i64") if self.signed else index.zext("i64")
         return wide * self.scale if self.scale != 1 else wide
 

@@ -27,6 +27,7 @@ def each_lane(b: Builder, lanes: Val, body: Callable[[Val], None]) -> None:
     """`body(lane)` for every set bit, lowest first."""
 
     def one(left: Val) -> Val:
+        # `true`: undefined for 0, which ends the loop before.
         body(b.intrinsic("cttz", [left], extra="true"))
         return left & (left - 1)
 
@@ -42,6 +43,7 @@ def spread(base: Val, offsets: Sequence[int]) -> Val:
 
 def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
     """A constant per lane, in memory."""
+    # Equal tables have equal names, and so are in the code once.
     name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
     return b.table(name, ty, values)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 class Context:
     """What all workers of a launch share."""
 
+    # `arena._CONTEXT` packs these in the order of their offsets.
     NEXT, TOTAL, GRID_X, GRID_Y, GRID_Z, STOP = 0, 8, 16, 24, 32, 40
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
@@ -46,6 +47,7 @@ class Slot:
 class Frame:
     """A warp; pending masks and saved registers follow the header."""
 
+    # `emit/stall.py` hashes what is before SEEN and from ROTATE on as it is: SEEN only counts up.
     STATE, STATUS, MASK, LIVE, SEEN, SITE, ROTATE, LOWEST = 0, 4, 8, 12, 16, 20, 24, 28
     HEADER = 32
 
