@@ -19,6 +19,7 @@ from weft.ir import Builder, Val
 REMEMBERED = 64
 """Writes of the place that are kept, for each host thread; later ones are only counted."""
 
+# Five words: the instruction, the block's x, y and z, the thread's number.
 _ROW = 40
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 

@@ -36,9 +36,11 @@ def count_at_one_place(b: Builder) -> Callable[..., Val]:
         with x.when(p.ne(NOWHERE)):
             threads = x.intrinsic("ctpop", [lanes])
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
+            # L2 changes the place: L1 is not looked into.
             look_up(x, CHANGE, launch, worker, p >> LINE, bit)
             bump(x, row, Row.REQUESTS, x.integer("i64", 1))
             bump(x, row, Row.IDEAL, x.integer("i64", 1))
+            # Equal addresses do not merge, so each lane costs as much as the first.
             for at in (Row.THREADS, Row.SECTORS, Row.TAGS, Row.WAVEFRONTS, Row.MISSES):
                 bump(x, row, at, threads)
 
@@ -75,6 +77,7 @@ def _atomic(b: Builder, args: list[Val], width: int, cas: bool) -> None:
         I32,
         lambda x, given: _wave(x, given, width, HALF_LINE if cas else LINE),
     )
+    # A wave serves at least its first pending lane, so 32 waves are enough.
     with b.loop(32), b.when(b.load("i32", 0, pending).ne(0)):
         now = b.load("i32", 0, pending)
         b.store(now & ~wave(row, places, groups, now), pending)

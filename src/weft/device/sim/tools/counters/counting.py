@@ -71,6 +71,7 @@ class Counting:
         regions, places = _place(observation.memory)
         lines = max((r.first + r.lines for r in regions), default=0)
         seen = np.zeros(lines + 1, np.uint64)
+        # A part is as many blocks as the GPU holds at once, or more where a word has too few bits.
         parts = min(EPOCHS, -(-blocks // self.resident))
         shared = np.zeros(Launch.SIZE // 8 + places.size, np.int64)
         shared[Launch.SIZE // 8 :] = places.ravel()
@@ -114,6 +115,7 @@ def _place(memory: Sequence[Allocation]) -> tuple[tuple[Region, ...], NDArray[np
     regions, places = [], np.zeros((len(memory), Place.SIZE // 8), np.int64)
     end = 0
     for row, a in zip(places, memory, strict=True):
+        # Places of their own make the counts independent of where the host has put the arrays.
         align = LARGE_ALIGN if a.nbytes >= SMALL else SMALL_ALIGN
         base = -(-end // align) * align
         start = base + a.address % 16

@@ -43,6 +43,7 @@ class FastPath:
 
     def count(self, way: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
         """Either all but `held(place in its line)` is done here, or nothing but `otherwise`."""
+        # Only loads look into L1, and a longer span is never on one line.
         if way != LOAD or self.span > LINE_BYTES:
             otherwise()
             return
@@ -56,10 +57,12 @@ class FastPath:
 
         def in_one_line() -> Val:
             tags = Tags(b, self.worker, line)
+            # The line is there, and none of these sectors is missing.
             present = ((tags.nearest & ~15) | (sectors & ~tags.nearest)).eq(0)
             return b.either(present, lambda: yes, partial(missed, tags))
 
         def missed(tags: Tags) -> Val:
+            # A line that L1 has in part must be widened, and L2's word is changed by an atomic.
             partly = tags.nearest.ult(16) | self._is_news(line, sectors)
             return b.either(partly, lambda: no, partial(brought_in, tags), rare=True)
 

@@ -63,6 +63,7 @@ class Seats:
     def find(self, line: Val) -> Val:
         """The number of a line, which may be new."""
         b = self.b
+        # The six highest bits, for 64 slots.
         start = ((line * HASH) >> 58).trunc("i32")
 
         def number_at(slot: Val) -> Val:
@@ -111,7 +112,9 @@ def _moved(b: Builder, last: Val, args: list[Val], way: str) -> tuple[Val, Val]:
     now, before = _sectors(b, way, row, table), b.load("i64", 32, b.at(last, Last.SECTORS), 8)
     by = b.extract(now, 0) - b.extract(before, 0)
     shift = (by.trunc("i32") + 4) & 7
+    # A bit that leaves the four of a line belongs to a lane that is on another line now.
     past = (b.load("i32", 0, b.at(last, Last.UNION)) << shift) & ~(15 << 4)
+    # After a move by four sectors or more, no lane is on its old line.
     stays = b.load("i32", 0, b.at(last, Last.LANES)).eq(lanes) & (by + 3).ult(7) & past.eq(0)
     stays = stays & b.load("i64", 0, b.at(last, Last.DELTA)).eq(_delta(b, way, row))
     return stays & b.same(now, before + by), shift

@@ -101,8 +101,11 @@ class Tags:
         all_tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
         group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
         self._place = b.at(all_tags, group * (8 * WAYS))
+        # Every block has a new generation, so all tags of the block before miss without being
+        # cleared.
         self.tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
         self.ways = [b.load("i64", 0, b.at(self._place, 8 * i)) for i in range(WAYS)]
+        # Below 16 if only the sectors differ: the line is the same, and the bits are its sectors.
         self.nearest = self.ways[0] ^ self.tag
         for way in self.ways[1:]:
             self.nearest = b.umin(self.nearest, way ^ self.tag)

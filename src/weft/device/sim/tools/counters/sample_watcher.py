@@ -40,6 +40,7 @@ class SampleWatcher(CountWatcher):
         )
         number = (z * high + y) * wide + x
         chosen = b.integer("i64", 0)
+        # In a grid of one block both rows name it: the first one wins.
         for row in reversed(range(BLOCKS)):
             wanted = b.load("i64", 0, b.at(table, 16 * row))
             records = b.load("i64", 0, b.at(table, 16 * row + 8))
@@ -79,6 +80,7 @@ def _keep(b: Builder, args: list[Val]) -> None:
     with b.when(lanes.ne(0) & warp.ult(WARPS)):
         at = records + warp.zext("i64") * (RECORD * 8)
         record = b.val("ptr", 0, f"inttoptr {at.typed} to ptr")
+        # The lanes are never 0, so they mark the record as taken.
         with b.when(b.load("i64", 0, record, 8).eq(0)):
             b.store(lanes.zext("i64"), record, 8)
             b.store(start, b.at(record, 8), 8)

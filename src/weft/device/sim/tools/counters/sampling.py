@@ -60,6 +60,7 @@ class Sampling(Counting):
         super().begin(observation)
         x, y, z = observation.config.grid
         last = x * y * z - 1
+        # No block has the number -1, so the second row stays empty.
         chosen = [0, last] if self.block is None else [self.block, -1]
         sites = len(observation.notes["sites"])
         self._records = np.zeros((BLOCKS, sites, WARPS, RECORD), np.int64)

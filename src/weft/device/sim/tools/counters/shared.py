@@ -29,11 +29,14 @@ def _shared(b: Builder, args: list[Val], width: int, reads: bool) -> None:
     threads = b.intrinsic("ctpop", [lanes])
     bump(b, row, Row.REQUESTS, b.integer("i64", 1))
     bump(b, row, Row.THREADS, threads)
+    # The common case, without a loop over lanes.
     if width <= 4:
         with b.when(_all_apart(b, table, lanes)):
             for at in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
                 bump(b, row, at, b.integer("i64", 1))
             b.ret()
+    # Eight or 16 bytes a lane are served in two or four parts of the warp; `rules.shared_cost` has
+    # the same rules for distances that are known.
     parts = b.integer("i32", max(1, width // 4))
     if reads and width > 4:
         parts = b.select(_paired(b, table, lanes), parts >> 1, parts)
@@ -197,6 +200,7 @@ def _trip(b: Builder, args: list[Val], parts: int) -> Val:
             b.store(tried | bank, banks)
             count, duplicate = b.load("i32", 0, many), b.alloca("i32")
             b.store(zero, duplicate)
+            # If another lane of this trip has changed the place, the compare-and-swap fails.
             with b.loop(count) as i:
                 same = b.load("i32", 0, b.at(changed, i.zext("i64") << 2)).eq(at)
                 b.store(b.load("i32", 0, duplicate) | same.zext("i32"), duplicate)
@@ -210,6 +214,7 @@ def _trip(b: Builder, args: list[Val], parts: int) -> Val:
     for i in range(parts):
         part = pending & (((1 << size) - 1) << (i * size))
         with b.when(part.ne(0)):
+            # One for the load, one for the compare-and-swap.
             b.store(b.load("i32", 0, waves) + 2, waves)
             b.store(zero, banks)
             each_lane(b, part, one)

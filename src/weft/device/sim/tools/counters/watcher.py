@@ -90,6 +90,7 @@ class CountWatcher(Watcher):
         counters = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
         launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
         place = b.at(counters, PerWorker.GENERATION)
+        # The low four bits of a tag are its sectors, and the line starts at bit 28.
         b.store((b.load("i64", 0, place) + 16) & 0xFFFFFF0, place)
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")

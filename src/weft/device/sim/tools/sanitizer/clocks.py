@@ -61,6 +61,8 @@ class Clocks:
         first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).typed} to i64")
         put(b, first + (shared << 3), p, BlockState.READERS)
         put(b, first + (shared << 4), p, BlockState.FILLED)
+        # Records that the slot's earlier blocks left in shared memory are before this clock, so
+        # they need not be cleared.
         start = word(b, p, BlockState.LATEST) + 1
         put(b, start, p, BlockState.START)
         put(b, start, p, BlockState.LATEST)

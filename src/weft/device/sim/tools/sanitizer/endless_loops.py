@@ -36,4 +36,5 @@ def _stuck(program: Program, members: set[int]) -> bool:
             written.update(program.defs(ins))
     exits = [b for b in blocks if any(s not in members for s in b.successors)]
     guards = {b.last.guard for b in exits if b.last is not None and b.last.guard}
+    # A guard that the loop does not write stays as it is, so no exit is taken later.
     return not guards & written

@@ -126,6 +126,7 @@ def overlap(a: Extents, b: Extents) -> Overlap | None:
     """Bytes that both touch, not both by atomic or volatile accesses."""
     if not len(a) or not len(b):
         return None
+    # Ranges are sorted and apart, so those that overlap one are a slice.
     first = np.searchsorted(b.end, a.start, "right")
     after = np.searchsorted(b.start, a.end, "left")
     for i in np.flatnonzero(first < after):

@@ -34,6 +34,7 @@ def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[B
         return []
     words = [_words(a.address, a.nbytes) for a in memory if a.name not in (HEAP, "heap block")]
     reached = _pointed(new, words)
+    # A block that is reached may hold the only pointer to another.
     while True:
         inside = [_words(a, new[a].nbytes) for a in reached]
         more = _pointed(new, inside) | reached

@@ -55,12 +55,15 @@ class Local:
             bad = x.alloca("i32")
             x.store(x.integer("i32", 0), bad)
             p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            # Every block of a slot starts at a later clock, so older stamps do not count and need
+            # not be cleared.
             stamp = (word(x, p, BlockState.START) << 4).trunc("i32")
 
             def one(lane: Val) -> None:
                 thread = warp.zext("i64") * 32 + lane.zext("i64")
                 address = word(x, x.at(table, lane.zext("i64") << 3))
                 rel = address - start - lane.zext("i64") * size
+                # A generic address may be elsewhere.
                 with x.when(rel.ule(size - way.nbytes)):
                     at = (thread * (size // 4) + (rel >> 2)) << 2
                     place = x.at(p, at + self.layout.local)
@@ -79,6 +82,7 @@ class Local:
         fn = b.helper(f"sanitizer_local_{way.name}", kinds, _I32, body)
         start = b.val("i64", 0, f"ptrtoint {e.local.typed} to i64")
         if way.writes:
+            # A word that gets an undefined value still counts as not written.
             lanes = lanes & ~self.w.undefined.stored(e.ins)
         origin, table = b.array("i64", 2), e.memory.addresses(access.address)
         bad = fn(e.slot, e.warp, self.w.site(), table, lanes, start, origin)

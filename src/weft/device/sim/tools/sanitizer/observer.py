@@ -76,6 +76,7 @@ class Sanitizer:
         code, notes = observation.code, observation.notes
         heap = observation.heap
         every = [a for a in observation.memory if a.name != "heap block"]
+        # One region for the whole heap: kernels may allocate during the launch.
         every += [leaks.span(heap)] if heap is not None else []
         seen = self._mine.seen = Seen(memory=every)
         self._mine.before = set(heap.live) if heap is not None else set()
@@ -86,11 +87,13 @@ class Sanitizer:
         for row, (low, high) in zip(rows, regions, strict=False):
             row[:2] = low, high - low
             if any(low <= t < high for t in tracked) or extents.wanted(low, high):
+                # A record has eight bytes for every four of memory; 64 more let it start on a line.
                 planes = [np.zeros(2 * (high - low) + 64, np.uint8) for _ in range(2)]
                 keep += planes
                 row[2:4] = [-(-p.ctypes.data // 64) * 64 for p in planes]
             row[4] = initialised.bytes_at(low, high)
         total = int(np.prod(observation.config.grid))
+        # Records keep so many bits of a block's number; blocks beyond share a row.
         width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
         published = np.zeros(width * code.warps * LaunchState.PUBLICATION + 8, np.uint8)
         launch = np.zeros(LaunchState.SIZE // 8, np.int64)
@@ -124,6 +127,7 @@ class Sanitizer:
             )
             seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
         extents.note(self._mine.keep[1], sites)
+        # A launch that failed may not have come to its `free`.
         if observation.heap is not None and observation.error is None:
             seen.leaks = leaks.leaked(observation.heap, self._mine.before, seen.memory)
         self._mine.keep = self._mine.workers = None
@@ -149,6 +153,7 @@ def _merged(memory: Sequence[Allocation]) -> list[tuple[int, int]]:
     """The memory of a launch as ranges that do not overlap."""
     out: list[tuple[int, int]] = []
     for a in sorted(memory):
+        # Records are of whole words.
         low, high = a.address & ~3, -(-(a.address + a.nbytes) // 4) * 4
         if out and low < out[-1][1]:
             out[-1] = out[-1][0], max(high, out[-1][1])

@@ -52,4 +52,5 @@ def _report(b: Builder, args: list[Val]) -> None:
         with b.when(word(b, entry).eq(key)):
             put(b, word(b, entry, WorkerState.TIMES) + 1, entry, WorkerState.TIMES)
             b.ret()
+    # The table is full of other findings: this one is only counted.
     put(b, word(b, worker, WorkerState.LOST) + 1, worker, WorkerState.LOST)

@@ -29,6 +29,7 @@ class RequiredBytes:
     def of(self, ins: Instruction, nbytes: int) -> int:
         """The bytes, as bits, that must not be missing from what an instruction reads."""
         every = (1 << nbytes) - 1
+        # Atomics and matrix loads count as using all that they read.
         if not decode(ins).row.is_load:
             return every
         names = registers(ins.operands[0])

@@ -50,6 +50,7 @@ def order_lanes(w: Checking, ins: Instruction) -> None:
         with b.when(lanes.ne(0)):
             together(named & lanes)
         return
+    # Lanes with equal masks are one group; several groups may meet at one instruction.
     masks = b.array("i32", 32)
     b.store(named, masks, 64)
     rest = b.alloca("i32")
@@ -85,6 +86,7 @@ def check_lanes(w: Checking, ins: Instruction) -> None:
             named = b.extract(named, first)
         else:
             outside = lanes & ~named
+        # Lanes that have exited need not take part.
         missing = named & live & ~lanes
     for wrong, kind in ((missing, Kind.MISSING_LANES), (outside, Kind.NOT_IN_MASK)):
         with b.when(lanes.ne(0) & wrong.ne(0), rare=True):

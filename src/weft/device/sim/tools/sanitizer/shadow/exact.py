@@ -51,6 +51,7 @@ class ExactShadow(Shadow):
                 with x.breakable() as skip:
                     leave = partial(x.jump, skip)
                     planes = self.planes(x, slot, p, who, address, space, leave)
+                    # What leaves its allocation is reported by the access itself.
                     with x.when(planes.room.uge(nbytes)):
                         self._lane(x, p, warp, space, way, planes, address, current, same)
 
@@ -151,6 +152,7 @@ class ExactShadow(Shadow):
         if space == "global":
             mine_too = own & ((record ^ current) >> Record.BLOCK).eq(0)
         else:
+            # A copy that was not waited for is unordered with its own thread, too.
             mine_too = own & (record >> Record.CLOCK).ne(Record.PENDING)
         may = record.ne(0) & touch & (strong ^ 1) & (mine_too ^ 1)
         return x.either(

@@ -40,10 +40,12 @@ def pattern_of(off: tuple[int, ...], nbytes: int, writes: bool) -> Pattern | Non
     partly = nbytes < 4
     if any(x % min(nbytes, 4) for x in off) or max(off) + nbytes > 4 * SPAN:
         return None
+    # In a row, parts of words cover whole words, and the records need no masks of bytes.
     if partly and off != tuple(range(0, 32 * nbytes, nbytes)):
         return None
     for lane, x in enumerate(off):
         for i in range(x // 4, max(x // 4 + 1, (x + nbytes) // 4)):
+            # Two lanes write one word: whether that is a race depends on their values.
             if i in words and writes and not partly:
                 return None
             many = 1 << Record.MANY

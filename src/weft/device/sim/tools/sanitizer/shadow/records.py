@@ -166,6 +166,7 @@ def start_block(b: Builder, slot: Val) -> None:
     def body(x: Builder, args: list[Val]) -> None:
         p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
         first = x.load("ptr", 0, x.at(p, BlockState.FILLED))
+        # A byte for every four bytes, eight of them at a time.
         count = (word(x, args[0], Slot.SHARED_BYTES) >> 5) + 1
         with x.loop(count.trunc("i32")) as i:
             put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
