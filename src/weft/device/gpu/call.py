@@ -107,6 +107,8 @@ class Call:
 
     def failed(self, code: int, slot: Slot) -> None:
         """Retries where only the context was missing; raises the driver's error."""
+        # A new thread has no current context. With one GPU, this retry is cheaper than a look at it
+        # before every launch.
         if code in driver.NO_CONTEXT:
             with driver.current(self.device):
                 code = driver.library().cuLaunchKernelEx(*slot.given)

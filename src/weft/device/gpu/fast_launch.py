@@ -93,6 +93,7 @@ def _compile(
     assert packer.whole is not None
     names = [f"a{i}" for i in range(len(packer.params))]
     namespace: dict[str, Any] = {
+        # What `struct` raises for a number out of range; the slow path then explains it.
         "REFUSED": (struct.error, OverflowError, TypeError),
         "current": streams.getter(library),
         "device": call.device,
@@ -103,6 +104,7 @@ def _compile(
         "name": call.name,
         "note": pending.launched.append,
         "pack_into": packer.whole.pack_into,
+        # `list.pop` and `append` are atomic, so threads share the idle slots without a lock.
         "take": call.idle.pop,
     }
     checks: list[str] = []
@@ -119,6 +121,7 @@ def _compile(
             values.append(name)
     text = _SOURCE.format(
         count=len(names),
+        # The comma at the end unpacks a single argument as well.
         names=", ".join(names) + ",",
         checks=" and ".join(checks),
         values=", ".join(values),

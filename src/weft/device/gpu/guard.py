@@ -137,6 +137,7 @@ def _loads(words: Sequence[str], base: str, prefix: str) -> str:
 @functools.cache
 def _code() -> tuple[Any, object]:
     text = _BODY.format(
+        # `bytes.__basicsize__` includes the NUL that ends the data.
         data=bytes.__basicsize__ - 1, head=_loads(_HEAD, "record", ""),
         words=_loads(_ARRAY, "array", "a."), first=8 * len(_HEAD), step=8 * len(_ARRAY),
     )  # fmt: skip
@@ -149,6 +150,7 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
     Always 0 where the arrays or the interpreter are not known well enough.
     """
     exchange = getattr(types[0], native_launch.EXCHANGE, None)
+    # With several GPUs the launch behind the guard is not native either (`addressed_launch`).
     if exchange is None or not machine.is_known_python() or driver.count() != 1:
         return never
     api = arrays.exchange(exchange)
@@ -167,7 +169,9 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
         kept.append(sizes)
         number = value.device.index or 0
         rank_and_dtype = len(value.shape) | api.dtype(value) << 32
+        # Device type and number, as one word of DLPack's tensor.
         place = native_launch.CUDA | number << 32
+        # The alignment is part of a plan: its kernels load 16 bytes at once where they can.
         numbers += [0, place, rank_and_dtype, value.data_ptr() % 16, ctypes.addressof(sizes)]
     record = struct.pack(f"<{len(numbers)}q", *(_signed(n) for n in numbers))
     _KEPT.append(kept)

@@ -36,6 +36,7 @@ class LoadedProgram:
         self.module = load(_image(program, facts(number).machine), number, origin=origin, ptx=text)
         base = None if program.base is None else program.base.loaded(device)
         if isinstance(base, LoadedProgram):
+            # A variable with addresses in it must keep those of its own program.
             plain = [v.name for v in program.summary.variables if not v.relocations]
             _inherit(self.module, base.module, plain)
 

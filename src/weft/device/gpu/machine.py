@@ -42,6 +42,7 @@ def compiled(kind: str, name: bytes, text: str) -> tuple[Method, object]:
 
 def function(method: Method, record: bytes) -> Callable[..., int]:
     """A function of Python that gets a record as its `self`."""
+    # It keeps a reference to the record, but not to the method: callers keep that one.
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p]

@@ -12,6 +12,7 @@ def read(address: int, nbytes: int, device: int) -> bytes:
     """Bytes of a GPU, after all that was launched before."""
     out = ctypes.create_string_buffer(nbytes)
     with driver.current(device):
+        # The copy alone waits for the default stream, but not for non-blocking ones.
         code = driver.library().cuCtxSynchronize() or driver.library().cuMemcpyDtoH_v2(
             out, ctypes.c_uint64(address), ctypes.c_size_t(nbytes)
         )

@@ -63,6 +63,7 @@ def waits_for_grid(ptx: str, entry: str) -> bool:
     """
     if "%envreg" not in ptx:
         return False
+    # The body of this entry only: another kernel of the module may use the registers.
     body = re.search(rf"\.entry\s+{re.escape(entry)}\b.*?(?=\.entry\s|\Z)", ptx, re.DOTALL)
     return body is not None and "%envreg" in body[0]
 
@@ -77,12 +78,15 @@ class GpuModule:
         self._room: dict[str, int] = {}
         self._lock = threading.Lock()
         code = driver.core().ObjectCode
+        # Loading allocates memory, which a capture in its default mode forbids.
         with driver.current(device), driver.relaxed_capture():
             try:
                 if isinstance(image, str):
                     self._code = code.from_ptx(image.encode())
                 else:
                     self._code = code.from_cubin(image)
+                # cuda.core loads when the handle is asked for: here, so that errors are reported
+                # here.
                 self._library = int(self._code.handle)
             except Exception as error:  # cuda.core's class of errors is not public
                 raise self._refused(error) from None
@@ -143,6 +147,7 @@ class GpuModule:
     ) -> Call:
         """Everything about a launch but its parameters and stream, to be used again and again."""
         kernel = self.kernel(entry)
+        # Without an opt-in, static and dynamic shared memory have to fit 48 KiB together.
         if shared_bytes > self._room.get(entry, _DEFAULT_SHARED - self._static(entry)):
             self._make_room(entry, shared_bytes)
         return Call(
@@ -207,6 +212,7 @@ class GpuModule:
             )
         if code:
             raise pending.failure(code, entry)
+        # The driver keeps the attribute with the kernel: smaller requests need no second call.
         self._room[entry] = nbytes
 
 

@@ -81,15 +81,19 @@ def _text() -> str:
         for name in _ARGUMENT
     )
     return _BODY.format(
+        # `bytes.__basicsize__` includes the NUL that ends the data.
         data=bytes.__basicsize__ - 1,
         head=head,
         pointers=pointers,
         words=words,
         first=8 * len(_HEAD),
         step=8 * len(_ARGUMENT),
+        # Each parameter is stored as 8 bytes. The next one overwrites the excess of a shorter one;
+        # that of the last runs past the block.
         room=ROOM + 16,
         many=MANY,
         refused=REFUSED,
+        # A mask: the length of the ring is a power of two.
         kept=pending.KEPT - 1,
         config_bytes=ctypes.sizeof(driver.LaunchConfig),
         stream_at=driver.LaunchConfig.stream.offset,
@@ -279,6 +283,7 @@ def native_launch(
 
     None where it cannot be.
     """
+    # With several GPUs the context of the arrays may not be current: `Call` looks first.
     if driver.count() > 1 or not machine.is_known_python():
         return None
     size, offsets = call.layout
@@ -286,9 +291,11 @@ def native_launch(
         return None
     kinds = {type(a) for a in args if hasattr(type(a), EXCHANGE)}
     apis = {arrays.exchange(getattr(kind, EXCHANGE)) for kind in kinds}
+    # One function describes all arrays. Without an array it is unknown whose stream is current.
     if len(apis) > 1 or (not apis and stream is None):
         return None
     api = apis.pop() if apis else arrays.NO_EXCHANGE
+    # Nothing is left to check: the record has no arguments, and its template is the whole block.
     if bound is not None:
         return make(call, stream, api, [], bound, args)
     words = [_argument(packer, i, value, api) for i, value in enumerate(args)]
@@ -306,6 +313,7 @@ def _argument(packer: Packer, i: int, value: Any, api: arrays.Exchange) -> Seque
         return None
     if want.format in "fd":
         return _REAL, id(float), 0, 0, param.size, param.offset
+    # `PyLong_AsLongLongAndOverflow` is signed: larger u64 take the slow path.
     low, high = packer.limits(i)
     return _WHOLE, id(int), low, min(high, 2**63 - 1), param.size, param.offset
 

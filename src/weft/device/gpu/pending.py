@@ -19,6 +19,7 @@ KEPT = 32
 launched: deque[str] = deque(maxlen=KEPT)
 """Kernels that may still run; an append a launch is all it costs."""
 
+# Native launches write to it before they release the interpreter's lock, so it needs no other.
 ring = (ctypes.c_uint64 * (KEPT + 1))()
 """The same for launches by machine code: how many there were, then their numbers in turn."""
 _numbers: dict[str, int] = {}
@@ -50,12 +51,14 @@ def synchronize(device: int | None = None) -> None:
     if not driver.count():
         return
     for number in range(driver.count()) if device is None else (device,):
+        # Making a context current creates it: GPUs that are not in use are left alone.
         if device is None and not _active(number):
             continue
         with driver.current(number):
             code = driver.library().cuCtxSynchronize()
         if code:
             raise failure(code)
+    # The names do not say which GPU a kernel runs on: they go when all GPUs have been waited for.
     if device is None or driver.count() == 1:
         launched.clear()
         ring[0] = 0

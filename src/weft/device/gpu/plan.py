@@ -71,6 +71,8 @@ class GpuPlan:
     def _current(self, place: Place | None) -> Callable[[], int]:
         stream = self._stream
         if stream is None and place is not None:
+            # The current stream of the array's library is asked for at each launch. A stream that
+            # an array names itself stays.
             if place.library or place.stream is None:
                 return functools.partial(streams.getter(place.library), place.device)
             stream = place.stream
@@ -93,5 +95,6 @@ class GpuPlan:
             time.sleep(_PAUSE)
 
     def _state(self, stream: int) -> int:
+        # The default stream belongs to the context that is current.
         with driver.current(self.call.device):
             return driver.query(stream)

@@ -14,6 +14,7 @@ _WAYS: dict[str, Callable[[Any], int]] = {
     ),  # cuda.core, and others that use its protocol
     "cuda_stream": lambda s: int(s.cuda_stream),  # torch
     "ptr": lambda s: int(s.ptr),  # CuPy
+    # A ctypes pointer that is null has the value None: the default stream.
     "handle": lambda s: int(getattr(s.handle, "value", s.handle) or 0),  # Numba
 }
 """How to get the handle of a stream object, by the attribute that identifies its library."""
@@ -44,6 +45,7 @@ def getter(library: str) -> Callable[[int], int]:
 
 
 def _torch() -> Callable[[int], int]:
+    # One of its arrays is an argument, so the library is loaded; this module never imports it.
     found: Callable[[int], int] = sys.modules["torch"]._C._cuda_getCurrentRawStream
     return found
 

@@ -47,6 +47,7 @@ class GpuVariable:
     def get(self) -> NDArray[Any]:
         """Its value now."""
         data = memory.read(self.address, self.nbytes, self.device)
+        # An array over `bytes` would be read-only.
         return np.frombuffer(bytearray(data), self.dtype)
 
     def set(self, value: Any) -> None:
