@@ -71,9 +71,11 @@ class Packer:
         values: list[Any] = []
         memory: list[Allocation] = []
         for value, kind, seen, name in zip(args, self._kinds, self._seen, self.names, strict=True):
+            # The exact type: `bool` and NumPy's scalars are converted by the slow path.
             if type(value) is kind:
                 values.append(value)
                 continue
+            # An empty array has no buffer whose address ctypes could take.
             if type(value) is not np.ndarray or value.dtype not in seen or not value.size:
                 return None
             flags = value.flags
@@ -113,6 +115,7 @@ class Packer:
         keep: list[object] = []
         found: dict[int, arrays.Memory] = {}
         for i, (value, param) in enumerate(zip(args, self.params, strict=True)):
+            # A structured array without dimensions is a struct by value, not memory to point at.
             if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.names:
                 value = value[()]
             if arrays.is_array(value) and not isinstance(value, np.generic):
@@ -205,7 +208,9 @@ class Packer:
                 got="a read-only array",
                 allowed=f"a writable array, or a parameter declared const ({want.spelling})",
             )
+        # The largest power of two in the size of an element, at most 16 bytes as for float4.
         align = min(16, a.itemsize & -a.itemsize) if a.itemsize else 1
+        # This dtype fits the parameter: later arrays of it take the fast path.
         if isinstance(a.owner, np.ndarray) and a.dtype in _BUILTIN:
             self._seen[i][a.owner.dtype] = align
         if a.nbytes and a.address % align:
@@ -264,6 +269,7 @@ class Packer:
     def _number(
         self, i: int, value: Any, param: Argument, want: CType | None, block: bytearray
     ) -> None:
+        # `struct` has no format for bfloat16.
         if want is not None and want.dtypes == ("bfloat16", "uint16"):
             bits = ctypes_table.to_bfloat16(self._float(i, value))
             struct.pack_into("<H", block, param.offset, bits)

@@ -107,6 +107,7 @@ def address(a: Any) -> int:
 def library(value: object) -> str:
     """The package that an array comes from: `torch` for every subclass of its Tensor."""
     kind = type(value)
+    # A subclass of Tensor, such as torch.nn.Parameter, is found by its base class.
     if kind not in _LIBRARIES:
         homes = ((c.__module__.partition(".")[0], c.__name__) for c in kind.__mro__)
         found = [package for package, name in homes if _ARRAYS.get(package) == name]
@@ -129,6 +130,7 @@ def view(value: Any) -> Memory:
 
 def _numpy(a: np.ndarray[Any, Any]) -> Memory:
     dtype = a.dtype
+    # The name of a dtype hides its byte order: a byte-swapped array must not pass as a native one.
     name = "struct" if dtype.names else dtype.name if dtype.isnative else dtype.str
     return Memory(
         a.ctypes.data, a.nbytes, name, a.itemsize, a.flags.c_contiguous, a.flags.writeable, a
@@ -140,6 +142,7 @@ def _torch(value: Any) -> Memory:
     where = value.device
     if where.type not in ("cpu", "cuda"):
         raise Elsewhere(f"a tensor on {where}")
+    # The operation is a flag of the tensor: its memory still has the other values.
     if value.is_conj() or value.is_neg():
         raise BufferError("a tensor that is conjugated or negated lazily")
     return Memory(
@@ -188,6 +191,7 @@ def _dlpack(value: Any) -> Memory:
     if kind not in HOST_DEVICES + CUDA_DEVICES:
         raise Elsewhere(f"device {int(kind)}:{int(number)}")
     on_gpu = kind in CUDA_DEVICES
+    # The producer makes the contents ready on the stream that it is given.
     capsule = value.__dlpack__(stream=_LEGACY_STREAM) if on_gpu else value.__dlpack__()
     t = _Tensor.from_address(_get_pointer(capsule, b"dltensor"))
     shape = [t.shape[i] for i in range(t.ndim)]
@@ -209,6 +213,7 @@ def _dense(shape: list[int], strides: list[int]) -> bool:
         return True
     expected = 1
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        # Libraries give an axis of length 1 any stride: it is never used.
         if n != 1 and s != expected:
             return False
         expected *= n

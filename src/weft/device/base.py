@@ -218,6 +218,7 @@ class Program:
         module = self._loaded.get(device)
         if module is None:
             with self._lock:
+                # Another thread may have loaded it while this one waited for the lock.
                 module = self._loaded.get(device) or device.load(self)
                 self._loaded[device] = module
         return module

@@ -15,6 +15,7 @@ _SCALARS = {
     "int": ("int32", "i"),
     "unsigned int": ("uint32", "I"),
     "unsigned": ("uint32", "I"),
+    # 64 bits, as on Linux: device code has the sizes of the host's ABI.
     "long": ("int64", "q"),
     "unsigned long": ("uint64", "Q"),
     "long long": ("int64", "q"),
@@ -62,6 +63,7 @@ def parse(spelling: str) -> CType:
     deep = pointer and text.count("*") > 1
     const = "const" in target.split() or " const" in target
     words = " ".join(w for w in target.split() if w not in ("const", "volatile", "__restrict__"))
+    # An array of pointers holds addresses, which are 64-bit integers on the host.
     if deep:
         return CType(spelling, True, False, ("uint64", "int64"), "")
     dtype, code = _SCALARS.get(words, ("", ""))
@@ -76,6 +78,7 @@ def parse(spelling: str) -> CType:
 def to_bfloat16(value: float) -> int:
     """The nearest bfloat16, as bits."""
     bits = int.from_bytes(struct.pack("<f", value), "little")
+    # Rounding would carry the payload of a NaN into the sign, or drop it to infinity.
     if (bits & 0x7FFFFFFF) > 0x7F800000:
         return 0x7FFF
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16

@@ -15,6 +15,7 @@ from typing import Any
 from weft.errors import DeviceError, LaunchError, MissingDependency
 
 SUCCESS, NOT_READY = 0, 600
+# Not initialised, invalid context, invalid handle, destroyed context.
 NO_CONTEXT = (3, 201, 400, 709)
 """Answers to a launch while no context, or that of another device, is current."""
 _RELAXED_CAPTURE = 2
@@ -127,6 +128,7 @@ def ptx_limit() -> tuple[int, int]:
 
 def _ptx_of(cuda: int) -> tuple[int, int]:
     major, minor = cuda // 1000, cuda % 1000 // 10
+    # CUDA 13.0 takes PTX 9.0; the minor versions have gone together since.
     if major >= 13:
         return major - 4, minor
     return 8, minor if minor <= 5 else minor - 1  # CUDA 12.6 kept PTX 8.5
@@ -142,6 +144,7 @@ def current(number: int) -> Iterator[None]:
     try:
         yield
     finally:
+        # Where no context was current, this one stays, and the next launch finds it.
         if before.value:
             driver.cuCtxSetCurrent(before)
 
@@ -149,6 +152,7 @@ def current(number: int) -> Iterator[None]:
 @contextlib.contextmanager
 def relaxed_capture() -> Iterator[None]:
     """Lets code be loaded while a stream of this thread is being captured into a graph."""
+    # The driver exchanges the mode for the earlier one, so the same call restores it.
     mode = ctypes.c_int(_RELAXED_CAPTURE)
     library().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
     try:

@@ -92,6 +92,7 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
     machine = _machine(0 if draft else 2)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
+    # Inlining comes first, so that the function passes see the code of the callees.
     inline = llvm.create_new_module_pass_manager()
     inline.add_always_inliner_pass()
     inline.run(module, builder)
@@ -108,6 +109,7 @@ def load_object(data: bytes) -> Code:
     """An object file to a callable `run(context, worker)`; raises BadObject."""
     _initialise()
     _check_object(data)  # LLVM ends the process where it cannot read a file
+    # MCJIT must be given a module; the code comes from the object file alone.
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()

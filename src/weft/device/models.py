@@ -118,6 +118,7 @@ def get(name: str) -> GpuModel:
 
 
 def _key(name: str) -> str:
+    # Drivers report `NVIDIA GeForce RTX 3070`, and people write `RTX-3070`.
     key = re.sub(r"[\s_-]", "", name.lower()).removeprefix("sim:")
     return re.sub(r"^(nvidia|geforce|tesla)+", "", key)
 
@@ -142,5 +143,6 @@ def _model(key: str, row: Mapping[str, Any], capabilities: Mapping[str, Any]) ->
         "shared_per_block": facts["shared_kib_per_block"] * 1024,
         "reserved_shared": facts["reserved_shared_bytes"],
     }
+    # Rows also have sizes with a unit in their name (`l2_kib`), which are no fields.
     known = {field.name for field in fields(GpuModel)}
     return GpuModel(**{k: v for k, v in (facts | derived).items() if k in known})

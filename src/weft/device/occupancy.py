@@ -64,4 +64,5 @@ def occupancy(
 
 def _warps_by_registers(gpu: GpuModel, registers: int) -> int:
     warp = -(-registers * gpu.warp_size // REGISTER_UNIT) * REGISTER_UNIT
+    # Rounded per file: the registers of one warp lie in one file.
     return gpu.registers_per_sm // REGISTER_FILES // warp * REGISTER_FILES

@@ -73,6 +73,8 @@ def matching(name: str, variables: Iterable[str]) -> list[str]:
     candidates = list(variables)
     if name in candidates:
         return [name]
+    # The Itanium ABI writes the length of a name before it. `\D` makes sure that the length is not
+    # the end of a longer number.
     last = re.compile(rf"_Z.*\D{len(name)}{re.escape(name)}E?")
     return [x for x in candidates if last.fullmatch(x)]
 

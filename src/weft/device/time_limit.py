@@ -54,6 +54,7 @@ def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
         return make()
     outcome: list[T] = []
     errors: list[BaseException] = []
+    # Settings of the caller that are context variables apply in the thread as well.
     context = contextvars.copy_context()
 
     def work() -> None:
