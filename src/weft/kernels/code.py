@@ -99,6 +99,7 @@ class KernelCode:
                 got="arrays on the CPU",
                 next="move them, e.g. x.cuda(), or leave device= out: the device follows the data",
             )
+        # Without arrays, a kernel that was compiled for a real GPU runs there.
         return self.home
 
     def check(self, config: LaunchConfig, device: Device) -> None:

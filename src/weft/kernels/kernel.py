@@ -59,6 +59,7 @@ class Kernel(KernelCode, Indexed[Launch]):
             return kept
         except (KeyError, TypeError):  # a new one, or a list
             launch = super().__getitem__(config)
+        # Bounded: a program may launch with a new grid each time. `resources` clears the launches.
         if _constant(config) and len(self._launches) < REMEMBERED:
             self._launches[config] = launch
         return launch
@@ -101,6 +102,7 @@ def _constant(config: Any) -> bool:
 
 
 def _count(what: str, value: Any) -> int:
+    # `n / 256` is a float in Python; it is taken where it is a whole number.
     whole = isinstance(value, float | np.floating) and value == value // 1
     try:
         number = int(value) if whole else operator.index(value)

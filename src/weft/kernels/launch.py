@@ -53,6 +53,8 @@ class Launch:
         if sanitize:
             self._sanitize(args, time_limit)
             return
+        # The fastest path first. Each one refuses what it does not know, and the last one explains
+        # it. The first two return at once, so they cannot keep a time limit.
         native = self._native
         if native is None or time_limit is not None or native(*args):
             python = self._python
@@ -118,6 +120,7 @@ class Launch:
             prepared = self._prepared[device] = device.prepare(
                 module, kernel.entry, self.config, packer, self.stream, time_limit
             )
+            # The shortcut skips `device_of`, which refuses host arrays of a kernel for a real GPU.
             if device is kernel.simulator and kernel.home is None:
                 self._on_host = prepared
         return prepared

@@ -41,6 +41,7 @@ def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limi
             got=f"{block} = {threads}",
             allowed=f"up to {m.max_threads_per_block}",
         )
+    # `.maxntid` limits the product of its numbers, `.reqntid` each of them.
     most = entry.directives.get("maxntid")
     if most is not None and threads > prod(most):
         raise LaunchError(
@@ -49,6 +50,7 @@ def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limi
             allowed=f"up to {prod(most)} (__launch_bounds__)",
         )
     exact = entry.directives.get("reqntid")
+    # It may leave out y and z, which are then 1.
     if exact is not None and (*exact, 1, 1)[:3] != block:
         raise LaunchError(
             f"{name} was compiled for one block shape", got=str(block), allowed=str(exact)

@@ -152,6 +152,7 @@ class Module:
         self._kernels: dict[str, Kernel] = {}
 
     def __getattr__(self, name: str) -> Kernel:
+        # `copy`, `pickle` and others probe for special methods and expect a plain AttributeError.
         if name.startswith("__"):
             raise AttributeError(name)
         return self.kernel(name)
@@ -162,6 +163,7 @@ class Module:
     @property
     def names(self) -> list[str]:
         """The names of the kernels, as C++ spells them."""
+        # PTX that was loaded has no names of C++, only its entries.
         return list(self.ptx.entries) or list(self.program.summary.entries)
 
     def kernel(self, name: str) -> Kernel:
@@ -190,6 +192,7 @@ class Module:
         device, entries = self._device(), self.program.summary.entries
         loaded = self.program.on(device)
         reported = {e: r for e in entries if (r := loaded.resources(e)) is not None}
+        # A simulated GPU reports nothing: an assembler says what the kernels need.
         return reported or assemble(self.ptx.text, device.limits.machine)
 
     def _entry(self, name: str) -> str:
@@ -230,6 +233,8 @@ class CudaModule(Module):
         assemble: _Assemble,
         home: Device | None = None,
     ) -> None:
+        # First: `_machine_code` refers to them, and `__getattr__` takes a missing attribute for a
+        # kernel.
         self._build, self._assemble = build, assemble
         super().__init__(Program(ptx, self._machine_code()), model, fast, home)
 
@@ -244,6 +249,7 @@ class CudaModule(Module):
     def kernel(self, name: str) -> Kernel:
         """A kernel by its C++ name; `saxpy<float>` instantiates a template."""
         expect("a kernel's name", name, str, allowed="a string")
+        # An instance is compiled as a program of its own, when it is first asked for.
         if name not in self._kernels and name not in self.ptx.entries and "<" in name:
             ptx = self._instance(name)
             program = Program(ptx, self._machine_code(name), base=self.program)
@@ -269,6 +275,8 @@ class CudaModule(Module):
         """
         expect("a variable's name", name, str, allowed="a string")
         module = self.program.on(self._device(device))
+        # NVRTC resolves namespaces and template arguments: the address of the variable as a name
+        # expression gives its mangled name, and instantiates it where it is a template.
         if len(module.find(name)) != 1:
             with contextlib.suppress(CompileError):  # the source has no such name
                 instance = Program(self._build([f"&{name}"]))

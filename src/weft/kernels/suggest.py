@@ -25,6 +25,7 @@ def suggest(name: str, names: Sequence[str], sources: Mapping[str, str]) -> str:
         example = f"{base}<{', '.join(map(_example, templates[base].template))}>"
         parameters = ", ".join(templates[base].template)
         return f"it is a template <{parameters}>, name an instance: {_kernel(example)}"
+    # Before near names: a function without `__global__` has exactly this name.
     if any(_is_function(base, text) for text in sources.values()):
         return f"'{base}' is a function but not a kernel: declare it `__global__ void {base}(...)`"
     near = difflib.get_close_matches(base, [*names, *templates], 1)
