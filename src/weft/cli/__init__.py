@@ -66,6 +66,7 @@ class _Verbs(TyperGroup):
             show.failure(OutOfMemory("there is not enough memory"))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
+            # 130 is 128 + SIGINT, which shells report for a program that Ctrl-C has ended.
             print("weft: interrupted", file=sys.stderr)
             raise typer.Exit(130) from None
 

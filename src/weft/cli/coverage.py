@@ -48,6 +48,7 @@ def families() -> list[Family]:
 def home(row: Row) -> str:
     """The module a row is written in."""
     function = row.function
+    # Rows that a loop adds are partials of one function; the module is that of the function.
     while isinstance(function, functools.partial):
         function = function.func
     return str(function.__module__)

@@ -22,6 +22,8 @@ def device(word: str | Selection, gpu: str | None = None) -> Selection:
     """What `--device` selects; the deprecated `--gpu` still names a model and prints a warning."""
     if gpu is None:
         return select(word)
+    # By default Python hides a DeprecationWarning that is not raised in `__main__`: it is caught
+    # and printed as weft's own.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DeprecationWarning)
         chosen = selected(word, gpu, name="--gpu")

@@ -41,6 +41,7 @@ class Launched:
 def dump(launches: Sequence[Launched], note: str) -> dict[str, Any]:
     """The record of a run. Each entry of ncu has the index of its simulated profile."""
     profiles = [one.sim for one in launches if one.sim is not None]
+    # By identity: several entries of ncu may belong to one simulated profile.
     numbers = {id(p): i for i, p in enumerate(profiles)}
     counted = [
         {**asdict(one.ncu), "profile": numbers.get(id(one.sim))}
@@ -56,6 +57,7 @@ def launched(
     """The launches, and a note if some counters are missing."""
     if not file.is_file():
         raise Error("there is no such file", where=str(file))
+    # Which model a real GPU is follows from its driver; without one the default is simulated.
     model = device.model if driver.count() else device.simulated
     flags = ["--device", f"sim:{model.key}", "--args", args]
     flags += ["--kernel", kernel] if kernel else []
@@ -72,6 +74,8 @@ def launched(
             next="--kernel and --launch select launches; check that the file launches a kernel",
         )
     try:
+        # The counters of ncu are shown also where the simulator cannot run the file, so its error
+        # becomes a note.
         simulated = _simulated(file, flags, stderr=subprocess.PIPE)
     except Error as error:
         return [Launched(c, None) for c in counted], f"no column sim: {error.what} ({error.got})"

@@ -35,6 +35,7 @@ def console() -> Console:
 
 def data(value: Any) -> None:
     """Prints a value as JSON."""
+    # Escapes keep every character of the data; similar ASCII characters would change it.
     print(json.dumps(value, indent=2, ensure_ascii=not ascii.is_complete(sys.stdout.encoding)))
 
 

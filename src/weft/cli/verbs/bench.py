@@ -93,6 +93,8 @@ def run(
         results = [r for n, r in records.newest(Path(path)).items() if only in ("", n)]
     else:
         with show.ends_at_once(), _progress(quiet=json) as tell:
+            # A list, so that everything runs before the progress bar ends and the tables are
+            # printed.
             results = [*_results(path, only, peer or [], where, tell)]
         for result in results if record is not None else ():
             records.append(record, result)  # type: ignore[arg-type]
@@ -136,6 +138,7 @@ def _results(
         chosen = replace(whole, op=_with(whole.op, peers))
         yield benchmark.bench_ladder(chosen, device=device, progress=tell)
         return
+    # By identity: an Op has lists in it and cannot be a key.
     by_op: dict[int, tuple[Op, dict[str, benchmark.Solution]]] = {}
     for op, name, solution in user_file.solutions(Path(path), only):
         by_op.setdefault(id(op), (op, {}))[1][name] = solution

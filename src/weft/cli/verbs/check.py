@@ -79,6 +79,7 @@ def run(
             raise typer.Exit(2) from None
     if json:
         show.data(facts)
+    # The gravest outcome decides: not checked (2) is above wrong (1).
     raise typer.Exit(max(codes))
 
 
@@ -107,6 +108,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
     if outcome.report is not None:
         row |= outcome.report.to_dict()
     elif error is not None:
+        # Other errors mean that the solution could not be checked, not that it is wrong.
         row["judged"] = isinstance(error, CheckFailed)
         row |= {n: getattr(error, n, None) for n in _FIELDS}
     row["seconds"] = round(outcome.seconds, 3)
@@ -125,6 +127,7 @@ def _sanitized(file: Path, args: list[str], device: Selection, json: bool) -> in
     """Runs a program under the sanitizer and prints the findings; returns the exit code."""
     output = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
     weft.progress.enabled = not json
+    # Findings are collected, so that one run reports those of all launches.
     with weft.sanitize(raises=False) as report, output:
         code = runner(file).run(str(file), args, device=device)
     return _reported(code, report, json, looked=report.launches > 0)
@@ -148,6 +151,7 @@ def _reported(code: int, report: Report, json: bool, *, looked: bool) -> int:
         show.data({"exit_code": code, **report.to_dict()})
     else:
         show.line(str(report), "red" if report.findings else "green" if looked else "yellow")
+    # A finding fails the check even if the program itself ends with 0.
     return 1 if report.findings else code
 
 

@@ -91,6 +91,7 @@ def _climbed(
 ) -> Climb:
     """Climbs one ladder with a progress bar. With `every`, `to` may lie beyond the last rung."""
     if every and to is not None:
+        # Ladders have different lengths: one `--to` must not fail for the short ones.
         to = min(to, source.rungs[-1].number)
     with show.ends_at_once(), show.bar(quiet=json) as progress:
         rungs = sum(to is None or r.number <= to for r in source.rungs)

@@ -162,6 +162,7 @@ def _one_gpu(number: int) -> Iterator[Finding]:
 
 def _self_test() -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as folder:
+        # An empty cache, so that both compilers have to run.
         environment = {**os.environ, "WEFT_CACHE_DIR": folder}
         command = [sys.executable, "-m", "weft.cli.selftest"]
         try:
@@ -171,11 +172,13 @@ def _self_test() -> Iterator[Finding]:
         except subprocess.TimeoutExpired:
             yield Finding("self-test", False, f"not finished after {_SELF_TEST_SECONDS} s")
             return
+    # The last line has the verdict, or the exception at the end of a traceback.
     lines = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
     fix = f"run it alone to see its whole output: {' '.join(command)}"
     yield Finding("self-test", done.returncode == 0, lines[-1], fix)
 
 
+# Each finding is printed as it comes, so the self-test, the slowest, is last.
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _python, _llvm, _nvrtc, _headers, _nvcc, _gpu, _cache, _friends, _self_test,
 )  # fmt: skip

@@ -20,6 +20,7 @@ def run(
     """List the PTX instructions that are covered, or show the rows of one opcode."""
     if opcode is None:
         _summary(coverage.families(), json)
+    # Before `lookup`, which gives one row: a base opcode such as `exit` may be complete by itself.
     elif matches := rows(opcode):
         _rows(matches, json)
     elif decoded := lookup(opcode.split(".")):

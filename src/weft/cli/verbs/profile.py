@@ -144,7 +144,9 @@ def _profiles(
 @contextlib.contextmanager
 def _to_standard_error() -> Iterator[None]:
     """Redirects standard output of this process and its children to standard error."""
+    # What is still in the buffer belongs to standard output.
     sys.stdout.flush()
+    # The descriptor itself: child processes and native code do not write through `sys.stdout`.
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -201,6 +203,7 @@ def _waiting(file: Path) -> Progress:
 
 def _matched(before: list[Profile], after: list[Profile]) -> list[Changes]:
     """Pairs kernels by name, in order. If each side has one kernel, they are a pair."""
+    # Two versions of a kernel may have different names.
     if len(before) == len(after) == 1:
         return [diff(before[0], after[0])]
     left, out = list(after), []

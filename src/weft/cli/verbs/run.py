@@ -88,6 +88,7 @@ def _sanitize(device: Selection) -> None:
             got=f"--device {device.word}",
             next="weft check --device gpu --sanitize FILE",
         )
+    # Children read the variable when they start; this process has done so already.
     os.environ[settings.VARIABLE] = "1"
     settings.turn_on()
 

@@ -41,6 +41,7 @@ def run(
     weft measures on the GPU of this machine and stores the results in the user's cache. Later calls
     with the same dtypes, shapes, strides and options use them. --list needs no GPU.
     """
+    # Options are named after their parameters, so `set` and `list` are not the built-ins here.
     word = None if device == options.AUTO else device
     if word is not None and not list:
         _require_gpu(word)
