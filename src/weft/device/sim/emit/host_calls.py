@@ -43,6 +43,7 @@ def call(e: Accessing, ins: Instruction) -> None:
 def _ask(b: Builder, args: list[Val]) -> Val:
     """Calls the host unless no lane runs; notes the error that it reports."""
     lanes, worker, site = args[5], args[2], args[9]
+    # The call enters Python and takes its lock, so it is skipped where no lane asks.
     with b.when(lanes.eq(0), rare=True):
         b.ret(b.integer("i1", 1))
     host = b.load("ptr", 0, b.at(args[1], Context.HOST))

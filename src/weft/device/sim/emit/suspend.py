@@ -56,6 +56,7 @@ class Suspension:
         e, b = self.e, self.e.b
         label = b.label("resume")
         self.resumes.append(label)
+        # Numbered from 1: 0 is a fresh warp.
         self.words.store(Frame.STATE, b.integer("i32", len(self.resumes)))
         self.words.store(Frame.SITE, site or b.integer("i32", e.ins.index))
         self.words.store(Frame.MASK, b.load("i32", 0, e.mask_slot))
@@ -81,6 +82,7 @@ class Suspension:
             self._refuel()
             b.jump(f"B{target}")
             return
+        # Among the pending lanes, so that `rotate` can give the turn to those that they wait for.
         self.pending.add(target, e.mask())
         self.suspend(self.survivors(block, target), Status.YIELDED)
         self._refuel()

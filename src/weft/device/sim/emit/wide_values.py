@@ -21,6 +21,7 @@ class WideRules:
         self.rules: Mapping[Result, Callable[[Instruction, Form], Wide]] = {
             Result.COPY: self._mov,
             Result.CONVERSION: self._cvt,
+            # Global addresses are generic already; `convert_address` adds the start of a window.
             Result.ADDRESS: self._mov,
             Result.SUM: self._add,
             Result.DIFFERENCE: self._sub,
@@ -65,6 +66,7 @@ class WideRules:
         if w is not None:
             return self._shift(w, self.e.read(b, "b64"), sign)
         w = self._operand(b)
+        # `lattice` gives no wide form where the wide value is subtracted.
         assert w is not None and sign == 1
         return self._shift(w, self.e.read(a, "b64"))
 
@@ -113,6 +115,7 @@ class WideRules:
             return self._shift(w, self.e.read(addend, "b64"))
         w = self._operand(addend)
         assert w is not None
+        # The product is uniform here, and only the addend is wide.
         e, kind = self.e, ins.parts[-1]
         a, b = (e.read(o, kind) for o in ins.operands[1:3])
         if "wide" in ins.parts:

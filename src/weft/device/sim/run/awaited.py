@@ -63,6 +63,7 @@ def held(program: Program, ins: Instruction, thread: Thread, memory: Sequence[Al
     address = None if mem is None else _Evaluation(program, thread).value(mem, _DEEP)
     if address is None or not kind or SIZES[kind] > _WIDEST:
         return ""
+    # Only memory of the launch is read: any other address may not be mapped.
     inside = (a for a in memory if a.address <= address <= a.address + a.nbytes - SIZES[kind])
     array = next(inside, None)
     if array is None:

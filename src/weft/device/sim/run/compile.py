@@ -39,6 +39,7 @@ def compile_kernel(
     """Takes the code from the cache, or makes it; only then `parsed` is asked for the module."""
     seen = observer.key if observer is not None else ""
     how = (fast, seen, *(("draft",) if draft else ()))
+    # `jit.identity` names the CPU: code for another one may not run here.
     key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), *how)
     if (data := cache.get("sim", key)) and (found := _load(data)):
         return found

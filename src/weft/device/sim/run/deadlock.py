@@ -87,6 +87,7 @@ def _loop(program: Program, site: Instruction | None) -> list[Instruction]:
     }
     around = [members for members in graph.loops.values() if inside & members]
     loops = [[ins for x in sorted(m) for ins in graph.blocks[x].code] for m in around]
+    # The innermost: an outer loop may wait for something else.
     return min((code for code in loops if any(map(may_wait, code))), key=len, default=[])
 
 
@@ -107,6 +108,7 @@ def _origin(program: Program, operand: Operand, depth: int) -> str:
         return f"'{operand.name}'"
     if isinstance(operand, Mem):
         return _origin(program, operand.base, depth)
+    # Definitions in a loop refer to each other, so the search needs an end.
     if not isinstance(operand, Reg) or depth > 8:
         return ""
     made = [

@@ -58,6 +58,7 @@ class Heap:
                 self._free[i : i + 1] = [(start + need, room - need)] if room > need else []
                 self.live[start] = size
                 self.made[start] = Block(start, size, site, place)
+                # What the last owner of these bytes wrote does not count.
                 initialised.emptied(start, size)
                 return start
         return 0

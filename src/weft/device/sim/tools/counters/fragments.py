@@ -48,6 +48,7 @@ def _follows(before: tuple[int, Places], places: Places) -> bool:
     """Does every lane go on where it was? Only whole powers of two are made one access."""
     width, firsts = before
     return width.bit_count() == 1 and all(
+        # A wider access must be aligned to its own size.
         (row, byte + width) == place and byte % (2 * width) == 0
         for (row, byte), place in zip(firsts, places, strict=True)
     )

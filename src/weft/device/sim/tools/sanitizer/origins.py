@@ -56,6 +56,7 @@ def _origin(
         mem = ins.operands[1]
         if "param" in ins.parts and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             return {program.symbols[mem.base.name][1] + mem.base.offset + mem.offset}
+        # A pointer has 64 bits, so a narrower value is no address.
         wide = ins.parts[-1] in ("b64", "u64", "s64")
         return None if wide else set()
     if form in (Result.COPY, Result.ADDRESS) and any(isinstance(o, Sym) for o in ins.operands):

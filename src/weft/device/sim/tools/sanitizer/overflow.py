@@ -128,6 +128,7 @@ class Overflow:
                 return Reg(name)  # changed since
             if where < 0 and not self._is_there(block, source.name):
                 return Reg(name)
+            # Later definitions gave the sources other values.
             before = {k: v for k, v in made.items() if v < where} if where >= 0 else {}
             operands.append(self._tree(block, source.name, where, before, depth - 1))
         return Node(op, tuple(operands))

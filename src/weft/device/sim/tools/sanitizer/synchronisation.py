@@ -102,6 +102,8 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
     with b.when(lanes.ne(0)):
         p, which = w.p, (number & 15).zext("i64")
         at = b.at(p, (which << 2) + BlockState.ARRIVED)
+        # A warp that does not wait learns nothing of the others, so it is not among those that
+        # meet.
         if is_arrival(e.ins):
             w.clocks.arrive(b, p, e.warp, number & 15)
         else:

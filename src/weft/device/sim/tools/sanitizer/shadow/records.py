@@ -97,6 +97,7 @@ class Shadow:
         filled = word(b, row, LaunchState.FILLED)
         filled = filled.ne(0).select(filled + (rel >> 2), 0)
         room = word(b, row, LaunchState.BYTES) - rel
+        # An array that the kernel cannot write has no records, and null stands for that.
         known = b.val("i64", 0, f"ptrtoint {writers.typed} to i64").ne(0)
         there = known.select(b.at(writers, at), b.val("ptr", 0, "inttoptr i64 0 to ptr"))
         return Planes(there, b.at(readers, at), filled, room)
