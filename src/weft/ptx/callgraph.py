@@ -177,6 +177,7 @@ def _close(graph: CallGraph, stack: list[str], root: str) -> None:
     number = len(graph.component)
     for name in members:
         graph.component[name] = number
+        # A component of one function is a cycle only if the function calls itself.
         if len(members) > 1 or name in graph.callees[name]:
             graph.recursive.add(name)
 
@@ -195,5 +196,6 @@ def _weigh(module: Module, graph: CallGraph, root: str) -> None:
             work += missing
             continue
         own = len(module.functions[name].body)
+        # What is copied into its callers adds to their size; what is shared stays in one place.
         graph.weight[name] = own + sum(graph.weight[g] for g in inner if graph.copied(g))
         work.pop()

@@ -222,6 +222,7 @@ def _parameter(text: str, offset: int) -> Param:
     if mark.end() != len(tail):
         raise PtxError("a parameter is not well formed", got=brief(text), allowed="one name")
     shape = _shape(mark.group(2))
+    # The parameter block is laid out as C lays out a struct.
     align = head.align or head.size
     return Param(
         mark.group(1), head.type, align, _bytes(head, shape), -(-offset // align) * align,

@@ -61,6 +61,7 @@ class Lines:
         The place of an `inlined_at` is itself the last `.loc` with these numbers, which gives
         the rest of the chain.
         """
+        # The same `.loc` stands at many places of a body: its text is read once.
         if loc not in self._spelled:
             self._spelled[loc] = self._read(loc)
         place, call, function = self._spelled[loc]

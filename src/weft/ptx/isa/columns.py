@@ -70,6 +70,7 @@ class Effect:
     def state_space(self, words: Words) -> str:
         """The state space under these words: `global`, `shared`, ... or `generic`."""
         word = words.get(self.space, self.space)
+        # A simulated cluster has one block: `shared::cluster` is the block's own shared memory.
         return word.partition("::")[0] or GENERIC
 
     def nbytes(self, words: Words) -> int | None:

@@ -299,6 +299,7 @@ def decode(ins: Instruction) -> Decoded:
 def control_of(parts: Sequence[str]) -> Control:
     """Where execution goes on after an opcode, which may be one without a row."""
     decoded = lookup(parts)
+    # An opcode without a row is refused later, by the validation, which names its line.
     return Control.NEXT if decoded is None else decoded.row.control
 
 

@@ -108,6 +108,7 @@ def setp(
     ftz: str = "",
 ) -> tuple[Val, Val]:  # fmt: skip
     test = compare(e, cmp, a, b, type, ftz)
+    # q is the complement of the test alone: c is combined with each of the two.
     return _joined(e, test, op, c), _joined(e, ~test, op, c)
 
 
@@ -135,6 +136,7 @@ def setp_packed(
     op: str = "",
 ) -> tuple[Val, Val]:  # fmt: skip
     low, high = _compare_halves(e, cmp, a, b, type, ftz)
+    # With packed types q is the test of the upper half, not the complement of p.
     return _joined(e, low, op, c), _joined(e, high, op, c)
 
 
@@ -212,6 +214,7 @@ def set_packed(
     e: Builder, a: Val, b: Val, c: Val | None = None, *, cmp: str, dtype: str, type: str, ftz: str,
     op: str = "",
 ) -> Val:  # fmt: skip
+    # An integer result has sixteen ones in each half that passes.
     one = _TRUE[dtype.removesuffix("x2")][1] if dtype.endswith("x2") else 0xFFFF
     low, high = (_joined(e, t, op, c) for t in _compare_halves(e, cmp, a, b, type, ftz))
     return low.select(e.integer("i32", one), 0) | high.select(e.integer("i32", one << 16), 0)
@@ -270,6 +273,7 @@ def slct(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 )
 def slct_float(e: Builder, a: Val, b: Val, c: Val, *, type: str, ftz: str) -> Val:
     sign = flushed(e, c) if ftz else c
+    # Ordered: a NaN selects b. -0 is not below zero and selects a.
     return _either(e, e.fcmp("oge", sign, e.const("float", 0.0)), a, b)
 
 

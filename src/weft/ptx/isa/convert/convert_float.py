@@ -97,7 +97,9 @@ def _emit(
         bits = _converted(b, v, mode, dtype, atype, bool(ftz))
         return b.reinterpret(limited(b, bits, dtype, sat, relu, satfinite), ty)
 
+    # From here on the bits count: a NaN of the host's arithmetic must not show.
     a = e.canonical(a)
+    # A few instructions, which are inlined. Directed rounding and f64 take many more.
     if mode == "rn" and {atype, dtype} <= {"f16", "bf16", "f32"}:
         return body(e, a)
     return e.lanewise(f"cvt.{mode}{ftz}{sat}{relu}{satfinite}.{dtype}.{atype}", [a], ty, body)

@@ -124,6 +124,7 @@ def int_to_float(
         bits = float_from_int(b, v, dtype, frnd, signed=atype[0] == "s")
         return b.reinterpret(saturate(b, bits, dtype) if sat else bits, ty)
 
+    # Exact in f32 and f64, so that there is nothing to round and the code is short.
     small = a.bits < 32 and dtype in ("f32", "f64")
     if small or (frnd == "rn" and (dtype, atype) in _INLINE):
         return body(e, a)

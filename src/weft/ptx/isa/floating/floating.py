@@ -11,6 +11,8 @@ _ROUNDING = "rn rz rm rp"
 
 
 def _f32(e: Builder, op: str, args: list[Val], rnd: str, ftz: str, sat: str = "") -> Val:
+    # An `add` or `mul` without a rounding mode may be fused; `ptx.contract` has done that before.
+    # What is left rounds to nearest.
     r = rounded(e, op, args, rnd or "rn", ftz=bool(ftz))
     return _saturate(e, r) if sat else r
 
@@ -18,6 +20,7 @@ def _f32(e: Builder, op: str, args: list[Val], rnd: str, ftz: str, sat: str = ""
 def _saturate(e: Builder, r: Val) -> Val:
     """Into 0..1; NaN and -0 become +0."""
     zero, one = e.const("float", 0.0), e.const("float", 1.0)
+    # An ordered comparison fails for a NaN, which so becomes +0.
     r = e.select(e.fcmp("ogt", r, zero), r, zero)
     r = e.select(e.fcmp("olt", r, one), r, one)
     r.raw_nan = False
@@ -188,6 +191,7 @@ def div_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
     vectors=["rcp.rn.f32  3.0 -> 0x3eaaaaab", "rcp.rn.ftz.f32  0x00000001 -> inf"],
 )  # fmt: skip
 def rcp_f32(e: Builder, a: Val, *, rnd: str, ftz: str, type: str) -> Val:
+    # Rounded correctly, a reciprocal is the quotient of 1.
     return _f32(e, "fdiv", [e.const("float", 1.0), a], rnd, ftz)
 
 

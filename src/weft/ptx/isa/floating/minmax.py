@@ -69,6 +69,7 @@ def _extreme(e: Builder, which: str, a: Val, b: Val, ftz: str, nan: str, xorsign
     vectors=["min.f64  1.0 0x7ff0000000000001 -> 1.0", "min.f64  -0.0 0.0 -> -0.0"],
 )
 def min_f64(e: Builder, a: Val, b: Val, *, type: str) -> Val:
+    # Where both are NaNs, the hardware returns the second one.
     return nan64(e, e.intrinsic("minimumnum", [a, b]), [b, a])
 
 

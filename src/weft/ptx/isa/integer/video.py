@@ -74,6 +74,8 @@ def _scalar(
         value = operation(e, _wide(e, a, words["atype"]), _wide(e, b, words["btype"]))
         if words.get("sat"):
             value = _clamped(e, value, 32, "s32") if words["dtype"] == "s32" else e.smax(value, 0)
+        # The assembler keeps the sum in 32 bits. Extended with its sign, a sum of 2^31 or more is
+        # above every unsigned c.
         if op in ("vadd", "vsub"):
             value = value.trunc("i32").sext("i64")
         return second(e, words, value, *c)

@@ -28,6 +28,7 @@ _INT8, _INT4 = "s8 u8", "s4 u4"
 def _run(w: Warp, ins: Instruction, form: Form) -> None:
     """Reads the fragments `d, a, b, c`, multiplies, writes d."""
     d, a, b, c = ins.operands
+    # Fragments of all other types are packed into 32-bit registers, accumulators of f16 too.
     operand = "f64" if form.a == "f64" else "b32"
     regs = [w.read_vector(a, operand), w.read_vector(b, operand)]
     acc = w.read_vector(c, {"f16": "b32"}.get(form.c, form.c))

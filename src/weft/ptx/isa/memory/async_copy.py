@@ -31,6 +31,7 @@ _ORDER, _SCOPE = "relaxed acquire release", "cta cluster"
     manual=_COPY,
     literals={"size": (4, 8, 16)},
     cop="ca cg", dst=_SHARED, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
+    # The rest of `size` beyond `src_size` is filled with zeros: it is written, but not read.
     warp=True, effects=(writes("a", "dst", "size"), reads("b", "global", "src_size")),
     async_=Async(Step.ISSUE, Completion.GROUP),
 )  # fmt: skip

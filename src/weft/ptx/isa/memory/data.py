@@ -40,6 +40,8 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
     prefetch="L2::64B L2::128B L2::256B", effects=_LOADS,
 )  # fmt: skip
 @instruction(
+    # A row of its own: a loop around an ordered load may wait for another thread's store and has to
+    # yield; a loop around a weak load does not.
     "ld{.mmio}.order{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d:type, [a]",
     form=Result.LOADED, accepts=_MOVES, ordering=Ordering.STRONG,
     manual="data-movement-and-conversion-instructions-ld",

@@ -17,6 +17,7 @@ _SHARED = "shared shared::cta"
     accepts=Accepts.COUNTED,
     manual=_MATRIX + "ldmatrix",
     num="x1 x2 x4", trans="trans", space=_SHARED, warp=True, participants=Participants.WARP,
+    # A matrix of 8 x 8 elements of 16 bits has 128 bytes.
     effects=(reads("a", "space", "128*num", Per.WARP),),
 )  # fmt: skip
 def ldmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> None:
