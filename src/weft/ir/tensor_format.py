@@ -79,6 +79,7 @@ def exponent(b: Builder, mag: Val, fmt: Format) -> Val:
 def fp8_to_half(b: Builder, bits: Val, fmt: Format) -> Val:
     """e4m3 or e5m2 patterns as `half`, exactly; NaN stays NaN."""
     wide = bits.zext("i16")
+    # e5m2 is the upper byte of an f16.
     if fmt.name == "e5m2":
         return b.reinterpret(wide << 8, "half")
     mag = wide & 0x7F

@@ -149,6 +149,8 @@ def load_accumulator(b: Builder, ty: str, c: Val, m: Val) -> Val:
     if ty == "half":
         return b.load(ty, N, b.at(c, (m * 16).zext("i64")), 16)
     size = 8 if ty == "double" else 4
+    # Two registers hold the even and odd columns of rows 0 to 7, the next two those of rows 8 to
+    # 15, which therefore begin 8 rows later in memory.
     base = b.at(c, ((m + (m & 8)) * (4 * size)).zext("i64"))
     even, odd = b.load(ty, 4, base, 16), b.load(ty, 4, b.at(base, 32 * size), 16)
     return b.shuffle(even, [i // 2 + 4 * (i % 2) for i in range(N)], odd)

@@ -76,6 +76,7 @@ def _show() -> list[Visit]:
         task = progress.add_task("compiling and running", total=len(tour.STOPS))
         for visit in tour.visits():
             visits.append(visit)
+            # Through the console of the bar, which redraws itself below the line.
             progress.console.print(_line(visit), soft_wrap=True)
             progress.advance(task)
     return visits
