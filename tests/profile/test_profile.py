@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 import weft
 from folders import ROOT
+from weft.device.sim.run import settings
+from weft.measure.profile.session import Recording, recording
 from weft.measure.profile.work import work
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -235,3 +238,27 @@ def test_a_recorded_launch_counts_as_ncu_did(row: Case) -> None:
     both = next(c["both"] for c in cases if c["name"] == row.kernel)
     exact = {n: theirs for n, (_, theirs) in both.items() if profile_tables.is_exact(n)}
     assert {n: p.totals[f"sim:{n}"] for n in exact} == exact
+
+
+def test_a_recording_of_one_thread_leaves_the_others_alone() -> None:
+    """A thread that outlives its caller, as after a time limit, keeps its session to itself."""
+    module = weft.cuda("__global__ void one(int* y) { y[threadIdx.x] = 1; }")
+    started, end = threading.Event(), threading.Event()
+    recorder = Recording()
+
+    def record() -> None:
+        with recording(recorder, one_thread=True):
+            module.one[1, 32](np.zeros(32, np.int32))
+            started.set()
+            end.wait()
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    started.wait()
+    try:
+        assert settings.active() is not recorder
+        module.one[1, 32](np.zeros(32, np.int32))
+    finally:
+        end.set()
+        thread.join()
+    assert [p.launches for p in recorder.profiles] == [1]

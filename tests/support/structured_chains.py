@@ -10,8 +10,9 @@ import numpy as np
 from chains import LANEWISE, WIDTHS, Chain, N, Register, draw
 from weft.device.sim.analyse.lattice import TABLE
 from weft.ptx.isa import Decoded, lookup
+from weft.ptx.isa.columns import Result
 
-RULED = [row for row in LANEWISE if row.base in {"cvt", *(name.split(".")[0] for name in TABLE)}]
+RULED = [row for row in LANEWISE if row.form in {Result.CONVERSION, *TABLE}]
 """Rows of which more is derived than whether the lanes agree."""
 
 

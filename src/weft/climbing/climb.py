@@ -314,7 +314,7 @@ def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
                 s.name: buffers.copied(arrays[s.name], s.dtype, buffers.torch("cpu"))
                 for s in (*op.inputs, *op.outputs)
             }
-        with recording(Recording(model.key, thread=threading.get_ident())) as recorded:
+        with recording(Recording(model.key), one_thread=True) as recorded:
             runner(**arrays, **case.sizes)
         profiles = recorded.profiles
     return counters.facts(profiles, results) if profiles else {}

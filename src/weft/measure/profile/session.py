@@ -25,7 +25,6 @@ class Recording:
     gpu      the model whose caches and limits apply; each kernel's by default
     kernel   profile only kernels of this name
     launch   profile only this one of those launches, counted from 0
-    thread   profile only launches of this thread; all by default
     seen     kernel -> the number of its launches, profiled or not
     fault    the error of a kernel that failed; then there is no report
     """
@@ -35,10 +34,9 @@ class Recording:
         gpu: str | None = None,
         kernel: str | None = None,
         launch: int | None = None,
-        thread: int | None = None,
     ) -> None:
         self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
-        self._kernel, self._launch, self._thread = kernel, launch, thread
+        self._kernel, self._launch = kernel, launch
         self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
         self._profiles: dict[tuple[object, ...], Profile] = {}
         self._lock = threading.Lock()
@@ -52,9 +50,6 @@ class Recording:
 
     def run(self, request: Request) -> None:
         """Runs one launch; profiles it if it is selected."""
-        if self._thread not in (None, threading.get_ident()):
-            request.run()
-            return
         plan = request.plan
         summary = plan.sim.kernels.get(plan.entry)
         if not self._wanted(summary.name if summary else plan.entry):
@@ -101,8 +96,12 @@ def plain(kernel: str) -> str:
 
 
 @contextmanager
-def recording(recorder: Recording) -> Iterator[Recording]:
-    """Profiles all launches on simulated GPUs in this process inside of the block."""
+def recording(recorder: Recording, *, one_thread: bool = False) -> Iterator[Recording]:
+    """Profiles launches on simulated GPUs inside of the block: of this process, or this thread."""
+    if one_thread:
+        with settings.in_this_thread(recorder):
+            yield recorder
+        return
     before, settings.current = settings.current, recorder
     try:
         yield recorder

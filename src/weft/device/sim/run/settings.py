@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -78,9 +80,29 @@ def provide(strict: Callable[[], Session]) -> None:
     _strict = strict
 
 
+_of_thread = threading.local()
+
+
+@contextmanager
+def in_this_thread(session: Session) -> Iterator[None]:
+    """Gives the launches of this thread alone to a session, inside of a `with` block.
+
+    A thread may outlive its caller, for example after a time limit; `current` would then stay set.
+    """
+    before = getattr(_of_thread, "session", None)
+    _of_thread.session = session
+    try:
+        yield
+    finally:
+        _of_thread.session = before
+
+
 def active() -> Session | None:
-    """`current`; WEFT_SANITIZE=1 in the environment turns it on for each launch by itself."""
+    """The session of this thread, or `current`, which WEFT_SANITIZE=1 turns on for each launch."""
     global current
+    session: Session | None = getattr(_of_thread, "session", None)
+    if session is not None:
+        return session
     if current is None and _wanted:
         assert _strict is not None, "weft.device.sim.device provides it when it is imported"
         current = _strict()
