@@ -247,6 +247,18 @@ def test_a_stack_has_an_end() -> None:
         module().endless[1, 1](np.zeros(1, np.int32))
 
 
+def test_a_frame_that_is_larger_than_the_stack() -> None:
+    source = """__device__ __noinline__ int down(int n, int* y) {
+        int a[5000];
+        for (int i = 0; i < 5000; i++) a[i] = n * i + y[i & 31];
+        if (n > 0) a[n] += down(n - 1, y);
+        return a[(n * 7) % 5000];
+    }
+    __global__ void k(int* y, int n) { y[threadIdx.x] = down(n, y); }"""
+    with pytest.raises(weft.DeviceError, match="call stack of a thread is full"):
+        weft.cuda(source).k[1, 32](np.ones(32, np.int32), 0)
+
+
 def test_a_number_is_no_function() -> None:
     with pytest.raises(weft.IllegalAddress, match="pointer that is not a function"):
         module().nowhere[1, 1](np.array([4096, 0], np.int32))

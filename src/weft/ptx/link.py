@@ -291,8 +291,11 @@ class _Linker:
 
     # ---- the stack --------------------------------------------------------------------------
     def _check_stack(self, prefix: str, size: int) -> None:
+        if size > STACK_BYTES:  # not even the first activation has room
+            self._add("call", Sink(), Sym(STACK_FULL))
+            return
         room = Label(f"{prefix}room")
-        self._add("mov.u64", Reg(LIMIT), Sym(STACK, max(0, STACK_BYTES - size)))
+        self._add("mov.u64", Reg(LIMIT), Sym(STACK, STACK_BYTES - size))
         self._add("setp.le.u64", Reg(TEST), Reg(POINTER), Reg(LIMIT))
         self._add("bra", Sym(room.name), guard=TEST)
         self._add("call", Sink(), Sym(STACK_FULL))
