@@ -31,8 +31,6 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
@@ -57,7 +55,7 @@ class Error(Exception):
     ...     weft.cuda("__global__ void k() {}", device="sim:rtx307")
     ... except weft.Error as error:
     ...     print(error.what, error.got, error.next, sep="; ")
-    no such device; 'sim:rtx307'; Did you mean 'sim:rtx3070'?
+    no such device; 'sim:rtx307'; did you mean 'sim:rtx3070'?
     """
 
     def __init__(
@@ -383,44 +381,3 @@ def expect(what: str, value: object, *kinds: type, allowed: str) -> None:
     """Raises ArgumentError for an argument of the wrong type, before deeper code fails on it."""
     if not isinstance(value, kinds):
         raise ArgumentError(f"{what} has the wrong type", got=type(value).__name__, allowed=allowed)
-
-
-_MORE_MEMORY = "free memory, or raise the limit of this process: `ulimit -v` shows it"
-
-
-@contextmanager
-def memory_for(what: str) -> Iterator[None]:
-    """Raises OutOfMemory where the memory for `what` cannot be allocated."""
-    try:
-        yield
-    except MemoryError as error:
-        raise OutOfMemory(
-            f"there is not enough memory for {what}", got=str(error), next=_MORE_MEMORY
-        ) from error
-
-
-_NO_ROOM = ("failed to map segment", "annot allocate memory", "out of memory")
-"""Messages of the dynamic linker when it cannot allocate memory."""
-
-
-def unloadable(what: str, error: BaseException, next: str) -> Error:
-    """The error for a library that cannot be loaded: lack of memory, or a missing library."""
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    # Lack of memory is often wrapped in an ImportError.
-    while cause is not None and cause not in chain:
-        chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    # The dynamic linker reports lack of memory as a plain ImportError or OSError.
-    for each in chain:
-        if isinstance(each, MemoryError) or any(words in str(each) for words in _NO_ROOM):
-            return OutOfMemory(
-                f"there is not enough memory to load {what}",
-                got=_first_line(each),
-                next=_MORE_MEMORY,
-            )
-    return MissingDependency(f"{what} cannot be loaded", got=_first_line(error), next=next)
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

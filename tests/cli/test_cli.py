@@ -136,7 +136,7 @@ def test_ptx_takes_include_folders_and_fast_math(tmp_path: Path) -> None:
     [
         (["missing.cu"], "missing.cu: cannot read the source file"),
         (["{source}", "--arch", "80"], "not a GPU architecture"),
-        (["{source}", "--device", "rtx3071"], "Did you mean 'sim:rtx3070'?"),
+        (["{source}", "--device", "rtx3071"], "did you mean 'sim:rtx3070'?"),
         (["{source}", "-k", "sqare<float>"], 'identifier "sqare" is undefined'),
         (["{source}", "-o", "no/such/folder.ptx"], "no/such/folder.ptx: cannot write the PTX"),
     ],

@@ -50,7 +50,7 @@ def test_an_unknown_device_is_refused_by_all(verb: str, tmp_path: Path) -> None:
     more = ["--list", "--shapes", "4x4"] if verb == "tune" else []
     name = subject.get(verb, str(tmp_path / "x.py"))
     done = CliRunner().invoke(app, [verb, "--device", "sim:rtx307", *more, name])
-    assert done.exit_code == 1 and "Did you mean 'sim:rtx3070'?" in done.output
+    assert done.exit_code == 1 and "did you mean 'sim:rtx3070'?" in done.output
 
 
 @pytest.mark.parametrize("device", [("--device", "sim:rtx3070"), ("--gpu", "rtx3070")])

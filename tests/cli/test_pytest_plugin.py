@@ -83,4 +83,4 @@ def test_without_a_gpu_the_reason_is_given(tmp_path: Path) -> None:
 
 def test_a_device_with_a_typo(tmp_path: Path) -> None:
     refused = _pytest(tmp_path, "--weft-device=gup")
-    assert "--weft-device=gup: no such device" in refused and "Did you mean 'gpu'?" in refused
+    assert "--weft-device=gup: no such device" in refused and "did you mean 'gpu'?" in refused

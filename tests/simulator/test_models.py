@@ -59,8 +59,8 @@ def test_spellings(spelling: str, key: str) -> None:
 @pytest.mark.parametrize(
     "name, next",
     [
-        ("h20", "Did you mean 'h200'?"),
-        ("rtx3o70", "Did you mean 'rtx3070'?"),
+        ("h20", "did you mean 'h200'?"),
+        ("rtx3o70", "did you mean 'rtx3070'?"),
         ("", "`weft devices` shows them all"),
         ("voodoo", "`weft devices` shows them all"),
     ],

@@ -31,11 +31,11 @@ def test_words(word: str) -> None:
 @pytest.mark.parametrize(
     ("word", "next"),
     [
-        ("sim:rtx307", "Did you mean 'sim:rtx3070'?"),
-        ("h20", "Did you mean 'sim:h200'?"),
-        ("simm", "Did you mean 'sim'?"),
-        ("gpu:", "Did you mean 'gpu'?"),
-        ("gpu:-1", "Did you mean 'gpu'?"),
+        ("sim:rtx307", "did you mean 'sim:rtx3070'?"),
+        ("h20", "did you mean 'sim:h200'?"),
+        ("simm", "did you mean 'sim'?"),
+        ("gpu:", "did you mean 'gpu'?"),
+        ("gpu:-1", "did you mean 'gpu'?"),
         ("", "`weft devices` shows them all"),
         ("voodoo", "`weft devices` shows them all"),
     ],

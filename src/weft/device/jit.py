@@ -8,7 +8,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.errors import Error, unloadable
+from weft.errors import Error
+from weft.memory_errors import unloadable
 
 try:
     import llvmlite

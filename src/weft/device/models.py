@@ -112,7 +112,7 @@ def get(name: str) -> GpuModel:
             "no such GPU model",
             got=repr(name),
             allowed=", ".join(names()),
-            next=f"Did you mean {near[0]!r}?" if near else "`weft devices` shows them all",
+            next=f"did you mean {near[0]!r}?" if near else "`weft devices` shows them all",
         )
     return found
 

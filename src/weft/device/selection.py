@@ -149,5 +149,5 @@ def _unknown(device: str) -> ArgumentError:
         "no such device",
         got=repr(device),
         allowed=f"sim, sim:MODEL, gpu, gpu:N, cuda:N; MODEL is {', '.join(models.names())}",
-        next=f"Did you mean '{words[near[0]]}'?" if near else "`weft devices` shows them all",
+        next=f"did you mean '{words[near[0]]}'?" if near else "`weft devices` shows them all",
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft import progress
-from weft.errors import CompileError, unloadable
+from weft.errors import CompileError
+from weft.memory_errors import unloadable
 
 
 @dataclass(frozen=True)

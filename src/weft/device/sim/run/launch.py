@@ -19,7 +19,7 @@ from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
 from weft.device.time_limit import limited, within
-from weft.errors import memory_for
+from weft.memory_errors import memory_for
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
     from weft.device.sim.run.observation import Observation, Observer

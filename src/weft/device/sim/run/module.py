@@ -18,7 +18,8 @@ from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.compile import Compiled, compile_kernel
 from weft.device.sim.run.image import Image
 from weft.device.summary import Entry, ModuleSummary, choose, matching
-from weft.errors import Error, LaunchError, memory_for
+from weft.errors import Error, LaunchError
+from weft.memory_errors import memory_for
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
     from weft.device.sim.run.observation import Observer
