@@ -68,13 +68,15 @@ def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
     compiled, whole = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("compiled", "whole"))
     settings = whole.Settings(options.seed, options.count, options.most)
     compiler = compiled.Compiler(options.budget) if options.compile else None
+    torch_compile = compiler.compile if compiler is not None else None
     swept: list[Swept] = []
     with show.ends_at_once(), show.bar(quiet=options.json) as progress:
-        if options.compile and options.jobs > 1:
+        if options.jobs > 1:
             calls = [call for case in cases for call in whole.calls(case, settings)]
             task = progress.add_task("compiling in advance", total=len(calls))
             compiled.warm(calls, options.jobs, options.budget,
-                          lambda done: progress.update(task, completed=done))  # fmt: skip
+                          lambda done: progress.update(task, completed=done),
+                          compile=torch_compile)  # fmt: skip
         task = progress.add_task("", total=len(cases) * options.count)
 
         def tell(text: str) -> None:

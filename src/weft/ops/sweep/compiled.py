@@ -1,7 +1,7 @@
 """torch.compile as a contender: compiles each call, within a time budget.
 
-Compiling takes seconds per call. `warm` does it ahead in several processes, whose results
-Inductor keeps on disk; the process that times then only loads them.
+Compiling takes seconds per call, in torch.compile and in NVRTC. `warm` does both ahead in several
+processes, whose results are kept on disk; the process that times then only loads them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from weft.ops import library
 from weft.ops.sweep.cases import CASES, Case
 from weft.ops.sweep.draw import Call
 
@@ -74,11 +75,12 @@ def warm(
     budget: float,
     tell: Callable[[int], None],
     device: str = "cuda",
-    compile: Compile = torch.compile,
+    compile: Compile | None = torch.compile,
 ) -> int:
     """Compiles calls in `jobs` processes until the budget is spent; how many were compiled.
 
-    Failures are not reported here: the process that times meets them again.
+    weft's kernels are compiled in any case, and torch's if there is a `compile`. Failures are not
+    reported here: the process that times meets them again.
     """
     done = 0
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
@@ -100,7 +102,11 @@ def _alone() -> None:
     inductor.compile_threads = 1
 
 
-def _compile_once(call: Call, device: str, compile: Compile) -> bool:
-    """In a worker: compiles one call, so that Inductor's cache on disk has it."""
+def _compile_once(call: Call, device: str, compile: Compile | None) -> bool:
+    """In a worker: compiles one call, so that the caches on disk have it."""
+    tensors = [t.empty(device) for t in call.tensors]
+    library.call(call.op)(*tensors, **call.options)
+    if compile is None:
+        return True
     case = next(c for c in CASES if c.op == call.op)
-    return not _compiled(case, call, [t.empty(device) for t in call.tensors], compile)[0]
+    return not _compiled(case, call, tensors, compile)[0]
