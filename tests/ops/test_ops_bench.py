@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from folders import ROOT
 from weft.cli import app, bench_ops
 from weft.ops.sweep import compiled, gpu, host, run, whole
+from weft.ops.sweep.case import arguments
 from weft.ops.sweep.cases import CASES
 from weft.pytest_plugin import no_gpu
 
@@ -95,10 +96,10 @@ def test_every_row_of_host_times_calls_both(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_budget_ends_compiling() -> None:
     add = case("add")
     (call,) = whole.calls(add, whole.Settings(seed=1, count=1, most=50))
-    tensors = [t.empty("cpu") for t in call.tensors]
+    made = arguments(add, call, "cpu")
     spent = compiled.Compiler(0.0, EAGER)
-    assert spent(add, call, tensors) is None and not spent.failures
-    assert compiled.Compiler(60.0, EAGER)(add, call, tensors) is not None
+    assert spent(add, call, made) is None and not spent.failures
+    assert compiled.Compiler(60.0, EAGER)(add, call, made) is not None
 
 
 def test_a_peer_that_fails_is_reported() -> None:
@@ -112,7 +113,7 @@ def test_a_peer_that_fails_is_reported() -> None:
         return fails
 
     compiler = compiled.Compiler(60, broken, least=0.0)
-    assert compiler(add, call, [t.empty("cpu") for t in call.tensors]) is None
+    assert compiler(add, call, arguments(add, call, "cpu")) is None
     assert compiler.failures == [f"add {call}: RuntimeError: no such lowering"]
 
 
@@ -121,7 +122,8 @@ def test_a_peer_that_fails_is_reported() -> None:
 def test_compiling_ahead(budget: float, least: int) -> None:
     settings = whole.Settings(seed=1, count=2, most=50)
     told: list[int] = []
-    done = compiled.warm(whole.calls(case("add"), settings), 2, budget, told.append, "cpu", EAGER)
+    calls = [("add", call) for call in whole.calls(case("add"), settings)]
+    done = compiled.warm(calls, 2, budget, told.append, "cpu", EAGER)
     assert done >= least and told == list(range(1, done + 1))
 
 
@@ -134,7 +136,7 @@ def test_without_a_gpu() -> None:
 
 
 def test_messages() -> None:
-    assert "allowed: add, mul" in invoke("--ops", "add,nope").stderr
+    assert "add, mul, fma" in invoke("--ops", "add,nope").stderr
     assert "the simulated GPU has none" in invoke("--device", "sim").stderr
     assert invoke("--count", "0").exit_code == 2
 
@@ -194,4 +196,4 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
 def test_every_op_is_listed() -> None:
     text = tables.TABLES["ops_list"]()
     assert "| `softmax(x, dim=-1)` |" in text and "| `matmul(a, b" in text
-    assert all(f"| `{c.op}(" in text for c in CASES)
+    assert all(f"| `{c.op}(" in text for c in CASES if c.weft is None)

@@ -14,7 +14,7 @@ from weft.errors import ArgumentError
 from weft.ops import bind
 
 if TYPE_CHECKING:
-    from weft.ops.sweep.cases import Case
+    from weft.ops.sweep.case import Case
     from weft.ops.sweep.host import HostTime
     from weft.ops.sweep.whole import Swept
 
@@ -41,7 +41,7 @@ def run(options: Options) -> None:
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
     gpu.need("weft bench ops", instead)
     swept = _swept(cases, options)
-    times: list[HostTime] = host.times([case.op for case in cases])
+    times: list[HostTime] = host.times([case.name for case in cases])
     if options.record is not None:
         bind.with_torch("weft.ops.sweep.whole").append(options.record, [], times)
     if options.json:
@@ -57,11 +57,12 @@ def _cases(names: str) -> list[Case]:
     """The cases of the named ops; raises for an unknown op."""
     every: Sequence[Case] = bind.with_torch("weft.ops.sweep.cases").CASES
     wanted = [name.strip() for name in names.split(",") if name.strip()]
-    ops = [case.op for case in every]
+    every_name = [case.name for case in every]
     for name in wanted:
-        if name not in ops:
-            raise ArgumentError("`weft bench ops` has no such op", got=name, allowed=", ".join(ops))
-    return [case for case in every if not wanted or case.op in wanted]
+        if name not in every_name:
+            allowed = ", ".join(every_name)
+            raise ArgumentError("`weft bench ops` has no such op", got=name, allowed=allowed)
+    return [case for case in every if not wanted or case.name in wanted]
 
 
 def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
@@ -72,7 +73,7 @@ def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
     swept: list[Swept] = []
     with show.ends_at_once(), show.bar(quiet=options.json) as progress:
         if options.jobs > 1:
-            calls = [call for case in cases for call in whole.calls(case, settings)]
+            calls = [(case.name, call) for case in cases for call in whole.calls(case, settings)]
             task = progress.add_task("compiling in advance", total=len(calls))
             compiled.warm(calls, options.jobs, options.budget,
                           lambda done: progress.update(task, completed=done),

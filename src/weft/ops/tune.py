@@ -90,7 +90,8 @@ def listed(call: Call, device: str, word: str | None = None) -> Tuned:
     `word` names the GPU to choose for; by default it is that of `device`, torch's.
     """
     function = _function(call.op)
-    request = function.request(*_bound(function, call, [t.empty(device) for t in call.tensors]))
+    tensors = [t and t.empty(device) for t in call.tensors]
+    request = function.request(*_bound(function, call, tensors))
     if word is not None:
         request = replace(request, target=named(word))
     choice = function.choice(request)
@@ -102,7 +103,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     """Measures the candidates of a call in turns and stores the winner in the user's cache."""
     function = _function(call.op)
     generator = torch.Generator(device).manual_seed(seed)
-    tensors = [t.make(device, generator) for t in call.tensors]
+    tensors = [t and t.make(device, generator) for t in call.tensors]
     arguments = _bound(function, call, tensors)
     request = function.request(*arguments)
     choice = function.choice(request)
@@ -168,11 +169,11 @@ def _function(op: str) -> Function:
 def drawn(op: str, count: int, seed: int) -> list[Call]:
     """Random calls, as in the sweep."""
     _function(op)
-    case = next((c for c in CASES if c.op == op), None)
+    case = next((c for c in CASES if c.name == op), None)
     if case is None:
         raise ArgumentError(
             "the sweep draws no calls of this op",
-            got=op, allowed=", ".join(c.op for c in CASES),
+            got=op, allowed=", ".join(c.name for c in CASES if c.name == c.op),
             next=f'give the shapes: weft tune {op} --shapes "64x4096;128x1000"',
         )  # fmt: skip
     rng = random.Random(f"{seed} {op}")

@@ -1,7 +1,8 @@
 """The sweep: runs library ops on random calls, checks them in float64, compares with torch.
 
 draw.py      random sizes, dtypes and strides from a seed
-cases.py     the arguments of each op, and its torch counterpart
+case.py      what a case is: random arguments of an op, and its torch counterpart
+cases/       the cases of each family, found by name
 time.py      times a call, as users make it and alone
 run.py       makes one call, checks it and times it
 compiled.py  torch.compile as a contender, compiled ahead in several processes

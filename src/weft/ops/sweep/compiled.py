@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
-from weft.ops.sweep.cases import CASES, Case
+from weft.ops.sweep.case import Arguments, Case, arguments, find
+from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.draw import Call
 
 Compile = Callable[..., Any]
@@ -44,25 +44,23 @@ class Compiler:
         """True if a call of this length is worth compiling."""
         return seconds >= self.least and self.spent < self.budget
 
-    def __call__(self, case: Case, call: Call, tensors: Sequence[Any]) -> Any:
+    def __call__(self, case: Case, call: Call, made: Arguments) -> Any:
         """The compiled function, called once; None where there is none."""
         if self.spent >= self.budget:
             return None
         begin = time.perf_counter()
-        reason, function = _compiled(case, call, tensors, self.compile)
+        reason, function = _compiled(case, made, self.compile)
         self.spent += time.perf_counter() - begin
         if reason:
-            self.failures.append(f"{case.op} {call}: {reason}")
+            self.failures.append(f"{case.name} {call}: {reason}")
         return function
 
 
-def _compiled(
-    case: Case, call: Call, tensors: Sequence[Any], compile: Compile
-) -> tuple[str, Any | None]:
+def _compiled(case: Case, made: Arguments, compile: Compile) -> tuple[str, Any | None]:
     torch._dynamo.reset()  # beyond the recompile limit Dynamo falls back to eager mode
     function = compile(case.torch, dynamic=False)
     try:
-        function(*tensors, **call.options)
+        made.of(function)
     except Exception as error:  # a failing peer is reported, and the sweep continues
         return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", None
     return "", function
@@ -70,7 +68,7 @@ def _compiled(
 
 # ---- ahead, in other processes -----------------------------------------------------------------
 def warm(
-    calls: Sequence[Call],
+    calls: Sequence[tuple[str, Call]],
     jobs: int,
     budget: float,
     tell: Callable[[int], None],
@@ -79,14 +77,15 @@ def warm(
 ) -> int:
     """Compiles calls in `jobs` processes until the budget is spent; how many were compiled.
 
-    weft's kernels are compiled in any case, and torch's if there is a `compile`. Failures are not
-    reported here: the process that times meets them again.
+    Each call comes with the name of its case. weft's kernels are compiled in any case, and torch's
+    if there is a `compile`. Failures are not reported here: the process that times meets them
+    again.
     """
     done = 0
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_alone) as pool:
         try:
-            pending = [pool.submit(_compile_once, call, device, compile) for call in calls]
+            pending = [pool.submit(_compile_once, *call, device, compile) for call in calls]
             for future in as_completed(pending, timeout=budget):
                 done += future.result()
                 tell(done)
@@ -102,11 +101,9 @@ def _alone() -> None:
     inductor.compile_threads = 1
 
 
-def _compile_once(call: Call, device: str, compile: Compile | None) -> bool:
+def _compile_once(name: str, call: Call, device: str, compile: Compile | None) -> bool:
     """In a worker: compiles one call, so that the caches on disk have it."""
-    tensors = [t.empty(device) for t in call.tensors]
-    library.call(call.op)(*tensors, **call.options)
-    if compile is None:
-        return True
-    case = next(c for c in CASES if c.op == call.op)
-    return not _compiled(case, call, tensors, compile)[0]
+    case = find(name, CASES)
+    made = arguments(case, call, device)
+    made.of(case.call)
+    return compile is None or not _compiled(case, made, compile)[0]

@@ -17,13 +17,41 @@ PRIMES = (2, 3, 5, 7, 11, 13, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 163
 
 
 @dataclass(frozen=True)
+class Between:
+    """Contents from `low` up to, not including, `high`: integers, or floating-point numbers.
+
+    mixed  a value that one of eight elements has instead, such as an index to ignore
+    """
+
+    low: float
+    high: float
+    mixed: float | None = None
+
+    def __str__(self) -> str:
+        shown = f"{self.low}..{self.high}"
+        return shown if self.mixed is None else f"{shown} or {self.mixed}"
+
+    def __call__(
+        self, size: int, dtype: torch.dtype, device: str, generator: torch.Generator
+    ) -> torch.Tensor:
+        part = torch.rand(size, device=device, generator=generator, dtype=torch.float64)
+        values = self.low + part * (self.high - self.low)
+        values = (values if dtype.is_floating_point else values.floor()).to(dtype)
+        if self.mixed is None:
+            return values
+        other = torch.rand(size, device=device, generator=generator) < 1 / 8
+        return values.masked_fill_(other, self.mixed)
+
+
+@dataclass(frozen=True)
 class Tensor:
     """One argument.
 
     order     the dimensions in the order of memory, outermost first
     offset    elements before the first one in its storage: an odd number misaligns it
     gap       elements between two rows of the last dimension in memory
-    contents  a name in CONTENTS
+    contents  a name in CONTENTS, or a range
+    grad      False for a tensor that has no gradient in a backward pass
     """
 
     shape: tuple[int, ...]
@@ -31,14 +59,20 @@ class Tensor:
     order: tuple[int, ...]
     offset: int = 0
     gap: int = 0
-    contents: str = "plain"
+    contents: str | Between = "plain"
+    grad: bool = True
 
     def make(self, device: str, generator: torch.Generator) -> torch.Tensor:
         """The tensor, with random contents."""
-        return self._cut(CONTENTS[self.contents](self._size, self._dtype, device, generator))
+        contents = self.contents
+        fill = contents if isinstance(contents, Between) else CONTENTS[contents]
+        return self._cut(fill(self._size, self._dtype, device, generator))
 
     def empty(self, device: str) -> torch.Tensor:
         """The tensor, with no contents: enough to choose a kernel, and cheap at any size."""
+        if isinstance(self.contents, Between):  # numbers outside of the range may be refused
+            low = self.contents.low
+            return self._cut(torch.full((self._size,), low, dtype=self._dtype, device=device))
         return self._cut(torch.empty(self._size, dtype=self._dtype, device=device))
 
     @property
@@ -65,26 +99,36 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an op."""
+    """A call of an op; None stands for an optional tensor that is missing."""
 
     op: str
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[Tensor | None, ...]
     options: dict[str, Any]
 
     def __str__(self) -> str:
-        shown = [
-            f"{t.dtype} {'x'.join(map(str, t.shape)) or 'number'}"
-            + ("" if list(t.order) == sorted(t.order) else f" order {''.join(map(str, t.order))}")
-            + (f" +{t.offset}" if t.offset else "")
-            + (f" gap {t.gap}" if t.gap else "")
-            + (f" {t.contents}" if t.contents != "plain" else "")
-            for t in self.tensors
-        ]
         options = "".join(f" {k}={v}" for k, v in self.options.items())
-        return f"{', '.join(shown)}{options}"
+        return f"{', '.join(map(_shown, self.tensors))}{options}"
+
+    def shape(self, number: int = 0) -> tuple[int, ...]:
+        """The shape of a tensor that is there."""
+        tensor = self.tensors[number]
+        assert tensor is not None
+        return tensor.shape
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _shown(t: Tensor | None) -> str:
+    if t is None:
+        return "none"
+    return (
+        f"{t.dtype} {'x'.join(map(str, t.shape)) or 'number'}"
+        + ("" if list(t.order) == sorted(t.order) else f" order {''.join(map(str, t.order))}")
+        + (f" +{t.offset}" if t.offset else "")
+        + (f" gap {t.gap}" if t.gap else "")
+        + (f" {t.contents}" if t.contents != "plain" else "")
+    )
 
 
 def _plain(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
@@ -156,3 +200,10 @@ def tensor(rng: random.Random, shape: tuple[int, ...], dtype: str, plain: float 
     if way < plain + (1 - plain) * 0.75:
         return Tensor(shape, dtype, order, offset=rng.choice((1, 2, 3, 5, 8)))
     return Tensor(shape, dtype, order, gap=rng.choice((1, 3, 8, 32)))
+
+
+def integers(
+    shape: tuple[int, ...], low: int, high: int, dtype: str = "int64", mixed: int | None = None
+) -> Tensor:
+    """A contiguous tensor of labels or indices; see Between."""
+    return Tensor(shape, dtype, tuple(range(len(shape))), contents=Between(low, high, mixed))

@@ -12,10 +12,17 @@ import torch
 
 from weft.ops import library
 from weft.ops.sweep import time
-from weft.ops.sweep.cases import CASES, Case
+from weft.ops.sweep.case import Arguments, Case, arguments, as_tuple
+from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.draw import Call
 
-EPSILON = {torch.float32: 2**-23, torch.float16: 2**-10, torch.bfloat16: 2**-7}
+EPSILON = {
+    torch.float64: 2**-52,
+    torch.complex64: 2**-23,
+    torch.float32: 2**-23,
+    torch.float16: 2**-10,
+    torch.bfloat16: 2**-7,
+}
 
 
 @dataclass(frozen=True)
@@ -36,71 +43,78 @@ class Result:
         return min(others) / self.seconds["weft"] if others else math.nan
 
 
-def cases(ops: Sequence[str]) -> list[Case]:
-    """The cases of some ops, or of all."""
-    return [case for case in CASES if not ops or case.op in ops]
+def cases(names: Sequence[str]) -> list[Case]:
+    """The cases of some names, or all."""
+    return [case for case in CASES if not names or case.name in names]
 
 
 def calls(case: Case, seed: int, count: int, most: int) -> Iterator[Call]:
     """The calls that a seed stands for."""
-    rng = random.Random(f"{seed} {case.op}")
+    rng = random.Random(f"{seed} {case.name}")
     for _ in range(count):
         yield case.draw(rng, most)
 
 
-def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, list[Any]]:
-    """Makes the call once and compares with torch in float64; also gives the tensors."""
+def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, Arguments]:
+    """Makes the call once and compares with torch in float64; also gives the arguments."""
     generator = torch.Generator(device).manual_seed(seed)
-    tensors = [t.make(device, generator) for t in call.tensors]
+    made = arguments(case, call, device, generator)
+    wide = made.double()  # before the call, which may change its tensors
+    plan = _plan(case, made)
+    got = made.of(case.call)
+    want = wide.of(case.reference or case.torch)
+    error = max(
+        (largest_error(case, call, made.tensors, g, w) for g, w in _pairs(got, want)), default=0.0
+    )
+    return Result(case.name, str(call), plan, error, error <= 1), made
+
+
+def _plan(case: Case, made: Arguments) -> str:
+    """The name of the chosen kernel; "" for a call that is not one of the op alone."""
+    if case.weft is not None:
+        return ""
     function = library.function(case.op)
-    choice = function.choice(function.request(*function.bound(tensors, call.options)))
-    got = function.call(*tensors, **call.options)
-    want = case.torch(*(_double(t) for t in tensors), **call.options)
-    error, right = largest_error(case, call, tensors, got, want)
-    return Result(case.op, str(call), choice.used.name, error, right), tensors
+    return function.choice(function.request(*function.bound(made.tensors, made.options))).used.name
 
 
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+def _pairs(got: Any, want: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    return zip(as_tuple(got), as_tuple(want), strict=True)
 
 
 def largest_error(
-    case: Case, call: Call, tensors: list[Any], got: torch.Tensor, want: torch.Tensor
-) -> tuple[float, bool]:
+    case: Case, call: Call, tensors: Sequence[Any], got: torch.Tensor, want: torch.Tensor
+) -> float:
     """The largest error in units of what the dtype and the number of terms allow."""
     if got.shape != want.shape:
-        return math.inf, False
+        return math.inf
     if not want.numel():
-        return 0.0, True
-    if case.exact or not got.is_floating_point():
-        same = torch.equal(got.to(want.dtype).nan_to_num(), want.nan_to_num())
-        return (0.0, True) if same else (math.inf, False)
-    if not torch.equal(got.isfinite(), want.isfinite()):
-        return math.inf, False
-    # The positions of non-finite values were compared above.
-    got, want = got.nan_to_num(0, 0, 0), want.nan_to_num(0, 0, 0)
+        return 0.0
+    got, want = got.detach(), want.detach()
+    if case.exact or not (got.is_floating_point() or got.is_complex()):
+        return 0.0 if torch.equal(got.to(want.dtype).nan_to_num(), want.nan_to_num()) else math.inf
+    # The reference overflows where its value in the dtype does.
+    if not torch.equal(got.isfinite(), want.to(got.dtype).isfinite()):
+        return math.inf
+    finite = got.isfinite()
+    want = want.masked_fill(~finite, 0)
     scale = max(1e-30, float(want.abs().max()), case.scale(*tensors, call))
-    allowed = EPSILON[got.dtype] * scale * (4 + 0.5 * math.sqrt(case.depth(call)))
-    error = float((got.double() - want).abs().max()) / allowed
-    return error, error <= 1
+    depth = 0.5 * math.sqrt(case.depth(call))
+    allowed = EPSILON[got.dtype] * scale * (case.roundings + depth)
+    return float((got.to(want.dtype).masked_fill(~finite, 0) - want).abs().max()) / allowed
 
 
 def timed(
     case: Case,
-    call: Call,
     result: Result,
-    tensors: list[Any],
+    made: Arguments,
     compiled: Callable[..., Any] | None,
     clock: time.Clock = time.as_called,
 ) -> Result:
     """The result with the times of all contenders, taken in turns."""
-    function = library.function(case.op).call
-    contenders = {
-        "weft": lambda: function(*tensors, **call.options),
-        "torch": lambda: case.torch(*tensors, **call.options),
-    }
+    functions = {"weft": case.call, "torch": case.torch}
     if compiled is not None:
-        contenders["compile"] = lambda: compiled(*tensors, **call.options)
+        functions["compile"] = compiled
+    contenders = {name: made.contender(function) for name, function in functions.items()}
     seconds = clock(list(contenders.values()))
     return replace(result, seconds=dict(zip(contenders, seconds, strict=True)))
 

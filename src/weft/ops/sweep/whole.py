@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.ops.sweep import gpu, run, time
-from weft.ops.sweep.cases import Case
+from weft.ops.sweep.case import Case
 from weft.ops.sweep.compiled import Compiler
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.host import HostTime
@@ -86,15 +86,15 @@ def sweep(
     """Makes the calls of an op, one after the other."""
     results = []
     for call in calls(case, settings):
-        tell(f"{case.op} {call}")
-        result, tensors = run.check(case, call, settings.device, settings.seed)
-        result = run.timed(case, call, result, tensors, None, clock)
+        tell(f"{case.name} {call}")
+        result, made = run.check(case, call, settings.device, settings.seed)
+        result = run.timed(case, result, made, None, clock)
         if compiler is not None and compiler.may_win(min(result.seconds.values())):
-            compiled = compiler(case, call, tensors)
+            compiled = compiler(case, call, made)
             if compiled is not None:
-                result = run.timed(case, call, result, tensors, compiled, clock)
+                result = run.timed(case, result, made, compiled, clock)
         results.append(result)
-    return Swept(case.op, settings, tuple(results))
+    return Swept(case.name, settings, tuple(results))
 
 
 # ---- records -----------------------------------------------------------------------------------

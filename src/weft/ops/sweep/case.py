@@ -1,0 +1,154 @@
+"""Defines what the sweep needs to know about an op: its random calls and the same in torch."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from weft.ops import library
+from weft.ops.sweep.draw import Call
+
+FLOATS = ("float32", "float16", "bfloat16")
+Draw = Callable[[random.Random, int], Call]
+Compute = Callable[..., Any]
+"""(*tensors, **options) -> a tensor or a tuple of tensors."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Random calls of an op.
+
+    name       the op, and what the calls have in common if it has several cases: "conv2d depthwise"
+    draw       a call from a random generator, with at most so many elements in a tensor
+    torch      the same by torch, as a user writes it: the peer
+    exact      True if the result must be equal, as for copies and indices
+    depth      the number of terms that a result sums; the tolerance grows with it
+    scale      the reference magnitude for errors if results may cancel: (*tensors, call) -> number
+    roundings  how many roundings of the dtype each result may have
+    backward   True: results and the gradients of all inputs are computed, checked and timed
+    weft       the call by the library, if it is more than the op with its tensors and options
+    reference  the computation in float64, if `torch` does not serve
+    shared     True if its kernels differ from another case's in their arithmetic alone: tests
+               draw it in the slow set
+    """
+
+    name: str
+    draw: Draw
+    torch: Compute
+    exact: bool = False
+    depth: Callable[[Call], int] = lambda call: 1
+    scale: Callable[..., float] = lambda *tensors_and_call: 0.0
+    roundings: float = 4.0
+    backward: bool = False
+    weft: Compute | None = None
+    reference: Compute | None = None
+    shared: bool = False
+
+    @property
+    def op(self) -> str:
+        """The op: the first word of the name."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def call(self) -> Compute:
+        """The library's function."""
+        function: Compute = library.call(self.op) if self.weft is None else self.weft
+        return function
+
+    def with_backward(self, **changes: Any) -> Case:
+        """The same calls, forward and backward."""
+        return replace(self, **{"name": f"{self.name} backward", "backward": True, **changes})
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call on a device; contenders are functions that get them.
+
+    gradients  of each result that has one, for the backward pass; None: forward only
+    """
+
+    tensors: tuple[Any, ...]
+    options: Mapping[str, Any]
+    gradients: tuple[torch.Tensor, ...] | None = None
+
+    def of(self, function: Compute) -> Any:
+        """The results of a function, and the gradients of its inputs after them if wanted."""
+        if self.gradients is None:
+            return function(*self.tensors, **self.options)
+        results = as_tuple(function(*self.tensors, **self.options))
+        inputs = [t for t in self.tensors if t is not None and t.requires_grad]
+        ends = [r for r in results if r.requires_grad]
+        return (*results, *torch.autograd.grad(ends, inputs, self.gradients))
+
+    def contender(self, function: Compute) -> Callable[[], Any]:
+        """The call as a user makes it, without arguments, for a clock."""
+        if self.gradients is not None:
+            return lambda: self.of(function)
+        tensors, options = self.tensors, self.options
+        return lambda: function(*tensors, **options)
+
+    def double(self) -> Arguments:
+        """The same in float64, in memory of its own."""
+        gradients = None if self.gradients is None else tuple(g.double() for g in self.gradients)
+        return Arguments(tuple(map(_double, self.tensors)), self.options, gradients)
+
+
+def arguments(
+    case: Case, call: Call, device: str, generator: torch.Generator | None = None
+) -> Arguments:
+    """Makes the tensors of a call; without a generator their contents are arbitrary."""
+    tensors = tuple(
+        None if t is None else t.empty(device) if generator is None else t.make(device, generator)
+        for t in call.tensors
+    )
+    if not case.backward:
+        return Arguments(tensors, call.options)
+    for drawn, tensor in zip(call.tensors, tensors, strict=True):
+        if drawn is not None and drawn.grad and tensor is not None:
+            tensor.requires_grad_(tensor.is_floating_point() or tensor.is_complex())
+    results = as_tuple(case.torch(*tensors, **call.options))
+    gradients = tuple(_gradient(r, generator) for r in results if r.requires_grad)
+    return Arguments(tensors, call.options, gradients)
+
+
+def _gradient(result: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+    if generator is None:
+        return torch.ones_like(result, memory_format=torch.contiguous_format)
+    return torch.randn(result.shape, device=result.device, generator=generator).to(result.dtype)
+
+
+def _double(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    if tensor is None:
+        return None
+    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    floats = tensor.is_floating_point() or tensor.is_complex()
+    copy = tensor.detach().to(wide if floats else tensor.dtype, copy=True)
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    """The results of a function that returns one tensor or several."""
+    return (results,) if isinstance(results, torch.Tensor) else tuple(results)
+
+
+# ---- depths and scales -------------------------------------------------------------------------
+def terms(call: Call) -> int:
+    """The number of elements along the option `dim`."""
+    shape, dim = call.shape(), call.options["dim"]
+    dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    return math.prod(shape[d] for d in dims)
+
+
+def sums(x: Any, call: Call) -> float:
+    """The largest sum of absolute values along the option `dim`."""
+    return float(x.double().abs().sum(call.options["dim"]).max()) if x.numel() else 0.0
+
+
+def find(name: str, cases: Sequence[Case]) -> Case:
+    """The case of a name."""
+    return next(case for case in cases if case.name == name)

@@ -1,0 +1,33 @@
+"""The cases of the sweep: one module per family with its `CASES`, found by name.
+
+A family adds cases in a module of its own here:
+
+    def _drawn(rng: random.Random, most: int) -> Call:      # `most`: elements in a tensor
+        x = draw.tensor(rng, draw.shape(rng, (2, 3), most), rng.choice(FLOATS))
+        labels = draw.integers((x.shape[0],), 0, 10)        # indices; None for a missing tensor
+        return Call("my_op", (x, labels), {"eps": 1e-5})
+
+    CASE = Case("my_op", _drawn, F.my_op, depth=lambda call: call.shape()[-1])
+    CASES = (CASE, CASE.with_backward(roundings=8))         # the second: "my_op backward"
+
+The tensors of a call are the positional arguments and its options the keyword arguments of the op
+and of the peer. Each result, and with backward each gradient of a floating-point tensor whose
+`grad` is True, is compared with the same in float64. `weft bench ops --ops "my_op backward"` times
+forward plus backward; tests/ops/test_ops_sweep.py makes the same calls at small sizes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+from weft.ops.sweep.case import Case
+
+
+def _found() -> Iterator[Case]:
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
+        yield from importlib.import_module(f"{__name__}.{module.name}").CASES
+
+
+CASES = tuple(_found())

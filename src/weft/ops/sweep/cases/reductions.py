@@ -1,0 +1,82 @@
+"""Reductions along one dimension, several or all."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+
+from weft.ops.sweep import draw
+from weft.ops.sweep.case import FLOATS, Case, Draw, sums, terms
+from weft.ops.sweep.draw import Call
+
+
+def _reduced(name: str, one: bool = False, floats: bool = True, **extra: Any) -> Draw:
+    def drawn(rng: random.Random, most: int) -> Call:
+        shape = draw.shape(rng, (1, 2, 2, 3, 4), most)
+        dtype = rng.choice(FLOATS if floats else (*FLOATS, "int32", "int64", "uint8", "bool"))
+        way = rng.random()
+        dim: Any = None
+        if way < 0.35:
+            dim = len(shape) - 1
+        elif way < 0.6:
+            dim = rng.randrange(len(shape))
+        elif way < 0.8 and not one:
+            dim = tuple(d for d in range(len(shape)) if rng.random() < 0.5) or (0,)
+        options = {"dim": dim, "keepdim": rng.random() < 0.3, **extra}
+        return Call(name, (draw.tensor(rng, shape, dtype),), options)
+
+    return drawn
+
+
+def _means(x: Any, call: Call) -> float:
+    return sums(x, call) / max(1, terms(call))
+
+
+CASES = (
+    Case("sum", _reduced("sum", floats=False), torch.sum, depth=terms, scale=sums),
+    Case("mean", _reduced("mean"), torch.mean, depth=terms, scale=_means, shared=True),
+    Case(
+        "amax",
+        _reduced("amax", floats=False),
+        lambda x, dim, keepdim: torch.amax(x, dim if dim is not None else (), keepdim),
+        exact=True,
+        shared=True,
+    ),
+    Case("argmax", _reduced("argmax", one=True), torch.argmax, exact=True, shared=True),
+    Case(
+        "norm",
+        _reduced("norm", ord=2.0),
+        lambda x, dim, keepdim, ord: torch.linalg.vector_norm(x, ord, dim, keepdim),
+        depth=terms,
+        shared=True,
+    ),
+    Case(
+        "var",
+        _reduced("var", correction=1),
+        lambda x, dim, keepdim, correction: torch.var(
+            x, dim, correction=correction, keepdim=keepdim
+        ),
+        depth=terms,
+        shared=True,
+    ),
+    Case(
+        "any",
+        _reduced("any", floats=False),
+        lambda x, dim, keepdim: (
+            torch.any(x, dim, keepdim)
+            if dim is not None
+            else torch.any(x, tuple(range(x.dim())), keepdim)
+        ),
+        exact=True,
+        shared=True,
+    ),
+    Case(
+        "count_nonzero",
+        _reduced("count_nonzero", floats=False),
+        lambda x, dim, keepdim: (x != 0).sum(dim, keepdim),
+        exact=True,
+        shared=True,
+    ),
+)
