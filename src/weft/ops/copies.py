@@ -27,8 +27,9 @@ def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Way
     """All strategies to copy x, at `start`, to a contiguous tensor at `end`."""
     # Copied as bits: one kernel per element size serves all dtypes, and NaN payloads survive.
     ctype = f"Bits<{x.itemsize}>"
+    zero = bytes(x.itemsize)
     operand = Operand(ctype, x.itemsize, x.strides, x.aligned, start)
-    job = Job("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, bytes(x.itemsize))
+    job = Job("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, (zero, zero))
     return ways(job, target)
 
 

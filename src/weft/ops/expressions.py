@@ -13,7 +13,9 @@ import torch
 from weft.ops import source
 
 LETTERS = "abc"
-"""Names of tensors in expressions; `s` is a number."""
+"""Names of tensors in expressions."""
+NUMERALS = "st"
+"""Names of numbers in expressions."""
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
 NUMBERS = tuple(_NUMBERS)
 """Python number types that may be an operand."""
@@ -23,7 +25,7 @@ NUMBERS = tuple(_NUMBERS)
 class Row:
     """One op.
 
-    operands    the letters of its arguments in order: tensors a, b and c, and a number s
+    operands    the letters of its arguments in order: tensors a, b and c, numbers s and t
     expression  C++ over the letters; C is the type of the arithmetic
     gradients   torch expressions for each operand: (grad, *operands) -> gradients
     integers    True if integers and booleans are computed as integers
@@ -83,8 +85,6 @@ ROWS = (
         numbers=False, names=("alpha", "x", "y")),
     Row("neg", "a", "-a", "-a", lambda g, a: (-g,)),
     Row("abs", "a", "absolute<C>(a)", "the absolute value", lambda g, a: (g * a.sign(),)),
-    Row("relu", "a", "a < C(0) ? C(0) : a", "a where it is positive, else 0",
-        lambda g, a: (g * (a > 0),)),
     _unary("exp", "exp(a)", "e to the power of a", lambda a: a.exp()),
     _unary("log", "log(a)", "the natural logarithm", lambda a: 1 / a),
     _unary("sqrt", "sqrt(a)", "the square root", lambda a: 0.5 / a.sqrt()),
@@ -92,9 +92,6 @@ ROWS = (
     _unary("reciprocal", "C(1) / a", "1 / a", lambda a: -1 / (a * a)),
     _unary("sin", "sin(a)", "the sine", lambda a: a.cos()),
     _unary("cos", "cos(a)", "the cosine", lambda a: -a.sin()),
-    _unary("tanh", "tanh(a)", "the hyperbolic tangent", lambda a: 1 - a.tanh() ** 2),
-    _unary("sigmoid", "sigmoid<C>(a)", "1 / (1 + exp(-a))",
-           lambda a: a.sigmoid() * (1 - a.sigmoid())),
     _compared("less", "<"), _compared("less_equal", "<="), _compared("greater", ">"),
     _compared("greater_equal", ">="), _compared("equal", "=="), _compared("not_equal", "!="),
     _compared("logical_and", "&&", "whether neither is 0"),

@@ -68,9 +68,9 @@ class Job:
     """An expression to evaluate for each element.
 
     sizes    of the output, in the order of its memory: outermost first
-    compute  the C++ type of a, b, c and s
+    compute  the C++ type of a, b, c, s and t
     out      the C++ type and size of an element of the output, and where it is
-    number   the value of s; bytes for a struct
+    numbers  the values of s and t; bytes for a struct
     """
 
     expression: str
@@ -80,7 +80,7 @@ class Job:
     out_ctype: str
     out_itemsize: int
     out: Pointer
-    number: float | bytes = 0
+    numbers: tuple[float | bytes, ...] = (0, 0)
 
     def merged(self) -> Job:
         """The same job with the fewest dimensions."""
@@ -108,7 +108,7 @@ class Job:
             "elementwise.cu", f"{name}<{', '.join([*types, *map(str, more)])}>",
             EXPRESSION=self.expression,
         )  # fmt: skip
-        pointers: list[Argument] = [*(o.pointer for o in three), self.out, self.number]
+        pointers: list[Argument] = [*(o.pointer for o in three), self.out, *self.numbers]
         return lambda grid, block, *args: Step(made, (grid,), (block,), (*pointers, *args))
 
 

@@ -1,8 +1,9 @@
 // One expression of up to three operands, for each element. EXPRESSION is defined when this is
-// compiled: C++ over a, b and c of the type C in which the arithmetic is done, and a number s.
+// compiled: C++ over a, b and c of the type C in which the arithmetic is done, and numbers s and t.
 //
 // The output is dense, so an element's number is its place in the output. The kernels differ in how they
 // find the element's place in the operands.
+#include "activations.cuh"
 #include "functions.cuh"
 #include "vector.cuh"
 
@@ -42,7 +43,7 @@ enum Mode {
 
 // All operands have the output's order of elements; an operand with stride 0 is one element.
 template <class O, class C, class TA, class TB, class TC, int V>
-__global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC* pc, O* out, C s, long long n,
+__global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC* pc, O* out, C s, C t, long long n,
                                             int sa, int sb, int sc) {
     long long i = (blockIdx.x * 256ll + threadIdx.x) * V;
     if (i + V <= n) {
@@ -125,7 +126,7 @@ __device__ void fetch(Vector<T, V>& to, const T* p, I i, I place) {
 // result is stored.
 template <class O, class C, class TA, class TB, class TC, class I, int RANK, int V, int U, int MA, int MB, int MC>
 __global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const TB* __restrict__ pb,
-                                               const TC* __restrict__ pc, O* __restrict__ out, C s, I n,
+                                               const TC* __restrict__ pc, O* __restrict__ out, C s, C t, I n,
                                                const Walk<I, RANK> walk) {
     Vector<TA, V> va[U];
     Vector<TB, V> vb[U];
@@ -276,7 +277,7 @@ __device__ Vector<T, V> along_q(const T* from, const T* tile, int p, int q, long
 template <class O, class C, class TA, class TB, class TC, int BATCH, int P, int Q, int VP, int VQ, int THREADS,
           int MA, int MB, int MC>
 __global__ void __launch_bounds__(THREADS) turned(const TA* __restrict__ pa, const TB* __restrict__ pb,
-                                                  const TC* __restrict__ pc, O* __restrict__ out, C s,
+                                                  const TC* __restrict__ pc, O* __restrict__ out, C s, C t,
                                                   const Turn<BATCH> turn) {
     __shared__ alignas(16) TA tile_a[MA == TURNED ? Tile<TA, P, Q>::SIZE : 1];
     __shared__ alignas(16) TB tile_b[MB == TURNED ? Tile<TB, P, Q>::SIZE : 1];

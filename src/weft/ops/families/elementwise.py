@@ -12,7 +12,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops import expressions, library, source
 from weft.ops.choose import Candidate, Request
-from weft.ops.expressions import LETTERS, NUMBERS, ROWS, Row
+from weft.ops.expressions import LETTERS, NUMBERS, NUMERALS, ROWS, Row
 from weft.ops.function import Definition
 from weft.ops.layouts import broadcast, dense_strides, memory_order
 from weft.ops.plan import Buffer, Layout, Plan, Pointer
@@ -40,12 +40,12 @@ def _layout(operand: Any) -> Layout:
     return Layout(operand.dtype, tuple(operand.shape), tuple(operand.stride()), 16)
 
 
-def _fake(row: Row, *args: Any) -> Any:
+def fake(row: Row, *args: Any) -> Any:
     out, first = _output(row, args), _tensors(row, args)[0]
     return first.new_empty(out.shape, dtype=out.dtype).as_strided(out.shape, out.steps)
 
 
-def _check(row: Row, *args: Any) -> None:
+def check(row: Row, *args: Any) -> None:
     for name, tensor, letter in zip(row.arguments, args, row.operands, strict=True):
         if letter in LETTERS and tensor.dtype not in source.CTYPES:
             raise ArgumentError(
@@ -65,7 +65,7 @@ def _check(row: Row, *args: Any) -> None:
 
 
 # ---- kernels -----------------------------------------------------------------------------------
-def _candidates(row: Row, request: Request) -> list[Candidate]:
+def candidates(row: Row, request: Request) -> list[Candidate]:
     """The ways to compute a row; tensors that are left out come after all others."""
     tensors = [t for t in request.inputs if t is not None]
     remaining = iter(tensors)
@@ -88,11 +88,11 @@ def _job(
         turned = tuple(strides[d] for d in by_memory)
         operands.append(Operand(source.ctype(t.dtype), t.itemsize, turned, t.aligned, Pointer(i)))
     compute = expressions.arithmetic(expressions.dtypes(row, args)[0])
-    number = args[row.operands.index("s")] if "s" in row.operands else 0
+    numbers = (args[row.operands.index(n)] if n in row.operands else 0 for n in NUMERALS)
     return Job(
         row.expression, compute, tuple(out.shape[d] for d in by_memory), tuple(operands),
         source.ctype(out.dtype), out.dtype.itemsize, result,
-        expressions.constant(number, compute),
+        tuple(expressions.constant(n, compute) for n in numbers),
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _plan(way: Way, out: Buffer) -> Plan:
 # ---- definitions -------------------------------------------------------------------------------
 def _setup(row: Row, ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*_tensors(row, inputs))
-    ctx.numbers = [v for v, letter in zip(inputs, row.operands, strict=True) if letter == "s"]
+    ctx.numbers = [v for v, letter in zip(inputs, row.operands, strict=True) if letter in NUMERALS]
 
 
 def _backward(row: Row, ctx: Any, grad: Any) -> Any:
@@ -126,7 +126,7 @@ def _summed(grad: Any, operand: Any) -> Any:
     return grad.sum_to_size(operand.shape).to(operand.dtype)
 
 
-def _batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
+def batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
     """A batch is one more dimension in front; smaller operands are broadcast behind it."""
     pairs = list(zip(args, in_dims, strict=True))
     ranks = [a.dim() - (d is not None) for a, d in pairs if isinstance(a, torch.Tensor)]
@@ -157,12 +157,12 @@ def _definition(row: Row, redirect: Any = None, public: bool = True) -> Definiti
         name=row.name,
         schema=f"({', '.join(parameters)}) -> Tensor",
         doc=f"{row.doc}, for each element{_OPERANDS[len(row.operands)]}.",
-        fake=functools.partial(_fake, row),
-        candidates=functools.partial(_candidates, row),
-        check=functools.partial(_check, row),
+        fake=functools.partial(fake, row),
+        candidates=functools.partial(candidates, row),
+        check=functools.partial(check, row),
         setup=functools.partial(_setup, row) if row.gradients else None,
         backward=functools.partial(_backward, row) if row.gradients else None,
-        vmap=functools.partial(_batched, row),
+        vmap=functools.partial(batched, row),
         autocast=None,
         redirect=redirect,
         public=public,
@@ -193,7 +193,7 @@ def _outer(request: Request) -> list[Candidate]:
     a, b = request.inputs
     assert a is not None and b is not None
     column = Layout(a.dtype, (*a.shape, 1), (*a.strides, 0), a.aligned)
-    return _candidates(_MUL, Request("mul", (column, b), {}, request.target))
+    return candidates(_MUL, Request("mul", (column, b), {}, request.target))
 
 
 def _check_outer(a: Any, b: Any) -> None:
@@ -202,7 +202,7 @@ def _check_outer(a: Any, b: Any) -> None:
             "weft.ops.ger: both operands must be vectors",
             got=f"{list(a.shape)} and {list(b.shape)}", allowed="tensors of one dimension",
         )  # fmt: skip
-    _check(_MUL, a.unsqueeze(1), b)
+    check(_MUL, a.unsqueeze(1), b)
 
 
 def _outer_backward(ctx: Any, grad: Any) -> Any:
@@ -215,7 +215,7 @@ _GER = Definition(
     name="ger",
     schema="(Tensor a, Tensor b) -> Tensor",
     doc="The outer product of two vectors: a[i] * b[j].",
-    fake=lambda a, b: _fake(_MUL, a.unsqueeze(1), b),
+    fake=lambda a, b: fake(_MUL, a.unsqueeze(1), b),
     candidates=_outer,
     check=_check_outer,
     setup=functools.partial(_setup, _MUL),
@@ -247,17 +247,17 @@ def _written(expression: str, *tensors: Any) -> tuple[Row, list[Any]]:
 
 def _written_candidates(request: Request) -> list[Candidate]:
     row, _ = _written(request.options["expression"], *request.inputs)
-    return _candidates(row, request)
+    return candidates(row, request)
 
 
 def _check_written(expression: str, *tensors: Any) -> None:
     row, present = _written(expression, *tensors)
-    _check(row, *present)
+    check(row, *present)
 
 
 def _fake_written(expression: str, *tensors: Any) -> Any:
     row, present = _written(expression, *tensors)
-    return _fake(row, *present)
+    return fake(row, *present)
 
 
 _ELEMENTWISE = Definition(
@@ -268,7 +268,7 @@ _ELEMENTWISE = Definition(
     fake=_fake_written,
     candidates=_written_candidates,
     check=_check_written,
-    vmap=functools.partial(_batched, Row("elementwise", "", "", "")),
+    vmap=functools.partial(batched, Row("elementwise", "", "", "")),
     autocast=None,
 )
 DEFINITIONS = (*(d for row in ROWS for d in _numbered(row)), _GER, _ELEMENTWISE)
