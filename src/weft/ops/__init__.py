@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from weft.ops import aliases, bind
@@ -36,6 +37,9 @@ def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> E
 
 
 def __getattr__(name: str) -> Any:
+    # `from weft.ops import source` asks here before it imports the module: ops are not needed.
+    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        raise AttributeError(f"weft.ops.{name} is a module that has not been imported")
     library = bind.with_torch("weft.ops.library")
     if name in aliases.ALIASES:
         return aliases.resolve(name, library.call)

@@ -65,6 +65,7 @@ class Definition:
     redirect    makes, of the call, a function that gets all arguments which no plan was found for
                 and returns the result; NotImplemented: torch's dispatcher is called
     public      True for an op that users call, False for one that calls are redirected to
+    varying     the int arguments that no plan depends on; kernels get them as `plan.Word`
     """
 
     name: str
@@ -79,6 +80,7 @@ class Definition:
     autocast: torch.dtype | None = torch.float32
     redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     public: bool = True
+    varying: tuple[str, ...] = ()
 
 
 @dataclass
@@ -102,6 +104,8 @@ class Function:
         pairs = zip(self.arguments, args, strict=True)
         named = {a.name: _as_torch_passes(a, value) for a, value in pairs}
         inputs = [named.pop(n) for n in self.tensors]
+        for name in self.definition.varying:
+            del named[name]
         device = _device(self.definition.name, dict(zip(self.tensors, inputs, strict=True)))
         self.definition.check(*args)
         layouts = tuple(None if t is None else layout(t) for t in inputs)
@@ -142,17 +146,19 @@ class Function:
     def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Generates both functions as source text, so that a call has no loop over arguments."""
         names = [a.name for a in self.arguments]
-        options = [_key(a) for a in self.arguments if a.name not in self.tensors]
+        options = [_key(a) for a in self.arguments if self._is_option(a)]
+        keyed = [a for a in self.arguments if a.name not in self.definition.varying]
         text = _TEXT.format(
             name=self.definition.name,
             signature=", ".join(map(_parameter, self.arguments)),
             given=", ".join(names),
             tensors=", ".join(self.tensors),
+            inputs=", ".join((*self.tensors, *self.definition.varying)),
             plain=" and ".join(map(_plain, map(self._argument, self.tensors))),
             modes=_MODES,
             wants_grad=" or ".join(map(_wants_grad, map(self._argument, self.tensors))),
             same_options=f"entry.options == ({', '.join(options)},) and " if options else "",
-            key=", ".join(map(_key, self.arguments)),
+            key=", ".join(map(_key, keyed)),
         )
         room: dict[str, Any] = {
             "PLAIN": frozenset(PLAIN),
@@ -191,6 +197,10 @@ class Function:
 
         return dispatch
 
+    def _is_option(self, argument: Any) -> bool:
+        """Whether a plan depends on this argument, which is no tensor."""
+        return argument.name not in (*self.tensors, *self.definition.varying)
+
     def _argument(self, name: str) -> Any:
         return next(a for a in self.arguments if a.name == name)
 
@@ -200,12 +210,13 @@ class Function:
         names = [a.name for a in self.arguments]
         inputs = [a for a, n in zip(args, names, strict=True) if n in self.tensors]
         device = next(t.device for t in inputs if t is not None)
-        made = runner(self.choice(request).used.build(), len(inputs), device)
+        words = len(self.definition.varying)
+        made = runner(self.choice(request).used.build(), len(inputs), device, words)
         if any(t is not None and _may_be_negated(t) for t in inputs):
             made = self._resolving(made, args)
         on_gpu = device.type == "cuda"
         pairs = zip(self.arguments, args, strict=True)
-        options = tuple(_option(a, value) for a, value in pairs if a.name not in self.tensors)
+        options = tuple(_option(a, value) for a, value in pairs if self._is_option(a))
         # The guard saves a dictionary lookup; a simulated launch takes far longer than that.
         entry = Entry(guard(inputs, PLAIN) if on_gpu else never, made, options)
         # Dropping all is cheaper than tracking the last use of each.
@@ -221,13 +232,16 @@ class Function:
         Keys do not distinguish negated views, and checking in every call would cost time.
         """
         named = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
-        rest = {n: v for n, v in named.items() if n not in self.tensors}
+        inputs = (*self.tensors, *self.definition.varying)
+        rest = {n: v for n, v in named.items() if n not in inputs}
+        count = len(self.tensors)
 
-        def resolving(*inputs: Any) -> Any:
-            if not any(t is not None and t.is_neg() for t in inputs):
-                return run(*inputs)
-            plain = (None if t is None else t.resolve_neg() for t in inputs)
-            return self.compute(**{**rest, **dict(zip(self.tensors, plain, strict=True))})
+        def resolving(*values: Any) -> Any:
+            tensors, words = values[:count], values[count:]
+            if not any(t is not None and t.is_neg() for t in tensors):
+                return run(*values)
+            plain = (None if t is None else t.resolve_neg() for t in tensors)
+            return self.compute(**{**rest, **dict(zip(inputs, (*plain, *words), strict=True))})
 
         return resolving
 
@@ -246,7 +260,7 @@ def {name}({signature}):
             {same_options}entry.guard({tensors}) and not (({wants_grad}) and grad())
             and not ({modes})
         ):
-            return entry.run({tensors})
+            return entry.run({inputs})
         if {plain} and not ({modes}):
             try:
                 entry = plans.get(({key},))
@@ -254,7 +268,7 @@ def {name}({signature}):
                 entry = None
             if entry is not None:
                 last = entry
-                return entry.run({tensors})
+                return entry.run({inputs})
     return dispatch({given})
 
 
@@ -266,7 +280,7 @@ def compute({signature}):
         key = entry = None
     if entry is None:
         entry = make(key, {given})
-    return entry.run({tensors})
+    return entry.run({inputs})
 """
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft.ops.function import Definition, Function
@@ -16,18 +16,31 @@ from weft.ops.function import Definition, Function
 _FAMILIES = "weft.ops.families"
 
 
+def _families() -> list[Any]:
+    package = importlib.import_module(_FAMILIES)
+    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
+    return [importlib.import_module(f"{_FAMILIES}.{name}") for name in names]
+
+
 @functools.cache
 def definitions() -> Mapping[str, Definition]:
     """Every op of the library by its name."""
-    package = importlib.import_module(_FAMILIES)
-    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-    families = (importlib.import_module(f"{_FAMILIES}.{name}") for name in names)
-    return {d.name: d for family in families for d in family.DEFINITIONS}
+    return {d.name: d for family in _families() for d in family.DEFINITIONS}
+
+
+@functools.cache
+def makers() -> Mapping[str, Callable[[], Any]]:
+    """Makers of public functions that call ops, e.g. with a random seed; by name.
+
+    A function is made at its first use, with the ops that it calls: torch.compile cannot trace a
+    look-up by name.
+    """
+    return {n: make for family in _families() for n, make in getattr(family, "MAKERS", {}).items()}
 
 
 def names() -> list[str]:
-    """The names of all public ops."""
-    return sorted(name for name, d in definitions().items() if d.public)
+    """The names of all public ops and functions."""
+    return sorted([*makers(), *(name for name, d in definitions().items() if d.public)])
 
 
 @functools.cache
@@ -36,6 +49,7 @@ def function(name: str) -> Function:
     return Function(definitions()[name])
 
 
+@functools.cache
 def call(name: str) -> Any:
     """The function `weft.ops.NAME`."""
-    return function(name).call
+    return makers()[name]() if name in makers() else function(name).call

@@ -51,8 +51,14 @@ class Counters(NamedTuple):
     """
 
 
+class Word(NamedTuple):
+    """A kernel argument: a 64-bit integer of the call, by its number among `Definition.varying`."""
+
+    number: int
+
+
 COUNTERS = 1024
-Argument = Pointer | Counters | int | float | bytes | None
+Argument = Pointer | Counters | Word | int | float | bytes | None
 """None is a null pointer, bytes are a struct."""
 Dim = tuple[int, ...]
 

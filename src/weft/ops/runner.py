@@ -15,27 +15,30 @@ import torch
 from weft.device import devices
 from weft.device.base import LaunchConfig
 from weft.device.gpu.addressed_launch import Launch, addressed
-from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, result
+from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, Word, result
 
 Run = Callable[..., Any]
-"""Takes the input tensors (None for an omitted one) and returns the outputs."""
+"""Takes the input tensors (None for an omitted one), then the words; returns the outputs."""
 
 
-def runner(plan: Plan, count: int, device: torch.device) -> Run:
-    """The function that runs a plan of `count` inputs on a device."""
-    return _on_gpu(plan, count, device) if device.type == "cuda" else _simulated(plan, count)
+def runner(plan: Plan, count: int, device: torch.device, words: int = 0) -> Run:
+    """The function that runs a plan of `count` inputs and of so many words on a device."""
+    if device.type == "cuda":
+        return _on_gpu(plan, count, device, words)
+    return _simulated(plan, count)
 
 
 # ---- the simulated GPU -------------------------------------------------------------------------
 def _simulated(plan: Plan, count: int) -> Run:
-    def run(*inputs: Any) -> Any:
+    def run(*values: Any) -> Any:
+        inputs, words = values[:count], values[count:]
         tensors = [*inputs, *map(_allocate, plan.outputs), *map(_allocate, plan.scratch)]
         memory = [None if t is None else span(t) for t in tensors]
         # New zeros for each call: kernels of two threads must not share them.
         zeros = torch.zeros(COUNTERS, dtype=torch.int32)
         for step in plan.steps:
             launch = step.kernel[step.grid, step.block, step.shared]
-            launch(*(_value(argument, memory, zeros) for argument in step.args))
+            launch(*(_value(argument, memory, words, zeros) for argument in step.args))
         return result(tensors[count : count + len(plan.outputs)])
 
     return run
@@ -54,9 +57,11 @@ def span(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().as_strided((last + 1,), (1,), tensor.storage_offset())
 
 
-def _value(argument: Any, memory: Sequence[Any], zeros: torch.Tensor) -> Any:
+def _value(argument: Any, memory: Sequence[Any], words: Sequence[int], zeros: torch.Tensor) -> Any:
     if isinstance(argument, Counters):
         return zeros
+    if isinstance(argument, Word):
+        return words[argument.number]
     if not isinstance(argument, Pointer):
         return argument
     tensor = memory[argument.number]
@@ -66,11 +71,12 @@ def _value(argument: Any, memory: Sequence[Any], zeros: torch.Tensor) -> Any:
 
 
 # ---- a real GPU --------------------------------------------------------------------------------
-def _on_gpu(plan: Plan, count: int, device: torch.device) -> Run:
+def _on_gpu(plan: Plan, count: int, device: torch.device, words: int) -> Run:
     buffers = (*plan.outputs, *plan.scratch)
     names = [f"t{i}" for i in range(count + len(buffers))]
     room: dict[str, Any] = {"empty": _empty(device), "zeros": _zeros(device)}
-    lines = [f"def run({', '.join(names[:count])}):"]
+    parameters = names[:count] + [f"w{i}" for i in range(words)]
+    lines = [f"def run({', '.join(parameters)}):"]
     for i, buffer in enumerate(buffers):
         room[f"shape{i}"], room[f"strides{i}"] = buffer.shape, buffer.steps
         room[f"dtype{i}"] = buffer.dtype
@@ -105,12 +111,15 @@ def _launch(step: Step, device: int) -> Launch:
 
 
 def _is_address(argument: Any) -> bool:
-    return isinstance(argument, Pointer | Counters)
+    """Whether each call sets this argument: eight bytes."""
+    return isinstance(argument, Pointer | Counters | Word)
 
 
 def _address(argument: Any, names: Sequence[str]) -> str:
     if isinstance(argument, Counters):
         return "counts"
+    if isinstance(argument, Word):
+        return f"w{argument.number}"
     name = f"{names[argument.number]}.data_ptr()"
     return f"{name} + {argument.offset}" if argument.offset else name
 

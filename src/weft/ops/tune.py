@@ -158,10 +158,9 @@ def _bound(function: Function, call: Call, tensors: Sequence[Any]) -> list[Any]:
 
 
 def _function(op: str) -> Function:
-    if op not in library.names():
-        raise ArgumentError(
-            "weft.ops has no such op", got=op, allowed=", ".join(library.names())
-        )  # fmt: skip
+    known = [name for name in library.names() if name not in library.makers()]
+    if op not in known:
+        raise ArgumentError("weft.ops has no such op", got=op, allowed=", ".join(known))
     return library.function(op)
 
 

@@ -1,6 +1,7 @@
 """A launch that is given addresses only: for callers that have checked their arrays before.
 
-The numbers and structs of the parameter block stay; each call fills in the pointers. The current
+The numbers and structs of the parameter block stay; each call fills in the pointers, and 64-bit
+integers that change from call to call, such as the seed of random numbers. The current
 stream is torch's, as its DLPack exchange interface reports it.
 """
 
@@ -38,7 +39,7 @@ def addressed(
     def slow(*addresses: int) -> None:
         block = bytearray(params)
         for offset, address in zip(offsets, addresses, strict=True):
-            struct.pack_into("<Q", block, offset, address)
+            struct.pack_into("<Q", block, offset, address % 2**64)
         call.run(bytes(block), current(call.device))
 
     exchange = getattr(torch_tensor, native_launch.EXCHANGE, None)

@@ -1,0 +1,140 @@
+"""dropout: zeroes random elements; the backward pass computes the mask again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import library, source
+from weft.ops.choose import Candidate, Request
+from weft.ops.copies import after_copy, contiguous
+from weft.ops.function import Definition
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step, Word
+from weft.ops.random.start import start
+from weft.ops.random.threads import BLOCK, blocks
+from weft.ops.target import Target
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+GROUPS = 2
+"""Vectors of 16 bytes that a thread has in flight."""
+
+
+def _dropout() -> Callable[..., Any]:
+    seeded = library.call("seeded_dropout")
+
+    def dropout(
+        x: Any,
+        p: float = 0.5,
+        training: bool = True,
+        inplace: bool = False,
+        *,
+        generator: Any = None,
+    ) -> Any:
+        """Zeroes each element with probability p and divides the others by 1 - p.
+
+        Nothing is saved for the backward pass but a seed and an offset. On a GPU the result has
+        the bits of torch.nn.functional.dropout for contiguous tensors of whole 16-byte vectors.
+        """
+        _check_probability(p)
+        if not training or p == 0.0:
+            return x
+        result = seeded(x, p, *start("dropout", x.numel(), x.device, generator))
+        return x.copy_(result) if inplace else result
+
+    return dropout
+
+
+def threshold(p: float) -> int:
+    """The count of 32-bit numbers whose uniform value is below 1 - p; these keep their element."""
+    keep, low, high = np.float32(1.0 - p), 0, 2**32
+    while low < high:
+        middle = (low + high) // 2
+        # As `uniform` of philox.cuh computes it: rounded twice, which is monotonic.
+        value = np.float32(middle) * np.float32(2.0**-32) + np.float32(2.0**-33)
+        low, high = (middle + 1, high) if value < keep else (low, middle)
+    return low
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _candidates(request: Request) -> list[Candidate]:
+    x, p = request.first, request.options["p"]
+    out = Buffer(x.shape, x.dtype)
+    if x.numel == 0:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    if x.contiguous:
+        return [_of_dense(x, Pointer(0), p, request.target, ())]
+    copy = contiguous(x, Pointer(0), Pointer(3), request.target)
+    dense = Layout(x.dtype, x.shape, out.steps, 16)
+    made = _of_dense(dense, Pointer(3), p, request.target, copy.steps)
+    return after_copy(copy, [made], Buffer(x.shape, x.dtype))
+
+
+def _of_dense(x: Layout, at: Pointer, p: float, gpu: Target, before: tuple[Step, ...]) -> Candidate:
+    whole = x.aligned == 16
+    time = gpu.launch + 2 * x.numel * x.itemsize / gpu.bandwidth * (1 if whole else 2)
+    build = functools.partial(_plan, x, at, p, gpu, before)
+    return Candidate("vectors" if whole else "elements", time, "one pass, no mask", build)
+
+
+def _plan(x: Layout, at: Pointer, p: float, gpu: Target, before: tuple[Step, ...]) -> Plan:
+    group = 16 // x.itemsize
+    keep = np.float32(1.0 - p)
+    scale = float(np.float32(1.0 / float(keep))) if keep else 0.0
+    flags = f"{group}, {GROUPS}, {str(x.aligned == 16).lower()}"
+    kernel = source.kernel("dropout.cu", f"dropout<{source.ctype(x.dtype)}, {flags}>")
+    args = (at, Pointer(2), Pointer(1), Word(0), Word(1), x.numel, blocks(x.numel, gpu),
+            threshold(p), scale)  # fmt: skip
+    step = Step(kernel, (cdiv(x.numel, GROUPS * group * BLOCK),), (BLOCK,), args)
+    return Plan((*before, step), (Buffer(x.shape, x.dtype),))
+
+
+# ---- definition --------------------------------------------------------------------------------
+def _check_probability(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(
+            "weft.ops.dropout: 'p' must be a probability", got=str(p), allowed="0.0 to 1.0"
+        )
+
+
+def _check(x: Any, p: float, seed: int, offset: int, state: Any) -> None:
+    _check_probability(p)
+    if x.dtype not in DTYPES:
+        raise ArgumentError(
+            "weft.ops.dropout: 'x' has a dtype that no kernel takes",
+            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
+        )  # fmt: skip
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    _, ctx.p, ctx.seed, ctx.offset, state = inputs
+    ctx.save_for_backward(state)
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    (state,) = ctx.saved_tensors
+    again = library.call("seeded_dropout")(grad, ctx.p, ctx.seed, ctx.offset, state)
+    return again, None, None, None, None
+
+
+DEFINITIONS = (
+    Definition(
+        name="seeded_dropout",
+        schema="(Tensor x, float p, int seed, int offset, Tensor? state=None) -> Tensor",
+        doc="Dropout with the random numbers of a seed and an offset.",
+        fake=lambda x, p, seed, offset, state=None: x.new_empty(x.shape),
+        candidates=_candidates,
+        check=_check,
+        setup=_setup,
+        backward=_backward,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
+    ),
+)
+MAKERS = {"dropout": _dropout}

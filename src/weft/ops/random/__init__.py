@@ -1,0 +1,5 @@
+"""Random numbers: where they begin (`start`) and the geometry that their sequence has.
+
+start.py     seed and offset of a call, from torch's generators
+threads.py   how elements are numbered: as torch's kernels number them
+"""

@@ -1,0 +1,66 @@
+"""The seed and the offset of a call, from torch's generator of the device.
+
+A CUDA generator has a seed and an offset; a call takes both and moves the offset, as torch's own
+random functions do. A CPU generator has no offset: both are drawn from it.
+
+Where Python runs once for many executions (torch.compile, a CUDA graph, vmap), both are drawn by
+a torch op into a tensor, and kernels read them from there.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.ops.random.threads import advance
+from weft.ops.target import target
+
+_LOCK = threading.Lock()
+"""Reading an offset and moving it must be one operation."""
+
+
+class Start(NamedTuple):
+    """Where the numbers of a call begin; the tensor of both replaces the others unless None."""
+
+    seed: int
+    offset: int
+    state: Any
+
+
+def start(op: str, n: int, device: torch.device, generator: Any = None) -> Start:
+    """The start of a call for n elements; moves the generator."""
+    if generator is not None and generator.device.type != device.type:
+        raise ArgumentError(
+            f"weft.ops.{op}: the generator must be on the device of the tensor",
+            got=f"a generator on {generator.device}, a tensor on {device}",
+            next=f"torch.Generator({device.type!r})",
+        )
+    if _recorded(device):
+        return Start(0, 0, _drawn(device, generator))
+    if device.type != "cuda":
+        seed, offset = _drawn(device, generator).tolist()
+        return Start(seed, offset, None)
+    number = torch.cuda.current_device() if device.index is None else device.index
+    chosen = generator if generator is not None else torch.cuda.default_generators[number]
+    with _LOCK:
+        seed, offset = chosen.initial_seed(), chosen.get_offset()
+        chosen.set_offset(offset + advance(n, target(device)))
+    return Start(seed - 2**64 if seed >= 2**63 else seed, offset, None)
+
+
+def _drawn(device: torch.device, generator: Any) -> torch.Tensor:
+    limits = -(2**63), 2**63 - 1
+    return torch.randint(*limits, (2,), dtype=torch.int64, device=device, generator=generator)
+
+
+def _recorded(device: torch.device) -> bool:
+    """Whether this call of Python may stand for other executions than the present one."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+        or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
+    )
