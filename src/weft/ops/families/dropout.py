@@ -29,7 +29,7 @@ def _dropout() -> Callable[..., Any]:
     seeded = library.call("seeded_dropout")
 
     def dropout(
-        x: Any,
+        input: Any,
         p: float = 0.5,
         training: bool = True,
         inplace: bool = False,
@@ -43,9 +43,9 @@ def _dropout() -> Callable[..., Any]:
         """
         _check_probability(p)
         if not training or p == 0.0:
-            return x
-        result = seeded(x, p, *start("dropout", x.numel(), x.device, generator))
-        return x.copy_(result) if inplace else result
+            return input
+        result = seeded(input, p, *start("dropout", input.numel(), input.device, generator))
+        return input.copy_(result) if inplace else result
 
     return dropout
 
