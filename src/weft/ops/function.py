@@ -212,7 +212,7 @@ class Function:
         device = next(t.device for t in inputs if t is not None)
         words = len(self.definition.varying)
         made = runner(self.choice(request).used.build(), len(inputs), device, words)
-        if any(t is not None and _may_be_negated(t) for t in inputs):
+        if any(t is not None and _may_be_lazy(t) for t in inputs):
             made = self._resolving(made, args)
         on_gpu = device.type == "cuda"
         pairs = zip(self.arguments, args, strict=True)
@@ -227,9 +227,9 @@ class Function:
         return entry
 
     def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
-        """Wraps `run` to resolve negated views first, which may need another plan.
+        """Wraps `run` to resolve negated and conjugated views first; they may need another plan.
 
-        Keys do not distinguish negated views, and checking in every call would cost time.
+        Keys do not distinguish such views, and checking in every call would cost time.
         """
         named = {a.name: v for a, v in zip(self.arguments, args, strict=True)}
         inputs = (*self.tensors, *self.definition.varying)
@@ -238,9 +238,9 @@ class Function:
 
         def resolving(*values: Any) -> Any:
             tensors, words = values[:count], values[count:]
-            if not any(t is not None and t.is_neg() for t in tensors):
+            if not any(t is not None and (t.is_neg() or t.is_conj()) for t in tensors):
                 return run(*values)
-            plain = (None if t is None else t.resolve_neg() for t in tensors)
+            plain = (None if t is None else t.resolve_conj().resolve_neg() for t in tensors)
             return self.compute(**{**rest, **dict(zip(inputs, (*plain, *words), strict=True))})
 
         return resolving
@@ -355,6 +355,14 @@ def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
     return first
 
 
-def _may_be_negated(tensor: torch.Tensor) -> bool:
-    """True if a tensor may be a negated view of a complex one; those are never contiguous."""
-    return tensor.dim() == 0 or not layout(tensor).contiguous or tensor.stride()[-1] != 1
+def _may_be_lazy(tensor: torch.Tensor) -> bool:
+    """True if a tensor may be a conjugated view, or a negated one of a complex tensor's parts.
+
+    The latter are never contiguous.
+    """
+    return (
+        tensor.is_complex()
+        or tensor.dim() == 0
+        or not layout(tensor).contiguous
+        or tensor.stride()[-1] != 1
+    )

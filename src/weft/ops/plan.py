@@ -6,6 +6,7 @@ the inputs in the order of the op's arguments, then the outputs, then the scratc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,8 +58,19 @@ class Word(NamedTuple):
     number: int
 
 
+class Constant(NamedTuple):
+    """A kernel argument: the address of a tensor that all calls read, such as a table.
+
+    name  identifies its contents
+    make  returns them; it is called once for each device
+    """
+
+    name: str
+    make: Callable[[], torch.Tensor]
+
+
 COUNTERS = 1024
-Argument = Pointer | Counters | Word | int | float | bytes | None
+Argument = Pointer | Counters | Constant | Word | int | float | bytes | None
 """None is a null pointer, bytes are a struct."""
 Dim = tuple[int, ...]
 

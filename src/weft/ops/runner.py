@@ -15,7 +15,7 @@ import torch
 from weft.device import devices
 from weft.device.base import LaunchConfig
 from weft.device.gpu.addressed_launch import Launch, addressed
-from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Pointer, Step, Word, result
+from weft.ops.plan import COUNTERS, Buffer, Constant, Counters, Plan, Pointer, Step, Word, result
 
 Run = Callable[..., Any]
 """Takes the input tensors (None for an omitted one), then the words; returns the outputs."""
@@ -62,6 +62,8 @@ def _value(argument: Any, memory: Sequence[Any], words: Sequence[int], zeros: to
         return zeros
     if isinstance(argument, Word):
         return words[argument.number]
+    if isinstance(argument, Constant):
+        return _constant(argument, torch.device("cpu"))
     if not isinstance(argument, Pointer):
         return argument
     tensor = memory[argument.number]
@@ -88,6 +90,8 @@ def _on_gpu(plan: Plan, count: int, device: torch.device, words: int) -> Run:
     for i, step in enumerate(plan.steps):
         launch = _launch(step, device.index or 0)
         room |= {f"fast{i}": launch.fast, f"slow{i}": launch.slow, f"keep{i}": launch.keep}
+        constants = [a for a in step.args if isinstance(a, Constant)]
+        room |= {_label(a): _constant(a, device).data_ptr() for a in constants}
         addresses = ", ".join(_address(a, names) for a in step.args if _is_address(a))
         lines.append(f"    if fast{i}({addresses}): slow{i}({addresses})")
     outputs = names[count : count + len(plan.outputs)]
@@ -112,7 +116,7 @@ def _launch(step: Step, device: int) -> Launch:
 
 def _is_address(argument: Any) -> bool:
     """Whether each call sets this argument: eight bytes."""
-    return isinstance(argument, Pointer | Counters | Word)
+    return isinstance(argument, Pointer | Counters | Constant | Word)
 
 
 def _address(argument: Any, names: Sequence[str]) -> str:
@@ -120,8 +124,15 @@ def _address(argument: Any, names: Sequence[str]) -> str:
         return "counts"
     if isinstance(argument, Word):
         return f"w{argument.number}"
+    if isinstance(argument, Constant):
+        return _label(argument)
     name = f"{names[argument.number]}.data_ptr()"
     return f"{name} + {argument.offset}" if argument.offset else name
+
+
+def _label(constant: Constant) -> str:
+    """The name of a constant's address in the text of a plan."""
+    return f"constant_{constant.name.encode().hex()}"
 
 
 def _three(dim: tuple[int, ...]) -> tuple[int, int, int]:
@@ -144,6 +155,17 @@ def _empty(device: torch.device) -> Callable[..., torch.Tensor]:
 def _zeros(device: torch.device) -> Callable[..., torch.Tensor]:
     empty = _empty(device)
     return lambda shape, strides, dtype: empty(shape, strides, dtype).zero_()
+
+
+_CONSTANTS: dict[tuple[str, torch.device], torch.Tensor] = {}
+
+
+def _constant(constant: Constant, device: torch.device) -> torch.Tensor:
+    """The tensor of a constant on a device; it is kept, because plans have its address."""
+    key = (constant.name, device)
+    if key not in _CONSTANTS:
+        _CONSTANTS[key] = constant.make().to(device)
+    return _CONSTANTS[key]
 
 
 _SHARED_COUNTERS: dict[tuple[int, int], torch.Tensor] = {}

@@ -1,0 +1,126 @@
+"""Plans transforms along several dimensions: one after another, in place where possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.ops.choose import Candidate, Request
+from weft.ops.copies import contiguous
+from weft.ops.fourier.lines import COMPLEX, Line, Tensor, in_one_block, single, walk
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Transforms along `dims` with lengths `n`, in the order of the passes.
+
+    shape, dtype  of the result
+    half          the result, or x, is the first half of a real tensor's spectrum; x is real in
+                  the first pass, or the result in the last one
+    scale, weight  see Line
+    """
+
+    dims: tuple[int, ...]
+    n: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    inverse: bool
+    half: bool
+    scale: float
+    weight: float = 1.0
+
+
+class Composer:
+    """Collects the launches and buffers of a call."""
+
+    def __init__(self, request: Request, transform: Transform) -> None:
+        self.target, self.transform = request.target, transform
+        self.steps: list[Step] = []
+        self.scratch: list[Buffer] = []
+        self.inputs = len(request.inputs)
+
+    def buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """A new scratch tensor."""
+        made = Buffer(shape, dtype)
+        self.scratch.append(made)
+        number = self.inputs + len(self.scratch)
+        return Tensor(Pointer(number), dtype, shape, made.steps)
+
+    @property
+    def result(self) -> Tensor:
+        t = self.transform
+        return Tensor(Pointer(self.inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps)
+
+    def copied(self, x: Tensor) -> Tensor:
+        """A contiguous copy."""
+        made = self.buffer(x.shape, x.dtype)
+        layout = Layout(x.dtype, x.shape, x.strides, x.aligned)
+        self.steps += contiguous(layout, x.pointer, made.pointer, self.target).steps
+        return made
+
+    def run(self, x: Tensor) -> None:
+        """Adds all passes."""
+        t = self.transform
+        # Elements that the lengths cut off are never read.
+        for dim, n in zip(t.dims, t.n, strict=True):
+            halved = t.half and t.dtype is not COMPLEX and dim == t.dims[-1]
+            x = _trimmed(x, dim, n // 2 + 1 if halved else n)
+        for i, (dim, n) in enumerate(zip(t.dims, t.n, strict=True)):
+            last = i == len(t.dims) - 1
+            x = self.along(x, dim, n, last)
+
+    def along(self, x: Tensor, dim: int, n: int, last: bool) -> Tensor:
+        """Adds the transforms along one dimension and returns their result."""
+        t = self.transform
+        dtype = t.dtype if last else COMPLEX
+        shape = (*x.shape[:dim], t.shape[dim], *x.shape[dim + 1 :])
+        fits = last or (shape == t.shape and t.dtype is COMPLEX)
+        y = self.result if fits else self.buffer(shape, COMPLEX)
+        half = t.half and (x.dtype is COMPLEX) != (dtype is COMPLEX)
+        line = Line(x, y, dim, n, t.inverse, half, t.scale if last else 1.0,
+                    t.weight if half else 1.0)  # fmt: skip
+        batch = walk(line)
+        if batch is None:
+            line = replace(line, x=self.copied(x))
+            batch = walk(line)
+        assert batch is not None
+        if not in_one_block(line):
+            raise ArgumentError(
+                "weft.ops.fft: no kernel takes this length", got=str(n), allowed="smooth lengths"
+            )
+        self.steps.append(single(line, *batch).step(self.target))
+        return y
+
+
+def _trimmed(x: Tensor, dim: int, most: int) -> Tensor:
+    shape = (*x.shape[:dim], min(x.shape[dim], most), *x.shape[dim + 1 :])
+    return replace(x, shape=shape)
+
+
+def _bytes(x: Tensor) -> int:
+    total = int(x.dtype.itemsize)
+    for size in x.shape:
+        total *= size
+    return total
+
+
+def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
+    """The plan of a transform, as a candidate."""
+    x = request.first
+    out = Buffer(transform.shape, transform.dtype)
+    if 0 in transform.shape:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    start = Tensor(Pointer(0), x.dtype, x.shape, x.strides, x.aligned)
+
+    def build() -> Plan:
+        composer = Composer(request, transform)
+        composer.run(start)
+        return Plan(tuple(composer.steps), (out,), tuple(composer.scratch))
+
+    gpu = request.target
+    cost = len(transform.dims) * (gpu.launch + 2 * _bytes(start) / gpu.bandwidth)
+    return [Candidate("stockham", cost, "one pass along each dimension", build)]

@@ -1,0 +1,129 @@
+"""Factors lengths into the stages of one block, by a model of their instructions.
+
+A stage of radix R transforms R elements in the registers of one thread. Stages exchange their
+elements through shared memory, so few large radices are better than many small ones, until a
+thread has too many registers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+
+LARGEST = 16
+"""The largest radix."""
+HELD = 20
+"""The most elements that a thread holds."""
+PRIMES = (2, 3, 5, 7, 11, 13)
+THREADS = 1024
+MOST = 16384
+"""The longest transform of one block: its elements are in shared memory."""
+
+
+class Stages(NamedTuple):
+    """A transform of n elements by `threads` threads; the product of the radices is n."""
+
+    n: int
+    threads: int
+    radices: tuple[int, ...]
+
+    @property
+    def held(self) -> int:
+        """The most elements that a thread holds."""
+        return max(cdiv(self.n // r, self.threads) * r for r in self.radices)
+
+    def reversed(self) -> Stages:
+        """The same stages in the opposite order."""
+        return self._replace(radices=self.radices[::-1])
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self.radices))
+
+
+def smooth(n: int) -> bool:
+    """True if a length has only prime factors that are radices."""
+    for p in PRIMES:
+        while n % p == 0:
+            n //= p
+    return n == 1
+
+
+def good(least: int) -> int:
+    """The shortest length from `least` on whose prime factors are 2, 3, 5 and 7."""
+    best = 1
+    while best < least:
+        best *= 2
+    for a in _powers(3, best):
+        for b in _powers(5, best // a):
+            for c in _powers(7, best // (a * b)):
+                n = a * b * c
+                while n < least:
+                    n *= 2
+                best = min(best, n)
+    return best
+
+
+def _powers(p: int, most: int) -> Iterator[int]:
+    n = 1
+    while n <= most:
+        yield n
+        n *= p
+
+
+@functools.cache
+def stages(n: int) -> tuple[Stages, ...]:
+    """Stages for a smooth length up to MOST, best first."""
+    if n == 1:
+        return (Stages(1, 1, (1,)),)
+    made = {
+        Stages(n, threads, radices)
+        for radices in _factored(n, LARGEST)
+        for r in set(radices)
+        for parts in (1, 2, 3, 4)
+        if (threads := cdiv(n // r, parts)) <= THREADS
+    }
+    fitting = [s for s in made if s.held <= HELD] or list(made)
+    return tuple(sorted(fitting, key=lambda s: (_instructions(s), s)))
+
+
+def _factored(n: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Products of radices that do not increase, with the fewest factors and with one more."""
+    found = list(_products(n, largest))
+    fewest = min(map(len, found))
+    return (f for f in found if len(f) <= fewest + 1)
+
+
+def _products(n: int, largest: int) -> Iterator[tuple[int, ...]]:
+    if n == 1:
+        yield ()
+    for r in range(min(largest, n), 1, -1):
+        if n % r == 0:
+            for rest in _products(n // r, r):
+                yield (*rest, r)
+
+
+def _instructions(s: Stages) -> float:
+    """Modelled instructions of a block for each element."""
+    threads = cdiv(s.threads, 32) * 32 if s.threads >= 32 else s.threads
+    total = 0.0
+    for i, r in enumerate(s.radices):
+        butterfly = _butterfly(r) + (5 * (r - 1) if i else 0) + (2 * r + 12 if i else 0)
+        total += threads * cdiv(s.n // r, s.threads) * butterfly
+    # More registers mean fewer resident threads, which hide less latency.
+    return total / s.n * (1 + 0.03 * max(0, s.held - 16)) + (4 if s.held < 8 else 0)
+
+
+@functools.cache
+def _butterfly(r: int) -> int:
+    """Instructions of a transform in registers."""
+    if r in (1, 2, 4):
+        return {1: 0, 2: 4, 4: 16}[r]
+    a = 4 if r % 4 == 0 else next(p for p in PRIMES if r % p == 0)
+    if a == r:
+        half = (r - 1) // 2
+        return 4 * half * half + 10 * half
+    b = r // a
+    return b * _butterfly(a) + a * _butterfly(b) + 4 * (a - 1) * (b - 1)
