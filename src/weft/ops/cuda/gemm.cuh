@@ -4,6 +4,7 @@
 // operands lie as [k][m] and [k][n], so that what a thread needs of one k is side by side. What the next k needs is read
 // from shared memory while this one is multiplied.
 #pragma once
+#include "last.cuh"
 
 template <int BYTES>
 __device__ void copy_async(float* to, const float* from, bool inside) {
@@ -54,13 +55,16 @@ struct Side {
         }
         from += step, left -= BK;
     }
+    __device__ void prepare(int) {}
 };
 
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
-struct Gemm {
+// The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the next BK of K. Once in each
+// step of the loop, between two barriers, `prepare(stage)` of B may compute what `next(stage)` needs in the step after.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA, class SideB>
+struct Tile {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
-    using A = Side<BM, BK, THREADS, AMODE>;
-    using B = Side<BN, BK, THREADS, BMODE>;
+    using A = SideA;
+    using B = SideB;
     static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
     static_assert(LM * LN == 32 && BK % 2 == 0, "a warp has 32 lanes; k by k in two sets of registers, in turns");
 
@@ -124,6 +128,7 @@ struct Gemm {
 #pragma unroll 1
         for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
             fetch();
+            b_side.prepare(into);
 #pragma unroll
             for (int k = 2; k < BK; k += 2) {
                 load(1, k - 1);
@@ -141,4 +146,34 @@ struct Gemm {
         }
         asm volatile("cp.async.wait_all;");
     }
+    // Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and the last one to come
+    // here adds them in order: results do not depend on which block comes last. True for that block, false for the others.
+    // `slot` is the number of the tile; `parts` are [slot][split][place of a thread's four results][thread].
+    __device__ bool joined(float* parts, int* counters, long long slot, int split, int splits) {
+        constexpr int FOURS = TM * TN / 4;
+        float4* mine = reinterpret_cast<float4*>(parts) + slot * splits * FOURS * THREADS + threadIdx.x;
+#pragma unroll
+        for (int f = 0; f < FOURS; ++f) {
+            const float* v = &of[f * 4 / TN][f * 4 % TN];
+            mine[(split * FOURS + f) * THREADS] = make_float4(v[0], v[1], v[2], v[3]);
+        }
+        if (!is_last(counters + slot, splits)) return false;
+#pragma unroll
+        for (int i = 0; i < TM; ++i)
+#pragma unroll
+            for (int j = 0; j < TN; ++j) of[i][j] = 0;
+        for (int s = 0; s < splits; ++s)
+#pragma unroll
+            for (int f = 0; f < FOURS; ++f) {
+                float4 v = __ldcg(mine + (s * FOURS + f) * THREADS);
+                float* t = &of[f * 4 / TN][f * 4 % TN];
+                t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
+            }
+        return true;
+    }
 };
+
+// The product of two matrices.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
+using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM * (BN / WN) * 32, AMODE>,
+                  Side<BN, BK, BM / WM * (BN / WN) * 32, BMODE>>;

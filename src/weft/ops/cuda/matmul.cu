@@ -36,8 +36,7 @@ __device__ void write_tile(const T& tile, float* memory, float* C, const float* 
     });
 }
 
-// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
-// `parts`, and the last block of a tile adds them in order: results do not depend on which block comes last.
+// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, blocks share the K of a tile.
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int RESIDENT, int AMODE, int BMODE,
           int ACTIVATION, bool SPLIT>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
@@ -54,36 +53,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     }
     Place at = Place::here<BM, BN>(p);
     if constexpr (SPLIT) {
-        // [tile of the batch][split][place of a thread's four results][thread]
-        constexpr int FOURS = TM * TN / 4;
         long long slot = at.batch * p.tiles_m * p.tiles_n + at.tile;
-        float4* mine = reinterpret_cast<float4*>(parts) + slot * p.splits * FOURS * T::THREADS + threadIdx.x;
-#pragma unroll
-        for (int f = 0; f < FOURS; ++f) {
-            const float* v = &tile.of[f * 4 / TN][f * 4 % TN];
-            mine[(at.split * FOURS + f) * T::THREADS] = make_float4(v[0], v[1], v[2], v[3]);
-        }
-        __threadfence();
-        __shared__ bool last;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            last = atomicAdd(counters + slot, 1) == p.splits - 1;
-            if (last) counters[slot] = 0;  // for the next launch
-        }
-        __syncthreads();
-        if (!last) return;
-        __threadfence();
-#pragma unroll
-        for (int i = 0; i < TM; ++i)
-#pragma unroll
-            for (int j = 0; j < TN; ++j) tile.of[i][j] = 0;
-        for (int s = 0; s < p.splits; ++s)
-#pragma unroll
-            for (int f = 0; f < FOURS; ++f) {
-                float4 v = __ldcg(mine + (s * FOURS + f) * T::THREADS);
-                float* t = &tile.of[f * 4 / TN][f * 4 % TN];
-                t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
-            }
+        if (!tile.joined(parts, counters, slot, at.split, p.splits)) return;
     }
     C += at.batch * p.batch_c;
     if (bias) bias += at.batch * p.batch_bias;

@@ -1,0 +1,1 @@
+"""Plans convolutions: geometry.py describes one; the other modules are kinds of kernels."""

@@ -1,0 +1,209 @@
+"""Plans single-precision convolutions as matrix products with gathered operands."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.conv.job import Job
+from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
+
+INDEX = 2**31 - 1
+"""The largest index of the kernels: of pixels, and of elements within an image."""
+MASKED = 32
+"""The most taps whose places in the image are bits of a mask."""
+
+
+class Tile(NamedTuple):
+    """A tile of the product: the parts computed by a block, a warp and a thread.
+
+    resident  blocks that an SM holds
+    reach     the share of the arithmetic peak in the loop over the depth
+    over      seconds before and after the loop
+    """
+
+    bm: int
+    bn: int
+    bk: int
+    wm: int
+    wn: int
+    tm: int
+    tn: int
+    stages: int
+    resident: int
+    reach: float
+    over: float
+
+    @property
+    def threads(self) -> int:
+        return self.bm // self.wm * (self.bn // self.wn) * 32
+
+    def shared(self, pad_n: int) -> int:
+        """Bytes of dynamic shared memory: rows of weights are padded, those of windows by pad_n."""
+        return 4 * self.stages * self.bk * (self.bm + 4 + self.bn + pad_n)
+
+
+TILES = (
+    Tile(128, 256, 8, 64, 64, 8, 16, 2, 1, 0.60, 4e-6),
+    Tile(128, 128, 8, 64, 32, 8, 8, 3, 2, 0.60, 4e-6),
+    Tile(128, 64, 8, 64, 32, 8, 8, 4, 4, 0.55, 4e-6),
+    Tile(64, 128, 8, 32, 64, 8, 8, 4, 4, 0.58, 4e-6),
+    Tile(64, 64, 16, 32, 32, 8, 4, 3, 5, 0.50, 2e-6),
+    Tile(32, 128, 8, 32, 32, 8, 4, 3, 5, 0.50, 2e-6),
+    Tile(32, 64, 16, 16, 32, 4, 4, 4, 8, 0.40, 1e-6),
+    Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.35, 2e-6),
+)
+SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
+PARTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Parts of the depth of a gradient of weights, each in memory of its own."""
+
+
+def fits(job: Job) -> bool:
+    """True if the kernels can index the tensors: pixels of the batch, elements of an image."""
+    g = job.geometry
+    images = [
+        sum(
+            (n - 1) * abs(s)
+            for n, s in zip(t.layout.shape[-3:], t.layout.strides[-3:], strict=True)
+        )
+        for t in (job.first, job.second, job.result)
+    ]
+    pixels = g.n * max(g.p * g.q, g.h * g.w)
+    window = max(g.r * g.dilation[0], g.s * g.dilation[1])
+    return (
+        max(pixels, *images, g.k * g.c * g.taps) + 1024 <= INDEX
+        and window < 2**15
+        and max(g.groups, g.stride[0] * g.stride[1]) < 2**16
+    )
+
+
+def _time(
+    job: Job, tile: Tile, blocks: int, depth: int, moved: int, busy_rate: float = 1.0
+) -> float:
+    """The modelled time: that of the SM with the most blocks, at least the memory time."""
+    gpu = job.gpu
+    most = cdiv(blocks, gpu.sms)
+    # An SM needs at least four warps to issue on all its schedulers.
+    busy = min(1.0, min(most, tile.resident) * tile.threads / 128)
+    rate = gpu.fp32 / gpu.sms * tile.reach * busy * busy_rate
+    work = most * 2 * tile.bm * tile.bn * depth / rate + cdiv(most, tile.resident) * tile.over
+    return gpu.launch + max(work, moved / gpu.bandwidth) + job.cost
+
+
+# ---- forward, and backward to the data ---------------------------------------------------------
+def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
+    """Candidates of the forward pass, or of the backward pass to the data."""
+    g = job.geometry
+    rows, sums = (g.c, g.k) if back else (g.k, g.c)
+    rows, sums = rows // g.groups, sums // g.groups
+    phases = g.stride[0] * g.stride[1] if back else 1
+    height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
+    pixels, depth = g.n * height * width, sums * g.taps
+    moved = 4 * (job.first.layout.numel + job.second.layout.numel + job.result.layout.numel)
+    candidates = []
+    for tile in TILES:
+        tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
+        count = tiles[0] * tiles[1] * phases * g.groups
+        for splits in SPLITS:
+            each = cdiv(cdiv(depth, splits), tile.bk) * tile.bk
+            if splits > 1 and (
+                phases > 1 or each < 4 * tile.bk or cdiv(depth, each) != splits
+                or count > min(COUNTERS, 2 * job.gpu.sms)
+            ):  # fmt: skip
+                continue
+            time = _time(job, tile, count * splits, cdiv(each, phases), moved)
+            time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
+            name = f"{tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
+            why = f"{count * splits} blocks for {job.gpu.sms} SMs"
+            build = functools.partial(_windows, job, back, tile, tiles, phases, splits, each)
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _windows(
+    job: Job, back: bool, tile: Tile, tiles: tuple[int, int], phases: int, splits: int, each: int
+) -> Plan:
+    g = job.geometry
+    flags = (back, g.taps <= MASKED, splits > 1)
+    shape = ", ".join((*map(str, tile[:9]), *(str(f).lower() for f in flags)))
+    kernel = source.kernel("conv/implicit.cu", f"implicit<{shape}>")
+    scratch: tuple[Buffer, ...] = ()
+    parts: tuple[Argument, ...] = (None, None)
+    count = tiles[0] * tiles[1]
+    if splits > 1:
+        size = g.groups * phases * count * splits * tile.bm * tile.bn
+        scratch = (Buffer((size,), torch.float32),)
+        parts = (job.place(), Counters())
+    problem = g.problem(
+        job.first.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles,
+        wide=_wide(job, phases),
+    )  # fmt: skip
+    args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
+    grid = (count * splits, phases, g.groups)
+    step = Step(kernel, grid, (tile.threads,), args, tile.shared(0))
+    return job.plan(step, scratch=scratch)
+
+
+def _wide(job: Job, phases: int) -> bool:
+    """True if four pixels of the result are one vector; pixels of an image are contiguous."""
+    n, c, h, w = job.result.images.strides
+    width = job.result.layout.shape[-1]
+    dense = w == 1 and (h == width or job.geometry.p == 1 or h == 0)
+    return phases == 1 and dense and n % 4 == 0 and c % 4 == 0
+
+
+# ---- backward to the weight --------------------------------------------------------------------
+def gradients(job: Job, most: int = 6) -> list[Candidate]:
+    """Candidates of the backward pass to the weight."""
+    g = job.geometry
+    rows, columns = g.k // g.groups, g.c // g.groups * g.taps
+    depth, size = g.n * g.p * g.q, g.k * columns
+    moved = 4 * (job.first.layout.numel + job.second.layout.numel + job.result.layout.numel)
+    candidates = []
+    for tile in TILES:
+        tiles = (cdiv(rows, tile.bm), cdiv(columns, tile.bn))
+        count = tiles[0] * tiles[1] * g.groups
+        for splits in PARTS:
+            each = cdiv(cdiv(depth, splits), tile.bk) * tile.bk
+            if splits > 1 and (
+                each < 8 * tile.bk
+                or cdiv(depth, each) != splits
+                or count * splits > 16 * job.gpu.sms
+            ):
+                continue
+            time = _time(job, tile, count * splits, each, moved, 0.9)
+            time += job.gpu.launch + 8 * splits * size / job.gpu.bandwidth if splits > 1 else 0
+            name = f"{tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
+            why = f"{count * splits} blocks for {job.gpu.sms} SMs"
+            build = functools.partial(_gradients, job, tile, tiles, splits, each)
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _gradients(job: Job, tile: Tile, tiles: tuple[int, int], splits: int, each: int) -> Plan:
+    g = job.geometry
+    shape = ", ".join((*map(str, tile[:9]), str(g.taps <= MASKED).lower()))
+    kernel = source.kernel("conv/weight.cu", f"weight_gradient<{shape}>")
+    problem = g.problem(job.second.images, job.first.images, splits=splits, each=each, tiles=tiles)
+    out, steps, scratch = parted(job, splits)
+    args = (job.second.pointer, job.first.pointer, out, problem)
+    grid = (tiles[0] * tiles[1] * splits, 1, g.groups)
+    step = Step(kernel, grid, (tile.threads,), args, tile.shared(4))
+    return job.plan(step, *steps, scratch=scratch)
+
+
+def parted(job: Job, splits: int) -> tuple[Argument, tuple[Step, ...], tuple[Buffer, ...]]:
+    """Where the parts of a gradient go, and the launch and the memory to add them."""
+    if splits == 1:
+        return job.result.pointer, (), ()
+    size = job.result.layout.numel
+    name = f"add_parts<{source.ctype(job.out.dtype)}>"
+    add = source.kernel("conv/parts.cu", name)
+    args = (job.place(), job.result.pointer, size, splits)
+    step = Step(add, (cdiv(size, 32),), (256,), args)
+    return job.place(), (step,), (Buffer((splits * size,), torch.float32),)

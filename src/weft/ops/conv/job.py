@@ -1,0 +1,130 @@
+"""One pass of a convolution for the planners: tensors, their places, and copies made before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.ops.choose import Request
+from weft.ops.conv.geometry import Geometry, Images, dense, geometry, images, is_last
+from weft.ops.copies import contiguous
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.target import Target
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a pass: where it is and how it lies in memory."""
+
+    pointer: Pointer
+    layout: Layout
+    images: Images
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pass: reads `first` and `second`, writes `out`.
+
+    forward          x, weight -> y
+    backward input   dy, weight -> dx
+    backward weight  dy, x -> dweight
+    """
+
+    geometry: Geometry
+    gpu: Target
+    precision: str
+    first: Tensor
+    second: Tensor
+    bias: Pointer | None
+    out: Buffer
+    result: Tensor
+    before: tuple[Step, ...] = ()
+    scratch: tuple[Buffer, ...] = ()
+    cost: float = 0.0
+
+    def place(self, more: int = 0) -> Pointer:
+        """The next scratch buffer, or one after it."""
+        return Pointer(self.result.pointer.number + 1 + len(self.scratch) + more)
+
+    def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
+        return Plan((*self.before, *steps), (self.out,), (*self.scratch, *scratch))
+
+
+class Builder:
+    """Collects the tensors of a request, and copies those that no kernel reads as they are."""
+
+    def __init__(self, request: Request, dims: int) -> None:
+        self.request, self.dims = request, dims
+        self.steps: list[Step] = []
+        self.scratch: list[Buffer] = []
+        self.cost = 0.0
+
+    def tensor(self, number: int, dense_only: bool = False) -> Tensor:
+        """An input; copied where it has to be contiguous."""
+        x = self.request.inputs[number]
+        assert x is not None
+        if x.contiguous or not dense_only:
+            return Tensor(Pointer(number), x, images(x, self.dims))
+        end = Pointer(len(self.request.inputs) + 1 + len(self.scratch))
+        copy = contiguous(x, Pointer(number), end, self.request.target)
+        buffer = Buffer(x.shape, x.dtype)
+        self.steps += copy.steps
+        self.scratch.append(buffer)
+        self.cost += copy.cost
+        made = Layout(x.dtype, x.shape, buffer.steps, 16)
+        return Tensor(end, made, images(made, self.dims))
+
+    def job(
+        self, shape: Geometry, first: Tensor, second: Tensor, bias: Pointer | None, out: Buffer
+    ) -> Job:
+        made = Layout(out.dtype, out.shape, out.steps, 16)
+        result = Tensor(Pointer(len(self.request.inputs)), made, images(made, self.dims))
+        return Job(
+            shape, self.request.target, self.request.options["precision"], first, second, bias,
+            out, result, tuple(self.steps), tuple(self.scratch), self.cost,
+        )  # fmt: skip
+
+
+def _reads_rows(x: Layout, dims: int) -> bool:
+    """True if adjacent elements of a row are adjacent in memory, so that warps read whole lines."""
+    return x.shape[-1] == 1 or x.strides[-1] == 1 or x.numel == 0
+
+
+def forward(request: Request, dims: int) -> Job:
+    x, weight, bias = request.inputs
+    assert x is not None and weight is not None
+    shape = geometry(x.shape, weight.shape, request.options)
+    spatial = (shape.q,) if dims == 1 else (shape.p, shape.q)
+    lead = (shape.n,) if len(x.shape) == dims + 2 else ()
+    size = (*lead, shape.k, *spatial)
+    last = is_last(x) or is_last(weight)
+    builder = Builder(request, dims)
+    source = builder.tensor(0, dense_only=not _reads_rows(x, dims))
+    weights = builder.tensor(1, dense_only=True)
+    out = Buffer(size, x.dtype, strides=dense(size, last=True) if last and lead else None)
+    return builder.job(shape, source, weights, Pointer(2) if bias is not None else None, out)
+
+
+def backward_input(request: Request) -> Job:
+    dy, weight = request.inputs
+    assert dy is not None and weight is not None
+    size = tuple(request.options["input_size"])
+    dims = len(weight.shape) - 2
+    shape = geometry(size, weight.shape, request.options)
+    last = len(size) == 4 and (is_last(dy) or is_last(weight))
+    builder = Builder(request, dims)
+    source = builder.tensor(0, dense_only=not _reads_rows(dy, dims))
+    weights = builder.tensor(1, dense_only=True)
+    out = Buffer(size, dy.dtype, strides=dense(size, last=True) if last else None)
+    return builder.job(shape, source, weights, None, out)
+
+
+def backward_weight(request: Request) -> Job:
+    dy, x = request.inputs
+    assert dy is not None and x is not None
+    size = tuple(request.options["weight_size"])
+    dims = len(size) - 2
+    shape = geometry(x.shape, size, request.options)
+    builder = Builder(request, dims)
+    gradient = builder.tensor(0, dense_only=not _reads_rows(dy, dims))
+    source = builder.tensor(1, dense_only=not _reads_rows(x, dims))
+    return builder.job(shape, gradient, source, None, Buffer(size, x.dtype))

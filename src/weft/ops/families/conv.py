@@ -1,0 +1,213 @@
+"""Convolution of one and two dimensions: conv1d, conv2d and their backward passes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from weft.ops import library
+from weft.ops.choose import Candidate, Request
+from weft.ops.conv import arguments, direct, implicit, job
+from weft.ops.conv.geometry import dense, extents
+from weft.ops.function import Definition
+from weft.ops.plan import Plan
+
+OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _empty(made: job.Job) -> list[Candidate]:
+    """Nothing is summed: no results, or zeros."""
+    out = made.out._replace(zeroed=True)
+    return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+
+
+def _of_windows(made: job.Job, back: bool) -> list[Candidate]:
+    if made.result.layout.numel == 0 or made.first.layout.numel == 0:
+        return _empty(made)
+    candidates = direct.windows(made, back)
+    if made.out.dtype is torch.float32 and implicit.fits(made):
+        candidates += implicit.windows(made, back)
+    return candidates
+
+
+def _forward(dims: int, request: Request) -> list[Candidate]:
+    return _of_windows(job.forward(request, dims), back=False)
+
+
+def _backward_input(request: Request) -> list[Candidate]:
+    return _of_windows(job.backward_input(request), back=True)
+
+
+def _backward_weight(request: Request) -> list[Candidate]:
+    made = job.backward_weight(request)
+    if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
+        return _empty(made)
+    candidates = direct.gradients(made)
+    if made.out.dtype is torch.float32 and implicit.fits(made):
+        candidates += implicit.gradients(made)
+    return candidates
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+def _conv(dims: int) -> Any:
+    return library.call(f"conv{dims}d")
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    x, weight, _, *ctx.options = inputs
+    ctx.save_for_backward(x, weight)
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    x, weight = ctx.saved_tensors
+    wants, dims = ctx.needs_input_grad, weight.dim() - 2
+    data = library.call("conv_backward_input") if wants[0] else None
+    weights = library.call("conv_backward_weight") if wants[1] else None
+    over = [d for d in range(grad.dim()) if d != grad.dim() - dims - 1]
+    return (
+        data(grad, weight, list(x.shape), *ctx.options) if data else None,
+        weights(grad, x, list(weight.shape), *ctx.options) if weights else None,
+        library.call("sum")(grad, over) if wants[2] else None,
+        *[None] * len(ctx.options),
+    )
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, other, _, *ctx.options = inputs
+    ctx.save_for_backward(grad, other)
+
+
+def _backward_of_input(ctx: Any, grad_dx: Any) -> Any:
+    grad, weight = ctx.saved_tensors
+    wants = ctx.needs_input_grad
+    conv = _conv(weight.dim() - 2) if wants[0] else None
+    weights = library.call("conv_backward_weight") if wants[1] else None
+    return (
+        conv(grad_dx, weight, None, *ctx.options) if conv else None,
+        weights(grad, grad_dx, list(weight.shape), *ctx.options) if weights else None,
+        *[None] * (1 + len(ctx.options)),
+    )
+
+
+def _backward_of_weight(ctx: Any, grad_dw: Any) -> Any:
+    grad, x = ctx.saved_tensors
+    wants = ctx.needs_input_grad
+    conv = _conv(grad_dw.dim() - 2) if wants[0] else None
+    data = library.call("conv_backward_input") if wants[1] else None
+    return (
+        conv(x, grad_dw, None, *ctx.options) if conv else None,
+        data(grad, grad_dw, list(x.shape), *ctx.options) if data else None,
+        *[None] * (1 + len(ctx.options)),
+    )
+
+
+# ---- calls -------------------------------------------------------------------------------------
+def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns words for padding into numbers, and converts to the dtype of autocast as torch does."""
+
+    def redirected(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+                   groups: int, precision: str) -> Any:  # fmt: skip
+        if isinstance(padding, str):
+            pads = arguments.numbers(name, padding, weight.shape[2:], stride, dilation)
+            return library.call(name)(x, weight, bias, stride, pads, dilation, groups, precision)
+        kind = x.device.type
+        if not torch.is_autocast_enabled(kind) or x.dtype is torch.float64:
+            return NotImplemented
+        dtype = torch.get_autocast_dtype(kind)
+        tensors = [None if t is None else t.to(dtype) for t in (x, weight, bias)]
+        with torch.autocast(kind, enabled=False):
+            return op(*tensors, stride, padding, dilation, groups, precision)
+
+    return redirected
+
+
+def _last(x: Any) -> bool:
+    """True if a tensor has the channels last, as job.py decides it from its layout."""
+    if x.dim() != 4 or x.is_contiguous():
+        return False
+    return bool(x.is_contiguous(memory_format=torch.channels_last))
+
+
+def _made(like: Any, size: tuple[Any, ...], last: bool) -> Any:
+    return like.new_empty_strided(size, dense(size, last=last)) if last else like.new_empty(size)
+
+
+def _fake(
+    name: str, dims: int, x: Any, weight: Any, bias: Any = None, stride: Any = 1,
+    padding: Any = 0, dilation: Any = 1, groups: int = 1, precision: str = "fp32",
+) -> Any:  # fmt: skip
+    arguments.check(name, dims, x, weight, bias, stride, padding, dilation, groups, precision)
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    out = extents(x.shape[-dims:], weight.shape[2:], options)
+    batched = x.dim() == dims + 2
+    last = batched and (_last(x) or _last(weight))
+    return _made(x, (*(x.shape[:1] if batched else ()), weight.shape[0], *out), last)
+
+
+def _fake_input(dy: Any, weight: Any, input_size: Any, *options: Any) -> Any:
+    last = len(input_size) == 4 and (_last(dy) or _last(weight))
+    return _made(dy, tuple(input_size), last)
+
+
+def _check_input(dy: Any, weight: Any, size: Any, *options: Any) -> None:
+    dims = weight.dim() - 2
+    x = dy.new_empty(1).expand(tuple(size)) if math.prod(size) else dy.new_empty(tuple(size))
+    arguments.check("conv_backward_input", dims, x, weight, None, *options)
+
+
+def _forward_definition(dims: int) -> Definition:
+    name = f"conv{dims}d"
+    return Definition(
+        name=name,
+        schema=f'(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS.format(dims=dims)}, '
+        'str precision="fp32") -> Tensor',
+        doc=f"""Convolution of {dims} dimension{"s" * (dims > 1)}, as torch.nn.functional.{name}.
+
+        padding is a number, one for each dimension, two for each (before and after), "valid" or
+        "same". precision="tf32" computes products of float32 on tensor cores with 10 bits of
+        mantissa; float16 and bfloat16 are always multiplied on tensor cores and summed in float32.
+        """,
+        fake=functools.partial(_fake, name, dims),
+        candidates=functools.partial(_forward, dims),
+        check=functools.partial(arguments.check, name, dims),
+        setup=_setup,
+        backward=_backward,
+        autocast=None,
+        redirect=functools.partial(_redirect, name),
+    )  # fmt: skip
+
+
+_BACKWARD = OPTIONS.format(dims=2) + ', str precision="fp32") -> Tensor'
+
+DEFINITIONS = (
+    _forward_definition(1),
+    _forward_definition(2),
+    Definition(
+        name="conv_backward_input",
+        schema=f"(Tensor dy, Tensor weight, int[] input_size, {_BACKWARD}",
+        doc="The gradient of a convolution's input.",
+        fake=_fake_input,
+        candidates=_backward_input,
+        check=_check_input,
+        setup=_setup_backward,
+        backward=_backward_of_input,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name="conv_backward_weight",
+        schema=f"(Tensor dy, Tensor input, int[] weight_size, {_BACKWARD}",
+        doc="The gradient of a convolution's weight.",
+        fake=lambda dy, x, weight_size, *options: x.new_empty(tuple(weight_size)),
+        candidates=_backward_weight,
+        setup=_setup_backward,
+        backward=_backward_of_weight,
+        autocast=None,
+        public=False,
+    ),
+)
