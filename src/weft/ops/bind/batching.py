@@ -44,7 +44,8 @@ def _loop(call: Callable[..., Any], size: int, dims: Any, args: Any) -> tuple[An
     """One call per batch element: correct for every op, but slow."""
 
     def pick(value: Any, dim: int | None, i: int) -> Any:
-        return value if dim is None else value.select(dim, i).contiguous()
+        # The dimension of a list is a list.
+        return value.select(dim, i).contiguous() if isinstance(dim, int) else value
 
     each = [call(*(pick(v, d, i) for v, d in zip(args, dims, strict=True))) for i in range(size)]
     if isinstance(each[0], tuple | list):

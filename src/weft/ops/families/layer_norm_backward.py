@@ -1,0 +1,181 @@
+"""The backward ops of layer_norm and rms_norm."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate, Request
+from weft.ops.function import Definition
+from weft.ops.norm.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
+from weft.ops.plan import Buffer, Plan, Step
+
+HELD = 4
+"""The most vectors of each tensor that a thread keeps in registers."""
+MOST = 512
+"""The most threads for a row: more would leave too few registers to each."""
+
+
+def _candidates(centred: bool, request: Request) -> list[Candidate]:
+    x, weight = request.inputs[1], request.inputs[2]
+    assert x is not None
+    dtotal, wanted = request.inputs[-1], request.options["weights"]
+    shape = tuple(request.options["normalized_shape"])
+    n = math.prod(shape)
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = Buffer(shape if wanted else (0,), dtype, zeroed=x.numel == 0)
+    outputs = (Buffer(x.shape, x.dtype), *[sums] * (1 + centred))
+    if x.numel == 0:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    rows = (0, 1) if dtotal is None else (0, 1, len(request.inputs) - 1)
+    made = job(request, n, rows, (2,), outputs)
+    gpu = request.target
+    moved = (1 + len(rows)) * x.numel * x.itemsize
+    finish = gpu.launch if wanted else 0
+    parts = parts_of(made)
+    again = 2 * x.numel * x.itemsize * (0.2 if moved < gpu.l2 else 1)
+    time = 2 * gpu.launch + finish + (moved + again) / gpu.bandwidth
+    why = f"{parts} blocks per row, two passes"
+    build = functools.partial(_long, centred, made, parts)
+    candidates = [Candidate("long rows", made.cost + time, why, build)]
+    threads, held, rest = group(made.chunks, HELD)
+    if not rest and threads <= MOST:
+        time = gpu.launch + finish + moved / gpu.bandwidth
+        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
+        build = functools.partial(_rows, centred, made, threads, held)
+        candidates.insert(0, Candidate("rows", made.cost + time, why, build))
+    return candidates
+
+
+def _addresses(centred: bool, made: Job) -> tuple[Any, ...]:
+    """The arguments: dy, x, w, mean and rstd, the gradient of the sum, dx."""
+    dy, x, w, *statistics, dtotal = made.inputs
+    mean, rstd = statistics if centred else (None, *statistics)
+    return dy, x, w, mean, rstd, dtotal, made.output(0)
+
+
+def _flags(made: Job) -> tuple[bool, bool]:
+    """(a gradient is added, gradients of weights are wanted)."""
+    return made.inputs[-1] is not None, bool(made.request.options["weights"])
+
+
+def _rows(centred: bool, made: Job, threads: int, held: int) -> Plan:
+    added, wanted = _flags(made)
+    block = block_of(threads)
+    rows = block // threads
+    kernel = made.kernel("rows_backward.cu", "rows", threads, held, centred, added, wanted)
+    resident = made.request.target.sms * max(1, 1024 // block)
+    most = whole_cycles(resident, rows, made.n, made.vector)
+    grid = min(cdiv(made.count, rows), most)
+    args = (*_addresses(centred, made), made.extra(0) if wanted else None, made.count, made.n)
+    memory = 8 * rows * made.n if wanted and rows > 1 else 0
+    return _summed(centred, made, grid, (Step(kernel, (grid,), (block,), args, memory),))
+
+
+def _long(centred: bool, made: Job, parts: int) -> Plan:
+    added, wanted = _flags(made)
+    dy, x, w, mean, rstd, dtotal, dx = _addresses(centred, made)
+    name = "rows_backward.cu"
+    first = made.kernel(name, "parts_of_rows", centred)
+    second = made.kernel(name, "finish_rows", centred, added, wanted)
+    slabs = cdiv(made.chunks, BLOCK)
+    most = whole_cycles(cdiv(8 * made.request.target.sms, slabs), 1, made.n, made.vector)
+    blocks = min(made.count, most)
+    sums, partial = made.extra(1 if wanted else 0), made.extra(0) if wanted else None
+    inputs = (dy, x, w, mean, rstd)
+    shape = (made.n, parts)
+    steps = (
+        Step(first, (made.count * parts,), (BLOCK,),
+             (*inputs, sums, *shape, cdiv(made.chunks, parts))),
+        Step(second, (slabs * blocks,), (BLOCK,),
+             (*inputs, dtotal, dx, sums, partial, made.count, *shape, slabs)),
+    )  # fmt: skip
+    return _summed(centred, made, blocks, steps, Buffer((made.count * parts, 2), torch.float32))
+
+
+def _summed(
+    centred: bool, made: Job, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
+) -> Plan:
+    """Adds the sum of gradients of weights over `blocks` blocks."""
+    if not _flags(made)[1]:
+        return made.plan(*steps, scratch=scratch)
+    tiles = cdiv(made.n, 32)
+    kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
+    dw, db = made.output(1), made.output(2) if centred else None
+    args = (made.extra(0), dw, db, blocks, made.n, tiles)
+    step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args)
+    partial = Buffer((2, blocks, made.n), torch.float32)
+    return made.plan(*steps, step, scratch=(partial, *scratch))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _fake(centred: bool, dy: Any, x: Any, weight: Any, *rest: Any) -> Any:
+    shape, wanted = rest[-2:]
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = [x.new_empty(shape if wanted else (0,), dtype=dtype) for _ in range(1 + centred)]
+    return x.new_empty(x.shape), *sums
+
+
+def _setup(centred: bool, ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.shape, ctx.wanted = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(centred: bool, ctx: Any, *grads: Any) -> Any:
+    """Second derivatives, by torch: the first ones written out and differentiated."""
+    dy, x, weight, *_, rstd, dtotal = ctx.saved_tensors
+    with torch.enable_grad():
+        leaves = [t.detach().requires_grad_() for t in (dy, x, weight) if t is not None]
+        outputs = _written_out(centred, ctx, rstd, *leaves)
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=False) if g is not None]
+        found = torch.autograd.grad(
+            [o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True
+        )
+    missing = [None] * (3 - len(leaves) + 1 + centred)  # no weight; statistics follow from x
+    return (*found, *missing, None if dtotal is None else grads[0], None, None)
+
+
+def _written_out(
+    centred: bool, ctx: Any, rstd: Any, dy: Any, x: Any, weight: Any = None
+) -> tuple[Any, ...]:
+    dims = tuple(range(-len(ctx.shape), 0))
+    wide = x.float()
+    z = wide - wide.mean(dims, keepdim=True) if centred else wide
+    squares = z.square().mean(dims, keepdim=True)
+    # rstd is 1 / sqrt(squares + eps), with an eps that is not known here.
+    eps = rstd.reshape(squares.shape) ** -2 - squares.detach()
+    scale = (squares + eps).rsqrt()
+    z = z * scale
+    g = dy.float() if weight is None else dy.float() * weight.float()
+    dx = g - z * (g * z).mean(dims, keepdim=True)
+    if centred:
+        dx = dx - g.mean(dims, keepdim=True)
+    lead = tuple(range(x.dim() - len(dims)))
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = [(dy.float() * z), dy.float()] if ctx.wanted else []
+    return (dx * scale).to(x.dtype), *((s.sum(lead) if lead else s).to(dtype) for s in sums)
+
+
+def _definition(name: str, centred: bool) -> Definition:
+    statistics = "Tensor mean, Tensor rstd" if centred else "Tensor rstd"
+    returned = "Tensor, Tensor, Tensor" if centred else "Tensor, Tensor"
+    return Definition(
+        name=f"{name}_backward",
+        schema=f"(Tensor dy, Tensor x, Tensor? weight, {statistics}, Tensor? dtotal,"
+        f" int[] normalized_shape, bool weights) -> ({returned})",
+        doc=f"The gradients of {name}'s input and weights.",
+        fake=functools.partial(_fake, centred),
+        candidates=functools.partial(_candidates, centred),
+        setup=functools.partial(_setup, centred),
+        backward=functools.partial(_backward, centred),
+        public=False,
+    )
+
+
+DEFINITIONS = (_definition("layer_norm", True), _definition("rms_norm", False))

@@ -1,0 +1,1 @@
+"""Normalisation: what its families share."""

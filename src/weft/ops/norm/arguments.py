@@ -1,0 +1,69 @@
+"""Checks the arguments of normalisation ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+LONGEST = 2**31 - 64
+"""The most elements of a row: kernels count them, and a vector more, in 32 bits."""
+
+
+def check_dtype(name: str, x: Any) -> None:
+    """Raises for a dtype that no kernel takes."""
+    if x.dtype not in DTYPES:
+        raise ArgumentError(
+            f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
+            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: input.float()",
+        )  # fmt: skip
+
+
+def check_rows(name: str, x: Any, normalized_shape: Any, **weights: Any) -> None:
+    """Raises unless `normalized_shape` is the end of x's shape, and that of all weights."""
+    check_dtype(name, x)
+    shape = sizes(normalized_shape)
+    if not shape or tuple(x.shape[-len(shape) :]) != shape:
+        raise ArgumentError(
+            f"weft.ops.{name}: 'normalized_shape' must be the last dimensions of input",
+            got=f"{list(shape)} for input of shape {list(x.shape)}",
+            allowed="at least one dimension, each of input's size",
+        )
+    if math.prod(shape) > LONGEST:
+        raise ArgumentError(
+            f"weft.ops.{name}: a row has too many elements",
+            got=str(math.prod(shape)), allowed=f"at most {LONGEST}",
+        )  # fmt: skip
+    check_weights(name, x, shape, **weights)
+
+
+def check_weights(name: str, x: Any, shape: tuple[int, ...], **weights: Any) -> None:
+    """Raises unless all weights have a shape, and x's dtype or float32."""
+    given = {n: w for n, w in weights.items() if w is not None}
+    for which, w in given.items():
+        if tuple(w.shape) != shape:
+            raise ArgumentError(
+                f"weft.ops.{name}: '{which}' has another shape than it needs",
+                got=str(list(w.shape)), allowed=str(list(shape)),
+            )  # fmt: skip
+        if w.dtype not in {x.dtype, torch.float32}:
+            raise ArgumentError(
+                f"weft.ops.{name}: '{which}' has a dtype that does not fit input",
+                got=f"{w.dtype} for input of {x.dtype}", allowed=f"{x.dtype} or torch.float32",
+            )  # fmt: skip
+    if len({w.dtype for w in given.values()}) > 1:
+        raise ArgumentError(
+            f"weft.ops.{name}: {' and '.join(map(repr, given))} must have one dtype",
+            got=", ".join(str(w.dtype) for w in given.values()),
+            allowed=f"both {x.dtype}, or both torch.float32",
+        )
+
+
+def sizes(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape as a tuple; torch takes a number for a shape of one dimension."""
+    return (shape,) if isinstance(shape, int) else tuple(shape)

@@ -1,0 +1,155 @@
+"""Tensors as rows to normalise: how they lie in memory, and who computes them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Request
+from weft.ops.copies import contiguous
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+
+BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Job:
+    """A call: rows of `n` elements, where its tensors are, and copies that come first.
+
+    vector   elements in a vector: all rows of all tensors are read in such vectors
+    stride   elements from a row of the first tensor to its next
+    ragged   vectors may reach out of their row, or weights may begin anywhere
+    inputs   the addresses of inputs, by their number; None for an omitted one
+    """
+
+    request: Request
+    dtype: torch.dtype
+    weight: torch.dtype
+    count: int
+    n: int
+    stride: int
+    vector: int
+    ragged: bool
+    inputs: tuple[Pointer | None, ...]
+    outputs: tuple[Buffer, ...]
+    before: tuple[Step, ...]
+    scratch: tuple[Buffer, ...]
+    cost: float
+
+    @property
+    def chunks(self) -> int:
+        """Vectors of a row at the most; one that does not end with a vector may begin anywhere."""
+        return cdiv(self.n, self.vector) + (self.n % self.vector > 0)
+
+    def kernel(self, file: str, name: str, *parameters: object, weights: bool = True) -> Any:
+        """A kernel for these rows with further template parameters."""
+        dtypes = (self.dtype, self.weight) if weights else (self.dtype,)
+        words = map(_word, (*dtypes, self.vector, self.ragged, *parameters))
+        return source.kernel(f"norm/{file}", f"{name}<{', '.join(words)}>")
+
+    def output(self, number: int) -> Pointer:
+        """The address of an output."""
+        return Pointer(len(self.inputs) + number)
+
+    def extra(self, number: int) -> Pointer:
+        """The address of a scratch buffer that a plan adds."""
+        return self.output(len(self.outputs) + len(self.scratch) + number)
+
+    def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
+        """The plan of some launches."""
+        return Plan((*self.before, *steps), self.outputs, (*self.scratch, *scratch))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return source.ctype(value) if isinstance(value, torch.dtype) else str(value)
+
+
+def job(
+    request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
+    outputs: Sequence[Buffer],
+) -> Job:  # fmt: skip
+    """The job of a request whose inputs `rows` are tensors of rows of n elements.
+
+    The first of them may have gaps between its rows; what else is not contiguous is copied first.
+    """
+    inputs: list[Pointer | None] = []
+    before: list[Step] = []
+    scratch: list[Buffer] = []
+    cost, aligned, even, stride = 0.0, 16, True, n
+    for number, x in enumerate(request.inputs):
+        pointer = None if x is None else Pointer(number)
+        if x is not None and not x.contiguous:
+            step = _gap(x, n) if number == rows[0] else None
+            if step is not None:
+                stride = step
+            else:
+                pointer = Pointer(len(request.inputs) + len(outputs) + len(scratch))
+                copy = contiguous(x, Pointer(number), pointer, request.target)
+                before += copy.steps
+                cost += copy.cost
+                scratch.append(Buffer(x.shape, x.dtype))
+        if x is not None and pointer == Pointer(number):
+            if number in rows:
+                aligned = min(aligned, x.aligned)
+            elif number in weights:
+                even = even and x.aligned == 16
+        inputs.append(pointer)
+    first = request.inputs[rows[0]]
+    assert first is not None
+    size = first.itemsize
+    vector = max(1, aligned // size)
+    if stride != n:  # rows with gaps begin where vectors do, or are read one by one
+        vector = math.gcd(vector, stride, n)
+    elif n % vector and n < 4 * vector:  # most vectors would cross the end of the row
+        vector = math.gcd(vector, n)
+    weight = next((w.dtype for w in map(request.inputs.__getitem__, weights) if w), first.dtype)
+    return Job(
+        request, first.dtype, weight, first.numel // n, n, stride, vector,
+        n % vector > 0 or not even, tuple(inputs), tuple(outputs), tuple(before), tuple(scratch),
+        cost,
+    )  # fmt: skip
+
+
+def _gap(x: Layout, n: int) -> int | None:
+    """Elements from a row to the next where rows of n are contiguous and evenly apart."""
+    if len(x.shape) != 2 or x.shape[1] != n or x.strides[1] != 1 or x.strides[0] < n:
+        return None
+    return x.strides[0]
+
+
+@functools.cache
+def group(chunks: int, most: int) -> tuple[int, int, int]:
+    """(threads per row, vectors per thread in registers, vectors per thread in shared memory)."""
+    per_thread = min(most, 4) if chunks <= 128 else most
+    threads = 1
+    while threads * per_thread < chunks and threads < 1024:
+        threads *= 2
+    held = 1
+    while held < min(most, cdiv(chunks, threads)):
+        held *= 2
+    return threads, held, max(0, cdiv(chunks, threads) - held)
+
+
+def block_of(threads: int) -> int:
+    """Threads of a block with so many for a row; see the kernels."""
+    return 128 if threads <= 32 else threads
+
+
+def parts_of(job: Job) -> int:
+    """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
+    return max(1, min(cdiv(8 * job.request.target.sms, job.count), cdiv(job.chunks, 8 * BLOCK)))
+
+
+def whole_cycles(blocks: int, rows: int, n: int, vector: int) -> int:
+    """At most so many blocks of `rows` rows, all rows of a block at the same place of a vector."""
+    cycle = vector // math.gcd(vector, rows * n)
+    return max(cycle, blocks - blocks % cycle)
