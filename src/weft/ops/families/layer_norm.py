@@ -244,8 +244,8 @@ def _saving(kind: Kind) -> Callable[..., Any]:
 
 
 _DOCS = {
-    "layer_norm": "Layer norm of input over its last dimensions, as torch.nn.functional.layer_norm.",
-    "rms_norm": "RMS norm of input over its last dimensions, as torch.nn.functional.rms_norm.",
+    "layer_norm": "Layer norm over the last dimensions, as torch.nn.functional.layer_norm.",
+    "rms_norm": "RMS norm over the last dimensions, as torch.nn.functional.rms_norm.",
     "add_layer_norm": "(layer norm of input + residual, input + residual): one pass over memory.",
     "add_rms_norm": "(RMS norm of input + residual, input + residual): one pass over memory.",
 }

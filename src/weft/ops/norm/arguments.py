@@ -20,7 +20,8 @@ def check_dtype(name: str, x: Any) -> None:
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: input.float()",
+            got=str(x.dtype), allowed="float32, float16, bfloat16",
+            next="convert it: input.float()",
         )  # fmt: skip
 
 
