@@ -1,0 +1,258 @@
+"""cross_entropy, forward and backward, and both from one read of the logits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import library
+from weft.ops.choose import Candidate, Request
+from weft.ops.families.softmax import group, parts_of
+from weft.ops.function import PLAIN, Definition
+from weft.ops.loss.classes import BLOCK, Call, call_of, check, label_shape
+from weft.ops.loss.scale import scale_unless_one
+from weft.ops.plan import Buffer, Plan, Step
+
+FILE = "loss/cross_entropy.cu"
+HELD, SHARED = 8, 12
+"""The most 16-byte vectors that a thread keeps in registers, and in shared memory."""
+LOOPED = 32
+"""Blocks per SM, above which blocks of short rows take several groups of rows each."""
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _candidates(loss: bool, gradient: bool, first: int, request: Request) -> list[Candidate]:
+    x = request.inputs[first]
+    assert x is not None
+    labels, none = label_shape(x), request.options["reduction"] == "none"
+    outputs = [Buffer(labels if none else (), x.dtype)] if loss else []
+    outputs += [Buffer(x.shape, x.dtype)] if gradient else []
+    make = functools.partial(
+        call_of, request, FILE, tuple(outputs), first=first, loss=loss, gradient=gradient
+    )
+    if x.numel == 0 and (none or not loss):
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(outputs)))]
+    call = make()
+    moved = x.numel * x.itemsize
+    return (_of_columns if call.view.inner > 1 else _of_rows)(call, make, moved)
+
+
+def _of_rows(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+    """Candidates for logits whose classes are contiguous: on chip, or in two passes."""
+    v, gpu = call.view, call.tensors.request.target
+    chunks = max(1, cdiv(v.n, v.vector) + (v.n % v.vector > 0))
+    once = moved * (1 + call.modes[1])
+    parts = parts_of(v, chunks, gpu.sms) if v.outer else 1
+    time = 2 * gpu.launch + call.tensors.cost + (once + moved * call.modes[1]) / gpu.bandwidth
+    candidates = [
+        Candidate("long rows", time, f"{parts} blocks per row, two passes",
+                  lambda: _long(make(), parts, chunks))
+    ]  # fmt: skip
+    threads, held, shared = group(chunks, HELD)
+    if shared <= SHARED:
+        # A row on one SM: few rows leave most SMs idle.
+        busy = once / max(v.outer, 1) / 50e9 * cdiv(v.outer, gpu.sms * max(1, 1024 // threads))
+        time = gpu.launch + call.tensors.cost + max(once / gpu.bandwidth, busy)
+        why = f"{threads} threads per row, {held} vectors of {v.vector} in registers each"
+        build = functools.partial(_rows, make, threads, held, shared)
+        candidates.insert(0, Candidate("rows", time, why, build))
+    return candidates
+
+
+def _of_columns(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+    gpu = call.tensors.request.target
+    time = gpu.launch + call.tensors.cost + moved * (1 + 2 * call.modes[1]) / gpu.bandwidth
+    why = "the classes are not contiguous; they are read twice for a gradient"
+    return [Candidate("columns", time, why, lambda: _columns(make()))]
+
+
+# ---- plans -------------------------------------------------------------------------------------
+def _smooth(call: Call) -> bool:
+    return bool(call.options["label_smoothing"] > 0)
+
+
+def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
+    call = make()
+    v, sms = call.view, call.tensors.request.target.sms
+    block = 128 if threads <= 32 else threads
+    groups = max(1, cdiv(v.outer, block // threads))
+    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
+    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
+    memory = shared * threads * v.vector * call.itemsize
+    args = (call.x, *call.labels(), *call.results(blocks), call.problem)
+    return call.tensors.plan(Step(kernel, (blocks,), (block,), args, memory))
+
+
+def _long(call: Call, parts: int, chunks: int) -> Plan:
+    v, rest = call.view, (parts, cdiv(chunks, parts))
+    found = call.tensors.buffer(Buffer((v.outer * parts, 4), torch.float32))
+    first = call.kernel("parts_of_rows", *call.vectors, _smooth(call))
+    second = call.kernel("finish_rows", *call.vectors, *call.modes, _smooth(call))
+    blocks = v.outer * (parts if call.modes[1] else 1)
+    labels = call.labels()
+    args = (call.x, *labels, *call.results(blocks), found, *rest, call.problem)
+    steps = (
+        Step(first, (v.outer * parts,), (BLOCK,), (call.x, *labels[:2], found, *rest, call.problem)),
+        Step(second, (blocks,), (BLOCK,), args),
+    )
+    return call.tensors.plan(*steps)
+
+
+def _columns(call: Call) -> Plan:
+    v, sms = call.view, call.tensors.request.target.sms
+    width = min(v.inner, BLOCK)
+    while width > 32 and v.outer * cdiv(v.inner, width) < 4 * sms:
+        width //= 2
+    blocks = max(1, min(v.outer * cdiv(v.inner, width), LOOPED * sms))
+    kernel = call.kernel("columns", *call.modes, _smooth(call))
+    args = (call.x, *call.labels(), *call.results(blocks), width, call.problem)
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _check(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> None:
+    check("cross_entropy", input, target, weight, reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            "weft.ops.cross_entropy: this is no smoothing",
+            got=f"label_smoothing={label_smoothing}", allowed="0 to 1",
+        )  # fmt: skip
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3])
+    ctx.options = inputs[3:]
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    """Reads the logits once more."""
+    _refuse_weight(ctx.needs_input_grad)
+    dx = library.call("cross_entropy_backward")(grad, *ctx.saved_tensors, *ctx.options)
+    return dx, None, None, None, None, None
+
+
+def _refuse_weight(wanted: Sequence[bool]) -> None:
+    if any(wanted[2:]):  # torch leaves out arguments that have their defaults
+        raise ArgumentError(
+            "weft.ops.cross_entropy: there is no gradient of 'weight'",
+            got="a weight that requires a gradient", next="weight.detach()",
+        )  # fmt: skip
+
+
+def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Eager calls that want a gradient of a number get it with the loss, from one read."""
+
+    def redirected(input: Any, target: Any, weight: Any, *options: Any) -> Any:
+        # float16 would lose small gradients before they are multiplied by a scaled loss's.
+        eager = (
+            not torch.compiler.is_compiling() and type(input) in PLAIN and input.requires_grad
+            and torch.is_grad_enabled() and _no_modes()
+        )  # fmt: skip
+        if not eager or options[1] == "none" or input.dtype is torch.float16:
+            return NotImplemented
+        return library.call("cross_entropy_with_gradient")(input, target, weight, *options)[0]
+
+    return redirected
+
+
+def _no_modes() -> bool:
+    stack: Any = torch._C._functorch.peek_interpreter_stack()
+    return stack is None and torch._C._len_torch_dispatch_stack() == 0
+
+
+def _setup_fused(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.set_materialize_grads(False)  # the second result has no gradient
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.options = inputs[3:]
+
+
+def _backward_fused(ctx: Any, grad: Any, _: Any) -> Any:
+    _refuse_weight(ctx.needs_input_grad)
+    *inputs, dx = ctx.saved_tensors
+    keep: bool = torch._C._autograd._get_current_graph_task_keep_graph()
+    # The saved gradient is handed over, so it must not be needed again.
+    if keep or torch.is_grad_enabled() or not _no_modes():
+        dx = library.call("cross_entropy_backward")(grad, *inputs, *ctx.options)
+    else:
+        scale_unless_one(dx, grad)
+    return dx, None, None, None, None, None
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.options = inputs[4:]
+
+
+def _second(ctx: Any, v: Any) -> Any:
+    """The second derivative, by torch's formulas."""
+    grad, x, target, weight = ctx.saved_tensors
+    ignore_index, reduction, label_smoothing = ctx.options
+    with torch.enable_grad():
+        grad, x = grad.detach().requires_grad_(), x.detach().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(
+            x, target.long(), weight, ignore_index=ignore_index, reduction=reduction,
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
+        (dx,) = torch.autograd.grad(loss, x, grad, create_graph=True)
+        return (*torch.autograd.grad(dx, (grad, x), v), None, None, None, None, None)
+
+
+def _fake(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    return input.new_empty(label_shape(input) if reduction == "none" else ())
+
+
+_OPTIONS = 'int ignore_index=-100, str reduction="mean", float label_smoothing=0.0'
+DEFINITIONS = (
+    Definition(
+        name="cross_entropy",
+        schema=f"(Tensor input, Tensor target, Tensor? weight=None, {_OPTIONS}) -> Tensor",
+        doc="""The cross-entropy of logits and labels, as torch.nn.functional.cross_entropy.
+
+        input has shape [C], [N, C] or [N, C, d1, …], and target the same without C: labels from 0
+        to C - 1, or ignore_index. Another label stops the kernel with weft.AssertFailed, as an
+        assertion of PyTorch's kernels does. Rows with ignore_index are not read: their gradient is
+        0 even if they have NaN.
+
+        An eager call that needs a gradient computes it together with the loss, and reads the logits
+        once. `backward` multiplies it by the gradient of the loss, unless that is 1. For float16,
+        for reduction="none" and under torch.compile, `backward` reads the logits once more instead.
+        """,
+        fake=_fake,
+        candidates=functools.partial(_candidates, True, False, 0),
+        check=_check,
+        setup=_setup,
+        backward=_backward,
+        redirect=_redirect,
+    ),
+    Definition(
+        name="cross_entropy_with_gradient",
+        schema=f"(Tensor input, Tensor target, Tensor? weight, {_OPTIONS}) -> (Tensor, Tensor)",
+        doc="The loss, and its gradient with respect to the logits.",
+        fake=lambda input, *rest: (_fake(input, *rest), input.new_empty(input.shape)),
+        candidates=functools.partial(_candidates, True, True, 0),
+        check=_check,
+        setup=_setup_fused,
+        backward=_backward_fused,
+        public=False,
+    ),
+    Definition(
+        name="cross_entropy_backward",
+        schema=f"(Tensor dy, Tensor input, Tensor target, Tensor? weight, {_OPTIONS}) -> Tensor",
+        doc="The gradient of the logits, from the gradient of the loss.",
+        fake=lambda dy, input, *rest: input.new_empty(input.shape),
+        candidates=functools.partial(_candidates, False, True, 1),
+        setup=_setup_backward,
+        backward=_second,
+        public=False,
+    ),
+)

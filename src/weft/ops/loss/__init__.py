@@ -1,0 +1,1 @@
+"""Plans losses: classes.py prepares a call with labels for its kernels."""

@@ -1,0 +1,48 @@
+"""Collects the steps and buffers of a plan whose kernels need contiguous operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.ops.choose import Request
+from weft.ops.copies import contiguous
+from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
+
+
+@dataclass
+class Operands:
+    """The tensors of a call: adds copies of inputs, and scratch.
+
+    cost  modelled seconds of the copies
+    """
+
+    request: Request
+    outputs: tuple[Buffer, ...]
+    steps: list[Step] = field(default_factory=list)
+    scratch: list[Buffer] = field(default_factory=list)
+    cost: float = 0.0
+
+    def output(self, index: int) -> Pointer:
+        return Pointer(len(self.request.inputs) + index)
+
+    def buffer(self, buffer: Buffer) -> Pointer:
+        """A new scratch buffer."""
+        self.scratch.append(buffer)
+        return Pointer(len(self.request.inputs) + len(self.outputs) + len(self.scratch) - 1)
+
+    def dense(self, number: int) -> tuple[Argument, Layout | None]:
+        """An input as a contiguous tensor, copied if needed; nothing if it was omitted."""
+        x = self.request.inputs[number]
+        if x is None:
+            return None, None
+        if x.contiguous:
+            return Pointer(number), x
+        made = Buffer(x.shape, x.dtype)
+        end = self.buffer(made)
+        copy = contiguous(x, Pointer(number), end, self.request.target)
+        self.steps += copy.steps
+        self.cost += copy.cost
+        return end, Layout(x.dtype, x.shape, made.steps, 16)
+
+    def plan(self, *steps: Step) -> Plan:
+        return Plan((*self.steps, *steps), self.outputs, tuple(self.scratch))
