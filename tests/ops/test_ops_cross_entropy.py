@@ -1,4 +1,4 @@
-"""cross_entropy: losses and gradients against float64, labels out of range, and what calls share."""
+"""cross_entropy: losses and gradients against float64, labels out of range, torch.compile."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def logits(shape: tuple[int, ...], seed: int) -> Any:
 def labels(x: Any, seed: int) -> Any:
     dim = 0 if x.dim() == 1 else 1
     shape = (*x.shape[:dim], *x.shape[dim + 1 :])
-    return torch.randint(
-        0, x.shape[dim], shape, generator=torch.Generator().manual_seed(seed)
-    )
+    return torch.randint(0, x.shape[dim], shape, generator=torch.Generator().manual_seed(seed))
 
 
 def both(x: Any, target: Any, options: dict[str, Any], scale: float = 1.0) -> tuple[Any, ...]:
@@ -62,7 +60,11 @@ def both(x: Any, target: Any, options: dict[str, Any], scale: float = 1.0) -> tu
     results = []
     for function, point, w in (
         (weft.ops.cross_entropy, x.clone(), weight),
-        (torch.nn.functional.cross_entropy, x.double(), None if weight is None else weight.double()),
+        (
+            torch.nn.functional.cross_entropy,
+            x.double(),
+            None if weight is None else weight.double(),
+        ),
     ):
         point.requires_grad_()
         loss = function(point, target, w, **options)
@@ -142,7 +144,7 @@ def test_special_values(value: float) -> None:
 
 def test_ignored_rows() -> None:
     x = logits((3, 5), 11)
-    loss, dx, true_loss, true_dx = both(x, torch.full((3,), -100), {})
+    loss, dx, true_loss, _ = both(x, torch.full((3,), -100), {})
     assert loss.isnan() and true_loss.isnan()
     assert not dx.any()
     loss, dx, *_ = both(x, torch.full((3,), -100), {"reduction": "sum"})
@@ -186,9 +188,7 @@ def test_refused(subject: str) -> None:
 
 def test_weight_has_no_gradient() -> None:
     weight = torch.ones(3).requires_grad_()
-    loss = weft.ops.cross_entropy(
-        torch.zeros(2, 3).requires_grad_(), torch.tensor([0, 1]), weight
-    )
+    loss = weft.ops.cross_entropy(torch.zeros(2, 3).requires_grad_(), torch.tensor([0, 1]), weight)
     with pytest.raises(weft.ArgumentError, match="no gradient of 'weight'"):
         loss.backward()
 

@@ -12,11 +12,11 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.families.softmax import group, parts_of
 from weft.ops.function import PLAIN, Definition
-from weft.ops.loss.classes import BLOCK, Call, call_of, check, label_shape
+from weft.ops.loss.classes import Call, call_of, check, label_shape
 from weft.ops.loss.scale import scale_unless_one
 from weft.ops.plan import Buffer, Plan, Step
+from weft.ops.rows import BLOCK, group, parts_of
 
 FILE = "loss/cross_entropy.cu"
 HELD, SHARED = 8, 12
@@ -97,7 +97,9 @@ def _long(call: Call, parts: int, chunks: int) -> Plan:
     labels = call.labels()
     args = (call.x, *labels, *call.results(blocks), found, *rest, call.problem)
     steps = (
-        Step(first, (v.outer * parts,), (BLOCK,), (call.x, *labels[:2], found, *rest, call.problem)),
+        Step(
+            first, (v.outer * parts,), (BLOCK,), (call.x, *labels[:2], found, *rest, call.problem)
+        ),
         Step(second, (blocks,), (BLOCK,), args),
     )
     return call.tensors.plan(*steps)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,49 +14,14 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.rows import BLOCK, View, group, parts_of, view_of
 from weft.ops.target import Target
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-BLOCK = 256
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 HELD = 8
 """The most 16-byte vectors that a thread keeps in registers."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A tensor as [outer, n, inner], with softmax along n; rows are `stride` elements apart."""
-
-    outer: int
-    n: int
-    inner: int
-    stride: int
-    vector: int
-
-
-def _dim(shape: Sequence[int], dim: int) -> int:
-    return dim % len(shape) if shape else 0
-
-
-def view_of(x: Layout, dim: int) -> View | None:
-    """The view for the kernels; None if the tensor must be copied first."""
-    shape = x.shape or (1,)
-    dim = dim % len(shape)
-    outer, n, inner = 1, shape[dim], 1
-    for size in shape[:dim]:
-        outer *= size
-    for size in shape[dim + 1 :]:
-        inner *= size
-    wide = 16 // x.itemsize
-    if x.contiguous:
-        short = n % wide and n < 4 * wide  # most vectors would cross the end of the row
-        return View(outer, n, inner, n, wide if x.aligned == 16 and not short else 1)
-    if len(shape) == 2 and dim == 1 and x.strides[1] == 1:  # rows with gaps between them
-        stride = x.strides[0]
-        whole = x.aligned == 16 and stride % wide == 0 and n % wide == 0
-        return View(outer, n, 1, stride, wide if whole else 1)
-    return None
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -103,24 +66,6 @@ def _of_view(
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, log, view, out, x, before, parts, chunks)
     return [*candidates, Candidate("long rows", time, why, build)]
-
-
-def group(chunks: int, most: int) -> tuple[int, int, int]:
-    """(threads per row, vectors per thread in registers, vectors per thread in shared memory)."""
-    per_thread = 4 if chunks <= 128 else most
-    threads = 1
-    while threads * per_thread < chunks and threads < 1024:
-        threads *= 2
-    held = 1
-    while held < min(most, cdiv(chunks, threads)):
-        held *= 2
-    return threads, held, max(0, cdiv(chunks, threads) - held)
-
-
-def parts_of(view: View, chunks: int, sms: int) -> int:
-    """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
-    wanted = cdiv(8 * sms, view.outer)
-    return max(1, min(wanted, cdiv(chunks, 8 * BLOCK)))
 
 
 # ---- plans -------------------------------------------------------------------------------------

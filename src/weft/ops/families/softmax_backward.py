@@ -12,9 +12,10 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
-from weft.ops.families.softmax import BLOCK, View, batch_dim, columns_of, group, parts_of, view_of
+from weft.ops.families.softmax import batch_dim, columns_of
 from weft.ops.function import Definition
 from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
+from weft.ops.rows import BLOCK, View, group, parts_of, view_of
 
 HELD = 4
 """The most vectors of each tensor that a thread keeps in registers."""

@@ -12,9 +12,9 @@ from weft.errors import ArgumentError
 from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.choose import Request
-from weft.ops.families.softmax import View, view_of
 from weft.ops.loss.operands import Operands
 from weft.ops.plan import Argument, Buffer, Counters, Layout, Pointer, Step
+from weft.ops.rows import BLOCK, View, view_of
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 LABELS = (torch.int64, torch.int32, torch.uint8)
@@ -22,7 +22,6 @@ REDUCTIONS = ("none", "mean", "sum")
 """In the order of `Reduction` in classes.cuh."""
 FEW = 2048
 """The most labels that every block counts by itself; more are counted by a launch before."""
-BLOCK = 256
 
 
 @dataclass(frozen=True)
