@@ -34,7 +34,7 @@ SECTIONS = {
     "Profile": ("weft", "profile Profile Advice Roofline Section Changes"),
     "Bench": ("weft", "bench Bench Timing Contender"),
     "Climb ladders": ("weft", "climb Climb RungResult"),
-    "PyTorch": ("weft", "as_op"),
+    "PyTorch": ("weft", "as_op fuse"),
     "weft.ops": ("weft.ops", "as_op verify explain"),
     "weft.triton": ("weft.triton", "install allow"),
     "weft.numba": ("weft.numba", "install"),

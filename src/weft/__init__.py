@@ -45,6 +45,7 @@ if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the sa
     from weft.measure.profile.roofline import Roofline
     from weft.measure.profile.sections import Section
     from weft.ops import as_op
+    from weft.ops.fuse import fuse
     from weft.report import Profile, profile
     from weft.sanitizer import sanitize
 
@@ -62,6 +63,7 @@ _LAZY = {
     "weft.measure.profile.roofline": ("Roofline",),
     "weft.measure.profile.sections": ("Section",),
     "weft.ops": ("as_op",),
+    "weft.ops.fuse": ("fuse",),
     "weft.report": ("Profile", "profile"),
     "weft.sanitizer": ("sanitize",),
 }
@@ -155,6 +157,7 @@ __all__ = [
     "check",
     "climb",
     "cuda",
+    "fuse",
     "kernel",
     "load_ptx",
     "ops",

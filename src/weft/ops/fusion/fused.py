@@ -1,0 +1,165 @@
+"""`weft.fuse`: what the user holds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+from weft.errors import ArgumentError, Error
+from weft.ops.function import PLAIN
+from weft.ops.fusion.program import Program
+from weft.ops.fusion.trace import gradient_of, graph_of
+
+REMEMBERED = 1024
+"""Programs that a function keeps; when exceeded, all are dropped."""
+
+
+class Arguments(NamedTuple):
+    """The arguments of a call without its tensors: `leaves` has None in the place of each.
+
+    shape  how torch's pytree joins the leaves to arguments; None: they are the arguments
+    """
+
+    leaves: tuple[Any, ...]
+    places: tuple[int, ...]
+    shape: Any
+
+    def call(self, function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
+        """Calls a function with these arguments and some tensors."""
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        if self.shape is None:
+            return function(*leaves)
+        args, kwargs = pytree.tree_unflatten(leaves, self.shape)
+        return function(*args, **kwargs)
+
+
+class Fused:
+    """A function of tensors that runs as few kernels. Made by `weft.fuse`.
+
+    A call traces the function for new shapes, strides, dtypes and other arguments, and writes one
+    kernel for each part that can be one. Later calls with equal ones only launch.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.function = function
+        self._programs: dict[Any, Program] = {}
+        self._last: Program | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():  # torch compiles the function itself
+            return self.function(*args, **kwargs)
+        leaves, shape = _flat(args, kwargs)
+        tensors = [a for a in leaves if isinstance(a, torch.Tensor)]
+        if not tensors:
+            raise ArgumentError(
+                f"weft.fuse: '{self.name}' was called without a tensor",
+                got=", ".join(type(a).__name__ for a in leaves) or "no arguments",
+                allowed="at least one tensor among the arguments",
+            )
+        if _observed(tensors):
+            return self.function(*args, **kwargs)
+        rest = Arguments(
+            tuple(None if isinstance(a, torch.Tensor) else a for a in leaves),
+            tuple(i for i, a in enumerate(leaves) if isinstance(a, torch.Tensor)), shape,
+        )  # fmt: skip
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return _Differentiable.apply(self, rest, *tensors)
+        return self._forward(rest, tensors)
+
+    @property
+    def source(self) -> str:
+        """The CUDA C++ of the kernels of the last call."""
+        return "\n".join(self._used("source").sources)
+
+    def explain(self) -> str:
+        """What the last call runs: one line for each kernel and for each operation apart."""
+        return "\n".join(self._used("explain()").explain())
+
+    def _used(self, what: str) -> Program:
+        if self._last is None:
+            raise Error(
+                f"weft.fuse: '{self.name}.{what}' needs a call first",
+                next="call the function once: its kernels depend on dtypes and shapes",
+            )
+        return self._last
+
+    # ---- programs ------------------------------------------------------------------------------
+    def _forward(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> Any:
+        return self._program((_key(tensors), rest), lambda: self._of_tensors(rest), tensors)
+
+    def _backward(
+        self, rest: Arguments, tensors: Sequence[torch.Tensor], wanted: tuple[int, ...],
+        gradients: Sequence[torch.Tensor],
+    ) -> Any:  # fmt: skip
+        def make() -> Callable[..., Any]:
+            return gradient_of(self._of_tensors(rest), len(tensors), wanted)
+
+        values = [*tensors, *gradients]
+        return self._program((_key(values), rest, wanted), make, values)
+
+    def _program(
+        self, key: Any, make: Callable[[], Callable[..., Any]], tensors: Sequence[torch.Tensor]
+    ) -> Any:
+        program = self._programs.get(key)
+        if program is None:
+            program = Program(graph_of(make(), tensors))
+            if len(self._programs) >= REMEMBERED:
+                self._programs.clear()
+            self._programs[key] = program
+        self._last = program
+        return program(tensors)
+
+    def _of_tensors(self, rest: Arguments) -> Callable[..., Any]:
+        """The function of the tensors alone, with the other arguments fixed."""
+        return lambda *tensors: rest.call(self.function, tensors)
+
+
+class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
+    """A call whose gradient is a second fused function, which computes the first one again."""
+
+    @staticmethod
+    def forward(ctx: Any, fused: Fused, rest: Arguments, *tensors: torch.Tensor) -> Any:
+        ctx.fused, ctx.rest = fused, rest
+        ctx.save_for_backward(*tensors)
+        return fused._forward(rest, tensors)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        tensors = ctx.saved_tensors
+        wanted = tuple(i for i in range(len(tensors)) if ctx.needs_input_grad[2 + i])
+        results: list[Any] = [None] * (2 + len(tensors))
+        found = ctx.fused._backward(ctx.rest, tensors, wanted, gradients)
+        for i, gradient in zip(wanted, found, strict=True):
+            results[2 + i] = gradient
+        return tuple(results)
+
+
+def _flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], Any]:
+    """The leaves of the arguments, and how they are joined; None: the leaves are the arguments."""
+    if not kwargs and all(isinstance(a, torch.Tensor | float | int) for a in args):
+        return args, None
+    leaves, shape = pytree.tree_flatten((args, kwargs))
+    return leaves, shape
+
+
+def _observed(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether torch must see every operation: in modes and transforms, for subclasses."""
+    return bool(
+        any(type(t) not in PLAIN for t in tensors)
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+    )
+
+
+def _key(tensors: Sequence[torch.Tensor]) -> Any:
+    return tuple((t.dtype, t.device, t.shape, t.stride(), t.data_ptr() & 15) for t in tensors)

@@ -1,0 +1,125 @@
+"""Runs a traced function: kernels of groups, and torch's or weft's ops between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node, map_arg
+
+from weft.ops import library
+from weft.ops.fusion import table
+from weft.ops.fusion.groups import Group, Other, argument, grouped, shape_of
+from weft.ops.fusion.launch import Launch, launch
+from weft.ops.plan import layout
+from weft.ops.runner import Run, runner
+
+Values = dict[Node, Any]
+
+
+@dataclass
+class Bound:
+    """A group whose launch has been made for the tensors of the first run."""
+
+    group: Group
+    made: Launch | None = None
+    run: Run | None = None
+
+    def __call__(self, values: Values) -> None:
+        tensors = [values[n] for n in self.group.arguments]
+        if self.made is None or self.run is None:
+            self.made = launch(self.group, [layout(t) for t in tensors])
+            self.run = runner(self.made.plan, len(tensors), tensors[0].device)
+        for i in self.made.dense:
+            whole = tensors[i].expand(self.group.space)
+            tensors[i] = library.call("contiguous")(whole)
+        results = self.run(*tensors)
+        several = results if len(self.group.results) > 1 else (results,)
+        values.update(zip(self.group.results, several, strict=True))
+
+
+@dataclass
+class Called:
+    """An operation that is called as it is."""
+
+    other: Other
+
+    def __post_init__(self) -> None:
+        self.call = _own(self.other.node) or _torchs(self.other.node)
+
+    def __call__(self, values: Values) -> None:
+        values[self.other.node] = self.call(values)
+
+
+def _torchs(node: Node) -> Callable[[Values], Any]:
+    target: Any = node.target
+
+    def call(values: Values) -> Any:
+        args, kwargs = map_arg((node.args, node.kwargs), lambda n: values[n])
+        return target(*args, **kwargs)
+
+    return call
+
+
+def _own(node: Node) -> Callable[[Values], Any] | None:
+    """weft's op for a reduction that no kernel contains."""
+    name = table.name_of(node.target)
+    if name not in table.REDUCTIONS or node.kwargs:
+        return None
+    op, value, dims = library.call(name), node.args[0], argument(node, 1, "dim")
+    dims = tuple(dims) if isinstance(dims, list) else dims
+    keeps = bool(argument(node, 2, "keepdim", False))
+    assert isinstance(value, Node)
+    return lambda values: op(values[value], dims or None, keeps)
+
+
+class Program:
+    """The steps of a graph for tensors of fixed layouts.
+
+    steps  groups and other operations, in the order in which they run
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.steps = [Bound(s) if isinstance(s, Group) else Called(s) for s in grouped(graph)]
+        self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
+        self.output = next(n for n in graph.nodes if n.op == "output").args[0]
+        module: Any = graph.owning_module
+        self.constants = {n: getattr(module, n.target) for n in graph.nodes if n.op == "get_attr"}
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> Any:
+        values: Values = {**self.constants, **dict(zip(self.inputs, tensors, strict=True))}
+        for step in self.steps:
+            step(values)
+        return map_arg(self.output, lambda n: values[n])
+
+    @property
+    def sources(self) -> list[str]:
+        """The text of each kernel that has run."""
+        return [s.made.source for s in self.steps if isinstance(s, Bound) and s.made is not None]
+
+    def explain(self) -> list[str]:
+        """One line for each step."""
+        lines = []
+        for step in self.steps:
+            if isinstance(step, Called):
+                node = step.other.node
+                lines.append(f"{node.target} apart: {step.other.why}")
+                continue
+            lines.append(_kernel_line(step.group))
+        return lines
+
+
+def _kernel_line(group: Group) -> str:
+    moved = sum(_bytes(n) for n in (*group.arguments, *group.results))
+    space = "x".join(map(str, group.space)) or "1"
+    kind = f"{group.rows} rows of {group.n}" if group.k else space
+    names = ", ".join(table.name_of(n.target) for n in group.nodes)
+    return f"one kernel over {kind}, {moved:,} bytes: {names}"
+
+
+def _bytes(node: Node) -> int:
+    return math.prod(shape_of(node)) * int(node.meta["val"].element_size())

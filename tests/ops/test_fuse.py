@@ -1,0 +1,224 @@
+"""`weft.fuse`: results, gradients, the number of kernels, and what it refuses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+ROWS, N = 5, 24
+
+
+def _tensors(*shapes: tuple[int, ...], dtype: Any = torch.float32) -> list[Any]:
+    generator = torch.Generator().manual_seed(3)
+    return [torch.randn(s, generator=generator).to(dtype) for s in shapes]
+
+
+FULL, ROW, COLUMN = (ROWS, N), (N,), (ROWS, 1)
+ONE_KERNEL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "sigmoid of a + b * c": (lambda a, b, c: torch.sigmoid(a + b * c), (FULL, FULL, FULL)),
+    "swish and residual": (lambda x, r: x * torch.sigmoid(x) + r, (FULL, FULL)),
+    "broadcast row": (lambda x, b: F.relu(x + b) * 2, (FULL, ROW)),
+    "broadcast column": (lambda x, c: (x - c).exp(), (FULL, COLUMN)),
+    "gelu": (F.gelu, (FULL,)),
+    "gelu by tanh": (lambda x: F.gelu(x, approximate="tanh"), (FULL,)),
+    "where": (lambda x, y: torch.where(x > 0.5, x, -y).clamp(-1, 1), (FULL, FULL)),
+    "softmax": (lambda x: F.softmax(x * 0.5, -1), (FULL,)),
+    "log_softmax": (lambda x: F.log_softmax(x, -1), (FULL,)),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, (N,), w, b), (FULL, ROW, ROW)),
+    "rms norm of a sum": (lambda x, r, w: F.rms_norm(x + r, (N,), w), (FULL, FULL, ROW)),
+    "two dims of a row": (lambda x: x / x.norm(dim=(-2, -1), keepdim=True), ((3, 4, 6),)),
+    "statistics": (lambda x: (x.mean(-1), x.var(-1), x - x.amax(-1, keepdim=True)), (FULL,)),
+    "a number": (lambda x, y: x + y, (FULL, ())),
+}
+
+
+def _close(got: Any, want: Any, tolerance: float) -> None:
+    for one, other in zip(
+        *((v if isinstance(v, tuple) else (v,)) for v in (got, want)), strict=True
+    ):
+        assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
+        assert torch.allclose(one.double(), other.double(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_one_kernel(name: str) -> None:
+    function, shapes = ONE_KERNEL[name]
+    tensors = _tensors(*shapes)
+    fused = weft.fuse(function)
+    _close(fused(*tensors), function(*tensors), 2e-6)
+    assert len(fused.explain().splitlines()) == 1 and fused.source.count("__global__") == 1
+
+
+@pytest.mark.parametrize("name", ["swish and residual", "softmax", "layer norm"])
+def test_half_precision_is_rounded_at_the_end(name: str) -> None:
+    function, shapes = ONE_KERNEL[name]
+    tensors = _tensors(*shapes, dtype=torch.bfloat16)
+    exact = function(*(t.double() for t in tensors))
+    got = weft.fuse(function)(*tensors)
+    assert got.dtype is torch.bfloat16
+    assert (got.double() - exact).abs().max() <= exact.abs().max() * 2**-8
+
+
+@pytest.mark.parametrize("name", ["sigmoid of a + b * c", "broadcast row", "softmax", "layer norm"])
+def test_gradients(name: str) -> None:
+    function, shapes = ONE_KERNEL[name]
+    ours, theirs = ([t.requires_grad_() for t in _tensors(*shapes)] for _ in range(2))
+    got, want = weft.fuse(function)(*ours), function(*theirs)
+    upstream = _tensors(tuple(want.shape))[0]
+    got.backward(upstream)
+    want.backward(upstream)
+    for mine, torchs in zip(ours, theirs, strict=True):
+        _close(mine.grad, torchs.grad, 1e-4)
+
+
+def test_a_gradient_of_one_argument_only() -> None:
+    fused = weft.fuse(lambda x, labels: x * (labels > 2))
+    x, labels = torch.ones(4, requires_grad=True), torch.arange(4)
+    fused(x, labels).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [0, 0, 0, 1]
+
+
+# ---- layouts -----------------------------------------------------------------------------------
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda x: x.t(),
+    "every second column": lambda x: x[:, ::2],
+    "misaligned": lambda x: x.reshape(-1)[1:].reshape(-1, 1, 7)[:4],
+    "channels last": lambda x: x.reshape(1, 5, 4, 6).to(memory_format=torch.channels_last),
+    "expanded": lambda x: x[:, :1].expand(5, 9),
+    "a number": lambda x: x[0, 0],
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts(name: str) -> None:
+    x = LAYOUTS[name](_tensors((5, 24))[0])
+    y = _tensors(tuple(x.shape))[0]
+    for function in (
+        lambda a, b: torch.tanh(a) * b + 1,
+        lambda a, b: (a + b).softmax(-1) if a.dim() else a + b,
+    ):
+        _close(
+            weft.fuse(function)(x, y),
+            function(x, y).contiguous() if name == "expanded" else function(x, y),
+            2e-6,
+        )
+
+
+def test_long_rows_are_read_in_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.ops.fusion.launch.LARGEST", 32)
+    (x,) = _tensors((3, 601))  # more than 16 elements for each of 32 threads
+    fused = weft.fuse(lambda x: x.softmax(-1))
+    _close(fused(x), x.softmax(-1), 2e-6)
+    assert "held_p0" not in fused.source and len(fused.explain().splitlines()) == 1
+
+
+def test_the_same_code_for_other_sizes() -> None:
+    fused = weft.fuse(lambda x, y: (x * y).amax(-1))
+    sources = set()
+    for n in (32, 64):
+        x, y = _tensors((6, n), (6, n))
+        _close(fused(x, y), (x * y).amax(-1), 0)
+        sources.add(fused.source)
+    assert len(sources) == 1
+
+
+# ---- what is not fused -------------------------------------------------------------------------
+APART: dict[str, tuple[Callable[..., Any], str]] = {
+    "a product": (lambda x: F.relu(x @ x.t()) + 1, "aten.mm.default apart"),
+    "columns": (lambda x: x.sum(0) * 2, "along other dimensions than the last"),
+    "few long rows": (lambda x: x.repeat(1, 300).sum() * 2, "too few results"),
+    "integers": (lambda x: (x > 0).sum(-1) * 2, "a reduction to integers"),
+    "a sort": (
+        lambda x: x.sort(-1)[0] * 2,
+        "aten.sort.default apart: its result is not one tensor",
+    ),
+    "rounding": (lambda x: torch.div(x, 3, rounding_mode="floor"), "division with a rounding mode"),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_apart(name: str) -> None:
+    function, why = APART[name]
+    (x,) = _tensors(FULL)
+    fused = weft.fuse(function)
+    _close(fused(x), function(x), 1e-5)
+    assert why in fused.explain()
+
+
+def test_a_result_smaller_than_the_space() -> None:
+    x, b = _tensors(FULL, ROW)
+    function: Callable[..., Any] = lambda x, b: (b * 2, x + b * 2)  # noqa: E731
+    _close(weft.fuse(function)(x, b), function(x, b), 0)
+
+
+def test_refused() -> None:
+    with pytest.raises(weft.ArgumentError, match="changes one of its arguments"):
+        weft.fuse(lambda x: x.add_(1))(torch.ones(3))
+    with pytest.raises(weft.ArgumentError, match="without a tensor"):
+        weft.fuse(lambda x: x)(3.0)
+    with pytest.raises(weft.Error, match="needs a call first"):
+        _ = weft.fuse(lambda x: x).source
+
+
+# ---- torch -------------------------------------------------------------------------------------
+def test_as_a_decorator_with_numbers() -> None:
+    @weft.fuse
+    def scaled(x: Any, scale: float = 2.0, *, shift: float = 0.0) -> Any:
+        """Scales."""
+        return x * scale + shift
+
+    x = torch.ones(3)
+    assert scaled(x).tolist() == [2, 2, 2] and scaled(x, 3.0, shift=1.0).tolist() == [4, 4, 4]
+    assert scaled.__doc__ == "Scales."
+
+
+def test_modes_of_torch() -> None:
+    fused = weft.fuse(lambda x: x.sin() + 1)
+    x = torch.ones(3, 2)
+    batched = torch.func.vmap(fused)(x)
+    assert torch.equal(batched, x.sin() + 1)
+    compiled = torch.compile(lambda x: fused(x) * 2, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), (x.sin() + 1) * 2)
+
+
+# ---- random expressions ------------------------------------------------------------------------
+UNARY = ("sigmoid", "tanh", "exp", "neg", "abs", "relu", "square", "sin")
+BINARY = ("add", "sub", "mul", "maximum", "minimum")
+
+
+def _random(rng: random.Random) -> Callable[..., Any]:
+    steps = [(rng.random(), rng.choice(UNARY), rng.choice(BINARY), rng.random()) for _ in range(6)]
+
+    def function(x: Any, b: Any, c: Any) -> Any:
+        values = [x, b, c]
+        for kind, unary, binary, pick in steps:
+            first, second = values[int(pick * len(values))], values[-1]
+            if kind < 0.4:
+                values.append(getattr(torch, unary)(first).clamp(-3, 3))
+            elif kind < 0.8:
+                values.append(getattr(torch, binary)(first, second))
+            else:
+                values.append(second - second.mean(-1, keepdim=True))
+        return values[-1] + x * 0
+
+    return function
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize("case", range(6))
+def test_random_expressions(seed: str, case: int) -> None:
+    rng = random.Random(f"{seed} {case}")
+    function = _random(rng)
+    rows, n = rng.randrange(1, 9), rng.choice((1, 3, 8, 17, 64))
+    generator = torch.Generator().manual_seed(case)
+    x, b, c = (torch.randn(s, generator=generator) for s in ((rows, n), (n,), (rows, 1)))
+    want = function(x.double(), b.double(), c.double())
+    assert torch.allclose(weft.fuse(function)(x, b, c).double(), want, rtol=1e-4, atol=1e-4)
