@@ -1,4 +1,4 @@
-"""Deprecated names of ops. They warn, and will be removed in the release after the next."""
+"""Other names of ops. Deprecated ones warn, and will be removed in the release after the next."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ class Alias(NamedTuple):
 
     op: str
     one: bool = False
+    deprecated: bool = True
 
 
 ALIASES = {
     "vecadd": Alias("add"),
     "reduce": Alias("sum", one=True),
     "reduce_max": Alias("amax", one=True),
+    "scaled_dot_product_attention": Alias("attention", deprecated=False),
 }
 
 
 def resolve(name: str, call: Callable[[str], Any]) -> Any:
-    """The function for an old name; `call` returns an op of the library by name."""
+    """The function for another name; `call` returns an op of the library by name."""
     alias = ALIASES[name]
+    if not alias.deprecated:
+        return call(alias.op)
     shape = ", of shape [] instead of [1]" if alias.one else ""
     warnings.warn(
         f"weft.ops.{name} is deprecated; use weft.ops.{alias.op}{shape}",

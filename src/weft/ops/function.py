@@ -274,12 +274,12 @@ def {name}({signature}):
 
 def compute({signature}):
     try:
-        key = ({key},)
-        entry = plans.get(key)
+        plan_key = ({key},)
+        entry = plans.get(plan_key)
     except (TypeError, RuntimeError):
-        key = entry = None
+        plan_key = entry = None
     if entry is None:
-        entry = make(key, {given})
+        entry = make(plan_key, {given})
     return entry.run({inputs})
 """
 

@@ -1,0 +1,178 @@
+// Attention for f16 and bf16 on tensor cores, in the structure of FlashAttention-2 (Dao 2023): a block holds BM queries, and
+// streams tiles of BN keys and values through shared memory. Scores, weights and results stay in registers, in float.
+#pragma once
+#include "../last.cuh"
+#include "softmax.cuh"
+
+// Results of a warp through its rows of shared memory, so that stores are 16 bytes wide.
+template <bool WIDE, int M, int WIDTH, class T, class At>
+__device__ void store_rows(T* shared, const float (&o)[M][WIDTH][4], int first, int rows, int width, At at) {
+    constexpr int PITCH = pitch(WIDTH * 8), V = WIDE ? 8 : 1, ACROSS = WIDTH * 8 / V;
+    int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<unsigned*>(shared + (m * 16 + half * 8 + lane / 4) * PITCH + n * 8 + lane % 4 * 2) =
+                    packed(o[m][n][2 * half], o[m][n][2 * half + 1], T());
+    __syncwarp();
+    for (int i = lane; i < M * 16 * ACROSS; i += 32) {
+        int r = i / ACROSS, c = i % ACROSS * V;
+        if (first + r < rows && c < width) store(at(first + r) + c, load<V>(shared + r * PITCH + c));
+    }
+}
+
+// Partial results of a part of the keys: o[BM][HEAD], then the logarithms of the sums.
+template <int HEAD, int BM>
+struct Partial {
+    static constexpr int SIZE = BM * (HEAD + 1);
+    float* base;
+    __device__ float* row(int r) const { return base + r * HEAD; }
+    __device__ float* log(int r) const { return base + BM * HEAD + r; }
+};
+
+// A warp combines the parts of a row in order; returns the logarithm of the sum to base 2.
+template <int HEAD, int BM, class T>
+__device__ float combine(const float* parts, int count, int r, T* o, int width) {
+    constexpr int EACH = HEAD / 32;
+    Partial<HEAD, BM> part{const_cast<float*>(parts)};
+    float most = NONE, sum = 0, value[EACH] = {};
+    for (int i = 0; i < count; ++i) most = fmaxf(most, __ldcg(part.log(r) + i * part.SIZE));
+    float base = most == NONE ? 0 : most;
+    for (int i = 0; i < count; ++i) {
+        float weight = exp2_fast(__ldcg(part.log(r) + i * part.SIZE) - base);
+        sum += weight;
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) value[j] += weight * __ldcg(part.row(r) + i * part.SIZE + j * 32 + threadIdx.x % 32);
+    }
+    float factor = sum == 0 ? 0 : 1 / sum;
+#pragma unroll
+    for (int j = 0; j < EACH; ++j) {
+        int c = j * 32 + threadIdx.x % 32;
+        if (c < width) o[c] = to<T>(value[j] * factor);
+    }
+    return sum == 0 ? NONE : base + log2f(sum);
+}
+
+// STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
+// product of queries and keys, and the next keys during the product of weights and values.
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool WIDE, bool SPLIT>
+__device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
+                            const int* starts_k, float* partial, int* counters, const Problem& p) {
+    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, N = BN / 8, WIDTH = HEAD / 8;
+    constexpr int TILE = BN * PITCH;
+    extern __shared__ __align__(16) unsigned char memory[];
+    T *qs = reinterpret_cast<T*>(memory), *ks = qs + BM * PITCH, *vs = ks + STAGES * TILE;
+
+    Place at(p, (p.rows * p.pack + BM - 1) / BM, p.heads / p.pack);
+    Span span(p, starts_q, starts_k, at.batch);
+    int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack, warp = threadIdx.x / 32;
+    if (first >= rows) return;
+    auto row_of = [&](auto* base, const Strides& s) {
+        return [=, &p](int r) { return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack); };
+    };
+    const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
+    const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
+
+    // Tiles up to `end` have a key that some row sees. In tiles up to `whole`, all rows see all keys.
+    int seen = span.keys, all = span.keys;
+    if (p.causal) {
+        seen = max(0, min(seen, (min(first + BM, rows) - 1) / p.pack + span.diagonal + 1));
+        all = max(0, min(all, first / p.pack + span.diagonal + 1));
+    }
+    int begin = 0, end = (seen + BN - 1) / BN, whole = MASK == FREE ? all / BN : 0;
+    if constexpr (SPLIT) {
+        int each = (end + p.parts - 1) / p.parts;
+        begin = min(end, at.part * each), end = min(end, begin + each);
+    }
+    whole = max(begin, min(whole, end));
+
+    auto fetch_keys = [&](int j) {
+        fetch<BN, HEAD, THREADS, WIDE>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth,
+                                       [&](int r) { return k0 + r * p.k.row; });
+    };
+    auto fetch_values = [&](int j) {
+        fetch<BN, HEAD, THREADS, WIDE>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width,
+                                       [&](int r) { return v0 + r * p.v.row; });
+    };
+    fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
+    if (begin < end) {
+        fetch_keys(begin);
+        if constexpr (STAGES == 2) fetch_values(begin);
+    }
+    commit();
+
+    int mine = first + warp * M * 16;  // the first row of this warp; a warp without rows helps to copy
+    unsigned a = address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH;
+    unsigned b = address(ks) + right_place(PITCH), c = address(vs) + left_place(PITCH);
+    Rows<T, M, MASK> view(p, span, mask, at.batch, head, mine, rows);
+    float scale = MASK == FREE ? p.scale : 1, result[M][WIDTH][4] = {};
+    Online<M> online;
+    auto step = [&](auto guarded, int j) {
+        constexpr bool GUARDED = decltype(guarded)::value;
+        unsigned stage = STAGES == 2 ? j % 2 * TILE * 2 : 0;
+        wait<0>();
+        __syncthreads();
+        if constexpr (STAGES == 1)
+            fetch_values(j);
+        else if (j + 1 < end)
+            fetch_keys(j + 1), fetch_values(j + 1);
+        commit();
+        float s[M][N][4] = {};
+        if (mine < rows) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
+        if constexpr (STAGES == 1) {
+            wait<0>();
+            __syncthreads();
+            if (j + 1 < end) fetch_keys(j + 1);
+            commit();
+        }
+        if (mine < rows) {
+            if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
+            online.template weigh<GUARDED>(s, result, scale);
+            product_nn<T, M, WIDTH, BN / 16>(result, s, c + stage, PITCH);
+        }
+    };
+    int j = begin;
+    if constexpr (MASK == FREE) {
+#pragma unroll 1
+        for (; j < whole; ++j) step(Is<false>(), j);
+    }
+#pragma unroll 1
+    for (; j < end; ++j) step(Is<true>(), j);
+    wait<0>();
+    __syncthreads();
+
+    online.finish(result, scale);
+    if constexpr (!SPLIT) {
+        store_rows<WIDE>(qs + warp * M * 16 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
+        if (lse && threadIdx.x % 4 == 0)
+#pragma unroll
+            for (int i = 0; i < M * 2; ++i) {
+                int r = mine + i * 8 + threadIdx.x % 32 / 4;
+                if (r < rows) *row_of(lse, p.lse)(r) = LN2 * online.most[i / 2][i % 2];
+            }
+    } else {
+        Partial<HEAD, BM> part{partial + (static_cast<long long>(at.number) * p.parts + at.part) * Partial<HEAD, BM>::SIZE};
+        int lane = threadIdx.x % 32;
+        if (mine < rows)
+#pragma unroll
+            for (int i = 0; i < M * 2; ++i) {
+                int r = mine - first + i * 8 + lane / 4;
+                if (lane % 4 == 0) __stcg(part.log(r), online.most[i / 2][i % 2]);
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) {
+                    const float* x = result[i / 2][n] + i % 2 * 2;
+                    __stcg(reinterpret_cast<float2*>(part.row(r) + n * 8 + lane % 4 * 2), make_float2(x[0], x[1]));
+                }
+            }
+        if (!is_last(counters + at.number, p.parts)) return;
+        const float* parts = partial + static_cast<long long>(at.number) * p.parts * Partial<HEAD, BM>::SIZE;
+        for (int r = warp; r < BM && first + r < rows; r += WARPS) {
+            float log = combine<HEAD, BM>(parts, p.parts, r, row_of(o, p.o)(first + r), p.width);
+            if (lse && lane == 0) *row_of(lse, p.lse)(first + r) = LN2 * log;
+        }
+    }
+}

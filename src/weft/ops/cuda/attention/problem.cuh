@@ -1,0 +1,50 @@
+// What a call of attention computes: sizes, strides and options, as weft.ops.flash.problem packs them.
+#pragma once
+
+// Strides in elements. The elements of a row are contiguous.
+struct Strides {
+    long long batch, head, row;
+    __device__ long long at(int b, int h, int r) const { return b * batch + h * head + r * row; }
+};
+
+struct MaskStrides {
+    long long batch, head, row, key;
+};
+
+// `group` query heads share a head of keys. `pack` of them (1, or all of a group) are rows of the same tiles: packed row r
+// is query r / pack of head r % pack. Blocks work on `together` heads at a time, the longest tiles of a causal mask first.
+struct Problem {
+    Strides q, k, v, o, lse;
+    MaskStrides mask;
+    int batch, heads, group, rows, keys, depth, width;  // depth: of query and key; width: of value and result
+    int causal, pack, parts, together;
+    float scale;  // of scores, in powers of two: times log2(e)
+};
+
+// The sequences of one batch element. Ragged batches have cumulative lengths, and a causal mask that ends at the last
+// query and the last key; otherwise it starts at the first of both, as torch defines it.
+struct Span {
+    int row0, rows, key0, keys, diagonal;  // query i sees keys up to i + diagonal
+
+    __device__ Span(const Problem& p, const int* starts_q, const int* starts_k, int batch) {
+        row0 = 0, rows = p.rows, key0 = 0, keys = p.keys, diagonal = 0;
+        if (!starts_q) return;
+        row0 = starts_q[batch], rows = starts_q[batch + 1] - row0;
+        key0 = starts_k[batch], keys = starts_k[batch + 1] - key0;
+        diagonal = keys - rows;
+    }
+};
+
+// Which tile of which head this block works on; `tile` counts from the first row.
+struct Place {
+    int tile, head, batch, part, number;
+
+    __device__ Place(const Problem& p, int tiles, int heads) {
+        int id = blockIdx.x, all = p.batch * heads;
+        part = id % p.parts, id /= p.parts, number = id;
+        int first = id / (p.together * tiles) * p.together, size = min(p.together, all - first);
+        id -= first * tiles;
+        tile = tiles - 1 - id / size;
+        head = (first + id % size) % heads, batch = (first + id % size) / heads;
+    }
+};

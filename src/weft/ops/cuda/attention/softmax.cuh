@@ -1,0 +1,166 @@
+// Score tiles in registers: masks, and the online softmax (Milakov and Gimelshein 2018).
+#pragma once
+#include "problem.cuh"
+#include "tensor.cuh"
+
+__device__ constexpr float NONE = -INFINITY;
+constexpr float LARGE = 1 << 20;
+constexpr float SLACK = 8;  // powers of two by which weights may exceed 1 before sums are scaled again
+
+// Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales that are not positive.
+enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
+
+// A constant as an argument.
+template <bool B>
+struct Is {
+    static constexpr bool value = B;
+};
+
+// What a packed row sees: keys up to `last`, and a mask.
+template <class T, int MASK>
+struct Row {
+    static constexpr bool READS = MASK == BOOLEAN || MASK == ADDED || MASK == ADDED_FLOAT;
+    static constexpr int SIZE = MASK == BOOLEAN ? 1 : MASK == ADDED_FLOAT ? 4 : sizeof(T);
+    int last;
+    const unsigned char* mask;  // at key 0
+    long long step;             // bytes between keys
+
+    __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head, int row) {
+        int at = row / p.pack;
+        last = p.causal ? min(span.keys - 1, at + span.diagonal) : span.keys - 1;
+        if constexpr (READS) {
+            long long offset = batch * p.mask.batch + (head + row % p.pack) * p.mask.head + at * p.mask.row;
+            mask = static_cast<const unsigned char*>(base) + SIZE * offset, step = SIZE * p.mask.key;
+        }
+    }
+
+    // A score as the mask changes it; -infinity for a hidden key. Scaled to powers of two unless the mask is FREE.
+    __device__ float masked(float s, int key, float scale) const {
+        bool seen = key <= last;
+        if constexpr (MASK != FREE) s *= scale;
+        if constexpr (READS) {
+            const unsigned char* at = mask + (seen ? key * step : 0);
+            if constexpr (MASK == BOOLEAN) seen = seen && *at;
+            if constexpr (MASK == ADDED) s += LOG2E * to<float>(*reinterpret_cast<const T*>(at));
+            if constexpr (MASK == ADDED_FLOAT) s += LOG2E * *reinterpret_cast<const float*>(at);
+        }
+        return seen ? s : NONE;
+    }
+};
+
+// The rows of a lane: M tiles of 16 rows, and two rows of each tile, 8 apart.
+template <class T, int M, int MASK>
+struct Rows {
+    Row<T, MASK> of[M][2];
+
+    // Packed rows from `first` on; there are `rows`.
+    __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head, int first, int rows) {
+#pragma unroll
+        for (int i = 0; i < 2 * M; ++i) {
+            int row = min(first + i * 8 + int(threadIdx.x) % 32 / 4, rows - 1);
+            of[i / 2][i % 2].set(p, span, mask, batch, head, row);
+        }
+    }
+
+    // Masks a tile of scores whose first key is `first`.
+    template <int N>
+    __device__ void hide(float (&s)[M][N][4], int first, float scale) const {
+        int key = first + threadIdx.x % 4 * 2;
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int n = 0; n < N; ++n)
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    s[m][n][i] = of[m][i / 2].masked(s[m][n][i], key + n * 8 + i % 2, scale);
+    }
+};
+
+__device__ inline float quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ inline float quad_sum(float x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// The running maximum and sum of each row. A sum is of this lane's columns until `finish`.
+template <int M>
+struct Online {
+    float most[M][2], sum[M][2];
+    bool huge = false;  // the rounding of a maximum times the scale could overflow an exponential
+
+    __device__ Online() {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) most[m][half] = NONE, sum[m][half] = 0;
+    }
+
+    // Turns scores into weights relative to `most`, and adds them up. The results `o` and the sums are scaled only where a
+    // maximum has grown by more than SLACK: weights of up to 256 are as exact as weights of up to 1.
+    template <bool GUARDED, int N, int WIDTH>
+    __device__ void weigh(float (&s)[M][N][4], float (&o)[M][WIDTH][4], float scale) {
+        float now[M][2];
+        bool grows = false;
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float x = fmaxf(s[m][0][2 * half], s[m][0][2 * half + 1]);
+#pragma unroll
+                for (int n = 1; n < N; ++n) x = fmaxf(x, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+                now[m][half] = fmaxf(quad_max(x), most[m][half]);
+                grows |= (now[m][half] - most[m][half]) * scale > SLACK;
+            }
+        if (__any_sync(~0u, grows)) {
+            bool large = false;
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    // A row without keys so far has the maximum -infinity, and -infinity - -infinity is NaN.
+                    float base = GUARDED && now[m][half] == NONE ? 0 : now[m][half];
+                    float factor = exp2_fast((most[m][half] - base) * scale);
+                    most[m][half] = now[m][half], sum[m][half] *= factor;
+                    large |= fabsf(base * scale) > LARGE;
+#pragma unroll
+                    for (int n = 0; n < WIDTH; ++n) o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
+                }
+            huge = __any_sync(~0u, large);
+        }
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float base = GUARDED && most[m][half] == NONE ? 0 : most[m][half] * scale;
+                if (huge) {
+#pragma unroll
+                    for (int n = 0; n < N; ++n) s[m][n][2 * half] -= most[m][half], s[m][n][2 * half + 1] -= most[m][half];
+                    base = 0;
+                }
+#pragma unroll
+                for (int n = 0; n < N; ++n)
+#pragma unroll
+                    for (int i = 2 * half; i < 2 * half + 2; ++i) {
+                        s[m][n][i] = exp2_fast(fmaf(s[m][n][i], scale, -base));
+                        sum[m][half] += s[m][n][i];
+                    }
+            }
+    }
+
+    // Divides results by the sums; `most` becomes the logarithm of the sum to base 2, -infinity for a row without keys.
+    template <int WIDTH>
+    __device__ void finish(float (&o)[M][WIDTH][4], float scale) {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float total = quad_sum(sum[m][half]), factor = total == 0 ? 0 : 1 / total;
+                most[m][half] = total == 0 ? NONE : fmaf(most[m][half], scale, log2f(total));
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
+            }
+    }
+};

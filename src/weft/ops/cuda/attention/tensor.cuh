@@ -1,0 +1,132 @@
+// Tensor-core building blocks of 16-bit tiles in shared memory: asynchronous copies, ldmatrix and mma.sync.
+#pragma once
+#include "../vector.cuh"
+
+constexpr float LOG2E = 1.44269504f, LN2 = 0.69314718f;
+
+// Elements of a row in shared memory. The 16 additional bytes put the 8 rows of an 8 x 8 matrix into different banks.
+__device__ constexpr int pitch(int head) { return head + 8; }
+
+__device__ inline unsigned address(const void* shared) { return static_cast<unsigned>(__cvta_generic_to_shared(shared)); }
+
+__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING>
+__device__ void wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// Copies ROWS rows from row `first` on; elements from `rows` and from `depth` on become zeros. WIDE: 16 bytes at a time,
+// which needs aligned rows of whole vectors. `at` gives the address of a row.
+template <int ROWS, int HEAD, int THREADS, bool WIDE, class T, class At>
+__device__ void fetch(T* shared, int first, int rows, int depth, At at) {
+    constexpr int V = WIDE ? 8 : 1, ACROSS = HEAD / V;
+    static_assert(ROWS * ACROSS % THREADS == 0, "every thread copies as much");
+#pragma unroll(WIDE ? ROWS * ACROSS / THREADS : 1)
+    for (int i = 0; i < ROWS * ACROSS / THREADS; ++i) {
+        int n = i * THREADS + threadIdx.x, r = n / ACROSS, c = n % ACROSS * V;
+        bool inside = first + r < rows && c < depth;
+        T* to = shared + r * pitch(HEAD) + c;
+        const T* from = at(inside ? first + r : 0) + (inside ? c : 0);
+        if constexpr (WIDE)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address(to)), "l"(from),
+                         "r"(inside ? 16 : 0) : "memory");
+        else
+            *to = inside ? *from : T(0.f);
+    }
+}
+
+// Four 8 x 8 matrices: lanes 0 to 7 give the rows of the first one, and so on.
+__device__ inline void matrices(unsigned (&to)[4], unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
+}
+__device__ inline void transposed(unsigned (&to)[4], unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
+}
+
+// Where a lane reads in a tile, in bytes: 16 x 16 of the left operand [m][k] or of a right one that lies as [k][n]
+// (transposed), and 16 x 16 of a right operand that lies as [n][k].
+__device__ inline unsigned left_place(int pitch) {
+    int lane = threadIdx.x % 32;
+    return 2 * (lane % 16 * pitch + lane / 16 * 8);
+}
+__device__ inline unsigned right_place(int pitch) {
+    int lane = threadIdx.x % 32;
+    return 2 * ((lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
+}
+
+__device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline unsigned packed(float low, float high, __half) {
+    __half2 v = __floats2half2_rn(low, high);
+    return *reinterpret_cast<unsigned*>(&v);
+}
+__device__ inline unsigned packed(float low, float high, __nv_bfloat16) {
+    __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<unsigned*>(&v);
+}
+
+// An accumulator of 16 rows and 16 columns (two tiles of 8) as the left operand of the next product.
+template <class T>
+__device__ void as_left(unsigned (&to)[4], const float (&low)[4], const float (&high)[4]) {
+    to[0] = packed(low[0], low[1], T()), to[1] = packed(low[2], low[3], T());
+    to[2] = packed(high[0], high[1], T()), to[3] = packed(high[2], high[3], T());
+}
+
+__device__ inline float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// c[M][N] += a b' with a in shared memory as [m][k] and b as [n][k]; M and N in tiles of 16 and 8, K in steps of 16.
+template <class T, int M, int N, int K>
+__device__ void product_nt(float (&c)[M][N][4], unsigned a, int pitch_a, unsigned b, int pitch_b) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+        unsigned left[M][4];
+#pragma unroll
+        for (int m = 0; m < M; ++m) matrices(left[m], a + 2 * (m * 16 * pitch_a + k * 16));
+#pragma unroll
+        for (int n = 0; n < N; n += 2) {
+            unsigned right[4];
+            matrices(right, b + 2 * (n * 8 * pitch_b + k * 16));
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                multiply(c[m][n], left[m], right[0], right[1], T());
+                multiply(c[m][n + 1], left[m], right[2], right[3], T());
+            }
+        }
+    }
+}
+
+// c[M][N] += p b with p in registers, the accumulator of an earlier product, and b in shared memory as [k][n].
+template <class T, int M, int N, int K>
+__device__ void product_nn(float (&c)[M][N][4], const float (&p)[M][2 * K][4], unsigned b, int pitch_b) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+        unsigned left[M][4];
+#pragma unroll
+        for (int m = 0; m < M; ++m) as_left<T>(left[m], p[m][2 * k], p[m][2 * k + 1]);
+#pragma unroll
+        for (int n = 0; n < N; n += 2) {
+            unsigned right[4];
+            transposed(right, b + 2 * (k * 16 * pitch_b + n * 8));
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                multiply(c[m][n], left[m], right[0], right[1], T());
+                multiply(c[m][n + 1], left[m], right[2], right[3], T());
+            }
+        }
+    }
+}

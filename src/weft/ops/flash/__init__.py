@@ -1,0 +1,1 @@
+"""Plans of attention, forward and backward, in tiles as FlashAttention-2 has them."""

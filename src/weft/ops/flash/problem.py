@@ -1,0 +1,224 @@
+"""Describes a call of attention for the kernels: strided tensors, a mask, ragged lengths."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.ops.choose import Request
+from weft.ops.copies import contiguous
+from weft.ops.layouts import broadcast, dense_strides, merged
+from weft.ops.plan import Argument, Buffer, Layout, Pointer, Step
+
+FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM = range(5)
+"""Kinds of mask, as softmax.cuh numbers them."""
+HEADS = (32, 64, 96, 128, 192, 256)
+"""Head sizes of the kernels; others are padded in shared memory."""
+
+
+class Operand(NamedTuple):
+    """A tensor as [batch, heads, rows, elements].
+
+    strides  of the first three; the elements of a row are contiguous
+    wide     True if rows are whole, aligned vectors of 16 bytes
+    """
+
+    pointer: Pointer
+    strides: tuple[int, int, int]
+    wide: bool
+
+
+class Operands:
+    """Makes operands of a request's tensors; adds copies of those that no kernel can read."""
+
+    def __init__(self, request: Request, outputs: int, ragged: bool) -> None:
+        self.request = request
+        self.ragged = ragged
+        self.first = len(request.inputs) + outputs
+        self.steps: list[Step] = []
+        self.scratch: list[Buffer] = []
+        self.cost = 0.0
+
+    def rows(self, number: int, lead: Sequence[int]) -> Operand:
+        """The operand of an input, with the batch dimensions `lead`."""
+        x = self.request.inputs[number]
+        assert x is not None
+        if len(x.shape) == 2:
+            x = x._replace(shape=(1, *x.shape), strides=(0, *x.strides))
+        elif self.ragged:  # [rows, heads, elements]
+            x = x._replace(
+                shape=(x.shape[1], x.shape[0], x.shape[2]),
+                strides=(x.strides[1], x.strides[0], x.strides[2]),
+            )
+        return self._rows(x, Pointer(number), (*lead, *x.shape[-3:]))
+
+    def _rows(self, x: Layout, pointer: Pointer, shape: tuple[int, ...]) -> Operand:
+        strides = broadcast(x, shape)
+        walk = merged(shape[:-3], [strides[:-3]])
+        if len(walk.sizes) > 1 or (shape[-1] > 1 and strides[-1] != 1):
+            return self._rows(*self._copied(x, pointer, shape), shape)
+        first = (walk.strides[0][0], strides[-3], strides[-2])
+        whole = 16 // x.itemsize
+        wide = x.aligned == 16 and all(n % whole == 0 for n in (shape[-1], *first))
+        return Operand(pointer, first, wide)
+
+    def mask(self, number: int, shape: tuple[int, ...]) -> tuple[Pointer, tuple[int, ...]]:
+        """A mask that broadcasts to [..., heads, rows, keys], and its four strides."""
+        x = self.request.inputs[number]
+        assert x is not None
+        return self._mask(x, Pointer(number), shape)
+
+    def _mask(
+        self, x: Layout, pointer: Pointer, shape: tuple[int, ...]
+    ) -> tuple[Pointer, tuple[int, ...]]:
+        strides = broadcast(x, shape)
+        walk = merged(shape[:-3], [strides[:-3]])
+        if len(walk.sizes) > 1:
+            return self._mask(*self._copied(x, pointer, shape), shape)
+        return pointer, (walk.strides[0][0], *strides[-3:])
+
+    def _copied(self, x: Layout, start: Pointer, shape: tuple[int, ...]) -> tuple[Layout, Pointer]:
+        end = Pointer(self.first + len(self.scratch))
+        seen = Layout(x.dtype, shape, broadcast(x, shape), x.aligned)
+        copy = contiguous(seen, start, end, self.request.target)
+        buffer = Buffer(shape, x.dtype)
+        self.steps += copy.steps
+        self.cost += copy.cost
+        self.scratch.append(buffer)
+        return Layout(x.dtype, shape, buffer.steps, 16), end
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The sizes and options of a call, and where its results are.
+
+    starts  the cumulative lengths of queries and keys of a ragged call
+    out     shape and strides of the result
+    lse     shape of the logarithms of the sums, whose strides are `lse_strides`
+    """
+
+    dtype: torch.dtype
+    batch: int
+    heads: int
+    group: int
+    rows: int
+    keys: int
+    depth: int
+    width: int
+    causal: bool
+    scale: float
+    mask: int
+    mask_pointer: Argument
+    mask_strides: tuple[int, ...]
+    starts: tuple[Argument, Argument]
+    lead: tuple[int, ...]
+    out: Buffer
+    out_strides: tuple[int, int, int]
+    lse: Buffer
+    lse_strides: tuple[int, int, int]
+
+    @property
+    def head(self) -> int:
+        """The head size of the kernels."""
+        return next(h for h in HEADS if h >= max(self.depth, self.width))
+
+    @property
+    def share(self) -> float:
+        """The share of the scores that a causal mask leaves, for cost models."""
+        return 0.5 if self.causal else 1.0
+
+    def packed(self, q: Operand, k: Operand, v: Operand, o: Sequence[int],
+               pack: int = 1, parts: int = 1, together: int = 1) -> bytes:  # fmt: skip
+        """The struct of problem.cuh."""
+        strides = (*q.strides, *k.strides, *v.strides, *o, *self.lse_strides, *self.mask_strides)
+        return struct.pack(
+            "<19q11if", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
+            self.depth, self.width, self.causal, pack, parts, together,
+            self.scale * math.log2(math.e),
+        )  # fmt: skip
+
+
+def problem_of(
+    operands: Operands, numbers: Sequence[int], mask: int | None, starts: tuple[int, int] | None
+) -> Problem:
+    """The problem of a request, from the numbers of query, key, value, mask and lengths."""
+    options = operands.request.options
+    query, key, value = (_shape(operands.request.inputs[n]) for n in numbers)
+    dtype = operands.request.first.dtype
+    q = operands.request.inputs[numbers[0]]
+    assert q is not None
+    scale = options["scale"]
+    scale = 1 / math.sqrt(query[-1]) if scale is None else scale
+    if starts is not None:
+        heads, rows, keys = query[1], options["max_q"], options["max_k"]
+        batch = _shape(operands.request.inputs[starts[0]])[0] - 1
+        group = heads // key[1]
+        lead: tuple[int, ...] = ()
+        shape: tuple[int, ...] = (query[0], heads, value[-1])
+        out = Buffer(shape, dtype)
+        lse, out_strides = Buffer((heads, query[0]), torch.float32), (0, value[-1], out.steps[0])
+        lse_strides = (0, query[0], 1)
+    else:
+        lead = tuple(torch.broadcast_shapes(query[:-3], key[:-3], value[:-3]))
+        heads, rows, keys = max([*query[-3:-2], *key[-3:-2], 1]), query[-2], key[-2]
+        batch = math.prod(lead)
+        shared = options["enable_gqa"] and len(key) > 2
+        group = heads // key[-3] if shared else 1
+        shape = result_shape(query, key, value)
+        out = Buffer(shape, dtype, strides=result_strides(shape, q.shape, q.strides))
+        lse = Buffer(shape[:-1], torch.float32)
+        out_strides = (out.steps[0] if lead else 0, out.steps[-3] if len(shape) > 2 else 0,
+                       out.steps[-2])  # fmt: skip
+        if len(lead) > 1:
+            out_strides = (heads * rows * value[-1], out_strides[1], out_strides[2])
+        lse_strides = (heads * rows, rows, 1)
+    given = None if mask is None else operands.request.inputs[mask]
+    pointer: Argument = None
+    strides: tuple[int, ...] = (0, 0, 0, 0)
+    if given is not None and mask is not None:
+        pointer, strides = operands.mask(mask, (*lead, heads, rows, keys))
+    return Problem(
+        dtype, batch, heads, group, rows, keys, query[-1], value[-1], options["is_causal"], scale,
+        _mask_kind(given, scale), pointer, strides,
+        (None, None) if starts is None else (Pointer(starts[0]), Pointer(starts[1])),
+        lead, out, out_strides, lse, lse_strides,
+    )  # fmt: skip
+
+
+def _shape(x: Layout | None) -> tuple[int, ...]:
+    assert x is not None
+    return x.shape
+
+
+def result_shape(query: Sequence[Any], key: Sequence[Any], value: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape of attention's result. Heads of keys are repeated or shared."""
+    lead = torch.broadcast_shapes(query[:-3], key[:-3], value[:-3])
+    heads = (max([*query[-3:-2], *key[-3:-2]]),) if max(len(query), len(key)) > 2 else ()
+    return (*lead, *heads, query[-2], value[-1])
+
+
+def result_strides(
+    shape: Sequence[Any], query: Sequence[Any], strides: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Strides of the result: dense, with the memory order of a four-dimensional query.
+
+    A model that keeps [batch, sequence, heads, elements] thus gets its result in this order.
+    """
+    last = len(shape) - 1
+    order = list(range(last))
+    if last == 3 and tuple(query[:-1]) == tuple(shape[:-1]) and 0 not in strides[:-1]:
+        order.sort(key=lambda d: (-strides[d], d))
+    return dense_strides(shape, (*order, last))
+
+
+def _mask_kind(mask: Layout | None, scale: float) -> int:
+    if mask is None:
+        return FREE if scale > 0 else UNIFORM
+    if mask.dtype == torch.bool:
+        return BOOLEAN
+    return ADDED_FLOAT if mask.dtype == torch.float32 else ADDED

@@ -1,0 +1,249 @@
+"""Attention: against float64 on shapes, strides, masks and lengths of every kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
+
+import weft  # noqa: E402
+
+LIMITS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+HALF = torch.float16
+
+
+def drawn(*shape: int, seed: int = 1, dtype: Any = HALF) -> Any:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def wide(x: Any) -> Any:
+    return x.double() if x is not None and x.is_floating_point() else x
+
+
+def close(ours: Any, q: Any, k: Any, v: Any, attn_mask: Any = None, **options: Any) -> None:
+    """The result is as close to float64 as rounding to its dtype allows."""
+    want = by_torch(wide(q), wide(k), wide(v), attn_mask=wide(attn_mask), **options)
+    assert ours.shape == want.shape and ours.dtype == q.dtype
+    limit = LIMITS[q.dtype]
+    torch.testing.assert_close(ours.double(), want, rtol=limit, atol=limit)
+
+
+SHAPES = {
+    # query, key, size of value
+    "one tile": ((1, 2, 7, 32), (1, 2, 9, 32), 32),
+    "several tiles": ((2, 1, 130, 24), (2, 1, 150, 24), 24),
+    "more queries than keys": ((1, 1, 70, 16), (1, 1, 3, 16), 16),
+    "another size of value": ((1, 1, 5, 8), (1, 1, 66, 8), 24),
+    "no batch": ((3, 6, 32), (3, 66, 32), 32),
+    "matrices": ((6, 32), (66, 32), 32),
+    "five dimensions": ((2, 1, 2, 6, 32), (2, 1, 2, 5, 32), 32),
+    "broadcast keys": ((2, 2, 6, 32), (1, 1, 5, 32), 32),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("subject", SHAPES)
+def test_shapes(subject: str, causal: bool) -> None:
+    query, key, width = SHAPES[subject]
+    q, k, v = drawn(*query), drawn(*key, seed=2), drawn(*key[:-1], width, seed=3)
+    close(weft.ops.attention(q, k, v, is_causal=causal), q, k, v, is_causal=causal)
+
+
+HEADS = {
+    "17 and 5": (17, 5, torch.bfloat16), "floats": (8, 32, torch.float32),
+}  # fmt: skip
+SLOW_HEADS = {
+    "odd": (1, 33, HALF), "64": (64, 64, torch.bfloat16), "96": (96, 96, HALF),
+    "128": (128, 128, torch.bfloat16), "192": (192, 130, HALF), "256": (200, 256, HALF),
+    "floats": (256, 256, torch.float32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", [
+    *HEADS, *(pytest.param(f"slow {s}", marks=pytest.mark.slow) for s in SLOW_HEADS)])  # fmt: skip
+def test_head_sizes(subject: str) -> None:
+    which = SLOW_HEADS[subject[5:]] if subject.startswith("slow") else HEADS[subject]
+    depth, width, dtype = which
+    q, k = drawn(1, 2, 200, depth, dtype=dtype), drawn(1, 2, 140, depth, seed=2, dtype=dtype)
+    v = drawn(1, 2, 140, width, seed=3, dtype=dtype)
+    close(weft.ops.attention(q, k, v, is_causal=True), q, k, v, is_causal=True)
+    misaligned = torch.empty(q.numel() + 1, dtype=dtype)[1:].view(q.shape).copy_(q)
+    close(weft.ops.attention(misaligned, k, v), q, k, v)
+
+
+@pytest.mark.parametrize("rows", [1, 70])
+def test_grouped_queries(rows: int) -> None:
+    q, k, v = drawn(2, 6, rows, 32), drawn(2, 2, 80, 32, seed=2), drawn(2, 2, 80, 32, seed=3)
+    for causal in (False, True):
+        ours = weft.ops.attention(q, k, v, is_causal=causal, enable_gqa=True)
+        close(ours, q, k, v, is_causal=causal, enable_gqa=True)
+
+
+def test_few_queries() -> None:
+    """Long keys of few queries are split among blocks, which the last one combines."""
+    q, k, v = drawn(1, 2, 3, 32), drawn(1, 1, 4000, 32, seed=2), drawn(1, 1, 4000, 32, seed=3)
+    chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, enable_gqa=True).choice.used.name
+    assert "keys in" in chosen
+    out, lse = weft.ops.attention_lse(q, k, v, enable_gqa=True)
+    close(out, q, k, v, enable_gqa=True)
+    scores = q.double() @ k.double().transpose(-1, -2) / 32**0.5
+    torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
+
+
+MASKS = {
+    "rows": lambda: torch.rand(70, 80, generator=torch.Generator().manual_seed(4)) < 0.5,
+    "keys": lambda: torch.arange(80) < torch.tensor([3, 80]).view(2, 1, 1, 1),
+    "transposed": lambda: (torch.arange(80)[:, None] <= torch.arange(70)).t(),
+    "nothing seen": lambda: (torch.arange(70) > 5)[:, None].expand(70, 80),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", MASKS)
+def test_masks(subject: str) -> None:
+    mask = MASKS[subject]()
+    q, k, v = drawn(2, 1, 70, 32), drawn(2, 1, 80, 32, seed=2), drawn(2, 1, 80, 32, seed=3)
+    out, lse = weft.ops.attention_lse(q, k, v, attn_mask=mask)
+    close(out, q, k, v, attn_mask=mask)
+    hidden = ~mask.expand(2, 1, 70, 80).any(-1)
+    assert (lse[hidden] == float("-inf")).all() and (out[hidden] == 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [HALF, torch.float32])
+def test_added_masks(dtype: Any) -> None:
+    q, k, v = (drawn(2, 1, 70, 32, seed=s, dtype=dtype) for s in (1, 2, 3))
+    for kind in {torch.float32, dtype}:
+        mask = drawn(2, 1, 1, 70, seed=4, dtype=kind)
+        mask[0, 0, 0, :40] = float("-inf")
+        for causal in (False, True):
+            ours = weft.ops.attention(q, k, v, attn_mask=mask, is_causal=causal)
+            combined = mask
+            if causal:  # torch takes one of both only
+                seen = torch.ones(70, 70, dtype=torch.bool).tril()
+                combined = mask.double().masked_fill(~seen, float("-inf"))
+            close(ours, q, k, v, attn_mask=combined)
+
+
+@pytest.mark.parametrize("scale", [0.05, pytest.param(-0.3, marks=pytest.mark.slow)])
+def test_scales(scale: float) -> None:
+    q, k, v = (drawn(1, 1, 70, 32, seed=s) for s in (1, 2, 3))
+    close(weft.ops.attention(q, k, v, scale=scale), q, k, v, scale=scale)
+
+
+def test_large_scores() -> None:
+    """Sums do not overflow, and the maximum may grow from tile to tile."""
+    q = 30 * torch.ones(1, 1, 40, 32, dtype=HALF)
+    k = torch.linspace(-10, 10, 200)[:, None].expand(1, 1, 200, 32).to(HALF)
+    v = drawn(1, 1, 200, 32, seed=3)
+    close(weft.ops.attention(q, k, v), q, k, v)
+    close(weft.ops.attention(q, k.flip(2), v), q, k.flip(2), v)
+
+
+def test_nan() -> None:
+    """A NaN reaches the rows that see it, and no others."""
+    q, k, v = (drawn(1, 1, 70, 32, seed=s) for s in (1, 2, 3))
+    k[0, 0, 50, 3] = float("nan")
+    out = weft.ops.attention(q, k, v, is_causal=True)
+    assert out[0, 0, :50].isfinite().all() and out[0, 0, 50:].isnan().all()
+
+
+def test_strides() -> None:
+    """Views of a fused projection are read as they are; the result keeps their order."""
+    fused = drawn(2, 70, 3, 2, 32)
+    q, k, v = (fused[:, :, i].transpose(1, 2) for i in range(3))
+    out = weft.ops.attention(q, k, v)
+    close(out, q, k, v)
+    assert out.transpose(1, 2).is_contiguous()
+    turned = q.transpose(-1, -2).contiguous().transpose(-1, -2)  # heads are not contiguous
+    torch.testing.assert_close(weft.ops.attention(turned, k, v), out)
+
+
+def test_empty() -> None:
+    k, v = drawn(2, 1, 5, 32), drawn(2, 1, 5, 32)
+    assert weft.ops.attention(drawn(2, 1, 0, 32), k, v).shape == (2, 1, 0, 32)
+    assert weft.ops.attention(drawn(0, 1, 4, 32), k[:0], v[:0]).shape == (0, 1, 4, 32)
+    out, lse = weft.ops.attention_lse(drawn(2, 1, 4, 32), k[:, :, :0], v[:, :, :0])
+    assert (out == 0).all() and (lse == float("-inf")).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_ragged(causal: bool) -> None:
+    """Sequences one after another; the causal mask ends at the last query and key."""
+    rows, keys = (3, 70, 0, 1), (5, 80, 4, 90)
+    starts = [torch.tensor([0, *n]).cumsum(0).int() for n in (rows, keys)]
+    q, k, v = drawn(74, 4, 32), drawn(179, 2, 32, seed=2), drawn(179, 2, 32, seed=3)
+    out, lse = weft.ops.attention_varlen_lse(
+        q, k, v, *starts, max(rows), max(keys), is_causal=causal, enable_gqa=True
+    )
+    for i in range(len(rows)):
+        some = slice(*starts[0][i : i + 2]), slice(*starts[1][i : i + 2])
+        one = [x[s].transpose(0, 1) for x, s in ((q, some[0]), (k, some[1]), (v, some[1]))]
+        seen = torch.ones(rows[i], keys[i], dtype=torch.bool)
+        seen = seen.tril(keys[i] - rows[i]) if causal else seen
+        close(out[some[0]].transpose(0, 1), *one, attn_mask=seen, enable_gqa=True)
+        repeated = one[1].double().repeat_interleave(2, 0)
+        scores = one[0].double() @ repeated.transpose(-1, -2) / 32**0.5
+        want = scores.masked_fill(~seen, float("-inf")).logsumexp(-1)
+        torch.testing.assert_close(lse[:, some[0]].double(), want, rtol=1e-5, atol=1e-5)
+
+
+X = torch.zeros(1, 2, 3, 8)
+REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "no kernel takes": ((X.double(), X.double(), X.double()), {}),
+    "dtypes": ((X, X.half(), X), {}),
+    "matrices or batches": ((X[0, 0, 0], X, X), {}),
+    "shapes do not fit": ((X, X[..., :4], X), {}),
+    "too many elements": ((torch.zeros(3, 300), torch.zeros(3, 300), X[0, 0]), {}),
+    "heads do not fit": ((torch.zeros(1, 6, 3, 8), X, X), {}),
+    "batches or heads": ((torch.zeros(1, 5, 3, 8), X, X), {"enable_gqa": True}),
+    "not a probability": ((X, X, X), {"dropout_p": 1.5}),
+    "no dropout": ((X, X, X), {"dropout_p": 0.1}),
+    "'attn_mask' has a dtype": ((X, X, X), {"attn_mask": torch.zeros(3, 3, dtype=torch.int32)}),
+    "does not broadcast": ((X, X, X), {"attn_mask": torch.zeros(4, 3)}),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refusals(message: str) -> None:
+    tensors, options = REFUSED[message]
+    with pytest.raises(weft.ArgumentError, match=message):
+        weft.ops.attention(*tensors, **options)
+
+
+RAGGED: dict[str, tuple[Any, ...]] = {
+    "three dimensions": (X, X, X, torch.zeros(2, dtype=torch.int32)),
+    "vector of int32": (X[0], X[0], X[0], torch.zeros(2)),
+    "lengths do not fit": (X[0], X[0], X[0], torch.zeros(3, dtype=torch.int32)),
+}
+
+
+@pytest.mark.parametrize("message", RAGGED)
+def test_ragged_refusals(message: str) -> None:
+    *tensors, starts = RAGGED[message]
+    with pytest.raises(weft.ArgumentError, match=message):
+        weft.ops.attention_varlen(*tensors, starts, torch.zeros(2, dtype=torch.int32), 1, 1)
+
+
+def test_alias() -> None:
+    assert weft.ops.scaled_dot_product_attention is weft.ops.attention
+
+
+def test_sanitized() -> None:
+    """No kernel reads what nothing wrote, or races."""
+    with weft.sanitize() as session:
+        q, k, v = drawn(1, 2, 70, 24), drawn(1, 1, 90, 24), drawn(1, 1, 90, 24)
+        weft.ops.attention_lse(q, k, v, is_causal=True, enable_gqa=True)
+    assert not session.findings
+
+
+@pytest.mark.slow
+def test_more_sanitized() -> None:
+    with weft.sanitize() as session:
+        q, k, v = drawn(1, 2, 2, 24), drawn(1, 1, 4000, 24), drawn(1, 1, 4000, 24)
+        weft.ops.attention_lse(q, k, v, enable_gqa=True)
+        q, k, v = (drawn(1, 1, 70, 24, dtype=torch.float32) for _ in range(3))
+        weft.ops.attention_lse(q, k, v)
+    assert not session.findings
