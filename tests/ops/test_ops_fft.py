@@ -41,6 +41,11 @@ CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "cut": ("fft", drawn(3, 12), {"n": 9, "norm": "forward"}),
     "padded": ("fft", complex_(2, 12, 3), {"n": 15, "dim": 1}),
     "many radices": ("fft", complex_(2, 180), {}),
+    "a prime": ("fft", complex_(3, 17), {}),
+    "a prime of columns": ("ifft", complex_(17, 3), {"dim": 0}),
+    "even real with a prime": ("rfft", drawn(3, 34), {}),
+    "inverse with a prime": ("irfft", complex_(3, 18), {"n": 34}),
+    "odd inverse with a prime": ("irfft", complex_(3, 18), {"n": 17}),
     "even real": ("rfft", drawn(3, 12), {}),
     "odd real": ("rfft", drawn(3, 9), {}),
     "two reals": ("rfft", drawn(3, 2), {}),
@@ -71,6 +76,38 @@ def test_values(subject: str) -> None:
     name, x, options = CALLS[subject]
     reference = getattr(torch.fft, name)(double(x), **options)
     assert error(getattr(weft.ops, name)(x, **options), reference) < LIMIT
+
+
+LONG: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "two passes": ("fft", complex_(2, 96), {}),
+    "inverse": ("ifft", complex_(2, 80), {"n": 96}),
+    "columns": ("fft", complex_(2, 96, 3), {"dim": 1}),
+    "three passes": ("fft", complex_(1, 720), {}),
+    "pairs": ("rfft", drawn(2, 150), {"n": 192}),
+    "odd real": ("rfft", drawn(2, 135), {}),
+    "spectrum": ("irfft", complex_(2, 97), {}),
+    "odd spectrum": ("irfft", complex_(2, 68), {"n": 135}),
+    "a prime": ("ifft", complex_(2, 97), {}),
+    "real with a prime": ("rfft", drawn(2, 194), {}),
+    "spectrum with a prime": ("irfft", complex_(2, 98), {"n": 194}),
+}
+
+
+@pytest.mark.parametrize("subject", LONG)
+def test_several_passes(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that hold few elements, so that short transforms take the passes of long ones."""
+    name, x, options = LONG[subject]
+    op = getattr(weft.ops, name)
+    monkeypatch.setattr(lengths, "MOST", 60)
+    monkeypatch.setattr(lengths, "PASS", 16)
+    lengths.bluestein.cache_clear()
+    op.op.forget()
+    reference = getattr(torch.fft, name)(double(x), **options)
+    try:
+        assert error(op(x, **options), reference) < LIMIT
+    finally:
+        lengths.bluestein.cache_clear()
+        op.op.forget()
 
 
 def test_lazily_conjugated_calls_share_no_plan() -> None:
@@ -135,6 +172,7 @@ def test_sanitized() -> None:
     with weft.sanitize() as session:
         weft.ops.rfft(drawn(3, 36))
         weft.ops.fft2(complex_(2, 12, 18))
+        weft.ops.fft(complex_(2, 17))
     assert not session.findings
 
 

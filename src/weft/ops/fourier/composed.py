@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from weft.errors import ArgumentError
 from weft.ops.choose import Candidate, Request
-from weft.ops.copies import contiguous
-from weft.ops.fourier.lines import COMPLEX, Line, Tensor, in_one_block, single, walk
-from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.fourier.lengths import of_one_block
+from weft.ops.fourier.lines import Line, single, walk
+from weft.ops.fourier.long import several_passes
+from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
+from weft.ops.plan import Buffer, Plan, Pointer
 
 
 @dataclass(frozen=True)
@@ -34,33 +35,14 @@ class Transform:
     weight: float = 1.0
 
 
-class Composer:
-    """Collects the launches and buffers of a call."""
+class Composer(Workspace):
+    """Adds the passes of a transform, one dimension after another."""
 
     def __init__(self, request: Request, transform: Transform) -> None:
-        self.target, self.transform = request.target, transform
-        self.steps: list[Step] = []
-        self.scratch: list[Buffer] = []
-        self.inputs = len(request.inputs)
-
-    def buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """A new scratch tensor."""
-        made = Buffer(shape, dtype)
-        self.scratch.append(made)
-        number = self.inputs + len(self.scratch)
-        return Tensor(Pointer(number), dtype, shape, made.steps)
-
-    @property
-    def result(self) -> Tensor:
-        t = self.transform
-        return Tensor(Pointer(self.inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps)
-
-    def copied(self, x: Tensor) -> Tensor:
-        """A contiguous copy."""
-        made = self.buffer(x.shape, x.dtype)
-        layout = Layout(x.dtype, x.shape, x.strides, x.aligned)
-        self.steps += contiguous(layout, x.pointer, made.pointer, self.target).steps
-        return made
+        inputs = len(request.inputs)
+        super().__init__(request.target, inputs + 1)
+        t = self.transform = transform
+        self.result = Tensor(Pointer(inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps)
 
     def run(self, x: Tensor) -> None:
         """Adds all passes."""
@@ -79,33 +61,25 @@ class Composer:
         dtype = t.dtype if last else COMPLEX
         shape = (*x.shape[:dim], t.shape[dim], *x.shape[dim + 1 :])
         fits = last or (shape == t.shape and t.dtype is COMPLEX)
-        y = self.result if fits else self.buffer(shape, COMPLEX)
+        y = self.result if fits else self.buffer(shape)
         half = t.half and (x.dtype is COMPLEX) != (dtype is COMPLEX)
         line = Line(x, y, dim, n, t.inverse, half, t.scale if last else 1.0,
                     t.weight if half else 1.0)  # fmt: skip
-        batch = walk(line)
+        chosen, batch = of_one_block(line.length), walk(line)
+        if chosen is None:
+            several_passes(line, self)
+            return y
         if batch is None:
             line = replace(line, x=self.copied(x))
             batch = walk(line)
-        assert batch is not None
-        if not in_one_block(line):
-            raise ArgumentError(
-                "weft.ops.fft: no kernel takes this length", got=str(n), allowed="smooth lengths"
-            )
-        self.steps.append(single(line, *batch).step(self.target))
+            assert batch is not None
+        self.steps.append(single(line, chosen, *batch).step(self.target))
         return y
 
 
 def _trimmed(x: Tensor, dim: int, most: int) -> Tensor:
     shape = (*x.shape[:dim], min(x.shape[dim], most), *x.shape[dim + 1 :])
     return replace(x, shape=shape)
-
-
-def _bytes(x: Tensor) -> int:
-    total = int(x.dtype.itemsize)
-    for size in x.shape:
-        total *= size
-    return total
 
 
 def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
@@ -122,5 +96,5 @@ def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
         return Plan(tuple(composer.steps), (out,), tuple(composer.scratch))
 
     gpu = request.target
-    cost = len(transform.dims) * (gpu.launch + 2 * _bytes(start) / gpu.bandwidth)
+    cost = len(transform.dims) * (gpu.launch + 2 * start.bytes / gpu.bandwidth)
     return [Candidate("stockham", cost, "one pass along each dimension", build)]

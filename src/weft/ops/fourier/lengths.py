@@ -8,6 +8,7 @@ thread has too many registers.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ HELD = 20
 """The most elements that a thread holds."""
 PRIMES = (2, 3, 5, 7, 11, 13)
 THREADS = 1024
+PASS = 4096
+"""The longest transform in a pass of several: blocks have four of them, which fill a sector."""
 MOST = 16384
 """The longest transform of one block: its elements are in shared memory."""
 
@@ -64,6 +67,43 @@ def good(least: int) -> int:
                     n *= 2
                 best = min(best, n)
     return best
+
+
+def of_one_block(n: int) -> Stages | None:
+    """The stages with which one block computes a transform; None if it is too long."""
+    if smooth(n):
+        return stages(n)[0] if n <= MOST else None
+    return bluestein(n)
+
+
+@functools.cache
+def bluestein(n: int) -> Stages | None:
+    """Stages of the transforms that compute one of n elements by convolution; None: too long."""
+    lengths: list[Stages] = []
+    length = 2 * n - 1
+    while len(lengths) < 8 and (length := good(length)) <= MOST:
+        lengths.append(stages(length)[0])
+        length += 1
+    return min(lengths, key=lambda s: s.n * _instructions(s), default=None)
+
+
+def split(n: int) -> tuple[int, ...]:
+    """Two lengths, or three, whose product is n, for passes that keep accesses coalesced."""
+    pairs = [(a, n // a) for a in _divisors(n) if max(a, n // a) <= PASS]
+    if pairs:
+        return min(pairs, key=lambda p: (max(p), p))
+    triples = [
+        (a, b, n // (a * b))
+        for a in _divisors(n)
+        for b in _divisors(n // a)
+        if max(a, b, n // (a * b)) <= PASS
+    ]
+    return min(triples, key=lambda t: (max(t), t), default=())
+
+
+def _divisors(n: int) -> list[int]:
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return sorted({*low, *(n // d for d in low)})
 
 
 def _powers(p: int, most: int) -> Iterator[int]:

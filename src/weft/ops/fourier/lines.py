@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import torch
-
-from weft.ops import source
-from weft.ops.fourier.lengths import MOST, smooth, stages
+from weft.ops.fourier.lengths import Stages
 from weft.ops.fourier.passes import Input, Output, Pass, Side
+from weft.ops.fourier.workspace import COMPLEX, Tensor
 from weft.ops.layouts import merged
-from weft.ops.plan import Pointer
-
-COMPLEX = torch.complex64
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor in memory; strides in elements. `aligned` is in bytes."""
-
-    pointer: Pointer
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    aligned: int = 16
-
-    @property
-    def ctype(self) -> str:
-        return "float2" if self.dtype is COMPLEX else source.ctype(self.dtype)
-
-    def without(self, dim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Sizes and strides of the other dimensions."""
-        return (*self.shape[:dim], *self.shape[dim + 1 :]), (
-            *self.strides[:dim], *self.strides[dim + 1 :]
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,44 +52,41 @@ def walk(line: Line) -> tuple[list[int], list[list[int]]] | None:
     return [1] * missing + list(made.sizes), [[0] * missing + list(s) for s in made.strides]
 
 
-def in_one_block(line: Line) -> bool:
-    """True if one launch computes the transforms."""
-    return line.length <= MOST and smooth(line.length)
-
-
 def sides(line: Line, sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Side]:
     """Both sides of a pass; adjacent threads take adjacent transforms unless elements are."""
     made = []
     for tensor, (outer, middle, c) in zip((line.x, line.y), strides, strict=True):
-        n = tensor.strides[line.dim]
+        n, pairs = tensor.strides[line.dim], line.folds and tensor.dtype is not COMPLEX
         by_column = sizes[-1] > 1 and c == 1 and n != 1
-        made.append(Side(tensor.pointer, n, c, middle, outer, by_column))
+        even = all(s % 2 == 0 for s in (outer, middle, c))
+        paired = pairs and n == 1 and even and tensor.aligned >= 8 and tensor.ctype == "float"
+        side = Side(tensor.pointer, n, c, middle, outer, by_column, n, paired)
+        made.append(replace(side, n=2 * n) if pairs else side)
     return made
 
 
-def single(line: Line, sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Pass:
-    """The launch for a length that one block transforms."""
+def single(
+    line: Line, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
+) -> Pass:
+    """The only launch of a line."""
     into, out = sides(line, sizes, strides)
-    chosen = stages(line.length)[0]
     if len(chosen.radices) == 1:  # no exchange could change the places of the threads
-        into = Side(into.pointer, into.n, into.c, into.middle, into.outer, out.by_column)
+        into = replace(into, by_column=out.by_column)
     return Pass(
-        chosen, sizes[2], sizes[1], sizes[0], into, out, given(line, strides[0]),
-        wanted(line), line.weight,
+        line.length, chosen, sizes[2], sizes[1], sizes[0], into, out, given(line), wanted(line),
+        line.weight,
     )  # fmt: skip
 
 
-def given(line: Line, strides: Sequence[int]) -> Input:
+def given(line: Line) -> Input:
     """What the first pass reads."""
-    x, real = line.x, line.x.dtype is not COMPLEX
-    if real:
+    if line.x.dtype is not COMPLEX:
         kind = "PAIRS" if line.folds else "REAL"
     elif line.y.dtype is COMPLEX:
         kind = "COMPLEX"
     else:
         kind = "FOLDED" if line.folds else "SPECTRUM"
-    aligned = kind != "PAIRS" or (x.aligned >= 8 and all(s % 2 == 0 for s in strides))
-    return Input(kind, x.shape[line.dim], x.ctype, line.inverse, aligned)
+    return Input(kind, line.x.shape[line.dim], line.x.ctype, line.inverse)
 
 
 def wanted(line: Line) -> Output:
@@ -126,4 +97,4 @@ def wanted(line: Line) -> Output:
         kind = "UNFOLDED" if line.folds else "HALF"
     else:
         kind = "ALL"
-    return Output(kind, line.length, line.inverse, True, line.scale)
+    return Output(kind, line.inverse, line.scale)

@@ -10,13 +10,13 @@ from weft.ops import source
 from weft.ops.fourier import tables
 from weft.ops.fourier.banks import Room, room
 from weft.ops.fourier.lengths import Stages
-from weft.ops.plan import Constant, Pointer, Step
+from weft.ops.plan import Argument, Constant, Pointer, Step
 from weft.ops.target import Target
 
 THREADS = 256
 """Threads of a block that has several transforms of adjacent elements."""
-COLUMNS = 16
-"""Adjacent transforms of a block: 16 complex numbers are 128 bytes."""
+COLUMNS = (16, 8, 4, 2, 1)
+"""Adjacent transforms of a block: 16 complex numbers are 128 bytes, 4 are a sector."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Side:
 
     n, c, middle, outer  along a transform, and along the three dimensions of transforms
     by_column            adjacent threads access adjacent transforms
+    next                 from a real number to the second one of its pair
+    paired               both numbers of a pair are one aligned vector
     """
 
     pointer: Pointer
@@ -33,21 +35,29 @@ class Side:
     middle: int = 0
     outer: int = 0
     by_column: bool = False
+    next: int = 0
+    paired: bool = False
 
 
 @dataclass(frozen=True)
 class Input:
-    """What a pass reads; access.cuh explains the kinds. `valid` elements exist, others are 0."""
+    """What a pass reads; access.cuh explains the kinds.
+
+    valid        elements that exist; the others are 0
+    step, shift  element i of transform c has the number i step + c shift
+    """
 
     kind: str
     valid: int
     ctype: str = "float2"
     swap: bool = False
-    aligned: bool = True
+    step: int = 1
+    shift: int = 0
 
     def whole(self, n: int) -> bool:
+        """True if all elements of a transform of length n exist."""
         needed = {"PAIRS": 2 * n, "SPECTRUM": n // 2 + 1, "FOLDED": n + 1}.get(self.kind, n)
-        return self.valid >= needed
+        return self.valid >= needed * self.step
 
 
 @dataclass(frozen=True)
@@ -55,17 +65,19 @@ class Output:
     """What a pass writes; access.cuh explains the kinds. `whole` is the length for TURNED."""
 
     kind: str
-    kept: int
     swap: bool = False
-    aligned: bool = True
     scale: float = 1.0
     whole: int = 0
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One launch: `count` x `middle` x `outer` transforms."""
+    """One launch: `count` x `middle` x `outer` transforms of `length` elements.
 
+    Stages of a longer transform compute them by Bluestein's algorithm.
+    """
+
+    length: int
     stages: Stages
     count: int
     middle: int
@@ -80,12 +92,7 @@ class Pass:
         """Transforms of a block."""
         s, total = self.stages, self.count * self.middle * self.outer
         if self.source.by_column or self.result.by_column:
-            most = min(COLUMNS, self.count)
-            while most > 1 and (
-                s.threads * most > 1024 or 9 * s.n * most > target.shared_per_sm // 2
-            ):
-                most //= 2
-            return most
+            return next(c for c in COLUMNS if c == 1 or self._fits(c, target))
         # Whole warps: a transform of few threads waits for its warp only.
         least = cdiv(32, s.threads) if 32 % s.threads == 0 else 1
         many = max(1, THREADS // s.threads, least)
@@ -93,22 +100,35 @@ class Pass:
             many = max(least, many // 2)
         return many
 
+    def _fits(self, columns: int, target: Target) -> bool:
+        """True if a block of so many adjacent transforms is small enough."""
+        s = self.stages
+        # Two blocks on an SM overlap their memory accesses; less than a sector is worse.
+        room = target.shared_per_sm // 2 if columns > 4 else target.shared_per_block
+        return columns <= self.count and s.threads * columns <= 1024 and 9 * s.n * columns <= room
+
     def room(self, target: Target) -> Room:
         columns = self.columns(target)
         return room(self.stages, columns, self.source.by_column, self.result.by_column)
 
     def step(self, target: Target) -> Step:
         made = self.room(target)
-        words = (
+        words: tuple[str, ...] = (
             _stages(self.stages), _room(made), _bool(self.source.by_column),
             _bool(self.result.by_column), self.load(), self.store(),
         )  # fmt: skip
-        kernel = source.kernel("fft/transform.cu", f"transform<{', '.join(words)}>")
         tiles = cdiv(self.count, made.columns)
-        args = (
+        args: tuple[Argument, ...] = (
             self.source.pointer, self.result.pointer, self.problem(tiles),
             tables.stage_roots(self.stages), self.turns(),
         )  # fmt: skip
+        name = "transform"
+        if self.length != self.stages.n:
+            name, back = "bluestein", self.stages.reversed()
+            words = (str(self.length), words[0], _stages(back), *words[1:])
+            chirp, spectrum = tables.chirp(self.length), tables.chirp_spectrum(self.length, back.n)
+            args = (*args[:4], tables.stage_roots(back), args[4], chirp, spectrum)
+        kernel = source.kernel("fft/transform.cu", f"{name}<{', '.join(words)}>")
         shared = made.bytes if self.exchanges else 0
         block = (self.stages.threads * made.columns,)
         return Step(kernel, (tiles * self.middle * self.outer,), block, args, shared)
@@ -120,24 +140,26 @@ class Pass:
 
     def turns(self) -> Constant | None:
         folds = self.input.kind == "FOLDED" or self.output.kind == "UNFOLDED"
-        return tables.turns(self.stages.n) if folds else None
+        return tables.turns(self.length) if folds else None
 
     def load(self) -> str:
         x, s = self.input, self.source
-        flags = (s.n == 1 and x.aligned, x.whole(self.stages.n), x.swap)
+        unit = s.n == (2 if x.kind == "PAIRS" else 1)
+        flags = (unit, x.whole(self.length), s.paired, x.swap)
         return f"Load<{x.kind}, {x.ctype}, {', '.join(map(_bool, flags))}>"
 
     def store(self) -> str:
-        y = self.output
-        return f"Store<{y.kind}, {_bool(self.result.n == 1 and y.aligned)}, {_bool(y.swap)}>"
+        y, s = self.output, self.result
+        flags = (s.n == (2 if y.kind == "SPLIT" else 1), s.paired, y.swap)
+        return f"Store<{y.kind}, {', '.join(map(_bool, flags))}>"
 
     def problem(self, tiles: int) -> bytes:
         """The struct that the kernels take."""
         x, y = self.source, self.result
         return struct.pack(
-            "<9q5i2f4x", x.n, x.c, x.middle, x.outer, y.n, y.c, y.middle, y.outer,
-            self.output.whole, self.count, self.middle, tiles, self.input.valid, self.output.kept,
-            self.output.scale, self.weight,
+            "<12q6i2f", x.n, x.c, x.middle, x.outer, y.n, y.c, y.middle, y.outer, x.next, y.next,
+            self.output.whole, self.input.valid, self.input.step, self.input.shift, self.count,
+            self.middle, tiles, self.length, self.output.scale, self.weight,
         )  # fmt: skip
 
 

@@ -23,6 +23,28 @@ def turns(n: int) -> Constant:
     return Constant(f"turns {n}", lambda: _tensor(_units(np.arange(n), 2 * n)))
 
 
+def chirp(n: int) -> Constant:
+    """exp(-pi i k^2 / n) for k < n."""
+    return Constant(f"chirp {n}", lambda: _tensor(_chirp(n)))
+
+
+def chirp_spectrum(n: int, length: int) -> Constant:
+    """The transform of the opposite chirp for -n < k < n, over its length."""
+    return Constant(f"chirp spectrum {n} {length}", lambda: _tensor(_chirp_spectrum(n, length)))
+
+
+def _chirp(n: int) -> np.ndarray:
+    k = np.arange(n, dtype=np.int64)
+    return _units(k * k % (2 * n), 2 * n)
+
+
+def _chirp_spectrum(n: int, length: int) -> np.ndarray:
+    opposite = np.zeros(length, np.complex128)
+    opposite[:n] = _chirp(n).conj()
+    opposite[length - n + 1 :] = opposite[1:n][::-1]
+    return np.fft.fft(opposite) / length
+
+
 def _stage_roots(radices: tuple[int, ...]) -> torch.Tensor:
     tables, before = [], radices[0]
     for r in radices[1:]:

@@ -4,13 +4,16 @@
 #include "stockham.cuh"
 
 // A transform has an index c in a row of `count`, m in `middle` of those, and an outer one.
-// Strides are in elements of the tensor; `valid` elements exist along the input, the rest are 0.
+// Strides are in elements of the tensor.
 struct Problem {
     long long in, in_c, in_middle, in_outer;
     long long out, out_c, out_middle, out_outer;
-    long long whole;  // the length of the whole transform, if this is one pass of several
+    long long in_next, out_next;  // from a real number to the second one of its pair
+    long long whole;              // the length of the whole transform, if this is one pass of it
+    long long valid;  // elements of the input that exist: element i of transform c is number
+    int step, shift;  // i step + c shift, and the others are 0
     int count, middle, tiles;
-    int valid, kept;
+    int kept;  // elements that are written
     float scale;
     float weight;  // of the elements of a half spectrum that stand for two
 };
@@ -30,6 +33,29 @@ __device__ __forceinline__ Origin origin(const Problem& p) {
             c * p.out_c + m * p.out_middle + outer * p.out_outer, c};
 }
 
+// Elements k and N - k of a half spectrum give element k of the transform of pairs, and back;
+// turn is exp(-2 pi i k / 2N).
+__device__ __forceinline__ float2 folded(float2 a, float2 b, float2 turn, bool first, float weight) {
+    if (first) a.y = 0, b.y = 0;
+    float2 even = a + conjugate(b), odd = (a - conjugate(b)) * conjugate(turn);
+    return (first ? 1.0f : weight) * float2{even.x - odd.y, even.y + odd.x};
+}
+__device__ __forceinline__ void unfolded(float2 a, float2 b, float2 turn, float scale, float2* low,
+                                         float2* high) {
+    float2 e = 0.5f * (a + conjugate(b)), o = 0.5f * (a - conjugate(b)) * turn;
+    float2 q = {o.y, -o.x};
+    *low = scale * (e + q);
+    *high = scale * conjugate(e - q);
+}
+
+// exp(-2 pi i a / n) for 0 <= a < n; a is exact until it becomes a float.
+__device__ __forceinline__ float2 root(long long a, long long n) {
+    if (2 * a > n) a -= n;
+    float s, c;
+    sincospif(float(-2 * a) / float(n), &s, &c);
+    return {c, s};
+}
+
 // Kinds of input.
 //   COMPLEX    complex numbers
 //   REAL       real numbers, as complex ones
@@ -38,39 +64,44 @@ __device__ __forceinline__ Origin origin(const Problem& p) {
 //   FOLDED     the N + 1 first numbers of the spectrum of 2 N real numbers, for PAIRS as the output
 enum Input { COMPLEX, REAL, PAIRS, SPECTRUM, FOLDED };
 
-// UNIT: elements are adjacent (pairs: aligned as well). WHOLE: all elements exist.
+// UNIT: elements are adjacent. WHOLE: all elements exist. PAIR: both numbers of a pair are one
+// aligned vector.
 // SWAP: exchange real and imaginary parts; a forward transform between two swaps is an inverse one.
-template <Input KIND, class T, bool UNIT, bool WHOLE, bool SWAP>
+template <Input KIND, class T, bool UNIT, bool WHOLE, bool PAIR, bool SWAP>
 struct Load {
     using Element = T;
 
-    __device__ static float2 given(const T* x, const Problem& p, int i) {
-        if (!WHOLE && i >= p.valid) return {0, 0};
+    __device__ static float2 given(const T* x, const Problem& p, int c, int i) {
+        if (!WHOLE && (long long)i * p.step + c * p.shift >= p.valid) return {0, 0};
         const T* at = x + (UNIT ? i : i * p.in);
-        if constexpr (KIND == REAL || KIND == PAIRS) return {to<float>(*at), 0};
+        if constexpr (KIND == REAL) return {to<float>(*at), 0};
         else return *at;
+    }
+
+    __device__ static float2 pair(const T* x, const Problem& p, int c, int i) {
+        const T* at = x + (UNIT ? 2 * i : i * p.in);
+        if constexpr (PAIR && WHOLE) return *reinterpret_cast<const float2*>(at);
+        long long number = 2 * ((long long)i * p.step + c * p.shift);
+        return {WHOLE || number < p.valid ? to<float>(*at) : 0,
+                WHOLE || number + 1 < p.valid ? to<float>(at[p.in_next]) : 0};
     }
 
     // turns: exp(-2 pi i k / 2N), for FOLDED.
     template <int N>
-    __device__ static float2 at(const T* x, const Problem& p, const float2* turns, int i) {
+    __device__ static float2 at(const T* x, const Problem& p, const float2* turns, int c, int i) {
         float2 v;
-        if constexpr (KIND == PAIRS && UNIT && WHOLE && sizeof(T) == 4) {
-            v = reinterpret_cast<const float2*>(x)[i];
-        } else if constexpr (KIND == PAIRS) {
-            v = {given(x, p, 2 * i).x, given(x, p, 2 * i + 1).x};
+        if constexpr (KIND == PAIRS) {
+            v = pair(x, p, c, i);
         } else if constexpr (KIND == SPECTRUM) {
             bool second = 2 * i > N;
-            v = given(x, p, second ? N - i : i);
+            v = given(x, p, c, second ? N - i : i);
             if (i == 0 || 2 * i == N) v.y = 0;
             else v = p.weight * (second ? conjugate(v) : v);
         } else if constexpr (KIND == FOLDED) {
-            float2 a = given(x, p, i), b = given(x, p, N - i);
-            if (i == 0) a.y = 0, b.y = 0;
-            float2 even = a + conjugate(b), odd = (a - conjugate(b)) * conjugate(__ldg(turns + i));
-            v = (i == 0 ? 1.0f : p.weight) * float2{even.x - odd.y, even.y + odd.x};
+            float2 a = given(x, p, c, i), b = given(x, p, c, N - i);
+            v = folded(a, b, __ldg(turns + i), i == 0, p.weight);
         } else {
-            v = given(x, p, i);
+            v = given(x, p, c, i);
         }
         return SWAP ? swapped(v) : v;
     }
@@ -94,7 +125,8 @@ struct Chosen<false, A, B> {
     using Type = B;
 };
 
-template <Output KIND_, bool UNIT, bool SWAP>
+// PAIR: as for Load.
+template <Output KIND_, bool UNIT, bool PAIR, bool SWAP>
 struct Store {
     static constexpr Output KIND = KIND_;
     using Element = typename Chosen<KIND == PART || KIND == SPLIT, float, float2>::Type;
@@ -102,48 +134,39 @@ struct Store {
     template <int N>
     __device__ static void at(Element* y, const Problem& p, int c, int i, float2 v) {
         if (i >= (KIND == HALF ? N / 2 + 1 : p.kept)) return;
-        if constexpr (KIND == TURNED) v = v * turn(p, (long long)c * i);
+        if constexpr (KIND == TURNED) v = v * root((long long)c * i, p.whole);
         v = p.scale * (SWAP ? swapped(v) : v);
         if constexpr (KIND == HALF)
             if (i != 0 && 2 * i != N) v = p.weight * v;
-        long long at = UNIT ? (long long)i : i * p.out;
+        long long at = UNIT ? (KIND == SPLIT ? 2 : 1) * i : i * p.out;
         if constexpr (KIND == PART) {
             y[at] = v.x;
-        } else if constexpr (KIND == SPLIT && UNIT) {
-            reinterpret_cast<float2*>(y)[i] = v;
+        } else if constexpr (KIND == SPLIT && PAIR) {
+            *reinterpret_cast<float2*>(y + at) = v;
         } else if constexpr (KIND == SPLIT) {
-            y[2 * i * p.out] = v.x;
-            y[(2 * i + 1) * p.out] = v.y;
+            y[at] = v.x;
+            y[at + p.out_next] = v.y;
         } else {
             y[at] = v;
         }
     }
 
-    // exp(-2 pi i a / whole); a is reduced exactly before it becomes a float.
-    __device__ static float2 turn(const Problem& p, long long a) {
-        if (2 * a > p.whole) a -= p.whole;
-        float s, c;
-        sincospif(float(-2 * a) / float(p.whole), &s, &c);
-        return {c, s};
-    }
-
-    // UNFOLDED: elements k and N - k of the transform of pairs make two of the spectrum.
+    // UNFOLDED: a and b are the elements k and N - k.
     template <int N>
     __device__ static void pair(Element* y, const Problem& p, const float2* turns, int k, float2 a,
                                 float2 b) {
-        float2 e = 0.5f * (a + conjugate(b)), o = 0.5f * (a - conjugate(b)) * __ldg(turns + k);
-        float2 q = {o.y, -o.x};
-        float scale = p.scale * (k == 0 ? 1.0f : p.weight);
-        y[UNIT ? k : k * p.out] = scale * (e + q);
-        y[UNIT ? N - k : (N - k) * p.out] = scale * conjugate(e - q);
+        float2 low, high;
+        unfolded(a, b, __ldg(turns + k), p.scale * (k == 0 ? 1.0f : p.weight), &low, &high);
+        y[UNIT ? k : k * p.out] = low;
+        y[UNIT ? N - k : (N - k) * p.out] = high;
     }
 };
 
-// Writes what the threads hold after the last stage. c is the first transform of the block.
-template <class S, class M, bool OUT, class W, bool USED>
+// Writes what the threads hold after the last stage of S, which has N or more elements. c is the
+// first transform of the block.
+template <int N, class S, class M, bool OUT, class W, bool USED>
 __device__ __forceinline__ void finish(float2* v, float2* shared, typename W::Element* y,
                                        const Problem& p, const float2* turns, int c) {
-    constexpr int N = S::N;
     constexpr bool WARP = !OUT && 32 % S::T == 0;
     Place to = place<S::T, M::C, OUT>();
     bool there = c + to.c < p.count;

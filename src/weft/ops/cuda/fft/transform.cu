@@ -14,8 +14,41 @@ __global__ void __launch_bounds__(S::T * M::C)
     bool there = o.c + from.c < p.count;
     const auto* source = x + o.in + from.c * p.in_c;
     elements<S, 0>(from.t, [&](int e, int i) {
-        v[e] = there ? L::template at<S::N>(source, p, turns, i) : float2{0, 0};
+        v[e] = there ? L::template at<S::N>(source, p, turns, o.c + from.c, i) : float2{0, 0};
     });
     stages<S, M, IN, OUT, false>(v, shared, roots);
-    finish<S, M, OUT, W, (S::COUNT > 1)>(v, shared, y + o.out, p, turns, o.c);
+    finish<S::N, S, M, OUT, W, (S::COUNT > 1)>(v, shared, y + o.out, p, turns, o.c);
+}
+
+// Lengths N with large prime factors, by Bluestein's algorithm: k n = (k^2 + n^2 - (k - n)^2) / 2,
+// so the transform is a convolution with a chirp, which is done by transforms S of N' >= 2 N - 1
+// elements. B has the stages of S in the opposite order: it starts with the elements that each
+// thread has at the end of S. `filter` is the spectrum of the chirp over N', real and imaginary
+// parts as they are.
+template <int N, class S, class B, class M, bool IN, bool OUT, class L, class W>
+__global__ void __launch_bounds__(S::T * M::C)
+    bluestein(const typename L::Element* x, typename W::Element* y, Problem p,
+              const float2* roots, const float2* back, const float2* turns, const float2* chirp,
+              const float2* filter) {
+    extern __shared__ float2 shared[];
+    Origin o = origin<M::C>(p);
+    float2 v[S::HELD];
+    Place from = place<S::T, M::C, IN>(), to = place<S::T, M::C, OUT>();
+    bool there = o.c + from.c < p.count;
+    const auto* source = x + o.in + from.c * p.in_c;
+    elements<S, 0>(from.t, [&](int e, int i) {
+        v[e] = there && i < N
+            ? L::template at<N>(source, p, turns, o.c + from.c, i) * __ldg(chirp + i)
+            : float2{0, 0};
+    });
+    stages<S, M, IN, OUT, false>(v, shared, roots);
+    // Swapped real and imaginary parts make the second transform an inverse one.
+    elements<S, S::COUNT - 1>(to.t, [&](int e, int i) {
+        v[e] = swapped(v[e] * __ldg(filter + i));
+    });
+    stages<B, M, OUT, OUT, true>(v, shared, back);
+    elements<B, B::COUNT - 1>(to.t, [&](int e, int i) {
+        if (i < N) v[e] = swapped(v[e]) * __ldg(chirp + i);
+    });
+    finish<N, B, M, OUT, W, true>(v, shared, y + o.out, p, turns, o.c);
 }

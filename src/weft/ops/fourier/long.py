@@ -1,0 +1,207 @@
+"""Plans transforms that no block holds: the four-step algorithm, Bluestein's over it.
+
+A transform of N = A B elements is A-point transforms down the columns of an A x B matrix, a
+multiplication by roots of unity, and B-point transforms along its rows, whose results are written
+transposed. Each pass reads and writes runs of adjacent elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.fourier import tables
+from weft.ops.fourier.lengths import good, smooth, split, stages
+from weft.ops.fourier.lines import Line
+from weft.ops.fourier.passes import Input, Output, Pass, Side
+from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
+from weft.ops.layouts import merged
+from weft.ops.plan import Argument, Constant, Step
+
+BLOCK = 256
+ROW_BLOCKS = 1024
+"""The most blocks of a row in kernels that handle one element after another."""
+
+
+def several_passes(line: Line, work: Workspace) -> None:
+    """Adds the launches of a line."""
+    x, y = _rows(line.x, line.dim, work), line.y
+    last = y.with_last(line.dim)
+    dense = math.prod(last.shape[:-1])
+    adjacent = line.dim == len(y.shape) - 1
+    end = _flat(last if adjacent else work.buffer(last.shape, y.dtype), dense)
+    if not line.half:
+        _transform(Rows(x, end, line.n, line.inverse, line.scale), work)
+    elif y.dtype is COMPLEX:
+        _half_spectrum(x, end, line, work)
+    else:
+        _from_half_spectrum(x, end, line, work)
+    if not adjacent:
+        # Back to the order of y's dimensions.
+        made = Tensor(end.pointer, y.dtype, last.shape, _dense(last.shape))
+        order = [*range(line.dim), len(y.shape) - 1, *range(line.dim, len(y.shape) - 1)]
+        shape, strides = ([t[d] for d in order] for t in (made.shape, made.strides))
+        work.copy(Tensor(end.pointer, y.dtype, tuple(shape), tuple(strides)), y.pointer)
+
+
+def _dense(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _flat(x: Tensor, rows: int) -> Tensor:
+    return Tensor(x.pointer, x.dtype, (rows, x.shape[-1]), (x.shape[-1], 1))
+
+
+def _rows(x: Tensor, dim: int, work: Workspace) -> Tensor:
+    """x as rows of adjacent elements; copied if its strides do not allow it."""
+    last = x.with_last(dim)
+    walk = merged(last.shape[:-1], [last.strides[:-1]])
+    if len(walk.sizes) > 1 or last.strides[-1] != 1:
+        return _flat(work.copied(last), math.prod(last.shape[:-1]))
+    shape, strides = (walk.sizes[0], last.shape[-1]), (walk.strides[0][0], 1)
+    return Tensor(x.pointer, x.dtype, shape, strides, x.aligned)
+
+
+# ---- real transforms ---------------------------------------------------------------------------
+def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
+    n, rows = line.n, y.shape[0]
+    if line.folds and smooth(n // 2):
+        z = work.buffer((rows, n // 2))
+        _transform(Rows(x, z, n // 2, pairs=True), work)
+        _row_by_row(work, "unfold", n // 4 + 1, z, y, (n, line.scale, line.weight))
+    else:
+        z = work.buffer((rows, n))
+        _transform(Rows(x, z, n, scale=line.scale), work)
+        _row_by_row(work, "first_half", n // 2 + 1, z, y, (n, line.weight))
+
+
+def _from_half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
+    n, rows = line.n, y.shape[0]
+    folds = line.folds and smooth(n // 2)
+    length = n // 2 if folds else n
+    z = work.buffer((rows, length))
+    name, numbers = "fold" if folds else "both_halves", (n, line.weight, x.shape[1], x.strides[0])
+    _row_by_row(work, name, length, x, z, numbers)
+    _transform(Rows(z, y, length, True, line.scale, folds), work)
+
+
+def _row_by_row(
+    work: Workspace, name: str, count: int, x: Tensor, y: Tensor, numbers: tuple[Argument, ...]
+) -> None:
+    kernel = source.kernel("fft/halves.cu", name)
+    grid = (y.shape[0], min(ROW_BLOCKS, cdiv(count, BLOCK)))
+    work.steps.append(Step(kernel, grid, (BLOCK,), (x.pointer, y.pointer, *numbers)))
+
+
+# ---- complex transforms ------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Rows:
+    """Transforms of length n along the rows of x, written to y.
+
+    pairs  2 n real numbers of a row, of x or of y, are n complex ones
+    """
+
+    x: Tensor
+    y: Tensor
+    n: int
+    inverse: bool = False
+    scale: float = 1.0
+    pairs: bool = False
+
+
+def _transform(rows: Rows, work: Workspace) -> None:
+    (_steps if smooth(rows.n) else _bluestein)(rows, work)
+
+
+def _steps(rows: Rows, work: Workspace) -> None:
+    """Two passes, or three: the passes but the last are down columns."""
+    n, factors = rows.n, split(rows.n)
+    if not factors:
+        raise ArgumentError(
+            "weft.ops: a Fourier transform is too long", got=f"{n} elements",
+            allowed="products of three lengths up to 4096",
+        )  # fmt: skip
+    first, *middle, last = factors
+    rest = n // first
+    count = rows.y.shape[0]
+    z = work.buffer((count, n))
+    columns = Side(z.pointer, rest, 1, 0, n, True)
+    made = [
+        _pass(first, (rest, 1, count), _source(rows, rest), columns, _input(rows, rest),
+              Output("TURNED", whole=n))
+    ]  # fmt: skip
+    for length in middle:
+        down = Side(z.pointer, last, 1, rest, n, True)
+        made.append(
+            _pass(length, (last, first, count), down, down, Input("COMPLEX", length),
+                  Output("TURNED", whole=rest))
+        )  # fmt: skip
+    others = rest // last
+    along = Side(z.pointer, 1, rest, last, n)
+    made.append(
+        _pass(last, (first, others, count), along, _result(rows, first, first * others),
+              Input("COMPLEX", last), _output(rows))
+    )  # fmt: skip
+    work.steps += [one.step(work.target) for one in made]
+
+
+def _pass(
+    length: int, counts: tuple[int, int, int], x: Side, y: Side, reads: Input, writes: Output
+) -> Pass:
+    return Pass(length, stages(length)[0], *counts, x, y, reads, writes)
+
+
+def _source(rows: Rows, rest: int) -> Side:
+    """The columns of x's rows as matrices with `rest` columns."""
+    x = rows.x
+    pairs = rows.pairs and x.dtype is not COMPLEX
+    vector = pairs and x.ctype == "float" and x.aligned >= 8 and x.strides[0] % 2 == 0
+    step = 2 if pairs else 1
+    return Side(x.pointer, rest * step, step, 0, x.strides[0], True, 1, vector)
+
+
+def _input(rows: Rows, rest: int) -> Input:
+    real = rows.x.dtype is not COMPLEX
+    kind = "COMPLEX" if not real else "PAIRS" if rows.pairs else "REAL"
+    return Input(kind, rows.x.shape[1], rows.x.ctype, rows.inverse, rest, 1)
+
+
+def _result(rows: Rows, middle: int, step: int) -> Side:
+    """Element k of transform (c, m) is c + m middle + k step of y's row."""
+    pairs = rows.pairs and rows.y.dtype is not COMPLEX
+    two = 2 if pairs else 1
+    outer = rows.y.strides[0]
+    return Side(rows.y.pointer, step * two, two, middle * two, outer, True, 1, pairs)
+
+
+def _output(rows: Rows) -> Output:
+    real = rows.y.dtype is not COMPLEX
+    kind = "ALL" if not real else "SPLIT" if rows.pairs else "PART"
+    return Output(kind, rows.inverse, rows.scale)
+
+
+def _bluestein(rows: Rows, work: Workspace) -> None:
+    """A convolution with a chirp, by transforms of a smooth length; see transform.cu."""
+    x, y, n = rows.x, rows.y, rows.n
+    length = good(2 * n - 1)
+    a, b = work.buffer((y.shape[0], length)), work.buffer((y.shape[0], length))
+    chirp, spectrum = tables.chirp(n), tables.chirp_spectrum(n, length)
+    _multiply(work, x, a, chirp, min(n, x.shape[1]), (rows.inverse, False))
+    _transform(Rows(a, b, length), work)
+    # Swapped real and imaginary parts make the second transform an inverse one.
+    _multiply(work, b, a, spectrum, length, (False, True))
+    _transform(Rows(a, b, length), work)
+    _multiply(work, b, y, chirp, n, (True, rows.inverse), rows.scale)
+
+
+def _multiply(
+    work: Workspace, x: Tensor, y: Tensor, table: Constant, count: int, swap: tuple[bool, bool],
+    scale: float = 1.0,
+) -> None:  # fmt: skip
+    words = (x.ctype, y.ctype, *(str(s).lower() for s in swap))
+    numbers = (table, x.strides[0], count, y.shape[1], scale)
+    _row_by_row(work, f"multiply<{', '.join(words)}>", y.shape[1], x, y, numbers)

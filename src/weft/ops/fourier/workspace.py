@@ -1,0 +1,77 @@
+"""Collects the launches and scratch tensors of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from weft.ops import source
+from weft.ops.copies import contiguous
+from weft.ops.plan import Buffer, Layout, Pointer, Step
+from weft.ops.target import Target
+
+COMPLEX = torch.complex64
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor in memory; strides in elements, `aligned` in bytes."""
+
+    pointer: Pointer
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    aligned: int = 16
+
+    @property
+    def ctype(self) -> str:
+        return "float2" if self.dtype is COMPLEX else source.ctype(self.dtype)
+
+    @property
+    def bytes(self) -> int:
+        total = int(self.dtype.itemsize)
+        for size in self.shape:
+            total *= size
+        return total
+
+    def without(self, dim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes and strides of the other dimensions."""
+        return (*self.shape[:dim], *self.shape[dim + 1 :]), (
+            *self.strides[:dim], *self.strides[dim + 1 :]
+        )  # fmt: skip
+
+    def with_last(self, dim: int) -> Tensor:
+        """The same tensor with this dimension as the last one."""
+        shape, strides = self.without(dim)
+        return Tensor(
+            self.pointer, self.dtype, (*shape, self.shape[dim]), (*strides, self.strides[dim]),
+            self.aligned,
+        )  # fmt: skip
+
+
+class Workspace:
+    """The launches of a plan in order, and its scratch; `first` is the number of the first one."""
+
+    def __init__(self, target: Target, first: int) -> None:
+        self.target, self.first = target, first
+        self.steps: list[Step] = []
+        self.scratch: list[Buffer] = []
+
+    def buffer(self, shape: tuple[int, ...], dtype: torch.dtype = COMPLEX) -> Tensor:
+        """A new scratch tensor."""
+        made = Buffer(shape, dtype)
+        self.scratch.append(made)
+        number = self.first + len(self.scratch) - 1
+        return Tensor(Pointer(number), dtype, shape, made.steps)
+
+    def copied(self, x: Tensor) -> Tensor:
+        """A contiguous copy."""
+        made = self.buffer(x.shape, x.dtype)
+        self.copy(x, made.pointer)
+        return made
+
+    def copy(self, x: Tensor, end: Pointer) -> None:
+        """Copies x to a contiguous tensor."""
+        layout = Layout(x.dtype, x.shape, x.strides, x.aligned)
+        self.steps += contiguous(layout, x.pointer, end, self.target).steps
