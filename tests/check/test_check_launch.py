@@ -259,5 +259,5 @@ def test_solutions_in_workers_on_a_gpu(tmp_path: Path) -> None:
     lost, right, late = check_file(path, device="gpu")
     assert isinstance(lost.error, weft.CheckFailed) and "raises" in str(lost.error)
     assert right.error is None and right.report is not None, right
-    assert right.report.device == "PyTorch on cuda"
+    assert right.report.device == "PyTorch on cuda:0"
     assert isinstance(late.error, weft.CheckFailed) and "another stream" in str(late.error)

@@ -15,6 +15,7 @@ import weft
 from devices import CudaArray
 from folders import ROOT, SUPPORT
 from limits import PROCESS_SECONDS
+from weft.device.devices import real
 
 pytestmark = pytest.mark.gpu
 
@@ -104,7 +105,7 @@ def test_machine_code_packs_as_python_does() -> None:
         kernel[1, 1](*row, y)
         single = -np.inf if row[5] == -1e300 else float(np.float32(row[5]))
         assert y.tolist() == [*map(float, row[:5]), single, float(row[6])]
-    assert kernel[1, 1]._shortest is not None
+    assert kernel[1, 1]._native is not None
 
 
 def test_dtypes_of_torch() -> None:
@@ -214,7 +215,7 @@ def test_the_current_stream_of_cupy(module: weft.Module) -> None:
 # ---- code ------------------------------------------------------------------------------------
 def test_code_for_this_generation_alone() -> None:
     m = weft.cuda(SOURCE)
-    assert m.hopper._program().on(0)._code.code_type == "cubin"
+    assert m.hopper.program.on(real(0))._code.code_type == "cubin"
     torch = pytest.importorskip("torch")
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("wgmma is Hopper's")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import devices
 import weft
 
 torch = pytest.importorskip("torch")
+
+from weft.ops import library  # noqa: E402
 
 
 def where() -> str:
@@ -47,6 +50,12 @@ def test_layouts_of_one_shape_have_plans_of_their_own() -> None:
     for view in (x, x.t(), x[:, ::2], x[1:, 1:], x.expand(2, 6, 6), randn(37)[1:].view(6, 6)):
         torch.testing.assert_close(weft.ops.softmax(view), view.softmax(-1))
         torch.testing.assert_close(weft.ops.sum(view, -1), view.sum(-1))
+
+
+def test_no_module_hides_an_op() -> None:
+    """`weft.ops.norm` is the op, whatever has been imported."""
+    modules = {module.name for module in pkgutil.iter_modules(weft.ops.__path__)}
+    assert not modules & set(library.names())
 
 
 def test_a_negated_view() -> None:

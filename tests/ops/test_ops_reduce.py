@@ -1,4 +1,4 @@
-"""Reductions of strided tensors: every plan, held against torch in float64."""
+"""Reductions of strided, short and single elements: every plan, held against torch in float64."""
 
 from __future__ import annotations
 
@@ -38,9 +38,68 @@ LAYOUTS = {
 def test_strides(op: str, make: Callable[[], Any], dim: int | None) -> None:
     x, function = make(), library.function(op)
     request = function.request(*function.bound((x, dim), {}))
-    plans = [c for c in function.definition.candidates(request) if "strided" in c.name]
+    plans = [c for c in function.definition.candidates(request) if "copy" not in c.name]
     assert plans, "no plan reads the tensor where it is"
     wanted = OPS[op](x.double(), dim=dim)
     for plan in plans:
         result = runner(plan.build(), 1, x.device)(x)
         torch.testing.assert_close(result.to(wanted.dtype), wanted, rtol=1e-4, atol=1e-4)
+
+
+def chosen(op: str, *args: Any) -> str:
+    function = library.function(op)
+    return str(function.choice(function.request(*function.bound(args, {}))).used.name)
+
+
+# ---- one element along the reduced dimensions --------------------------------------------------
+@pytest.mark.parametrize("op", ["sum", "mean", "prod", "amax", "argmin", "norm", "var", "any",
+                                "all", "count_nonzero"])  # fmt: skip
+def test_single_elements(op: str) -> None:
+    """They are an expression of the element, at any strides."""
+    x = torch.tensor([[0.0, -2.5, torch.nan], [torch.inf, 1.0, -torch.inf]]).to(DEVICE)
+    x = x.t().unsqueeze(1).expand(3, 1, 2)
+    assert chosen(op, x, 1).startswith("single")
+    for options in ({}, {"correction": 0}) if op == "var" else ({},):
+        result = library.call(op)(x, 1, **options)
+        if op == "norm":
+            wanted = x.squeeze(1).abs()
+        elif op == "var":
+            wanted = (x - x).squeeze(1) / (1 - options.get("correction", 1))
+        elif op == "count_nonzero":
+            wanted = (x != 0).sum(1)
+        else:
+            wanted = getattr(torch, op)(x, 1)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
+    counts = torch.arange(-1, 3, device=DEVICE)[:, None]
+    if op in ("sum", "argmin", "any"):
+        torch.testing.assert_close(library.call(op)(counts, 1), getattr(torch, op)(counts, 1))
+
+
+# ---- short rows --------------------------------------------------------------------------------
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize(("op", "dtype", "n"), [
+    ("any", torch.bool, 3), ("sum", torch.uint8, 13), ("argmax", torch.float16, 5),
+    ("var", torch.float32, 7), ("count_nonzero", torch.int64, 3),
+])  # fmt: skip
+def test_short_rows(op: str, dtype: Any, n: int, offset: int) -> None:
+    rows = 300  # a block and a part of one
+    x = (numbers(rows * n + offset) * 3).to(dtype)[offset:].view(rows, n)
+    assert chosen(op, x, 1) == "short rows"
+    wanted = (x != 0).sum(1) if op == "count_nonzero" else getattr(torch, op)(x, 1)
+    torch.testing.assert_close(library.call(op)(x, 1), wanted)
+
+
+def test_variance_of_rows_that_begin_with_an_outlier() -> None:
+    """Squares of differences from the first element would cancel."""
+    x = numbers(40, 17)
+    x[:, 0] += 1000
+    x = torch.cat([x, x[:, :1].expand(40, 3)], 1)[:, :17]
+    for dim in (0, 1):
+        y = x if dim else x.t().contiguous()
+        torch.testing.assert_close(
+            library.call("var")(y, dim).double(), torch.var(y.double(), dim), rtol=1e-6, atol=0
+        )
+    z = numbers(500, 4) + 1000
+    torch.testing.assert_close(
+        library.call("var")(z, 0).double(), torch.var(z.double(), 0), rtol=1e-4, atol=0
+    )

@@ -56,6 +56,8 @@ KERNELS = [
     ("2 threads per row", (5, 7), torch.float32, 1, "sum", False, False),
     ("64 threads per row", (3, 1003), torch.float16, 1, "sum", True, True),
     ("tiles of 256 x 2", (135001,), torch.int32, 0, "sum", False, True),  # more than one group
+    ("short columns by 2", (2, 5, 14), torch.float16, 1, "sum", True, True),
+    ("short columns by 1", (7, 21), torch.int32, 0, "max", False, False),
     ("parts", (2, 600, 24), torch.float32, 1, "sum", False, False),
 ]
 MORE = [
@@ -193,6 +195,21 @@ def test_counts_of_integers(kernel: str) -> None:
     got = by(kernel, "histogram", x)
     assert got.dtype == torch.int32
     assert torch.equal(got.long(), want)
+
+
+def test_counts_in_shared_zeros_leave_zeros() -> None:
+    """Two calls in a row, and more bins than there are shared zeros."""
+    function, x = library.function("histogram"), tensor(9001)
+    request = function.request(*function.bound((x, 50, -3.0, 3.0), {}))
+    (step,) = function.choice(request).used.build().steps
+    assert any(isinstance(a, Counters) for a in step.args)
+    zeros, y = torch.zeros(COUNTERS, dtype=torch.int32), torch.empty(50)
+    tensors = {Counters(): zeros, Pointer(0): x, Pointer(2): y}
+    args = [tensors[a] if isinstance(a, Counters | Pointer) else a for a in step.args]
+    step.kernel[step.grid, step.block, step.shared](*args)
+    assert not zeros.any() and torch.equal(y, torch.histc(x, 50, -3, 3))
+    many = weft.ops.histogram(x, COUNTERS, -3.0, 3.0)
+    assert torch.equal(many, torch.histc(x, COUNTERS, -3, 3))
 
 
 def test_given_range() -> None:

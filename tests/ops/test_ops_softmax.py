@@ -1,4 +1,4 @@
-"""Backward passes of softmax and log_softmax: own kernels, held against float64."""
+"""softmax and log_softmax: kernels of special shapes, and backward passes, against float64."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
 
 SHAPES = {
     "a vector": ((7,), 0),
@@ -35,6 +36,34 @@ def drawn(shape: tuple[int, ...], seed: int) -> Any:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
+# ---- forward -----------------------------------------------------------------------------------
+FORWARD = {
+    "short columns": (lambda: drawn((3, 5, 70), 1), 1, "short columns"),
+    "short columns of halves": (lambda: drawn((2, 3, 24), 1).half(), 1, "short columns"),
+    "misaligned short columns": (lambda: drawn((43,), 1)[1:].view(2, 21), 0, "short columns"),
+    "rows of three dimensions with gaps": (lambda: drawn((4, 5, 9), 1)[..., :6], 2, "rows"),
+    "rows that are read twice": (lambda: drawn((2, 3001), 1), 1, "rows, twice"),
+    "halves that are read twice": (lambda: drawn((2, 5003), 1).bfloat16(), 1, "rows, twice"),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("subject", FORWARD)
+def test_kernels_of_special_shapes(name: str, subject: str) -> None:
+    make, dim, wanted = FORWARD[subject]
+    x = make()
+    x[0, 0] = -torch.inf
+    function = library.function(name)
+    plans = {c.name: c for c in function.definition.candidates(function.request(x, dim))}
+    result = runner(plans[wanted].build(), 1, x.device)(x)
+    assert result.dtype == x.dtype
+    limit = LIMITS[x.dtype]
+    torch.testing.assert_close(
+        result.double(), PAIRS[name](x.double(), dim), rtol=limit, atol=limit, equal_nan=True
+    )
+
+
+# ---- backward ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(("name", "subject", "dtype"), CASES)
 def test_gradients(name: str, subject: str, dtype: Any) -> None:
     shape, dim = SHAPES[subject]

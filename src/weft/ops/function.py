@@ -358,11 +358,7 @@ def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:
 def _may_be_lazy(tensor: torch.Tensor) -> bool:
     """True if a tensor may be a conjugated view, or a negated one of a complex tensor's parts.
 
-    The latter are never contiguous.
+    The strides of the latter are all even.
     """
-    return (
-        tensor.is_complex()
-        or tensor.dim() == 0
-        or not layout(tensor).contiguous
-        or tensor.stride()[-1] != 1
-    )
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.is_complex() or all(stride % 2 == 0 for size, stride in steps if size > 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,11 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
-from weft.ops.layouts import Walk, merged
+from weft.ops.layouts import merged
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Layout, Plan, Pointer, Step
+from weft.ops.pointwise import Job, Operand, Way
+from weft.ops.pointwise import ways as ways_of
+from weft.ops.reduced_views import MOST_DIMS, View, Walks, dense_rows, kept_dims, view_of
 from weft.ops.target import Target
 
 BLOCK = 256
@@ -26,8 +28,10 @@ JOIN = 4e-6
 """Seconds to combine the partial results in the last block, and to allocate scratch."""
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations that need more than 8 bytes."""
-MOST_DIMS = 5
-"""Dimensions of the struct Dims of reduce.cu."""
+SHORT = 64
+"""Bytes of a row from which on several threads read it in vectors."""
+LINE, SECTOR = 128, 32
+"""Bytes of a cache line, and of the smallest access to memory."""
 NORMS = {1.0: "Norm1", 2.0: "Norm2", math.inf: "NormInf"}
 COMPUTED = {torch.float32: "float", torch.float16: "float", torch.bfloat16: "float",
             torch.float64: "double"}  # fmt: skip
@@ -38,6 +42,8 @@ class Row:
     """One op.
 
     operation  the struct of reduce.cu
+    single     the result for a single element a, as C++; s is the number of elements less the
+               correction of `var`
     result     "same", "wide" (64-bit integers for integers), "float", "index", "count" or "bool"
     empty      True if the reduced dimensions may be empty
     one        True if a single dimension is reduced, as for argmax
@@ -45,6 +51,7 @@ class Row:
 
     name: str
     operation: str
+    single: str
     doc: str
     result: str
     torch: Callable[..., Any]
@@ -86,45 +93,6 @@ def _computed(row: Row, dtype: torch.dtype) -> str:
     return "long long" if row.result == "wide" or dtype is torch.int64 else "int"
 
 
-@dataclass(frozen=True)
-class View:
-    """A tensor as [outer, n, inner], reduced along n; with inner 1, rows are `stride` apart."""
-
-    outer: int
-    n: int
-    inner: int
-    stride: int
-
-
-def _view(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
-    """The view for the kernels; None if the tensor must be copied first.
-
-    The reduced dimensions are read in the order of memory, unless the result is a place.
-    """
-    kept = [d for d in range(len(x.shape)) if d not in dims]
-    if not ordered:
-        dims = sorted(dims, key=lambda d: -x.strides[d])
-    inside = merged([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
-    outside = merged([x.shape[d] for d in kept], [[x.strides[d] for d in kept]])
-    n, rows = math.prod(inside.sizes), math.prod(outside.sizes)
-    if len(inside.sizes) > 1 or len(outside.sizes) > 2:
-        return None
-    step, outer = inside.strides[0][0], outside.strides[0]
-    if n == 1 and outer == (1,):  # nothing to reduce: vectorised like a copy
-        return View(1, 1, rows, 0)
-    if (step == 1 or n == 1) and len(outside.sizes) == 1:
-        return View(rows, n, 1, outer[0] if rows > 1 else n)
-    if step == 0:
-        return None
-    if len(outside.sizes) == 1 and outer[0] == 1 and step == rows:
-        return View(1, n, rows, 0)
-    if len(outside.sizes) == 2:
-        first, second = outside.sizes
-        if outer == (n * second, 1) and step == second:
-            return View(first, n, second, 0)
-    return None
-
-
 # ---- candidates --------------------------------------------------------------------------------
 def candidates(row: Row, request: Request) -> list[Candidate]:
     """The candidates for a reduction."""
@@ -133,93 +101,133 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
     out = Buffer(result_shape(x.shape, dims, options["keepdim"]), result_dtype(row, x.dtype))
     if math.prod(out.shape) == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    view = _view(x, dims, ordered=row.one)
+    kept = [d for d in range(len(x.shape)) if d not in dims]
+    n = math.prod(x.shape[d] for d in dims)
+    if n == 1:
+        return _of_single(row, request, kept, out)
+    view = view_of(x, dims, ordered=row.one)
     if view is not None:
         return _of_view(row, request, view, out, Pointer(0), x.aligned, ())
-    kept = [d for d in range(len(x.shape)) if d not in dims]
     order = [*kept, *dims]
     turned = Layout(x.dtype, tuple(x.shape[d] for d in order), tuple(x.strides[d] for d in order),
                     x.aligned)  # fmt: skip
     copy = contiguous(turned, Pointer(0), Pointer(2), request.target)
-    n = math.prod(x.shape[d] for d in dims)
-    dense = View(x.numel // max(n, 1), n, 1, n)
+    dense = dense_rows(x.numel // max(n, 1), n)
     ways = _of_view(row, request, dense, out, Pointer(2), 16, copy.steps)
     scratch = Buffer(turned.shape, x.dtype)
     return [*_of_strides(row, request, kept, dims, out), *after_copy(copy, ways, scratch)]
+
+
+def _of_single(row: Row, request: Request, kept: Sequence[int], out: Buffer) -> list[Candidate]:
+    """Candidates for one element along the reduced dimensions: an expression of it."""
+    x, options = request.first, request.options
+    ctype, out_ctype = source.ctype(x.dtype), source.ctype(out.dtype)
+    operand = Operand(ctype, x.itemsize, tuple(x.strides[d] for d in kept), x.aligned, Pointer(0))
+    less = max(0, 1 - options["correction"]) if row.name == "var" else 0
+    job = Job(
+        row.single, _computed(row, x.dtype), tuple(x.shape[d] for d in kept), (operand,),
+        out_ctype, out.dtype.itemsize, Pointer(1), (less, 0),
+    )  # fmt: skip
+
+    def built(way: Way) -> Plan:
+        return Plan((way.build(),), (out,))
+
+    return [
+        Candidate(f"single, {way.name}", way.cost, way.why, functools.partial(built, way))
+        for way in ways_of(job, request.target)
+    ]
 
 
 def _of_view(
     row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
     before: tuple[Step, ...],
 ) -> list[Candidate]:  # fmt: skip
-    gpu, dtype = request.target, request.first.dtype
-    moved = view.outer * view.n * view.inner * dtype.itemsize
-    wide = 16 // dtype.itemsize
     make = functools.partial(_plan, row, request, view, out, x, before)
+    if view.inner == 1 and view.row_stride == 1:
+        return [
+            *_of_short_rows(row, request, view, out, x, aligned, before),
+            *_of_rows(request, view, make),
+        ]
+    return _of_columns(request, view, out, aligned, make)
+
+
+def _of_short_rows(
+    row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    before: tuple[Step, ...],
+) -> list[Candidate]:  # fmt: skip
+    """A candidate for rows of a few neighbours without gaps: one thread per row."""
+    gpu, dtype = request.target, request.first.dtype
+    size = view.n * dtype.itemsize
+    if size >= SHORT or view.outer_stride != view.n:
+        return []
+    vector = 16 // dtype.itemsize
+    while aligned % (vector * dtype.itemsize):
+        vector //= 2
+    # Threads read at a distance of a row: banks that they share make them wait.
+    conflicts = math.gcd(size // 4, 32) if size % 4 == 0 else 1
+    moved = view.outer * (size + out.dtype.itemsize)
+    time = gpu.launch + max(moved / gpu.bandwidth, 0.5e-12 * view.outer * view.n * conflicts)
+    why = f"{cdiv(view.outer, BLOCK)} blocks read {moved:,} bytes through shared memory"
+    build = functools.partial(_short_rows, row, request, view, out, x, before, vector)
+    return [Candidate("short rows", time, why, build)]
+
+
+def _of_rows(request: Request, view: View, make: Callable[..., Plan]) -> list[Candidate]:
+    gpu, dtype = request.target, request.first.dtype
+    moved = view.outer * view.n * dtype.itemsize
+    wide = 16 // dtype.itemsize
+    chunks = cdiv(view.n, wide)
     ways = []
-    if view.inner == 1:
-        for threads in _groups(cdiv(view.n, wide)):
-            blocks = cdiv(view.outer, BLOCK // threads)
-            for parts in _parts(view.outer, cdiv(view.n, wide), gpu) if threads == BLOCK else (1,):
-                turns = cdiv(cdiv(view.n, wide), threads * parts * TURNS) * ROUND
-                waves = cdiv(blocks * parts, 8 * gpu.sms)
-                time = gpu.launch + max(moved / gpu.bandwidth, turns * waves)
-                time += JOIN if parts > 1 else 0
-                name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
-                why = f"{blocks * parts} blocks read {moved:,} bytes"
-                ways.append(
-                    Candidate(name, time, why, functools.partial(make, wide, threads, parts))
-                )
-        return ways
-    vector = wide
-    while vector > 1 and (view.inner % vector or aligned % (vector * dtype.itemsize)):
+    for threads in _groups(chunks):
+        blocks = cdiv(view.outer, BLOCK // threads)
+        # A row takes whole vectors, and one more where it is not aligned.
+        read = moved if chunks > 4 else view.outer * (chunks + 1) * 16
+        for parts in _parts(view.outer, chunks, gpu) if threads == BLOCK else (1,):
+            turns = cdiv(chunks, threads * parts * TURNS) * ROUND
+            waves = cdiv(blocks * parts, 8 * gpu.sms)
+            time = gpu.launch + max(read / gpu.bandwidth, turns * waves)
+            time += JOIN if parts > 1 else 0
+            name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
+            why = f"{blocks * parts} blocks read {moved:,} bytes"
+            ways.append(Candidate(name, time, why, functools.partial(make, wide, threads, parts)))
+    return ways
+
+
+def _of_columns(
+    request: Request, view: View, out: Buffer, aligned: int, make: Callable[..., Plan]
+) -> list[Candidate]:
+    gpu, size = request.target, request.first.itemsize
+    vector = 16 // size
+    while vector > 1 and (
+        any(s % vector for s in (view.inner, view.outer_stride, view.row_stride))
+        or aligned % (vector * size)
+        # Where most of the bytes are results, a thread writes at most a sector.
+        or (vector * out.dtype.itemsize > SECTOR and out.dtype.itemsize > view.n * size)
+    ):
         vector //= 2
     groups = view.inner // vector
     width = min(groups, BLOCK)
+    # Fewer columns per block give more threads to each, and more blocks; but a row of a block
+    # should be a cache line, and more threads than elements have no work.
     while (
-        width > 8
+        (width + 1) // 2 * vector * size >= LINE
         and view.outer * cdiv(groups, width) < 2 * gpu.sms
-        and TURNS * (BLOCK // width) < view.n  # more threads per column would have no work
+        and TURNS * (BLOCK // width) < view.n
     ):
         width = cdiv(width, 2)
     tiles = view.outer * cdiv(groups, width)
     deep = BLOCK // width
+    moved = view.outer * view.inner * (view.n * size + out.dtype.itemsize)
+    ways = []
     for parts in _parts(tiles, cdiv(view.n, deep), gpu, least=4):
         turns = cdiv(view.n, deep * parts * TURNS) * ROUND
         waves = cdiv(tiles * parts, 8 * gpu.sms)
         time = gpu.launch + max(moved / gpu.bandwidth, turns * waves)
         time += JOIN if parts > 1 else 0
         name = f"{width} x {vector} columns" + (f", {parts} blocks" if parts > 1 else "")
-        why = f"{tiles * parts} blocks read {moved:,} bytes"
+        why = f"{tiles * parts} blocks read and write {moved:,} bytes"
         ways.append(Candidate(name, time, why, functools.partial(make, vector, width, parts)))
     return ways
-
-
-@dataclass(frozen=True)
-class Walks:
-    """A strided tensor: its kept and its reduced dimensions, outermost first.
-
-    kept   with the strides of x and of the result
-    along  are neighbours in memory along the reduced dimensions?
-    """
-
-    kept: Walk
-    reduced: Walk
-    along: bool
-
-    def packed(self) -> bytes:
-        """The struct `Strided` of reduce.cu."""
-        x, y = self.kept.strides
-        walks = ((self.kept.sizes, x), (self.reduced.sizes, self.reduced.strides[0]),
-                 (self.kept.sizes, y))  # fmt: skip
-        return b"".join(
-            struct.pack("<i5I5q", len(sizes), *_filled(sizes, 1), *_filled(strides, 0))
-            for sizes, strides in walks
-        )
-
-
-def _filled(values: Sequence[int], rest: int) -> list[int]:
-    return [*values, *[rest] * (MOST_DIMS - len(values))]
 
 
 def _of_strides(
@@ -230,11 +238,7 @@ def _of_strides(
     if not row.one:
         dims = sorted(dims, key=lambda d: -x.strides[d])
     reduced = merged([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
-    results = dict(zip(kept, Buffer(tuple(x.shape[d] for d in kept), x.dtype).steps, strict=True))
-    kept = sorted(kept, key=lambda d: -x.strides[d])  # neighbouring threads read neighbours
-    outside = merged(
-        [x.shape[d] for d in kept], [[x.strides[d] for d in kept], [results[d] for d in kept]]
-    )
+    outside = kept_dims(x, kept)
     n, rows = math.prod(reduced.sizes), math.prod(outside.sizes)
     if max(n, rows) >= 1 << 31 or max(len(reduced.sizes), len(outside.sizes)) > MOST_DIMS:
         return []
@@ -250,7 +254,7 @@ def _of_strides(
         width //= 2
     tiles, deep = cdiv(rows, width), BLOCK // width
     ways = []
-    view, walks = View(1, n, rows, 0), Walks(outside, reduced, along)
+    view, walks = View(1, n, rows, 0, 0, 0, 0), Walks(outside, reduced, along)
     for parts in _parts(tiles, cdiv(n, deep), gpu, least=4):
         turns = cdiv(n, deep * parts * TURNS) * 2 * ROUND
         time = gpu.launch + max(moved / gpu.bandwidth, turns * cdiv(tiles * parts, 8 * gpu.sms))
@@ -288,12 +292,8 @@ def _plan(
     row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, threads: int, parts: int, walks: Walks | None = None,
 ) -> Plan:  # fmt: skip
-    dtype, options = request.first.dtype, request.options
-    operation = NORMS[options["ord"]] if row.name == "norm" else row.operation
-    types = (
-        f"{source.ctype(dtype)}, {_computed(row, dtype)}, {source.ctype(out.dtype)}, {operation}"
-    )
-    scale = float(view.n - options["correction"] if row.name == "var" else view.n)
+    dtype = request.first.dtype
+    types, scale = _types(row, request, out), _scale(row, request, view.n)
     scratch: tuple[Buffer, ...] = ()
     partials: tuple[Any, Any] = (None, None)
     if parts > 1:
@@ -301,18 +301,42 @@ def _plan(
         scratch = (Buffer((view.outer * view.inner * parts * size,), torch.uint8),)
         partials = (Pointer(3 if x.number == 2 else 2), Counters())
     args: tuple[Argument, ...]
-    if view.inner == 1 and walks is None:
+    if view.inner == 1 and view.row_stride == 1 and walks is None:
         each = cdiv(cdiv(view.n, vector) + 1, parts)
         kernel = source.kernel("reduce.cu", f"rows<{types}, {vector}, {threads}>")
         grid = (cdiv(view.outer, BLOCK // threads) * parts,)
-        args = (x, Pointer(1), *partials, view.outer, view.n, view.stride, parts, each, scale)
+        args = (x, Pointer(1), *partials, view.outer, view.n, view.outer_stride, parts, each,
+                scale)  # fmt: skip
     else:
         tiles = cdiv(view.inner // vector, threads)
-        place = "Strided" if walks else "Dense"
+        place = "Strided" if walks else "Planes"
         along = str(walks is not None and walks.along).lower()
         kernel = source.kernel("reduce.cu", f"columns<{types}, {vector}, {place}, {along}>")
         grid = (view.outer * tiles * parts,)
-        where = walks.packed() if walks else struct.pack("<2q", view.n, view.inner)
+        where = walks.packed() if walks else view.packed
         args = (x, Pointer(1), *partials, where, view.n, view.inner, threads, tiles, parts,
                 cdiv(view.n, parts), scale)  # fmt: skip
     return Plan((*before, Step(kernel, grid, (BLOCK,), args)), (out,), scratch)
+
+
+def _short_rows(
+    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    vector: int,
+) -> Plan:  # fmt: skip
+    kernel = source.kernel("reduce.cu", f"short_rows<{_types(row, request, out)}, {vector}>")
+    args = (x, Pointer(1), view.outer, view.n, _scale(row, request, view.n))
+    memory = BLOCK * view.n * request.first.itemsize
+    step = Step(kernel, (cdiv(view.outer, BLOCK),), (BLOCK,), args, memory)
+    return Plan((*before, step), (out,))
+
+
+def _types(row: Row, request: Request, out: Buffer) -> str:
+    """The first template arguments of the kernels."""
+    dtype = request.first.dtype
+    operation = NORMS[request.options["ord"]] if row.name == "norm" else row.operation
+    computed = _computed(row, dtype)
+    return f"{source.ctype(dtype)}, {computed}, {source.ctype(out.dtype)}, {operation}"
+
+
+def _scale(row: Row, request: Request, n: int) -> float:
+    return float(n - request.options["correction"] if row.name == "var" else n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.kernels import cdiv
+from weft.ops.layouts import merged
 from weft.ops.plan import Layout
 
 BLOCK = 256
@@ -33,10 +34,12 @@ def view_of(x: Layout, dim: int) -> View | None:
         inner *= size
     wide = 16 // x.itemsize
     if x.contiguous:
-        short = n % wide and n < 4 * wide  # most vectors would cross the end of the row
+        # Most vectors would cross the end of a short row.
+        short = inner == 1 and n % wide and n < 4 * wide
         return View(outer, n, inner, n, wide if x.aligned == 16 and not short else 1)
-    if len(shape) == 2 and dim == 1 and x.strides[1] == 1:  # rows with gaps between them
-        stride = x.strides[0]
+    outside = merged(shape[:dim], [x.strides[:dim]])
+    if n > 1 and inner == 1 and x.strides[dim] == 1 and len(outside.sizes) == 1:  # rows with gaps
+        stride = outside.strides[0][0]
         whole = x.aligned == 16 and stride % wide == 0 and n % wide == 0
         return View(outer, n, 1, stride, wide if whole else 1)
     return None

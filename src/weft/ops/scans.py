@@ -25,13 +25,15 @@ GROUP = 64
 """Tiles per group in the decoupled look-back of a long row."""
 DEEP = 8
 """Elements along n per thread of the column kernel."""
+SHORT = 8
+"""The most elements of a column that a thread keeps in registers."""
 SMALL = COUNTERS // 2 - 1
 """64-bit words that fit in the shared counters, after the first."""
 LATENCY = 1.5e-6
 """Seconds from a block's first load to its last store when the GPU does little."""
 HOP = 0.8e-6
 """Seconds until a block sees the state that another block published."""
-ZEROED = 2e-6
+ZEROED = 5e-6
 """Seconds to fill a small buffer with zeros before a launch."""
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
@@ -257,6 +259,12 @@ def _of_columns(work: Work) -> list[Candidate]:
         vector //= 2
     candidates = []
     columns = view.outer * view.inner // vector
+    if view.n <= SHORT:
+        blocks = cdiv(columns, BLOCK)
+        build = functools.partial(_short_columns, work, vector, columns)
+        why = f"{blocks} blocks, a thread scans {vector} columns of {view.n}"
+        time = work.time(blocks, BLOCK, 48)
+        return [Candidate(f"short columns by {vector}", time, why, build)]
     for width in (4, 8, 32) if columns > 8 else (_power(columns),):
         deep = DEEP * 32 // width  # elements along n that a warp holds
         warps = min(8, _power(cdiv(view.n, deep)))
@@ -303,6 +311,13 @@ def _tiles(work: Work, held: int, tiles: int) -> Plan:
 def _words(work: Work, tiles: int) -> int:
     """64-bit words for the published states of tiles and groups."""
     return work.view.outer * (tiles + cdiv(tiles, GROUP)) * int(work.computed.itemsize) // 4
+
+
+def _short_columns(work: Work, vector: int, columns: int) -> Plan:
+    view = work.view
+    kernel = work.kernel("short_columns", vector, _power(view.n))
+    args = (work.x, Pointer(1), columns, view.n, view.inner, view.stride, view.step)
+    return work.plan(Step(kernel, (cdiv(columns, BLOCK),), (BLOCK,), args))
 
 
 def _columns(work: Work, vector: int, width: int, warps: int, blocks: int, parts: int) -> Plan:

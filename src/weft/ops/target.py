@@ -20,7 +20,7 @@ class Target:
     """One GPU, real or simulated. Rates are per second, sizes in bytes.
 
     tf32    operations of dense tensor cores, for architectures like Ampere or Hopper
-    launch  seconds per additional launch
+    launch  seconds per additional launch of an eager call, with its buffer
     """
 
     name: str
@@ -34,7 +34,7 @@ class Target:
     bandwidth: float
     fp32: float
     tf32: float
-    launch: float = 4e-6
+    launch: float = 6e-6
 
     @property
     def threads(self) -> int:

@@ -66,7 +66,7 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """The library of the arrays and the device: "PyTorch on cuda"."""
+        """The library of the arrays and the device: "PyTorch on cuda:0"."""
 
     @property
     def given(self) -> Mapping[str, Any]:

@@ -95,13 +95,15 @@ template <class A, class B> constexpr bool SAME = false;
 template <class A> constexpr bool SAME<A, A> = true;
 
 // Every block counts in shared memory, in COPIES copies that the lanes of a warp have for their own, and adds its sums to
-// `totals` at the end; COPIES 0: it adds to `totals` directly. The last block converts them to y where O is another type.
-template <class T, class C, class W, class S, class A, class O, int V, int COPIES, bool VALUES, bool WEIGHTED>
+// `totals` at the end; COPIES 0: it adds to `totals` directly. The last block converts them to y where O is another type, or
+// where `totals` are zeros that launches share (SHARED): then it clears them for the next launch.
+template <class T, class C, class W, class S, class A, class O, int V, int COPIES, bool VALUES, bool WEIGHTED,
+          bool SHARED>
 __global__ void __launch_bounds__(512) count(const T* x, const W* weights, void* totals, O* y, const C* range, int* counter,
                                              long long n, C low, C high, int bins) {
     extern __shared__ char memory[];
     S* mine = reinterpret_cast<S*>(memory);  // [bin][copy]
-    A* sums = static_cast<A*>(totals);
+    A* sums = SHARED ? reinterpret_cast<A*>(counter + 1) : static_cast<A*>(totals);
     Bins<C, VALUES> find{range ? range[0] : low, range ? range[1] : high, bins};
     for (int i = threadIdx.x; i < bins * COPIES; i += blockDim.x) mine[i] = 0;
     __syncthreads();
@@ -137,8 +139,11 @@ __global__ void __launch_bounds__(512) count(const T* x, const W* weights, void*
             if (sum != 0) atomicAdd(&sums[bin], A(sum));
         }
     }
-    if constexpr (!SAME<A, O>) {
+    if constexpr (SHARED || !SAME<A, O>) {
         if (!is_last(counter, gridDim.x)) return;
-        for (int bin = threadIdx.x; bin < bins; bin += blockDim.x) y[bin] = to<O>(sums[bin]);
+        for (int bin = threadIdx.x; bin < bins; bin += blockDim.x) {
+            y[bin] = to<O>(sums[bin]);
+            if (SHARED) sums[bin] = 0;
+        }
     }
 }

@@ -46,35 +46,28 @@ template <class C> struct NormInf : Max<C> {
     static __device__ C none() { return 0; }
     static __device__ void add(C& s, C x, long long) { s = Max<C>::join(s, x < 0 ? -x : x); }
 };
-// Sums of differences from a shift, and of their squares. A thread takes its first element as the shift, so that the
-// squares are not much larger than the variance; joined states have their mean as the shift and no sum left.
+// The mean and the sum of squared differences from it, element by element (Welford 1962); states are joined as Chan,
+// Golub and LeVeque do. Its error does not grow with the mean, nor with how far the first elements are from it.
 template <class C> struct Moments {
-    C count, shift, sum, squares;
+    C count, mean, squares;
 };
+__device__ inline float reciprocal(float x) { return __fdividef(1, x); }  // of a small integer
+__device__ inline double reciprocal(double x) { return 1 / x; }
 template <class C> struct Var {
     using State = Moments<C>;
-    static __device__ State none() { return {0, 0, 0, 0}; }
+    static __device__ State none() { return {0, 0, 0}; }
     static __device__ void add(State& s, C x, long long) {
-        if (s.count == 0) s.shift = x;
-        C d = x - s.shift;
-        s.count += 1, s.sum += d, s.squares += d * d;
-    }
-    static __device__ State centred(State s) {
-        C most = s.sum / s.count;
-        return {s.count, s.shift + most, 0, s.squares - s.sum * most};
+        C d = x - s.mean;
+        s.count += 1, s.mean += d * reciprocal(s.count), s.squares += d * (x - s.mean);
     }
     static __device__ State join(State a, State b) {
         if (b.count == 0) return a;
         if (a.count == 0) return b;
-        a = centred(a), b = centred(b);
-        C n = a.count + b.count, d = b.shift - a.shift, part = b.count / n;
-        return {n, a.shift + d * part, 0, a.squares + b.squares + d * d * a.count * part};
+        C n = a.count + b.count, d = b.mean - a.mean, part = b.count / n;
+        return {n, a.mean + d * part, a.squares + b.squares + d * d * a.count * part};
     }
     // `less` is the number of elements less the correction; 0 or less gives NaN or infinity, as in torch.
-    static __device__ C finish(State s, double less) {
-        C squares = s.count == 0 ? s.squares : centred(s).squares;
-        return (squares < 0 ? 0 : squares) / C(less > 0 ? less : 0);
-    }
+    static __device__ C finish(State s, double less) { return s.squares / C(less > 0 ? less : 0); }
 };
 template <class C> struct Any {
     using State = int;
@@ -175,12 +168,33 @@ __global__ void __launch_bounds__(256) rows(const T* x, O* y, void* found, int* 
     if (there && t == 0) y[row] = to<O>(Op::finish(all, scale));
 }
 
-// Where the elements of [outer, n, inner] and the results are: dense, or along any dimensions.
-struct Dense {
-    long long n, inner;
-    __device__ long long column(long long outer, long long at) const { return outer * n * inner + at; }
-    __device__ long long row(long long i) const { return i * inner; }
-    __device__ long long result(long long outer, long long at) const { return outer * inner + at; }
+// Rows of a few neighbours: a block reads 256 rows as they are in memory, in vectors of V, and a thread has a row.
+template <class T, class C, class O, template <class> class Operation, int V>
+__global__ void __launch_bounds__(256) short_rows(const T* x, O* y, long long count, int n, double scale) {
+    using Op = Operation<C>;
+    extern __shared__ __align__(16) char memory[];
+    T* kept = reinterpret_cast<T*>(memory);
+    long long first = blockIdx.x * 256ll;
+    int rows = int(min(count - first, 256ll)), all = rows * n;
+    const T* p = x + first * n;
+#pragma unroll 4
+    for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(kept + i, load<V>(p + i));
+    for (int i = all / V * V + threadIdx.x; i < all; i += 256) kept[i] = p[i];
+    __syncthreads();
+    if (threadIdx.x >= rows) return;
+    typename Op::State s = Op::none();
+#pragma unroll 4
+    for (int i = 0; i < n; i++) Op::add(s, to<C>(kept[threadIdx.x * n + i]), i);
+    y[first + threadIdx.x] = to<O>(Op::finish(s, scale));
+}
+
+// Where the elements of [outer, n, inner] and the results are: in planes of rows, or along any dimensions.
+struct Planes {
+    long long outer_stride, row_stride, outer_result, inner_result;
+    __device__ long long column(long long outer, long long at) const { return outer * outer_stride + at; }
+    __device__ long long row(long long i) const { return i * row_stride; }
+    __device__ long long result(long long outer, long long at) const { return outer * outer_result + at * inner_result; }
+    __device__ bool dense() const { return inner_result == 1; }
 };
 struct Dims {
     int rank;
@@ -202,6 +216,7 @@ struct Strided {
     __device__ long long column(long long, long long at) const { return kept.at(unsigned(at)); }
     __device__ long long row(long long i) const { return reduced.at(unsigned(i)); }
     __device__ long long result(long long, long long at) const { return written.at(unsigned(at)); }
+    __device__ bool dense() const { return false; }
 };
 
 // Along the middle of [outer, n, inner]: a block takes `width` groups of V neighbours of `inner`, with 256 / width
@@ -260,7 +275,14 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
                 for (int j = 0; j < V; j++) s[j] = Op::join(s[j], states[i * inner + j]);
         united();
     }
-    if (there && t == 0)
+    if (!there || t > 0) return;
+    Vector<O, V> results;
 #pragma unroll
-        for (int j = 0; j < V; j++) y[place.result(outer, column) + j] = to<O>(Op::finish(s[j], scale));
+    for (int j = 0; j < V; j++) results[j] = to<O>(Op::finish(s[j], scale));
+    if (place.dense()) {  // neighbours of `inner` are neighbours in y
+        store(y + place.result(outer, column), results);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < V; j++) y[place.result(outer, column + j)] = results[j];
 }

@@ -347,3 +347,34 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long 
 #pragma unroll
         for (int j = 0; j < V; j++) found[part * inner + j] = carry[j];
 }
+
+// The same for a few elements along n: a thread scans V neighbouring columns by itself.
+template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int N>
+__global__ void __launch_bounds__(256) short_columns(const T* x, O* y, long long groups, int n, long long inner,
+                                                     long long stride, long long step) {
+    using Op = Operation<C>;
+    long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
+    if (group >= groups) return;
+    long long row = group / beside, column = group % beside * V;
+    x += row * stride + column, y += row * n * inner + column;
+    auto place = [&](int i) { return REVERSE ? n - 1 - i : i; };
+    Vector<T, V> held[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n) held[i] = load<V>(x + place(i) * step);
+    Vector<C, V> sum;
+#pragma unroll
+    for (int j = 0; j < V; j++) sum[j] = Op::none();
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if (i >= n) break;
+        Vector<O, V> out;
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            C next = Op::join(sum[j], to<C>(held[i][j]));
+            out[j] = to<O>(EXCLUSIVE ? sum[j] : next);
+            sum[j] = next;
+        }
+        store(y + place(i) * inner, out);
+    }
+}

@@ -124,6 +124,28 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
         r.put(y + row * n, c, results<LOG>(r.get(x + row * stride, c, lowest()), from, scale));
 }
 
+// Rows longer than the registers of a block, each read twice by one block: the second time it is in the L2 cache.
+template <class T, int V, bool LOG>
+__global__ void __launch_bounds__(512, 2) rows_twice(const T* x, T* y, int n, long long stride) {
+    long long row = blockIdx.x;
+    Row<T, V> r{int(row * n % V), n};
+    const T* from_row = x + row * stride;
+    int chunks = (n + r.lead + V - 1) / V;
+    Running all;
+#pragma unroll 4
+    for (int c = threadIdx.x; c < chunks; c += 512) {
+        Vector<T, V> v = r.get(from_row, c, lowest());
+        float most = top(v, lowest());
+        all.add(most, sum_of(v, base(most), 0));
+    }
+    float most = across<512>(all.most, lowest(), larger), from = base(most);
+    float scale = scale_of<LOG>(across<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus));
+    // From the end on: what was read last is most likely to be near.
+#pragma unroll 4
+    for (int c = chunks - 1 - int(threadIdx.x); c >= 0; c -= 512)
+        r.put(y + row * n, c, results<LOG>(r.get(from_row, c, lowest()), from, scale));
+}
+
 // A column of which each thread has a maximum and a sum of exponentials.
 struct Softened : Column {
     using Column::Column;
@@ -188,6 +210,35 @@ __global__ void __launch_bounds__(256) finish_columns(const T* x, T* y, const fl
         }
     Running all = c.join(own, width);
     c.write<LOG>(x + start, y + start, inner, all);
+}
+
+// Short columns: a thread holds up to N elements of V neighbouring columns, which are read once.
+template <class T, int V, int N, bool LOG>
+__global__ void __launch_bounds__(256) short_columns(const T* x, T* y, int n, long long inner, long long groups) {
+    long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
+    if (group >= groups) return;
+    long long start = group / beside * n * inner + group % beside * V;
+    Vector<T, V> held[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n) held[i] = load<V>(x + start + i * inner);
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        float most = lowest(), sum = 0;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i < n) most = larger(most, to<float>(held[i][j]));
+        float from = base(most);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i < n) sum += __expf(to<float>(held[i][j]) - from);
+        float scale = scale_of<LOG>(sum);
+#pragma unroll
+        for (int i = 0; i < N; i++) held[i][j] = to<T>(result<LOG>(to<float>(held[i][j]), from, scale));
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n) store(y + start + i * inner, held[i]);
 }
 
 // A dimension of one element: 1, or 0 for the logarithm, unless the element is not finite.

@@ -17,7 +17,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.copies import Copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.layouts import memory_order
-from weft.ops.plan import Buffer, Counters, Layout, Plan, Pointer, Step
+from weft.ops.plan import COUNTERS, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.target import Target
 
 BLOCK = 512
@@ -34,7 +34,7 @@ GLOBAL_ADDS = 5e10
 """Global-memory atomics per second."""
 LATENCY = 1e-6
 """Seconds that a load takes when memory is busy."""
-ZEROED = 2e-6
+ZEROED = 5e-6
 """Seconds to fill a small buffer with zeros before a launch."""
 
 OUTPUT = 2
@@ -67,15 +67,17 @@ class Types:
         counted = self.weights is None and self.out.is_floating_point
         return torch.int64 if counted else None
 
-    def names(self) -> tuple[str, ...]:
-        """The C++ types T, C, W, S, A and O of histogram.cu."""
+    def names(self, shared: bool) -> tuple[str, ...]:
+        """The C++ types T, C, W, S, A and O of histogram.cu; `shared`: sums are counters."""
         weights = self.weights or torch.float32
         out = source.ctype(self.out)
         if self.weights is not None:
             sums = (out, out)
+        elif shared:
+            sums = ("int", "int")
         else:  # atomicAdd has no signed 64-bit version
             sums = ("int", "int" if self.out is torch.int32 else "unsigned long long")
-        last = out if self.totals else sums[1]
+        last = out if self.totals or shared else sums[1]
         return (*map(source.ctype, (self.x, self.range, weights)), *sums, last)
 
 
@@ -98,7 +100,7 @@ def _candidates(request: Request) -> list[Candidate]:
         out = Buffer((bins,), types.out, zeroed=True)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     gpu, candidates = request.target, []
-    cost = _cost_before(request, types)
+    cost = _cost_before(request, types) + (0 if _in_counters(request, types) else ZEROED)
     why = f"{bins} bins, {x.numel} elements"
     for copies in COPIES:
         size = bins * copies * (8 if types.out is torch.float64 and dtype else 4)
@@ -108,7 +110,7 @@ def _candidates(request: Request) -> list[Candidate]:
         build = functools.partial(_plan, request, types, copies, blocks, size)
         time = cost + _time(x, gpu, bins, copies, blocks)
         candidates.append(Candidate(f"shared memory, {copies} copies", time, why, build))
-    time = cost + gpu.launch + ZEROED + x.numel / GLOBAL_ADDS
+    time = cost + gpu.launch + x.numel / GLOBAL_ADDS
     build = functools.partial(_plan, request, types, 0, _blocks(x, gpu, 0), 0)
     return [*candidates, Candidate("global memory", time, why, build)]
 
@@ -129,7 +131,13 @@ def _time(x: Layout, gpu: Target, bins: int, copies: int, blocks: int) -> float:
     cleared = blocks / busy * bins * copies / 16 / SHARED_ADDS  # zeroed and read once
     added = bins * blocks / GLOBAL_ADDS
     moved = x.numel * x.itemsize / min(gpu.bandwidth, under_way)
-    return gpu.launch + ZEROED + max(moved, adds) + cleared + added
+    return gpu.launch + max(moved, adds) + cleared + added
+
+
+def _in_counters(request: Request, types: Types) -> bool:
+    """True if counts fit the zeros that launches share: they need no buffer to clear."""
+    few = request.options["bins"] < COUNTERS and request.first.numel < 2**31
+    return few and types.weights is None
 
 
 def _range_is_sought(request: Request, types: Types) -> bool:
@@ -171,7 +179,9 @@ def _plan(request: Request, types: Types, copies: int, blocks: int, shared: int)
     steps = [step for copy in moved for step in copy.steps]
     totals, span = Pointer(OUTPUT), None
     vector = 16 // x.itemsize
-    if types.totals is not None:
+    shared_sums = _in_counters(request, types)
+    converted = shared_sums or types.totals is not None
+    if types.totals is not None and not shared_sums:
         totals = Pointer(OUTPUT + 1 + len(scratch))
         scratch.append(Buffer((options["bins"],), types.totals, zeroed=True))
     if _range_is_sought(request, types):
@@ -181,14 +191,14 @@ def _plan(request: Request, types: Types, copies: int, blocks: int, shared: int)
         steps.append(_range(types, vector, first, span, many, x.numel))
     number = int if types.values else float
     low, high = (number(options[name] or 0) for name in ("min", "max"))
-    flags = (vector, copies, types.values, types.weights is not None)
-    words = ", ".join((*types.names(), *(str(f).lower() for f in flags)))
+    flags = (vector, copies, types.values, types.weights is not None, shared_sums)
+    words = ", ".join((*types.names(shared_sums), *(str(f).lower() for f in flags)))
     kernel = source.kernel("histogram.cu", f"count<{words}>", AHEAD=str(AHEAD))
-    y, counter = (Pointer(OUTPUT), Counters()) if types.totals is not None else (None, None)
-    args = (first, rest[0] if rest else None, totals, y, span, counter, x.numel, low, high,
-            options["bins"])  # fmt: skip
+    y, counter = (Pointer(OUTPUT), Counters()) if converted else (None, None)
+    args = (first, rest[0] if rest else None, None if shared_sums else totals, y, span, counter,
+            x.numel, low, high, options["bins"])  # fmt: skip
     steps.append(Step(kernel, (blocks,), (BLOCK,), args, shared))
-    out = Buffer((options["bins"],), types.out, zeroed=types.totals is None)
+    out = Buffer((options["bins"],), types.out, zeroed=not converted)
     return Plan(tuple(steps), (out,), tuple(scratch))
 
 

@@ -16,8 +16,8 @@ from weft.ops import library
 from weft.ops.bind import batching
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
-from weft.ops.norm.arguments import check_rows, sizes
-from weft.ops.norm.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
+from weft.ops.normalisation.arguments import check_rows, sizes
+from weft.ops.normalisation.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
 from weft.ops.plan import Buffer, Plan, Step
 
 HELD = 8

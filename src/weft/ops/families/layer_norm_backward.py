@@ -12,7 +12,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
-from weft.ops.norm.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
+from weft.ops.normalisation.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
 from weft.ops.plan import Buffer, Plan, Step
 
 HELD = 4

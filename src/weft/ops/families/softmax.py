@@ -20,6 +20,10 @@ from weft.ops.target import Target
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
+SHORT = 8
+"""The most elements of a column that a thread keeps in registers."""
+TWICE = 512
+"""Vectors of a row above which it may be read twice."""
 HELD = 8
 """The most 16-byte vectors that a thread keeps in registers."""
 
@@ -61,6 +65,13 @@ def _of_view(
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
         candidates.append(Candidate("rows", time, why, build))
+    if chunks > TWICE:
+        resident = min(view.outer, 2 * gpu.sms) * view.n * size
+        near = 1.1 if resident < 0.8 * gpu.l2 else 1.5
+        row = 3 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, 2 * gpu.sms)
+        time = gpu.launch + max(near * moved / gpu.bandwidth, row)
+        build = functools.partial(_rows_twice, log, view, out, x, before)
+        candidates.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
     parts = parts_of(view, chunks, gpu.sms)
     time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 1.5) * moved / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
@@ -80,6 +91,13 @@ def _rows(
     memory = shared * threads * view.vector * out.dtype.itemsize
     args = (x, Pointer(1), view.outer, view.n, view.stride)
     return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
+
+
+def _rows_twice(log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]) -> Plan:
+    name = f"rows_twice<{source.ctype(out.dtype)}, {view.vector}, {str(log).lower()}>"
+    args = (x, Pointer(1), view.n, view.stride)
+    step = Step(source.kernel("softmax.cu", name), (view.outer,), (512,), args)
+    return Plan((*before, step), (out,))
 
 
 def _long(
@@ -106,6 +124,13 @@ def _of_columns(
     """Candidates for a dimension that is not the last: one block per column, or several."""
     gpu, size = request.target, out.dtype.itemsize
     moved = 2 * view.outer * view.n * view.inner * size
+    if view.n <= SHORT:
+        vector = view.vector  # 1 where the tensor is not aligned
+        while view.inner % vector:
+            vector //= 2
+        build = functools.partial(_short_columns, log, view, out, x, before, vector)
+        why = f"a thread holds {vector} columns of {view.n}"
+        return [Candidate("short columns", gpu.launch + moved / gpu.bandwidth, why, build)]
     width, tiles, parts, busy = columns_of(view, size, gpu)
     near = 1.2 if moved < gpu.l2 else 1.5
     candidates = [
@@ -119,6 +144,17 @@ def _of_columns(
         time = 2 * gpu.launch + near * moved / gpu.bandwidth
         candidates.append(Candidate("long columns", time, why, build))
     return candidates
+
+
+def _short_columns(
+    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], vector: int
+) -> Plan:
+    held = 1 << (view.n - 1).bit_length()
+    name = f"short_columns<{source.ctype(out.dtype)}, {vector}, {held}, {str(log).lower()}>"
+    groups = view.outer * view.inner // vector
+    args = (x, Pointer(1), view.n, view.inner, groups)
+    step = Step(source.kernel("softmax.cu", name), (cdiv(groups, BLOCK),), (BLOCK,), args)
+    return Plan((*before, step), (out,))
 
 
 def columns_of(view: View, size: int, gpu: Target) -> tuple[int, int, int, float]:

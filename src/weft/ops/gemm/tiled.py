@@ -44,16 +44,30 @@ class Tile(NamedTuple):
     def threads(self) -> int:
         return self.bm // self.wm * (self.bn // self.wn) * 32
 
+    def fits(self, a_mode: int, b_mode: int) -> bool:
+        """True if its threads copy whole rows of both operands; see Side of gemm.cuh."""
+        sides = (_copies(self.bm, self.bk, a_mode), _copies(self.bn, self.bk, b_mode))
+        return all(self.threads % side == 0 for side in sides)
+
     def shared(self, a_mode: int, b_mode: int) -> int:
         """Bytes of shared memory."""
         rows = self.bm + 4 * (a_mode == TURNED) + self.bn + 4 * (b_mode == TURNED)
         return 4 * self.stages * self.bk * rows
 
 
+def _copies(side: int, depth: int, mode: int) -> int:
+    """Copies of a tile that are side by side in memory."""
+    return depth if mode == TURNED else side // (4 if mode == WIDE else 1)
+
+
 TILES = (
     Tile(128, 256, 8, 64, 64, 8, 16, 2, 1, 0.72, 4e-6, 0.8e-11),
     Tile(128, 128, 8, 64, 32, 8, 8, 3, 2, 0.69, 4e-6, 0.8e-11),
+    Tile(128, 96, 8, 64, 32, 8, 8, 4, 2, 0.66, 4e-6, 0.8e-11),
+    Tile(96, 128, 8, 32, 64, 8, 8, 4, 2, 0.66, 4e-6, 0.8e-11),
     Tile(64, 128, 8, 32, 64, 8, 8, 4, 4, 0.69, 4e-6, 1.5e-11),
+    Tile(128, 32, 16, 32, 32, 8, 4, 3, 5, 0.58, 2e-6, 2.5e-11),
+    Tile(32, 128, 16, 32, 32, 8, 4, 3, 5, 0.58, 2e-6, 2.5e-11),
     Tile(64, 64, 16, 32, 32, 8, 4, 3, 5, 0.60, 2e-6, 2.5e-11),
     Tile(32, 64, 16, 16, 32, 4, 4, 4, 8, 0.54, 1e-6, 2.5e-11),
     Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.45, 2e-6, 3.8e-11),
@@ -68,7 +82,7 @@ def tiled(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     a_mode, b_mode = p.a.mode(p.m, p.k), p.b.mode(p.n, p.k)
     assert a_mode is not None and b_mode is not None
     moved = 4 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
-    for tile in TILES:
+    for tile in (t for t in TILES if t.fits(a_mode, b_mode)):
         tiles = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn)
         for splits in SPLITS:
             each = cdiv(cdiv(max(p.k, 1), splits), tile.bk) * tile.bk
