@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.device.base import Device, LaunchConfig, Packed, PreparedLaunch
+from weft.device.base import Allocation, Device, LaunchConfig, Packed, PreparedLaunch
 from weft.device.time_limit import limited
 from weft.kernels.argument_names import in_order
 from weft.kernels.code import KernelCode
@@ -85,6 +85,17 @@ class Launch:
         packed = self.kernel.packer.pack(args)
         prepared = self._prepare(packed, None)
         return _nothing if prepared is None else prepared.bind(args, packed)
+
+    def reaching(self, memory: Sequence[Allocation], *args: Any) -> None:
+        """Runs the grid with memory that the kernel knows by address only, e.g. from a table.
+
+        A real GPU lets a kernel access any memory of its process; the simulated one checks.
+        """
+        block, known, keep, place = self.kernel.packer.pack(args)
+        packed = block, [*known, *memory], keep, place
+        prepared = self._prepare(packed, None)
+        if prepared is not None:
+            prepared.run(args, packed, None)
 
     def observe(self, observer: object, *args: Any, time_limit: float | None = None) -> None:
         """The same launch under an observer: on the simulated GPU, whatever the kernel is for."""

@@ -1,0 +1,39 @@
+"""Optimisers for PyTorch: torch's arguments and states, one launch for all parameters of a dtype.
+
+>>> import torch
+>>> model = torch.nn.Linear(3, 2)
+>>> optimiser = weft.optim.AdamW(model.parameters(), lr=1e-2)
+>>> model(torch.ones(1, 3)).sum().backward()
+>>> optimiser.step()
+
+table.py    lists of tensors as a table in the device's memory
+bucket.py   the parameters of one launch, their gradients and states
+base.py     what the optimisers share
+adam.py     Adam, AdamW
+sgd.py      SGD
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.ops.bind import with_torch
+
+if TYPE_CHECKING:
+    from weft.optim.adam import Adam, AdamW
+    from weft.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW"]
+
+_HOME = {"Adam": "adam", "AdamW": "adam", "SGD": "sgd"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"weft.optim has no '{name}'; there are {', '.join(__all__)}")
+    value = globals()[name] = getattr(with_torch(f"weft.optim.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

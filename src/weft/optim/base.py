@@ -1,0 +1,162 @@
+"""What the optimisers share: one launch per dtype of a group, and states as torch's have them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import Kernel
+from weft.ops import source
+from weft.optim.bucket import Bucket, Make
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+VECTOR, UNROLL, THREADS, ELEMENTS = 4, 1, 256, 16384
+"""Elements per load, loads before the first use, threads and elements of a block."""
+
+
+class Fused:
+    """Mixed into an optimiser of torch: `step` changes all parameters of a dtype in one launch.
+
+    Arguments, parameter groups and `state_dict` are torch's, so checkpoints load both ways.
+    Subclasses say which states there are and which kernel changes them.
+    """
+
+    param_groups: list[dict[str, Any]]
+    defaults: dict[str, Any]
+    state: dict[Any, dict[str, Any]]
+
+    def __init__(self, params: Any, *args: Any, master_weights: bool = False, **options: Any):
+        super().__init__(params, *args, **{**options, "fused": True})  # type: ignore[call-arg]
+        self.defaults["master_weights"] = master_weights
+        self._complete_groups()
+
+    def _complete_groups(self) -> None:
+        for group in self.param_groups:  # torch's own groups have no such entry
+            group.setdefault("master_weights", self.defaults.get("master_weights", False))
+
+    def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:
+        """The states of a parameter in the order of the kernel's lists, and what makes them."""
+        raise NotImplementedError
+
+    def launch(self, bucket: Bucket, group: dict[str, Any], lists: Sequence[Any]) -> None:
+        """Launches the kernel of a group."""
+        raise NotImplementedError
+
+    def step(self, closure: Any = None) -> Any:
+        """Changes all parameters that have a gradient; returns the closure's result."""
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
+        with torch.no_grad():
+            for number, group in enumerate(self.param_groups):
+                for bucket in self._buckets(number, group):
+                    bucket.run(functools.partial(self.launch, bucket, group))
+        return result
+
+    # ---- buckets -------------------------------------------------------------------------------
+    def _buckets(self, number: int, group: dict[str, Any]) -> list[Bucket]:
+        """The buckets of a group; those of the last step where they still fit."""
+        parts: dict[Any, list[Any]] = {}
+        for p in group["params"]:
+            if p.grad is not None:
+                parts.setdefault((p.dtype, p.device), []).append(p)
+        kept = self.__dict__.setdefault("_kept_buckets", {})
+        buckets = []
+        for (dtype, device), params in parts.items():
+            for first, some in self.split(group, params):
+                kinds = self.kinds(group, dtype)
+                key = number, dtype, device, first, tuple(kinds)
+                bucket = kept.get(key)
+                if bucket is None or not bucket.serves(some):
+                    _check(type(self).__name__, dtype, device)
+                    states = [self.state[p] for p in some]
+                    bucket = kept[key] = Bucket(some, states, kinds, ELEMENTS, first)
+                buckets.append(bucket)
+        return buckets
+
+    def split(self, group: dict[str, Any], params: list[Any]) -> list[tuple[bool, list[Any]]]:
+        """Parts whose first step is this one (True), where it is another than later ones."""
+        return [(False, params)]
+
+    def _drop_buckets(self) -> None:
+        """To be called where states or groups have been replaced."""
+        self.__dict__.pop("_kept_buckets", None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        self._complete_groups()
+        self._drop_buckets()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads a state that this optimiser or torch's own has saved."""
+        super().load_state_dict(state_dict)  # type: ignore[misc]
+        # torch converts all states to the dtype of the parameter, master weights as well, and
+        # shares those that it need not convert.
+        saved = [i for group in state_dict["param_groups"] for i in group["params"]]
+        params = [p for group in self.param_groups for p in group["params"]]
+        for number, p in zip(saved, params, strict=True):
+            for name, value in state_dict["state"].get(number, {}).items():
+                if isinstance(value, torch.Tensor):
+                    self.state[p][name] = value.to(p.device, copy=True)
+
+
+def _check(optimiser: str, dtype: torch.dtype, device: torch.device) -> None:
+    if dtype not in DTYPES:
+        raise ArgumentError(
+            f"weft.optim.{optimiser}: no kernel changes parameters of this dtype",
+            got=str(dtype), allowed="float32, float16, bfloat16",
+        )  # fmt: skip
+    if device.type not in ("cpu", "cuda"):
+        raise ArgumentError(
+            f"weft.optim.{optimiser}: parameters are not where kernels run",
+            got=str(device), allowed="cpu (the simulated GPU) or cuda",
+        )  # fmt: skip
+
+
+def number(value: Any, device: torch.device) -> tuple[float, torch.Tensor]:
+    """A number as (number, tensor) whose product it is: a tensor on the device is not read."""
+    if isinstance(value, torch.Tensor) and value.device == device:
+        return 1.0, value.detach().to(torch.float32)
+    return float(value), one(device)
+
+
+def float_zeros(p: Any) -> torch.Tensor:
+    """A state in single precision."""
+    return torch.zeros_like(p, dtype=torch.float32)
+
+
+@functools.cache
+def one(device: torch.device) -> torch.Tensor:
+    """The number 1 in the memory of a device."""
+    return torch.ones((), device=device)
+
+
+@functools.cache
+def zero(device: torch.device) -> torch.Tensor:
+    """The number 0 in the memory of a device."""
+    return torch.zeros((), device=device)
+
+
+def scales(optimiser: Any, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What gradients are multiplied by and divided by, and whether to skip the step."""
+    factor = optimiser.__dict__.get("grad_factor")
+    divisor = getattr(optimiser, "grad_scale", None)  # torch.amp.GradScaler sets both
+    skip = getattr(optimiser, "found_inf", None)
+    return (
+        one(device) if factor is None else factor,
+        one(device) if divisor is None else divisor.to(device),
+        zero(device) if skip is None else skip.to(device),
+    )
+
+
+def kernel(name: str, dtype: torch.dtype, state: torch.dtype, master: bool, *flags: bool) -> Kernel:
+    """The kernel of a rule: "adam" or "sgd"."""
+    types = f"{source.ctype(dtype)}, {source.ctype(state)}"
+    switches = ", ".join(str(flag).lower() for flag in (master, *flags))
+    shape = f"{VECTOR}, {UNROLL}, {THREADS}, {ELEMENTS}"
+    return source.kernel("optim/step.cu", f"{name}<{types}, {switches}, {shape}>")

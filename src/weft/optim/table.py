@@ -1,0 +1,75 @@
+"""Lists of tensors as a table in the device's memory: one launch works on all of them.
+
+Sizes are written once. Addresses are written again when they change, e.g. those of new gradients:
+they come with a launch, so that nothing waits and a CUDA graph can record it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft.errors import ArgumentError
+from weft.frontends.addresses import extent
+from weft.kernels import Kernel, cdiv
+from weft.ops import source
+
+WRITTEN = 448
+"""Addresses that come with one launch; its arguments are limited to 4 KiB."""
+
+
+class Table:
+    """Lists of as many tensors each, whose n-th ones have one size.
+
+    chunks   the blocks of a launch; each works on at most `elements` elements of one tensor
+    counter  a zero by which the blocks of a launch find out which of them is the last
+    """
+
+    def __init__(self, sizes: Sequence[int], lists: int, elements: int, device: torch.device):
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise ArgumentError(
+                "an optimiser cannot meet new parameters while a CUDA graph is captured",
+                next="call step() once before the capture, as for torch's optimisers",
+            )
+        self.tensors, self.lists, self.device = len(sizes), lists, device
+        counts = np.array([cdiv(n, elements) for n in sizes], np.int64)
+        numbers = np.repeat(np.arange(self.tensors), counts)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        chunks = numbers << 32 | (np.arange(len(numbers)) - first)
+        self.chunks = len(chunks)
+        addresses = np.zeros(lists * self.tensors, np.int64)
+        words = np.concatenate([addresses, np.array(sizes, np.int64), chunks])
+        self.words = torch.from_numpy(words).to(device)
+        self.counter = torch.zeros(1, dtype=torch.int32, device=device)
+        self._addresses: list[list[int]] = [[] for _ in range(lists)]
+
+    def point(self, number: int, addresses: list[int]) -> None:
+        """Sets the addresses of a list."""
+        if addresses == self._addresses[number]:
+            return
+        self._addresses[number] = addresses
+        for first in range(0, self.tensors, WRITTEN):
+            part = addresses[first : first + WRITTEN]
+            room = np.zeros(WRITTEN, np.int64)
+            room[: len(part)] = part
+            at = self.words[number * self.tensors + first :]
+            source.kernel("optim/write.cu", "write")[1, WRITTEN](at, room.tobytes(), len(part))
+
+    def launch(
+        self, kernel: Kernel, threads: int, args: Sequence[Any], lists: Sequence[Sequence[Any]]
+    ) -> None:
+        """Launches a kernel on all chunks; its first arguments are the table's.
+
+        lists  the tensors themselves, which the simulated GPU must know
+        """
+        if not self.chunks:
+            return
+        launch = kernel[self.chunks, threads]
+        if self.device.type == "cuda":
+            launch(self.words, self.tensors, self.lists, *args)
+            return
+        memory = [extent(t, "a tensor of a table") for each in lists for t in each if t.numel()]
+        launch.reaching(memory, self.words, self.tensors, self.lists, *args)

@@ -1,0 +1,253 @@
+"""Optimisers: torch's results, states and checkpoints, on lists of ragged tensors."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import weft  # noqa: E402
+
+OPTIONS = {
+    "adamw": ("AdamW", {"lr": 1e-2, "weight_decay": 0.1}),
+    "adamw without decay": ("AdamW", {"lr": 1e-2, "betas": (0.5, 0.9), "weight_decay": 0.0}),
+    "adamw, amsgrad, maximize": ("AdamW", {"amsgrad": True, "maximize": True}),
+    "adam": ("Adam", {"lr": 1e-2, "weight_decay": 0.1, "eps": 1e-3}),
+    "adam without momentum": ("Adam", {"betas": (0.0, 0.99)}),
+    "sgd": ("SGD", {"lr": 0.1}),
+    "sgd, decay, maximize": ("SGD", {"lr": 0.1, "weight_decay": 0.2, "maximize": True}),
+    "sgd, momentum": ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
+    "sgd, dampening": ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3}),
+    "sgd, nesterov": ("SGD", {"lr": 0.1, "momentum": 0.8, "nesterov": True}),
+}
+SIZES = ((), (0,), (1,), (3,), (2, 8), (31,), (7, 19), (1024,), (1, 5, 3))
+
+
+def ragged(rng: random.Random, dtype: Any = torch.float32) -> list[Any]:
+    """Parameters of odd sizes: dense, misaligned, transposed, with gaps."""
+    made = []
+    for shape in rng.sample(SIZES, len(SIZES)):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(rng.randrange(2**31)))
+        x, way = x.to(dtype), rng.randrange(4)
+        if way == 1:
+            x = torch.empty(x.numel() + 1, dtype=dtype)[1:].view(shape).copy_(x)
+        elif way == 2 and x.dim() == 2:
+            x = x.t()
+        elif way == 3 and x.dim() and x.numel():
+            x = torch.stack([x, x], -1)[..., 0]
+        made.append(torch.nn.Parameter(x))
+    return made
+
+
+def doubles(params: list[Any]) -> list[Any]:
+    return [torch.nn.Parameter(p.detach().double().contiguous()) for p in params]
+
+
+def set_gradients(rng: random.Random, *lists: list[Any]) -> None:
+    """The same gradients for all lists; some are missing, some have other strides."""
+    for params in zip(*lists, strict=True):
+        draw = torch.Generator().manual_seed(rng.randrange(2**31))
+        grad = torch.randn(params[0].shape, generator=draw).to(params[0].dtype)
+        if grad.dim() == 2 and rng.random() < 0.3:
+            grad = grad.t().contiguous().t()
+        missing = rng.random() < 0.2
+        for p in params:
+            p.grad = None if missing else grad.to(p.dtype, copy=True)
+
+
+def furthest(ours: list[Any], theirs: list[Any], floor: float = 1.0) -> float:
+    """The largest difference, relative to numbers of at least `floor`."""
+    pairs = [(a.detach().double(), b.detach().double()) for a, b in zip(ours, theirs, strict=True)]
+    return max(
+        float(((a - b).abs() / b.abs().clamp(min=floor)).max()) for a, b in pairs if a.numel()
+    )
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize("subject", OPTIONS)
+def test_twenty_steps(subject: str, seed: str) -> None:
+    """Within two roundings per step of torch in double precision."""
+    name, options = OPTIONS[subject]
+    rng = random.Random(f"{seed} {subject}")
+    ours = ragged(rng)
+    theirs = doubles(ours)
+    mine = getattr(weft.optim, name)(ours, **options)
+    reference = getattr(torch.optim, name)(theirs, **options)
+    for _ in range(20):
+        set_gradients(rng, ours, theirs)
+        mine.step()
+        reference.step()
+    assert furthest(ours, theirs) < 20 * 2 * 2**-23
+    for p, q in zip(ours, theirs, strict=True):
+        state, expected = mine.state[p], reference.state[q]
+        assert set(state) == set(expected)
+        for key, value in expected.items():
+            torch.testing.assert_close(state[key].double(), value.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("subject", ["adamw, amsgrad, maximize", "sgd, dampening"])
+def test_checkpoints_load_both_ways(subject: str) -> None:
+    name, options = OPTIONS[subject]
+    draw = torch.Generator().manual_seed(4)
+    ours = [torch.nn.Parameter(torch.randn(n, generator=draw)) for n in (1, 0, 31, 130)]
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    mine = getattr(weft.optim, name)(ours, **options)
+    other = getattr(torch.optim, name)(theirs, **options)
+
+    def steps(*optimisers: Any) -> None:
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn(p.shape, generator=draw)
+            q.grad = p.grad.clone()
+        for optimiser in optimisers:
+            optimiser.step()
+
+    def copied(values: list[Any], to: list[Any]) -> None:
+        with torch.no_grad():
+            for p, q in zip(values, to, strict=True):
+                q.copy_(p)
+
+    steps(mine)
+    steps(mine)
+    copied(ours, theirs)
+    other.load_state_dict(copy.deepcopy(mine.state_dict()))  # torch shares states
+    steps(mine, other)
+    assert furthest(ours, theirs) < 1e-6
+    steps(other)
+    copied(theirs, ours)
+    mine.load_state_dict(other.state_dict())
+    steps(mine, other)
+    assert furthest(ours, theirs) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_parameters_of_16_bits(dtype: Any) -> None:
+    """States have the dtype of the parameter, as torch's."""
+    rng = random.Random(5)
+    ours = ragged(rng, dtype)
+    theirs = doubles(ours)
+    mine = weft.optim.AdamW(ours, lr=1e-2)
+    reference = torch.optim.AdamW(theirs, lr=1e-2)
+    for _ in range(2):
+        set_gradients(rng, ours, theirs)
+        mine.step()
+        reference.step()
+    assert {s["exp_avg"].dtype for s in mine.state.values()} == {dtype}
+    assert furthest(ours, theirs) < 4 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("name", ["AdamW", "SGD"])
+def test_master_weights(name: str) -> None:
+    """Small updates add up in float32, and survive a checkpoint."""
+    options = {"lr": 1e-4} if name == "AdamW" else {"lr": 1e-4, "momentum": 0.9}
+    p = torch.nn.Parameter(torch.ones(300, dtype=torch.bfloat16))
+    q = torch.nn.Parameter(torch.ones(300))
+    mine = getattr(weft.optim, name)([p], **options, master_weights=True)
+    reference = getattr(torch.optim, name)([q], **options)
+    for step in range(12):
+        p.grad, q.grad = torch.ones_like(p), torch.ones_like(q)
+        mine.step()
+        reference.step()
+        if step == 5:
+            saved = copy.deepcopy(mine.state_dict())
+            mine = getattr(weft.optim, name)([p], **options)
+            mine.load_state_dict(saved)
+    master = mine.state[p]["master"]
+    assert master.dtype == torch.float32
+    torch.testing.assert_close(master, q.detach(), rtol=1e-6, atol=1e-6)
+    assert torch.equal(p.detach(), master.to(torch.bfloat16))
+
+
+def test_groups_dtypes_and_new_states() -> None:
+    """Each group has its options; a replaced state is used, not the one before."""
+    a, b = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5))
+    c = torch.nn.Parameter(torch.ones(9, dtype=torch.bfloat16))
+    mine = weft.optim.SGD([{"params": [a, c]}, {"params": [b], "lr": 1.0}], lr=0.5, momentum=0.5)
+    for p in (a, b, c):
+        p.grad = torch.ones_like(p)
+    mine.step()
+    assert a[0] == 0.5 and b[0] == 0.0 and c[0] == 0.5
+    mine.state[b]["momentum_buffer"] = torch.full((5,), 4.0)
+    mine.add_param_group({"params": [d := torch.nn.Parameter(torch.zeros(2))], "lr": 2.0})
+    d.grad = torch.ones(2)
+    mine.step()
+    assert a[0] == -0.25 and b[0] == -3.0 and d[0] == -2.0
+    mine.zero_grad()
+    mine.step()
+    assert a[0] == -0.25  # no gradient, no change
+
+
+def test_learning_rate_scale_and_infinite_gradients_on_the_device() -> None:
+    """What a CUDA graph can hold: a learning rate in memory, a scaled loss, a skipped step."""
+    p = torch.nn.Parameter(torch.ones(4))
+    rate = torch.tensor(0.5)
+    mine = weft.optim.AdamW([p], lr=rate, weight_decay=0.0)
+    p.grad = torch.ones(4)
+    mine.step()
+    assert abs(p[0].item() - 0.5) < 1e-6
+    rate.fill_(0.25)
+    mine.grad_scale, mine.found_inf = torch.tensor(8.0), torch.tensor(0.0)
+    p.grad = torch.full((4,), 8.0)
+    mine.step()
+    assert abs(p[0].item() - 0.25) < 1e-6
+    mine.found_inf = torch.tensor(1.0)
+    p.grad = torch.full((4,), torch.inf)
+    mine.step()
+    assert abs(p[0].item() - 0.25) < 1e-6 and mine.state[p]["step"] == 2
+
+
+def test_closures_schedulers_and_hooks() -> None:
+    p = torch.nn.Parameter(torch.tensor([2.0]))
+    mine = weft.optim.SGD([p], lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(mine, 1, gamma=0.5)
+    calls: list[str] = []
+    mine.register_step_post_hook(lambda *args: calls.append("after"))
+
+    def closure() -> Any:
+        mine.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    assert mine.step(closure) == 4.0
+    schedule.step()
+    assert mine.step(closure).item() == pytest.approx(2.56)
+    assert p.item() == pytest.approx(1.6 - 0.05 * 3.2) and calls == ["after", "after"]
+
+
+def test_special_values() -> None:
+    """NaN spreads to its element only; an infinite parameter without decay stays infinite."""
+    p = torch.nn.Parameter(torch.tensor([1.0, torch.inf, 1.0, 1.0]))
+    p.grad = torch.tensor([torch.nan, 1.0, torch.inf, 1.0])
+    weft.optim.AdamW([p], weight_decay=0.0).step()
+    assert p[0].isnan() and p[1].isinf() and p[2].isnan() and p[3].isfinite()
+
+
+def test_refusals() -> None:
+    p = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    p.grad = torch.ones_like(p)
+    with pytest.raises(weft.ArgumentError, match="dtype"):
+        weft.optim.SGD([p], lr=0.1).step()
+    q = torch.nn.Parameter(torch.ones(3))
+    q.grad = torch.ones(3).to_sparse()
+    with pytest.raises(weft.ArgumentError, match="sparse"):
+        weft.optim.Adam([q]).step()
+    with pytest.raises(ValueError, match="learning rate"):
+        weft.optim.AdamW([q], lr=-1.0)
+    with pytest.raises(RuntimeError, match="differentiable"):
+        weft.optim.AdamW([q], differentiable=True)
+    with pytest.raises(AttributeError, match="there are"):
+        _ = weft.optim.Lion
+
+
+def test_sanitized() -> None:
+    rng = random.Random(1)
+    ours = ragged(rng)
+    with weft.sanitize() as session:
+        for optimiser in (weft.optim.AdamW(ours, amsgrad=True), weft.optim.SGD(ours, 0.1, 0.9)):
+            set_gradients(rng, ours)
+            optimiser.step()
+    assert not session.findings
