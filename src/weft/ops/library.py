@@ -52,4 +52,8 @@ def function(name: str) -> Function:
 @functools.cache
 def call(name: str) -> Any:
     """The function `weft.ops.NAME`."""
-    return makers()[name]() if name in makers() else function(name).call
+    if name not in makers():
+        return function(name).call
+    made = makers()[name]()
+    made.__module__, made.__annotations__ = "weft.ops", {}  # its signature reads as an op's
+    return made
