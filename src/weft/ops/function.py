@@ -54,7 +54,8 @@ _NONE = Entry(never, lambda *tensors: None, ())
 class Definition:
     """Everything about an op except its kernels.
 
-    schema      in torch's notation, e.g. "(Tensor x, int dim=-1) -> Tensor"
+    schema      in torch's notation, e.g. "(Tensor x, int dim=-1) -> Tensor"; an op that writes to
+                an argument, "Tensor(a!) x", has no gradient: torch allows it for others only
     check       raises ArgumentError for invalid arguments; gets all arguments
     fake        the outputs for fake inputs: torch.empty of their shapes and dtypes
     candidates  returns the candidates for a request
@@ -129,8 +130,9 @@ class Function:
     # ---- the slow path: torch ------------------------------------------------------------------
     def _register(self) -> Any:
         d = self.definition
+        written = {a.name for a in self.arguments if a.alias_info and a.alias_info.is_write}
         op = torch.library.custom_op(
-            f"weft::{d.name}", lambda *a, **k: self.compute(*a, **k), mutates_args=(),
+            f"weft::{d.name}", lambda *a, **k: self.compute(*a, **k), mutates_args=written,
             schema=d.schema,
         )  # fmt: skip
         op.register_fake(d.fake)

@@ -7,14 +7,6 @@
 #include "group.cuh"
 #include "moments.cuh"
 
-// What is subtracted from the elements of a row before they are summed, so that a large mean costs no digits. The
-// elements of shorter types have fewer digits than float anyway.
-template <class T>
-__device__ float shift_of(const T* row, bool there) {
-    if constexpr (sizeof(T) < 4) return 0;
-    return there ? to<float>(row[0]) : 0;
-}
-
 // Sums over a vector; its elements outside of the row are equal to `shift`.
 template <class T, int V>
 __device__ float sum_of(const Vector<T, V>& v, float shift, float sum) {

@@ -1,0 +1,67 @@
+// Batch norm, forward: the mean and the variance of each channel, and the result that they give.
+#include "channels.cuh"
+
+// The mean and the variance of each channel. The running ones move towards them, by `momentum` of the way; of
+// the variance it is the unbiased one that they move to. `found` has parts x channels moments.
+template <class T, class R, int V, bool FLAT>
+__global__ void __launch_bounds__(256) statistics(const T* x, float* mean, float* var, R* running_mean, R* running_var,
+                                                  Moments* found, int* counters, Shape s, float size, float momentum) {
+    Walk<V, FLAT> w(s);
+    constexpr int K = w.K;
+    float shift[K];
+#pragma unroll
+    for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * (FLAT ? 1ll : s.inner * (long long)V), w.there);
+    Moments own[K];
+#pragma unroll 4
+    for (; w.more(); w.next()) {
+        Vector<T, V> v = load<V>(x + w.at());
+        if constexpr (FLAT) {
+            float part = __fdividef(1, own[0].count + 1);
+#pragma unroll
+            for (int k = 0; k < K; k++) {
+                float value = to<float>(v[k]) - shift[k], difference = value - own[k].mean;
+                own[k].mean += difference * part;
+                own[k].squares += difference * (value - own[k].mean);
+                own[k].count += 1;
+            }
+        } else {
+            float sum = 0, squares = 0;
+#pragma unroll
+            for (int j = 0; j < V; j++) sum += to<float>(v[j]) - shift[0];
+            sum /= V;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                float difference = to<float>(v[j]) - shift[0] - sum;
+                squares += difference * difference;
+            }
+            own[0].add(V, sum, squares);
+        }
+    }
+    if (!w.join_parts(own, found, s.parts, counters)) return;
+    for (int k = 0; k < K; k++) {
+        int c = w.channel + k;
+        own[k].mean += shift[k];
+        mean[c] = own[k].mean, var[c] = own[k].squares / size;
+        if (running_mean) running_mean[c] = to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * own[k].mean);
+        if (running_var)
+            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) + momentum * (own[k].squares / (size - 1)));
+    }
+}
+
+// y = (x - mean) / sqrt(var + eps) * w + b for each channel.
+template <class T, class S, class W, int V, bool FLAT>
+__global__ void __launch_bounds__(256)
+    apply(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y, Shape s, float eps) {
+    Walk<V, FLAT> walk(s);
+    Affine<walk.K> a(walk.channel, walk.there, mean, var, w, b, eps);
+#pragma unroll 4
+    for (; walk.more(); walk.next()) {
+        Vector<T, V> v = load<V>(x + walk.at());
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            int k = FLAT ? j : 0;
+            v[j] = to<T>(fmaf((to<float>(v[j]) - a.mean[k]) * a.scale[k], a.w[k], a.b[k]));
+        }
+        store(y + walk.at(), v);
+    }
+}

@@ -1,0 +1,64 @@
+// Gradients of batch norm. With z = (x - mean) / sqrt(var + eps) and m elements in a channel
+//   dw = sum(dy * z), db = sum(dy)
+//   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else without the sums
+#include "channels.cuh"
+
+struct Sums {
+    float dw = 0, db = 0;
+    __device__ void add(const Sums& other) { dw += other.dw, db += other.db; }
+};
+
+// sums[channel] in float, and dw and db in the dtype of the weights where they are not null.
+template <class T, class S, class W, int V, bool FLAT>
+__global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw,
+                                            W* db, Sums* found, int* counters, Shape s, float eps) {
+    Walk<V, FLAT> w(s);
+    constexpr int K = w.K;
+    Affine<K> a(w.channel, w.there, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
+    Sums own[K];
+#pragma unroll 4
+    for (; w.more(); w.next()) {
+        Vector<T, V> g = load<V>(dy + w.at()), v = load<V>(x + w.at());
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            int k = FLAT ? j : 0;
+            own[k].dw += to<float>(g[j]) * (to<float>(v[j]) - a.mean[k]);
+            own[k].db += to<float>(g[j]);
+        }
+    }
+    if (!w.join_parts(own, found, s.parts, counters)) return;
+    for (int k = 0; k < K; k++) {
+        int c = w.channel + k;
+        own[k].dw *= a.scale[k];
+        sums[c] = own[k];
+        if (dw) dw[c] = to<W>(own[k].dw);
+        if (db) db[c] = to<W>(own[k].db);
+    }
+}
+
+// dx; BATCH: mean and var are those of x.
+template <class T, class S, class W, int V, bool FLAT, bool BATCH>
+__global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w,
+                                                const Sums* sums, T* dx, Shape s, float size, float eps) {
+    Walk<V, FLAT> walk(s);
+    constexpr int K = walk.K;
+    Affine<K> a(walk.channel, walk.there, mean, var, w, (const W*)nullptr, eps);
+    float db[K], dw[K];
+    for (int k = 0; k < K; k++) {
+        Sums all = BATCH && walk.there ? sums[walk.channel + k] : Sums{};
+        db[k] = all.db / size, dw[k] = all.dw / size * a.scale[k];
+    }
+#pragma unroll 2
+    for (; walk.more(); walk.next()) {
+        Vector<T, V> g = load<V>(dy + walk.at()), v;
+        if constexpr (BATCH) v = load<V>(x + walk.at());
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            int k = FLAT ? j : 0;
+            float d = to<float>(g[j]);
+            if constexpr (BATCH) d -= db[k] + (to<float>(v[j]) - a.mean[k]) * dw[k];
+            g[j] = to<T>(a.w[k] * a.scale[k] * d);
+        }
+        store(dx + walk.at(), g);
+    }
+}

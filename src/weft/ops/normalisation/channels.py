@@ -1,0 +1,166 @@
+"""Tensors with channels: how they lie in memory, and how blocks divide them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Request
+from weft.ops.copies import contiguous
+from weft.ops.plan import COUNTERS, Buffer, Layout, Plan, Pointer, Step
+
+BLOCK = 256
+PER_THREAD = 4
+"""Vectors that a thread should have at least, before a channel is divided."""
+
+
+def flat_order(rank: int) -> tuple[int, ...]:
+    """The dimensions with the channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def permuted(x: Layout, order: Sequence[int]) -> Layout:
+    """The layout with its dimensions in another order."""
+    shape, strides = (tuple(values[d] for d in order) for values in (x.shape, x.strides))
+    return Layout(x.dtype, shape, strides, x.aligned)
+
+
+def order_of(x: Layout) -> tuple[int, ...]:
+    """The order in which the kernels read a tensor: channels last where they are in memory."""
+    flat = flat_order(len(x.shape))
+    return flat if permuted(x, flat).contiguous else tuple(range(len(x.shape)))
+
+
+def result_like(x: torch.Tensor) -> torch.Tensor:
+    """An empty result for x: with the channels last where x has them so."""
+    last = x.movedim(1, -1)
+    if not last.is_contiguous():
+        return x.new_empty(x.shape)
+    return last.new_empty(last.shape).movedim(-1, 1)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """A call on tensors of one shape: what blocks get, and copies that come first.
+
+    flat     the channels are last in memory
+    inputs   the addresses of inputs, by their number; None for an omitted one
+    size     elements of a channel
+    """
+
+    request: Request
+    dtype: torch.dtype
+    flat: bool
+    vector: int
+    channels: int
+    inner: int
+    count: int
+    size: int
+    inputs: tuple[Pointer | None, ...]
+    outputs: tuple[Buffer, ...]
+    before: tuple[Step, ...]
+    scratch: tuple[Buffer, ...]
+    cost: float
+
+    @property
+    def width(self) -> int:
+        """Vectors of channels of a block."""
+        if not self.flat:
+            return 1
+        width = 1
+        while width < min(32, self.channels // self.vector):
+            width *= 2
+        return width
+
+    @property
+    def tiles(self) -> int:
+        """Blocks that have all channels."""
+        return cdiv(self.channels // self.vector, self.width) if self.flat else self.channels
+
+    @property
+    def parts(self) -> int:
+        """Blocks for each channel: enough to fill the GPU, each with some vectors per thread."""
+        if self.tiles > COUNTERS:
+            return 1
+        least = BLOCK // self.width * PER_THREAD
+        wanted = cdiv(8 * self.request.target.sms, self.tiles)
+        return max(1, min(wanted, cdiv(self.count, least)))
+
+    def shape(self) -> bytes:
+        """The struct Shape of the kernels."""
+        each = cdiv(self.count, self.parts)
+        numbers = (self.channels, self.inner, self.count, self.width, self.parts, each)
+        return struct.pack("6i", *numbers)
+
+    def kernel(self, file: str, name: str, *dtypes: torch.dtype, last: Sequence[str] = ()) -> Any:
+        """A kernel for these tensors and further dtypes."""
+        words = map(source.ctype, (self.dtype, *dtypes))
+        text = ", ".join((*words, str(self.vector), str(self.flat).lower(), *last))
+        return source.kernel(f"norm/{file}", f"{name}<{text}>")
+
+    def step(self, kernel: Any, *args: Any) -> Step:
+        """A launch of all blocks."""
+        return Step(kernel, (self.tiles * self.parts,), (BLOCK,), args)
+
+    def output(self, number: int) -> Pointer:
+        """The address of an output."""
+        return Pointer(len(self.request.inputs) + number)
+
+    def extra(self, number: int) -> Pointer:
+        """The address of a scratch buffer that a plan adds."""
+        return self.output(len(self.outputs) + len(self.scratch) + number)
+
+    def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
+        """The plan of some launches."""
+        return Plan((*self.before, *steps), self.outputs, (*self.scratch, *scratch))
+
+
+def channels(request: Request, numbers: Sequence[int], outputs: Sequence[Buffer]) -> Channels:
+    """The call of a request whose inputs `numbers` are tensors of one shape.
+
+    All are read in the order of the last one; those in another order, and weights with gaps, are
+    copied first.
+    """
+    leader = request.inputs[numbers[-1]]
+    assert leader is not None
+    order = order_of(leader)
+    flat = order == flat_order(len(order))
+    inputs: list[Pointer | None] = []
+    before: list[Step] = []
+    scratch: list[Buffer] = []
+    cost, aligned = 0.0, 16
+    for number, x in enumerate(request.inputs):
+        pointer = None if x is None else Pointer(number)
+        ordered = permuted(x, order) if x is not None and number in numbers else x
+        if ordered is not None and not ordered.contiguous:
+            pointer = Pointer(len(request.inputs) + len(outputs) + len(scratch))
+            copy = contiguous(ordered, Pointer(number), pointer, request.target)
+            before += copy.steps
+            cost += copy.cost
+            scratch.append(Buffer(ordered.shape, ordered.dtype))
+        elif x is not None and number in numbers:
+            aligned = min(aligned, x.aligned)
+        inputs.append(pointer)
+    batch, n = leader.shape[:2]
+    inner = math.prod(leader.shape[2:])
+    vector = math.gcd(n if flat else inner, max(1, aligned // leader.itemsize))
+    return Channels(
+        request, leader.dtype, flat, vector, n, 1 if flat else inner // vector,
+        batch * inner if flat else batch * (inner // vector), batch * inner, tuple(inputs),
+        tuple(outputs), tuple(before), tuple(scratch), cost,
+    )  # fmt: skip
+
+
+def result_of(x: Layout) -> Buffer:
+    """The buffer of a result for x; see `result_like`."""
+    order = order_of(x)
+    dense = Buffer(tuple(x.shape[d] for d in order), x.dtype).steps
+    strides = [dense[order.index(d)] for d in range(len(order))]
+    return Buffer(x.shape, x.dtype, strides=tuple(strides))
