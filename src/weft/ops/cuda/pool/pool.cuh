@@ -1,0 +1,93 @@
+// What the kernels of pooling share. Tensors are [planes][height][width][inner]: inner is 1 for contiguous tensors, and the
+// number of channels where channels are last in memory.
+#pragma once
+#include "vector.cuh"
+
+template <class T> struct Wider { using Type = float; };
+template <> struct Wider<double> { using Type = double; };
+
+// A size to divide by. Quotients of 32-bit numbers come from a multiplication; see divisor() in pointwise.py.
+struct Size {
+    unsigned size, magic, shift;
+    __device__ unsigned split(unsigned x, int& rest) const {
+        unsigned quotient = size == 1 ? x : __umulhi(x, magic) >> shift;
+        rest = int(x - quotient * size);
+        return quotient;
+    }
+    __device__ long long split(long long x, int& rest) const {
+        rest = int(x % size);
+        return x / size;
+    }
+};
+
+struct PoolShape {
+    long long total;               // threads that have work
+    int height, width, out_rows, out_columns;
+    Size inner, columns, rows;     // how threads are numbered: vectors of the inner dimension, columns, rows
+};
+
+// Windows along one dimension: K positions D apart, windows S apart, P positions of padding in front.
+template <int K, int S, int P, int D>
+struct Fixed {
+    static constexpr bool FIXED = true;
+    static constexpr int TAPS = K, MOST = (K - 1) * D / S + 1, STEP = S;
+    // Calls f(position, tap) for each position of window o.
+    template <class F>
+    static __device__ void each(int o, int size, int, F f) {
+#pragma unroll(K <= 8 ? K : 1)
+        for (int k = 0; k < K; ++k) {
+            int at = o * S - P + k * D;
+            if (unsigned(at) < unsigned(size)) f(at, k);
+        }
+    }
+    // Calls f(window, tap) for each window that covers a position, in the order of windows.
+    template <class F>
+    static __device__ void covering(int at, int, int out, F f) {
+        int last = (at + P) / S;
+#pragma unroll(MOST <= 8 ? MOST : 1)
+        for (int i = MOST - 1; i >= 0; --i) {
+            int o = last - i, tap = at + P - o * S;
+            if (unsigned(o) < unsigned(out) && tap <= (K - 1) * D && (D == 1 || tap % D == 0)) f(o, tap / D);
+        }
+    }
+    // The number of positions of window o; with those of the padding, or without.
+    static __device__ int count(int o, int size, int, bool padding) {
+        int first = o * S - P, last = min(first + K, size + P);
+        return padding ? last - first : min(last, size) - max(first, 0);
+    }
+};
+
+// Windows that cut a dimension into `out` parts; neighbours may share a position.
+struct Adaptive {
+    static constexpr bool FIXED = false;
+    static constexpr int TAPS = 0;
+    static __device__ int first(int o, int size, int out) { return int((long long)o * size / out); }
+    static __device__ int last(int o, int size, int out) { return int(((o + 1ll) * size + out - 1) / out); }
+    template <class F>
+    static __device__ void each(int o, int size, int out, F f) {
+        for (int at = first(o, size, out), end = last(o, size, out); at < end; ++at) f(at, 0);
+    }
+    template <class F>
+    static __device__ void covering(int at, int size, int out, F f) {
+        for (int o = int((long long)at * out / size); o < out && first(o, size, out) <= at; ++o)
+            if (at < last(o, size, out)) f(o, 0);
+    }
+    static __device__ int count(int o, int size, int out, bool) { return last(o, size, out) - first(o, size, out); }
+};
+
+// Where a maximum was found: the number of the tap in its window (bytes), or the position in its plane.
+template <class Code, class Y, class X>
+__device__ Code code_of(int y, int x, int ky, int kx, int width) {
+    return sizeof(Code) == 1 ? Code(ky * X::TAPS + kx) : Code((long long)y * width + x);
+}
+
+// Stores nothing.
+struct Nothing {};
+template <int V> __device__ inline void store_code(Nothing*, long long, const int (&)[V]) {}
+template <int V, class Code>
+__device__ void store_code(Code* to_, long long at, const Code (&code)[V]) {
+    Vector<Code, V> v;
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[i] = code[i];
+    store(to_ + at, v);
+}

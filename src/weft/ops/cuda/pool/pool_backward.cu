@@ -1,0 +1,120 @@
+// The gradients of max and average pooling: each element of the input gathers from the windows that cover it, in a fixed
+// order, without atomics. See pool.cuh.
+#include "pool.cuh"
+
+template <class T, class Code, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, const Code* __restrict__ where,
+                                                  T* __restrict__ dx, const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int c, w, h;
+    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h);
+    long long inner = (long long)p.inner.size * V, start = plane * ((long long)p.out_rows * p.out_columns) * inner + c * V;
+    C sum[V] = {};
+    Y::covering(h, p.height, p.out_rows, [&](int row, int ky) {
+        X::covering(w, p.width, p.out_columns, [&](int column, int kx) {
+            long long at = start + ((long long)row * p.out_columns + column) * inner;
+            Vector<Code, V> code = load<V>(where + at);
+            Vector<T, V> v = load<V>(dy + at);
+            Code here = code_of<Code, Y, X>(h, w, ky, kx, p.width);
+#pragma unroll
+            for (int i = 0; i < V; ++i) sum[i] += code[i] == here ? to<C>(v[i]) : C(0);
+        });
+    });
+    Vector<T, V> result;
+#pragma unroll
+    for (int i = 0; i < V; ++i) result[i] = to<T>(sum[i]);
+    store(dx + (long long)e * V, result);
+}
+
+template <class T, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* __restrict__ dx, int divisor, int padding,
+                                                   const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int c, w, h;
+    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h);
+    long long inner = (long long)p.inner.size * V, start = plane * ((long long)p.out_rows * p.out_columns) * inner + c * V;
+    C sum[V] = {};
+    Y::covering(h, p.height, p.out_rows, [&](int row, int) {
+        X::covering(w, p.width, p.out_columns, [&](int column, int) {
+            Vector<T, V> v = load<V>(dy + start + ((long long)row * p.out_columns + column) * inner);
+            int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
+            C by = divisor ? divisor : count;
+#pragma unroll
+            for (int i = 0; i < V; ++i) sum[i] += to<C>(v[i]) / by;
+        });
+    });
+    Vector<T, V> result;
+#pragma unroll
+    for (int i = 0; i < V; ++i) result[i] = to<T>(sum[i]);
+    store(dx + (long long)e * V, result);
+}
+
+// ---- windows that touch neither each other nor the padding -------------------------------------------------------------
+template <int N, class T>
+__device__ void store_row(T* to_, const T (&row)[N]) {
+    constexpr int LOW = N & -N, WIDE = LOW * sizeof(T) > 16 ? 16 / sizeof(T) : LOW;
+#pragma unroll
+    for (int i = 0; i < N; i += WIDE) {
+        Vector<T, WIDE> v;
+#pragma unroll
+        for (int k = 0; k < WIDE; ++k) v[k] = row[i + k];
+        store(to_ + i, v);
+    }
+}
+
+// Each thread has V windows of a row, and writes all that they cover. Rows of threads below the last window write zeros.
+template <class T, class Code, class I, int KY, int KX, int V>
+__global__ void __launch_bounds__(256) max_spread(const T* __restrict__ dy, const Code* __restrict__ where,
+                                                  T* __restrict__ dx, const PoolShape p) {
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int column, row;
+    I plane = p.rows.split(p.columns.split(e, column), row);
+    Vector<T, V> v;
+    Vector<Code, V> code;
+    bool real = row < p.out_rows;
+    if (real) {
+        long long at = ((long long)plane * p.out_rows + row) * p.out_columns + column * V;
+        v = load<V>(dy + at), code = load<V>(where + at);
+    }
+    T* to_ = dx + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
+#pragma unroll
+    for (int ky = 0; ky < KY; ++ky) {
+        if (row * KY + ky >= p.height) return;
+        T out[V * KX];
+#pragma unroll
+        for (int i = 0; i < V * KX; ++i) {
+            int tap = ky * KX + i % KX;
+            Code here = sizeof(Code) == 1 ? Code(tap) : Code((long long)(row * KY + ky) * p.width + column * (V * KX) + i);
+            out[i] = real && code[i / KX] == here ? v[i / KX] : to<T>(0.0f);
+        }
+        store_row(to_ + (long long)ky * p.width, out);
+    }
+}
+
+template <class T, class I, int KY, int KX, int V>
+__global__ void __launch_bounds__(256) mean_spread(const T* __restrict__ dy, T* __restrict__ dx, int divisor,
+                                                   const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int column, row;
+    I plane = p.rows.split(p.columns.split(e, column), row);
+    T each[V];
+    bool real = row < p.out_rows;
+    Vector<T, V> v;
+    if (real) v = load<V>(dy + ((long long)plane * p.out_rows + row) * p.out_columns + column * V);
+#pragma unroll
+    for (int i = 0; i < V; ++i) each[i] = real ? to<T>(to<C>(v[i]) / C(divisor ? divisor : KY * KX)) : to<T>(0.0f);
+    T* to_ = dx + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
+    T out[V * KX];
+#pragma unroll
+    for (int i = 0; i < V * KX; ++i) out[i] = each[i / KX];
+#pragma unroll
+    for (int ky = 0; ky < KY; ++ky)
+        if (row * KY + ky < p.height) store_row(to_ + (long long)ky * p.width, out);
+}

@@ -1,0 +1,1 @@
+"""Pooling: `windows` and views of tensors, and the candidates of its `kernels`."""

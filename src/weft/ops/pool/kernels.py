@@ -1,0 +1,181 @@
+"""Candidates of the pooling kernels: two kernels per pass, and vectors of several widths.
+
+windows   a thread computes one place, for several channels where they are last in memory
+disjoint  a thread computes several places of a row, for windows that share nothing
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.copies import contiguous
+from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
+from weft.ops.pointwise import NARROW, divisor
+from weft.ops.pool.windows import View, Windows, as_order, buffer, is_last
+from weft.ops.target import Target
+
+BLOCK = 256
+BYTES = 16
+"""The widest access."""
+SCATTERED = 1.15
+"""Cost of reading windows element by element, relative to vectors."""
+HELD = 64
+"""The most elements that a thread keeps in registers."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass of a pooling.
+
+    name      of the kernels: "max" or "mean"
+    backward  True if the input's gradient is computed
+    view      the input, or its gradient
+    code      the C++ type of what is kept of a maximum's place; "" for none, None for means
+    moved     bytes of all tensors
+    aligned   the alignment of the tensors that are read
+    pointers  the arguments before the numbers
+    """
+
+    name: str
+    backward: bool
+    windows: Windows
+    view: View
+    dtype: torch.dtype
+    code: str | None
+    moved: int
+    aligned: int
+    pointers: tuple[Argument, ...]
+    numbers: tuple[int, ...]
+    outputs: tuple[Buffer, ...]
+    before: tuple[Step, ...] = ()
+    scratch: tuple[Buffer, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.windows.sizes(self.view.height, self.view.width)
+
+    @property
+    def _itemsize(self) -> int:
+        return int(self.dtype.itemsize)
+
+    def candidates(self, target: Target, before: float) -> list[Candidate]:
+        """All candidates; `before` is the time of a copy."""
+        least = before + target.launch
+        return [
+            *(
+                Candidate(f"disjoint by {n}", least + self._time(target, n, self._wide(n)),
+                          f"{n} windows of a row per thread, {self.moved:,} bytes",
+                          functools.partial(self._disjoint, n))
+                for n in self._together()
+            ),
+            Candidate(f"windows by {self._vector}",
+                      least + SCATTERED * self.moved / target.bandwidth,
+                      f"one place per thread, {self._vector} channels, {self.moved:,} bytes",
+                      functools.partial(self._windows, self._vector)),
+        ]  # fmt: skip
+
+    # ---- windows -------------------------------------------------------------------------------
+    @property
+    def _vector(self) -> int:
+        """Channels that a thread loads at once."""
+        size = self._itemsize
+        vector = BYTES // size
+        while vector > 1 and (self.view.inner % vector or self.aligned % (vector * size)):
+            vector //= 2
+        return vector
+
+    def _windows(self, vector: int) -> Plan:
+        v = self.view
+        rows, columns = (v.height, v.width) if self.backward else self.sizes
+        name = f"{self.name}_{'gather' if self.backward else 'windows'}"
+        shape = (rows, columns, v.inner // vector)
+        return self._plan(name, f"{self.windows.axes()}, {vector}", *shape, self.numbers)
+
+    # ---- disjoint ------------------------------------------------------------------------------
+    def _wide(self, n: int) -> int:
+        """Bytes of one access to the larger tensor."""
+        count = n * self.windows.kernel[1]
+        return min(BYTES, (count & -count) * self._itemsize)
+
+    def _together(self) -> Iterator[int]:
+        """Numbers of windows of a row that a thread may have."""
+        v, taps = self.view, self.windows.taps
+        if v.inner > 1 or not self.windows.disjoint(v.height, v.width):
+            return
+        columns, size = self.sizes[1], self._itemsize
+        for n in (8, 4, 2, 1):
+            whole = columns % n == 0 and n * taps <= HELD
+            reads = n * size if self.backward else self._wide(n)
+            if whole and self.aligned % min(BYTES, reads) == 0:
+                yield n
+
+    def _time(self, target: Target, n: int, wide: int) -> float:
+        """Accesses of 16 bytes reach the bandwidth; narrower or scattered ones do not."""
+        along = n * self.windows.kernel[1] * self._itemsize
+        apart = max(0.0, along / BYTES - 1)  # neighbours' vectors are not adjacent
+        return self.moved / target.bandwidth * (1 + 0.02 * (BYTES / wide - 1) + 0.02 * apart)
+
+    def _disjoint(self, n: int) -> Plan:
+        rows, columns = self.sizes
+        if self.backward:
+            rows = cdiv(self.view.height, self.windows.kernel[0])
+        name = f"{self.name}_{'spread' if self.backward else 'disjoint'}"
+        kernel = ", ".join(map(str, self.windows.kernel))
+        numbers = self.numbers[:1]  # there is no padding to count
+        return self._plan(name, f"{kernel}, {n}", rows, columns // n, 1, numbers)
+
+    # ---- both ----------------------------------------------------------------------------------
+    def _plan(
+        self, name: str, last: str, rows: int, columns: int, inner: int, numbers: tuple[int, ...]
+    ) -> Plan:
+        v = self.view
+        total = v.planes * rows * columns * inner
+        index = "unsigned" if total + BLOCK < NARROW else "long long"
+        code = [] if self.code is None else [self.code or "Nothing"]
+        types = ", ".join([source.ctype(self.dtype), *code, index])
+        file = "pool/pool_backward.cu" if self.backward else "pool/pool.cu"
+        kernel = source.kernel(file, f"{name}<{types}, {last}>")
+        sizes = [n for size in (inner, columns, rows) for n in (size, *divisor(size, 32))]
+        shape = struct.pack("<q4i9I4x", total, v.height, v.width, *self.sizes, *sizes)
+        step = Step(kernel, (cdiv(total, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape))
+        return Plan((*self.before, step), self.outputs, self.scratch)
+
+
+def code_dtype(windows: Windows) -> torch.dtype:
+    """What the forward pass keeps of a maximum's place: its tap as a byte, or its position."""
+    return torch.uint8 if 0 < windows.taps <= 256 else torch.int32
+
+
+CODES = {torch.uint8: "unsigned char", torch.int32: "int", torch.int64: "long long"}
+
+
+def nothing(outputs: tuple[Buffer, ...]) -> list[Candidate]:
+    """For tensors without elements."""
+    return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+
+
+class Read(NamedTuple):
+    """A tensor that a kernel reads: where it is, its alignment, and the copy that precedes."""
+
+    pointer: Pointer
+    aligned: int
+    steps: tuple[Step, ...] = ()
+    cost: float = 0.0
+    scratch: tuple[Buffer, ...] = ()
+
+
+def read(x: Layout, last: bool, number: int, spare: int, target: Target) -> Read:
+    """Tensor `number` in dense memory order; if it is not, a copy of it as tensor `spare`."""
+    if x.contiguous if not last else is_last(x.shape, x.strides):
+        return Read(Pointer(number), x.aligned)
+    copy = contiguous(as_order(x, last), Pointer(number), Pointer(spare), target)
+    return Read(Pointer(spare), BYTES, copy.steps, copy.cost, (buffer(x.shape, x.dtype, last),))
