@@ -226,6 +226,62 @@ def test_special_values() -> None:
     assert p[0].isnan() and p[1].isinf() and p[2].isnan() and p[3].isfinite()
 
 
+# ---- clipping ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("limit", "order"), [(0.5, 2.0), (1e4, 2.0), (2.0, 1.0), (0.1, float("inf"))]
+)
+def test_clipping(limit: float, order: float) -> None:
+    rng = random.Random(f"{limit} {order}")
+    ours = [*ragged(rng), *ragged(rng, torch.bfloat16)]
+    set_gradients(rng, ours)
+    for p in ours[:3]:  # gradients with gaps
+        if p.grad is not None and p.dim():
+            p.grad = torch.stack([p.grad, p.grad], -1)[..., 0]
+    theirs = doubles(ours)
+    for p, q in zip(ours, theirs, strict=True):
+        q.grad = None if p.grad is None else p.grad.double()
+    total = weft.optim.clip_grad_norm_(ours, limit, order)
+    some = [q for q in theirs if q.numel()]  # torch knows no largest element of an empty tensor
+    expected = torch.nn.utils.clip_grad_norm_(some, limit, order)
+    assert total.item() == pytest.approx(expected.item(), rel=1e-6)
+    pairs = [(p.grad, q.grad) for p, q in zip(ours, theirs, strict=True) if p.grad is not None]
+    assert furthest([a for a, _ in pairs], [b for _, b in pairs], floor=1e-3) < 2**-8
+
+
+def test_clipping_in_the_step() -> None:
+    """The factor is applied as gradients are read; they stay as they are."""
+    rng = random.Random(8)
+    ours = ragged(rng)
+    theirs = doubles(ours)
+    mine = weft.optim.SGD(ours, lr=0.1, momentum=0.9, max_grad_norm=0.7)
+    reference = torch.optim.SGD(theirs, lr=0.1, momentum=0.9)
+    assert mine.grad_norm is None
+    for _ in range(3):
+        set_gradients(rng, ours, theirs)
+        before = [None if p.grad is None else p.grad.clone() for p in ours]
+        mine.step()
+        expected = torch.nn.utils.clip_grad_norm_(theirs, 0.7)
+        reference.step()
+        assert mine.grad_norm.item() == pytest.approx(expected.item(), rel=1e-6)
+        assert all(b is None or torch.equal(p.grad, b) for p, b in zip(ours, before, strict=True))
+    assert furthest(ours, theirs) < 1e-6
+
+
+def test_clipping_of_special_values() -> None:
+    p = torch.nn.Parameter(torch.ones(3))
+    assert weft.optim.clip_grad_norm_(p, 1.0) == 0.0
+    p.grad = torch.tensor([1.0, torch.nan, 2.0])
+    assert weft.optim.clip_grad_norm_([p], 1.0).isnan() and p.grad.isnan().all()
+    p.grad = torch.tensor([1.0, torch.inf, 2.0])
+    with pytest.raises(RuntimeError, match="not finite"):
+        weft.optim.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+    with pytest.raises(weft.ArgumentError, match="no such norm"):
+        weft.optim.clip_grad_norm_([p], 1.0, 3.0)
+    q = torch.nn.Parameter(torch.empty(0))
+    q.grad = torch.empty(0)
+    assert weft.optim.clip_grad_norm_([q], 1.0) == 0.0
+
+
 def test_refusals() -> None:
     p = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
     p.grad = torch.ones_like(p)
@@ -249,5 +305,6 @@ def test_sanitized() -> None:
     with weft.sanitize() as session:
         for optimiser in (weft.optim.AdamW(ours, amsgrad=True), weft.optim.SGD(ours, 0.1, 0.9)):
             set_gradients(rng, ours)
+            weft.optim.clip_grad_norm_(ours, 0.5)
             optimiser.step()
     assert not session.findings

@@ -8,9 +8,11 @@
 
 table.py    lists of tensors as a table in the device's memory
 bucket.py   the parameters of one launch, their gradients and states
+scalars.py  numbers in arguments or in the device's memory
 base.py     what the optimisers share
 adam.py     Adam, AdamW
 sgd.py      SGD
+clip.py     clip_grad_norm_
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from weft.ops.bind import with_torch
 
 if TYPE_CHECKING:
     from weft.optim.adam import Adam, AdamW
+    from weft.optim.clip import clip_grad_norm_
     from weft.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW"]
+__all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
 
-_HOME = {"Adam": "adam", "AdamW": "adam", "SGD": "sgd"}
+_HOME = {"Adam": "adam", "AdamW": "adam", "SGD": "sgd", "clip_grad_norm_": "clip"}
 
 
 def __getattr__(name: str) -> Any:

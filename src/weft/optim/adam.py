@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from weft.optim.base import THREADS, Fused, float_zeros, kernel, number, scales
+from weft.optim.base import THREADS, Fused, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
+from weft.optim.scalars import number
 
 
 class _Adam(Fused):
@@ -36,7 +37,7 @@ class _Adam(Fused):
         sign = -1.0 if group["maximize"] else 1.0
         table.launch(code, THREADS, (
             table.counter, lr, lr_at, _log(beta1), _log(beta2), beta2, 1.0 - beta1, 1.0 - beta2,
-            float(group["eps"]), float(group["weight_decay"]), sign, *scales(self, device),
+            float(group["eps"]), float(group["weight_decay"]), sign, *self.scales(device),
         ), lists)  # fmt: skip
 
 
@@ -49,6 +50,7 @@ class Adam(_Adam, torch.optim.Adam):  # type: ignore[misc]
     """torch.optim.Adam, in one launch for all parameters of a dtype.
 
     master_weights  parameters of 16 bits have states and a copy of themselves in float32
+    max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
     """
 
 
@@ -56,4 +58,5 @@ class AdamW(_Adam, torch.optim.AdamW):  # type: ignore[misc]
     """torch.optim.AdamW, in one launch for all parameters of a dtype.
 
     master_weights  parameters of 16 bits have states and a copy of themselves in float32
+    max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
     """

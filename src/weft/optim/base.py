@@ -12,8 +12,9 @@ from weft.errors import ArgumentError
 from weft.kernels import Kernel
 from weft.ops import source
 from weft.optim.bucket import Bucket, Make
+from weft.optim.clip import norm
+from weft.optim.scalars import DTYPES, one, zero
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 VECTOR, UNROLL, THREADS, ELEMENTS = 4, 1, 256, 16384
 """Elements per load, loads before the first use, threads and elements of a block."""
 
@@ -23,15 +24,26 @@ class Fused:
 
     Arguments, parameter groups and `state_dict` are torch's, so checkpoints load both ways.
     Subclasses say which states there are and which kernel changes them.
+
+    master_weights  parameters of 16 bits have states and a copy of themselves in float32
+    max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
     """
 
     param_groups: list[dict[str, Any]]
     defaults: dict[str, Any]
     state: dict[Any, dict[str, Any]]
+    _norm: torch.Tensor | None = None
 
-    def __init__(self, params: Any, *args: Any, master_weights: bool = False, **options: Any):
+    def __init__(
+        self,
+        params: Any,
+        *args: Any,
+        master_weights: bool = False,
+        max_grad_norm: float | None = None,
+        **options: Any,
+    ):
         super().__init__(params, *args, **{**options, "fused": True})  # type: ignore[call-arg]
-        self.defaults["master_weights"] = master_weights
+        self.defaults |= {"master_weights": master_weights, "max_grad_norm": max_grad_norm}
         self._complete_groups()
 
     def _complete_groups(self) -> None:
@@ -53,10 +65,35 @@ class Fused:
             with torch.enable_grad():
                 result = closure()
         with torch.no_grad():
+            self._measure()
             for number, group in enumerate(self.param_groups):
                 for bucket in self._buckets(number, group):
                     bucket.run(functools.partial(self.launch, bucket, group))
         return result
+
+    def _measure(self) -> None:
+        """Computes the norm of all gradients and the factor that limits it."""
+        limit = self.defaults.get("max_grad_norm")
+        if limit is None:
+            return
+        grads = [p.grad for g in self.param_groups for p in g["params"] if p.grad is not None]
+        if grads:
+            self._norm = norm(grads, float(limit), divisor=getattr(self, "grad_scale", None))
+
+    @property
+    def grad_norm(self) -> torch.Tensor | None:
+        """The norm of all gradients in the last step; None without `max_grad_norm`."""
+        return None if self._norm is None else self._norm[0]
+
+    def scales(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What gradients are multiplied by and divided by, and whether to skip the step."""
+        divisor = getattr(self, "grad_scale", None)  # torch.amp.GradScaler sets both
+        skip = getattr(self, "found_inf", None)
+        return (
+            one(device) if self._norm is None else self._norm[1],
+            one(device) if divisor is None else divisor,
+            zero(device) if skip is None else skip,
+        )
 
     # ---- buckets -------------------------------------------------------------------------------
     def _buckets(self, number: int, group: dict[str, Any]) -> list[Bucket]:
@@ -118,40 +155,9 @@ def _check(optimiser: str, dtype: torch.dtype, device: torch.device) -> None:
         )  # fmt: skip
 
 
-def number(value: Any, device: torch.device) -> tuple[float, torch.Tensor]:
-    """A number as (number, tensor) whose product it is: a tensor on the device is not read."""
-    if isinstance(value, torch.Tensor) and value.device == device:
-        return 1.0, value.detach().to(torch.float32)
-    return float(value), one(device)
-
-
 def float_zeros(p: Any) -> torch.Tensor:
     """A state in single precision."""
     return torch.zeros_like(p, dtype=torch.float32)
-
-
-@functools.cache
-def one(device: torch.device) -> torch.Tensor:
-    """The number 1 in the memory of a device."""
-    return torch.ones((), device=device)
-
-
-@functools.cache
-def zero(device: torch.device) -> torch.Tensor:
-    """The number 0 in the memory of a device."""
-    return torch.zeros((), device=device)
-
-
-def scales(optimiser: Any, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What gradients are multiplied by and divided by, and whether to skip the step."""
-    factor = optimiser.__dict__.get("grad_factor")
-    divisor = getattr(optimiser, "grad_scale", None)  # torch.amp.GradScaler sets both
-    skip = getattr(optimiser, "found_inf", None)
-    return (
-        one(device) if factor is None else factor,
-        one(device) if divisor is None else divisor.to(device),
-        zero(device) if skip is None else skip.to(device),
-    )
 
 
 def kernel(name: str, dtype: torch.dtype, state: torch.dtype, master: bool, *flags: bool) -> Kernel:

@@ -40,7 +40,7 @@ class Bucket:
         self.first = first
         self.params, self.states, self.names = params, states, tuple(kinds)
         self.dtype, self.device = params[0].dtype, params[0].device
-        dense = [_is_dense(p) for p in params]
+        dense = [is_dense(p) for p in params]
         # A parameter with gaps is copied, and copied back after the step.
         self._copied = [i for i, is_dense in enumerate(dense) if not is_dense]
         likes = [p if d else torch.empty_like(p, memory_format=torch.contiguous_format)
@@ -78,7 +78,8 @@ class Bucket:
             self.params[i].copy_(params[i])
 
 
-def _is_dense(tensor: Any) -> bool:
+def is_dense(tensor: Any) -> bool:
+    """Whether the elements are without gaps in memory, in whatever order of the dimensions."""
     return memory_order(layout(tensor)) is not None
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 import torch
 
-from weft.optim.base import THREADS, Fused, float_zeros, kernel, number, scales
+from weft.optim.base import THREADS, Fused, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
+from weft.optim.scalars import number
 
 
 class SGD(Fused, torch.optim.SGD):  # type: ignore[misc]
     """torch.optim.SGD, in one launch for all parameters of a dtype.
 
     master_weights  parameters of 16 bits have states and a copy of themselves in float32
+    max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
     """
 
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:
@@ -46,5 +48,5 @@ class SGD(Fused, torch.optim.SGD):  # type: ignore[misc]
         rest = 1.0 if bucket.first else 1.0 - float(group["dampening"])
         sign = -1.0 if group["maximize"] else 1.0
         bucket.table.launch(code, THREADS, (
-            lr, lr_at, momentum, rest, float(group["weight_decay"]), sign, *scales(self, device),
+            lr, lr_at, momentum, rest, float(group["weight_decay"]), sign, *self.scales(device),
         ), lists)  # fmt: skip
