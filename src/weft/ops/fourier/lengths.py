@@ -106,6 +106,21 @@ def _divisors(n: int) -> list[int]:
     return sorted({*low, *(n // d for d in low)})
 
 
+@functools.cache
+def convenient(least: int) -> int:
+    """A length from `least` on, as fast as possible."""
+    lengths, length = [], least
+    for _ in range(8):
+        length = good(length)
+        lengths.append(length)
+        length += 1
+    fitting = [n for n in lengths if n <= MOST]
+    if not fitting:
+        return lengths[0]
+    # Elements cost instructions and, whatever their length, memory accesses.
+    return min(fitting, key=lambda n: n * (40 + _instructions(stages(n)[0])))
+
+
 def _powers(p: int, most: int) -> Iterator[int]:
     n = 1
     while n <= most:

@@ -114,7 +114,7 @@ class Pass:
     def step(self, target: Target) -> Step:
         made = self.room(target)
         words: tuple[str, ...] = (
-            _stages(self.stages), _room(made), _bool(self.source.by_column),
+            stages_word(self.stages), room_word(made), _bool(self.source.by_column),
             _bool(self.result.by_column), self.load(), self.store(),
         )  # fmt: skip
         tiles = cdiv(self.count, made.columns)
@@ -125,7 +125,7 @@ class Pass:
         name = "transform"
         if self.length != self.stages.n:
             name, back = "bluestein", self.stages.reversed()
-            words = (str(self.length), words[0], _stages(back), *words[1:])
+            words = (str(self.length), words[0], stages_word(back), *words[1:])
             chirp, spectrum = tables.chirp(self.length), tables.chirp_spectrum(self.length, back.n)
             args = (*args[:4], tables.stage_roots(back), args[4], chirp, spectrum)
         kernel = source.kernel("fft/transform.cu", f"{name}<{', '.join(words)}>")
@@ -153,21 +153,23 @@ class Pass:
         flags = (s.n == (2 if y.kind == "SPLIT" else 1), s.paired, y.swap)
         return f"Store<{y.kind}, {', '.join(map(_bool, flags))}>"
 
-    def problem(self, tiles: int) -> bytes:
-        """The struct that the kernels take."""
+    def problem(self, tiles: int, kept: int = 0) -> bytes:
+        """The struct that the kernels take; `kept` elements are written, by default all."""
         x, y = self.source, self.result
         return struct.pack(
             "<12q6i2f", x.n, x.c, x.middle, x.outer, y.n, y.c, y.middle, y.outer, x.next, y.next,
             self.output.whole, self.input.valid, self.input.step, self.input.shift, self.count,
-            self.middle, tiles, self.length, self.output.scale, self.weight,
+            self.middle, tiles, kept or self.length, self.output.scale, self.weight,
         )  # fmt: skip
 
 
-def _stages(s: Stages) -> str:
+def stages_word(s: Stages) -> str:
+    """The C++ type of stages."""
     return f"Stages<{s.n}, {s.threads}, {', '.join(map(str, s.radices))}>"
 
 
-def _room(r: Room) -> str:
+def room_word(r: Room) -> str:
+    """The C++ type of a room."""
     return f"Room<{r.n}, {r.columns}, {r.pad}, {_bool(r.apart)}>"
 
 

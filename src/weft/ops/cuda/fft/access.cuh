@@ -80,8 +80,9 @@ struct Load {
 
     __device__ static float2 pair(const T* x, const Problem& p, int c, int i) {
         const T* at = x + (UNIT ? 2 * i : i * p.in);
-        if constexpr (PAIR && WHOLE) return *reinterpret_cast<const float2*>(at);
         long long number = 2 * ((long long)i * p.step + c * p.shift);
+        if constexpr (PAIR)
+            if (WHOLE || number + 1 < p.valid) return *reinterpret_cast<const float2*>(at);
         return {WHOLE || number < p.valid ? to<float>(*at) : 0,
                 WHOLE || number + 1 < p.valid ? to<float>(at[p.in_next]) : 0};
     }

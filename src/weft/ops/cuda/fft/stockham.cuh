@@ -32,7 +32,15 @@ struct Stages {
     __device__ static constexpr int roots(int s) {
         return s < 2 ? 0 : roots(s - 1) + before(s - 1) * (radix(s - 1) - 1);
     }
-    static constexpr int FIRST = radix(0), LAST = radix(COUNT - 1);
+    // Blocks of an SM that the registers should allow: a thread needs 32 besides its elements.
+    __device__ static constexpr int resident(int threads) {
+#ifdef RESIDENT
+        int blocks = RESIDENT / threads;
+#else
+        int blocks = 65536 / (2 * HELD + 32) / threads;
+#endif
+        return blocks > 0 ? blocks : 1;
+    }
 };
 
 // C transforms of a block in shared memory. One element in PAD is left free, against bank
@@ -79,6 +87,8 @@ __device__ __forceinline__ void elements(int t, F&& f) {
     });
 }
 
+__device__ constexpr int highest(int n) { return n < 2 ? n : 2 * highest(n / 2); }
+
 template <class S, int STAGE>
 __device__ __forceinline__ void butterflies(float2* v, int t, const float2* roots) {
     constexpr int R = S::radix(STAGE), P = S::before(STAGE), COUNT = S::N / R;
@@ -88,9 +98,19 @@ __device__ __forceinline__ void butterflies(float2* v, int t, const float2* root
             int j = t + b.value * S::T;
             if (COUNT % S::T == 0 || j < COUNT) {
                 const float2* root = roots + S::roots(STAGE) + j % P;
+#ifdef POWERS
+                float2 w[R];
+                each<1, R>([&](auto r) {
+                    constexpr int n = decltype(r)::value, high = highest(n);
+                    if constexpr (high == n) w[n] = __ldg(root + (n - 1) * P);
+                    else w[n] = w[high] * w[n - high];
+                    mine[n] = mine[n] * w[n];
+                });
+#else
                 each<1, R>([&](auto r) {
                     mine[r.value] = mine[r.value] * __ldg(root + (r.value - 1) * P);
                 });
+#endif
             }
         }
         dft<R>(mine);

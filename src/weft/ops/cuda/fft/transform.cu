@@ -4,7 +4,7 @@
 // S: stages. M: shared memory. IN, OUT: adjacent threads have adjacent transforms at the input and
 // at the output, which keeps accesses coalesced where their elements are not adjacent.
 template <class S, class M, bool IN, bool OUT, class L, class W>
-__global__ void __launch_bounds__(S::T * M::C)
+__global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     transform(const typename L::Element* x, typename W::Element* y, Problem p,
               const float2* roots, const float2* turns) {
     extern __shared__ float2 shared[];
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(S::T * M::C)
 // thread has at the end of S. `filter` is the spectrum of the chirp over N', real and imaginary
 // parts as they are.
 template <int N, class S, class B, class M, bool IN, bool OUT, class L, class W>
-__global__ void __launch_bounds__(S::T * M::C)
+__global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     bluestein(const typename L::Element* x, typename W::Element* y, Problem p,
               const float2* roots, const float2* back, const float2* turns, const float2* chirp,
               const float2* filter) {
