@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def _first(doc: str) -> str:
 def _arguments(schema: str) -> str:
     """A schema in Python's notation: "(Tensor x, int dim=-1) -> Tensor" is "(x, dim=-1)"."""
     inside = schema[1 : schema.rindex(") ->")]
-    return f"({', '.join(part.split(maxsplit=1)[1] for part in inside.split(', ') if part)})"
+    parts = re.split(r", (?![^\[]*\])", inside)  # not between the numbers of a list
+    return f"({', '.join(part.split(maxsplit=1)[-1] for part in parts if part)})"
 
 
 def summary_table(table: Table) -> str:
@@ -86,8 +88,8 @@ def summary_table(table: Table) -> str:
     found = newest()
     if not found:
         return MISSING.format(file=_shown())
-    header = ("op", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
-              "host µs, torch#")  # fmt: skip
+    header = ("op", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "peak memory#",
+              "host µs#", "host µs, torch#")  # fmt: skip
     host = _host()
     rows = [_summary(record, host.get(op, [])) for op, record in found.items()]
     return f"{_machine(found.values())}\n\n{table(header, rows)}"
@@ -135,7 +137,8 @@ def _machine(records: Iterable[dict[str, Any]]) -> str:
     return (
         f"{gpus}, torch {torches}, {when}, seed {seeds}; random calls, made eagerly. The "
         "contenders take turns. The ratio is the time of the fastest peer (PyTorch and, where it "
-        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster."
+        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster. Peak "
+        "memory is what all calls allocate, relative to PyTorch."
     )
 
 
@@ -151,8 +154,16 @@ def _summary(record: dict[str, Any], host: Sequence[dict[str, Any]]) -> list[obj
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return [
         f"`{record['op']}`", len(ratios), f"{mean:.2f} x", f"{min(ratios):.2f} x",
-        sum(r < LOW for r in ratios), *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
+        sum(r < LOW for r in ratios), _memory(record),
+        *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
     ]  # fmt: skip
+
+
+def _memory(record: dict[str, Any]) -> str:
+    """The peak memory of all calls over PyTorch's."""
+    peaks = [r["bytes"] for r in record["results"] if "torch" in r.get("bytes", {})]
+    torch = sum(p["torch"] for p in peaks)
+    return f"{sum(p['weft'] for p in peaks) / torch:.2f} x" if torch else ""
 
 
 def _host_cell(host: Sequence[dict[str, Any]], who: str) -> str:

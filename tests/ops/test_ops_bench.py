@@ -76,7 +76,7 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
     assert second["results"][0]["us"] == {"weft": 2, "torch": 3, "compile": 1}
     assert [row["op"] for row in host_line["host"]] == ["add", "add"]
     text = tables.TABLES["ops"]()
-    assert "| `add` | 3 | 0.50 x | 0.50 x | 3 | 2.0 | 3.0 |" in text
+    assert "| `add` | 3 | 0.50 x | 0.50 x | 3 |  | 2.0 | 3.0 |" in text
     assert "NVIDIA H200, torch 2.13, 2026-01-02, seed 3" in text
 
 
@@ -166,7 +166,8 @@ def test_on_a_gpu(tmp_path: Path) -> None:
 def line(op: str, seed: int, *ratios: float) -> str:
     results = [
         {"call": f"float32 {i}", "plan": "flat", "error": 0.1, "right": True,
-         "us": {"weft": 10.0, "torch": 10.0 * r, **({"compile": 20.0 * r} if i else {})}}
+         "us": {"weft": 10.0, "torch": 10.0 * r, **({"compile": 20.0 * r} if i else {})},
+         "bytes": {"weft": 300, "torch": 200}}
         for i, r in enumerate(ratios)
     ]  # fmt: skip
     return json.dumps({"op": op, "seed": seed, "mean": 1.0, "results": results, **MACHINE})
@@ -185,8 +186,10 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     record.write_text("\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0),
                                  line("sum", 2, *many)]))  # fmt: skip
     summary = tables.TABLES["ops"]()
-    assert "| `sum` | 14 | 1.00 x | 0.50 x | 1 | 4.0 | 5.0 |" in summary
-    assert "| `add` | 2 | 2.00 x | 1.00 x | 0 |  |  |" in summary and "seed 1, 2;" in summary
+    assert "| `sum` | 14 | 1.00 x | 0.50 x | 1 | 1.50 x | 4.0 | 5.0 |" in summary
+    assert (
+        "| `add` | 2 | 2.00 x | 1.00 x | 0 | 1.50 x |  |  |" in summary and "seed 1, 2;" in summary
+    )
     worst = tables.TABLES["ops_worst"]()
     of_sum = worst[worst.index("### sum") : worst.index("### add")]
     assert "| 0.50 x | float32 1 | flat | 10.0 | 5.0 | 10.0 |" in of_sum

@@ -93,7 +93,7 @@ def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
 
 
 # ---- what is printed ---------------------------------------------------------------------------
-SUMMARY = ("op", "calls", "compiled", "mean", "worst", "below 0.8 x", "wrong", "host µs",
+SUMMARY = ("op", "calls", "compiled", "mean", "worst", "below 0.8 x", "wrong", "memory", "host µs",
            "torch's µs")  # fmt: skip
 WORST = ("ratio", "call", "kernel", "weft µs", "torch µs", "compile µs")
 
@@ -103,7 +103,7 @@ def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> None:
     show.table(SUMMARY, [_row(s, times) for s in swept], right=SUMMARY[1:])
     show.line(
         "\nmean: geometric mean of the speed-up over the best peer. Calls are eager, and contenders"
-        " take turns.", "dim"
+        " take turns.\nmemory: the peak of all calls over PyTorch's.", "dim"
     )  # fmt: skip
     for one in swept:
         show.line(f"\n{one.op}, seed {one.settings.seed}: the worst calls", "bold")
@@ -120,7 +120,8 @@ def _row(one: Swept, times: Sequence[HostTime]) -> list[str]:
     return [
         one.op, str(len(one.results)), str(compiled), f"{one.mean:.2f} x",
         f"{one.worst(1)[0].ratio:.2f} x", str(low), str(len(one.wrong)),
-        " ".join(f"{t.weft_us:.1f}" for t in host), " ".join(f"{t.torch_us:.1f}" for t in host),
+        one.memory_ratio(), " ".join(f"{t.weft_us:.1f}" for t in host),
+        " ".join(f"{t.torch_us:.1f}" for t in host),
     ]  # fmt: skip
 
 

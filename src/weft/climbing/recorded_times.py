@@ -22,7 +22,7 @@ _FIELDS = ("seconds", "low", "high", "of_limit", "of_peer")
 _HOW = "recorded, not timed here"
 
 Row = Mapping[str, Sequence[float]]
-"""Case -> the values of `_FIELDS`."""
+"""Case -> the values of `_FIELDS`, and the peak memory if it was measured."""
 
 
 def compact(result: Climb) -> str:
@@ -48,7 +48,11 @@ def _lines(rows: Mapping[str, Row]) -> str:
 
 
 def _row(times: Sequence[Time]) -> dict[str, list[float]]:
-    return {t.case: [float(f"{getattr(t, f):.{_DIGITS}g}") for f in _FIELDS] for t in times}
+    return {
+        t.case: [float(f"{getattr(t, f):.{_DIGITS}g}") for f in _FIELDS]
+        + ([] if t.memory is None else [t.memory])
+        for t in times
+    }
 
 
 def with_recorded(ladder: Ladder, result: Climb) -> Climb:
@@ -69,6 +73,8 @@ def with_recorded(ladder: Ladder, result: Climb) -> Climb:
 
 def _times(row: Row) -> tuple[Time, ...]:
     return tuple(
-        Time(case, seconds, low, high, _HOW, of_limit, of_peer)
-        for case, (seconds, low, high, of_limit, of_peer) in row.items()
+        Time(
+            case, seconds, low, high, _HOW, of_limit, of_peer, memory=int(rest[0]) if rest else None
+        )
+        for case, (seconds, low, high, of_limit, of_peer, *rest) in row.items()
     )

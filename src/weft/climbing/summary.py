@@ -99,6 +99,8 @@ class Summary(NamedTuple):
 
 
 _TIMED = ["", "time", "of the limit", "", "over the last", "of the best peer"]
+_MEMORY = "peak memory"
+"""A column where memory was measured: what a call allocates, with its outputs."""
 
 
 def summaries(result: Climb) -> Iterator[Summary]:
@@ -138,20 +140,21 @@ def _recorded(result: Climb, case: str) -> Summary:
             rows[result.named(r)] = [
                 result.named(r),
                 alone[0] if alone else "not recorded",
-                *[""] * 4,
+                *[""] * (len(table.columns) - 2),
             ]
     order = [result.named(r) for r in result.rungs]
     limit = result.limits.get(case, "not known")
     floor = result.floors.get(case)
     return Summary(
         f"recorded: {result.recorded}",
-        _TIMED,
+        table.columns,
         [rows[name] for name in (*order, *(n for n in rows if n not in order))],
         (
             f"{case}; nothing was timed here. Bars are parts of the limit that was measured then, "
             f"{limit}.",
             *([f"modelled: {floor} on {result.gpu}, whatever the kernel"] if floor else []),
         ),
+        table.right,
     )
 
 
@@ -175,7 +178,9 @@ def _timed(result: Climb, case: str) -> Summary:
             rows.append(_line(name, now, fastest))
     limit = result.limits.get(case, "")
     title = f"{case}: limit {limit}" if limit else case
-    return Summary(title, _TIMED, rows)
+    if not any(row[-1] for row in rows):
+        return Summary(title, _TIMED, [row[:-1] for row in rows])
+    return Summary(title, [*_TIMED, _MEMORY], rows, right=("time", _MEMORY))
 
 
 def _of(times: Sequence[Time], case: str) -> Time | None:
@@ -192,6 +197,7 @@ def _line(name: str, t: Time, fastest: float, gain: str = "") -> list[str]:
         part,
         gain,
         peer,
+        "" if t.memory is None else words.size(t.memory),
     ]
 
 

@@ -16,6 +16,7 @@ class Time:
     of_limit   the case's limit over this time: 1 is the hardware limit
     of_peer    the best peer's time over this time: above 1 is faster than the peer
     notes      remarks for the reader, e.g. that it is shorter than its launch
+    memory     bytes of GPU memory at the peak of a call, with its outputs; None if not measured
     """
 
     case: str
@@ -27,3 +28,4 @@ class Time:
     of_peer: float = 0.0
     samples: int = 0
     notes: tuple[str, ...] = ()
+    memory: int | None = None

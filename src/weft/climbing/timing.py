@@ -121,14 +121,19 @@ def _on_case(
     named = {t.name: t for t in result.timings}
     best = min((named[p].seconds for p in op.peers), default=0.0)
 
-    def taken(t: Timing) -> Time:
+    # Rungs get arrays for their outputs, while peers allocate them.
+    outputs = sum(sets[0][s.name].nbytes for s in op.outputs)
+
+    def taken(t: Timing, outside: int = 0) -> Time:
         ratios = (floor / t.seconds, best / t.seconds)
-        return Time(repr(case), t.seconds, t.low, t.high, t.how, *ratios, t.samples, t.notes)
+        memory = None if t.memory is None else t.memory + outside
+        details = (t.how, *ratios, t.samples, t.notes, memory)
+        return Time(repr(case), t.seconds, t.low, t.high, *details)
 
     for rung, _ in rungs:
         if f"rung {rung.number}" in named:
             old = results.rungs.get(rung.number, ())
-            results.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"]))
+            results.rungs[rung.number] = (*old, taken(named[f"rung {rung.number}"], outputs))
     for text in op.peers:
         results.peers[text] = (*results.peers.get(text, ()), taken(named[text]))
     what = f"{moved / floor / 1e12:.2f} TB/s" if probes else f"{model.fp32_tflops:.1f} TFLOP/s"

@@ -44,11 +44,12 @@ def bench(result: Bench) -> str:
             f"{words.duration(t.low)} to {words.duration(t.high)}",
             f"{result.floor / t.seconds:.1%}" if result.floor else "",
             f"{t.seconds / best:.2f} x",
+            "" if t.memory is None else words.size(t.memory),
             "; ".join(t.notes),
         )
         for t in result.timings
     ]
-    columns = ("", "time", "95 %", "of the ceiling", "of the fastest", "")
+    columns = ("", "time", "95 %", "of the ceiling", "of the fastest", "peak memory", "")
     return f"<div>timed on {escape(result.gpu)}</div>" + _table(columns, rows)
 
 

@@ -9,6 +9,7 @@ bytes.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import math
@@ -24,6 +25,7 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.device.selection import Selection, select, selected
 from weft.errors import ArgumentError, CheckFailed, expect
+from weft.measure.bench.memory import peak
 
 BUDGET_S = 1.0
 """The most seconds of sampling per contender."""
@@ -62,6 +64,7 @@ class Timing:
     how         how calls were timed: by a CUDA graph or one by one
     precision   what it computes in
     notes       remarks, e.g. that it is shorter than its launch
+    memory      the most bytes that a call allocates on the GPU; None without PyTorch
 
     >>> timing = weft.Timing("mine", 1e-3, 0.9e-3, 1.1e-3, samples=10, dropped=0, how="graph")
     >>> print(timing.seconds)
@@ -77,6 +80,7 @@ class Timing:
     how: str
     precision: str = ""
     notes: tuple[str, ...] = ()
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,8 @@ class Bench:
             if self.floor:
                 words.append(f"{self.floor / t.seconds:7.1%} of the ceiling")
             words.append(f"{t.seconds / best:6.2f} x the fastest")
+            if t.memory is not None:
+                words.append(f"{t.memory / 2**20:8.1f} MiB at the peak")
             if first is not None and t.precision != first.precision:
                 words.append(f"computes in {t.precision or '?'}, not {first.precision or '?'}")
             lines.append("  ".join([*words, *t.notes]))
@@ -221,6 +227,7 @@ class _Run:
 
     how: str
     calls: int
+    memory: int | None
     seconds: list[float] = field(default_factory=list)
     dropped: int = 0
     spent: float = 0.0
@@ -251,10 +258,10 @@ def _sampled(
         progress(f"preparing {name}")
         if check is not None:
             check(name)
-        ready[name] = timing.prepare(
-            stream, _with_number(contender.run), sets, graph=contender.graph
-        )
-        runs[name] = _Run(ready[name].how, ready[name].calls)
+        call = _with_number(contender.run)
+        ready[name] = timing.prepare(stream, call, sets, graph=contender.graph)
+        memory = peak(functools.partial(call, 0))
+        runs[name] = _Run(ready[name].how, ready[name].calls, memory)
         # Clocks ramp up under load; the first launches also compile and load code.
         until = time.monotonic() + WARM_UP_S
         while time.monotonic() < until:
@@ -312,7 +319,7 @@ def _timing(name: str, contender: Contender, run: _Run) -> Timing:
     if run.dropped:
         notes.append(f"{run.dropped} throttled samples dropped")
     details = (len(run.seconds), run.dropped, run.how, contender.precision, tuple(notes))
-    return Timing(name, middle, low, high, *details)
+    return Timing(name, middle, low, high, *details, run.memory)
 
 
 def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:

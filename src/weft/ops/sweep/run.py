@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from weft.measure.bench.memory import peak
 from weft.ops import library
 from weft.ops.sweep import time
 from weft.ops.sweep.case import Arguments, Case, arguments, as_tuple
@@ -27,7 +28,7 @@ EPSILON = {
 
 @dataclass(frozen=True)
 class Result:
-    """One call: whether it is right, and seconds per call of every contender."""
+    """One call: whether it is right, and seconds per call and peak memory of every contender."""
 
     op: str
     call: str
@@ -35,6 +36,7 @@ class Result:
     error: float
     right: bool
     seconds: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -116,7 +118,12 @@ def timed(
         functions["compile"] = compiled
     contenders = {name: made.contender(function) for name, function in functions.items()}
     seconds = clock(list(contenders.values()))
-    return replace(result, seconds=dict(zip(contenders, seconds, strict=True)))
+    peaks = {name: peak(contender) for name, contender in contenders.items()}
+    return replace(
+        result,
+        seconds=dict(zip(contenders, seconds, strict=True)),
+        memory={name: size for name, size in peaks.items() if size is not None},
+    )
 
 
 def mean(results: Sequence[Result]) -> float:

@@ -50,6 +50,11 @@ class Swept:
         """The calls that lose most, worst first."""
         return sorted(self.results, key=lambda r: r.ratio)[:count]
 
+    def memory_ratio(self) -> str:
+        """The peak memory of all calls over PyTorch's; "" if it was not measured."""
+        weft, torch = (sum(r.memory.get(n, 0) for r in self.results) for n in ("weft", "torch"))
+        return f"{weft / torch:.2f} x" if torch else ""
+
     def to_dict(self) -> dict[str, Any]:
         """The record."""
         return {
@@ -68,6 +73,7 @@ def _row(result: Result) -> dict[str, Any]:
         "error": result.error,
         "right": result.right,
         "us": {name: round(1e6 * s, 2) for name, s in result.seconds.items()},
+        "bytes": result.memory,
     }
 
 
