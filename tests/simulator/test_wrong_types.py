@@ -63,6 +63,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "check seed": lambda v: weft.check(OP, lambda x: x, seed=v),
     "check device": lambda v: weft.check(OP, lambda x: x, device=v),
     "bench": lambda v: weft.bench(v),
+    "fuse": lambda v: weft.fuse(v),
     "profile": lambda v: weft.profile(v),
     "profile device": lambda v: weft.profile(K[1, 1], Y, 0, device=v),
     "profile gpu": lambda v: weft.profile(K[1, 1], Y, 0, gpu=v),
@@ -103,7 +104,8 @@ def test_an_unknown_device(device: str) -> None:
 def test_the_table_reaches_every_function() -> None:
     from_errors = {n for n in weft.__all__ if isinstance(getattr(weft, n), type)}
     named = {word for call in CALLS for word in call.split()[0].split(".")}
-    left_out = {"as_op", "ops", "sanitize", "synchronize"}  # of torch; take flags and a device
+    # Of torch; take flags and a device.
+    left_out = {"as_op", "nn", "ops", "optim", "sanitize", "synchronize"}
     assert set(weft.__all__) - from_errors <= named | left_out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.errors import ArgumentError
 from weft.ops import bind
 
 if TYPE_CHECKING:  # needs torch
@@ -28,5 +29,10 @@ def fuse(function: Callable[..., Any]) -> Fused:
     >>> print(swish.explain())
     one kernel over 2x4, 96 bytes: sigmoid, mul, add
     """
+    if not callable(function):
+        raise ArgumentError(
+            "weft.fuse: 'function' is not a function", got=type(function).__name__,
+            allowed="a function of tensors", next="weft.fuse(lambda a, b: torch.sigmoid(a) * b)",
+        )  # fmt: skip
     fused: Fused = bind.with_torch("weft.ops.fusion.fused").Fused(function)
     return fused

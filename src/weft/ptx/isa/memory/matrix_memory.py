@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from weft.ir.tensor_layout import WIDTH, shape_of
 from weft.ptx.isa.columns import Accepts, Participants, Per, Unit, Words, reads, writes
 from weft.ptx.isa.emitter import Warp
@@ -82,16 +84,30 @@ def _store(w: Warp, ins: Instruction, *, layout: str, shape: str, space: str, ty
     w.matrices.store_fragment(ins, shape, type, layout, space)
 
 
-for _matrix, _table in (("a b", OPERANDS), ("c", ACCUMULATORS)):
-    for _shape, _types in _table.items():
-        instruction(
-            "wmma.load.matrix.sync.aligned.layout.shape{.space}.type  d, [a]{, stride}",
-            accepts=Accepts.FRAGMENT,
-            manual=_MATRIX + "wmma-ld",
-            matrix=_matrix, layout="row col", shape=_shape, space=_SPACE, type=_types,
-            warp=True, participants=Participants.WARP,
-            effects=(reads("a", "space", _tile_bytes, Per.WARP),),
-        )(_load)  # fmt: skip
+NARROW = ("m8n8k32", "m8n8k128")
+"""Shapes of types below a byte: A has rows and B has columns that are whole bytes in memory."""
+
+
+def _loads() -> Iterator[tuple[str, str, str, str]]:
+    """(matrices, layouts, shapes, types) of every row of wmma.load."""
+    for shape, types in OPERANDS.items():
+        if shape in NARROW:
+            yield from (("a", "row", shape, types), ("b", "col", shape, types))
+        else:
+            yield "a b", "row col", shape, types
+    for shape, types in ACCUMULATORS.items():
+        yield "c", "row col", shape, types
+
+
+for _matrix, _layout, _shape, _types in _loads():
+    instruction(
+        "wmma.load.matrix.sync.aligned.layout.shape{.space}.type  d, [a]{, stride}",
+        accepts=Accepts.FRAGMENT,
+        manual=_MATRIX + "wmma-ld",
+        matrix=_matrix, layout=_layout, shape=_shape, space=_SPACE, type=_types,
+        warp=True, participants=Participants.WARP,
+        effects=(reads("a", "space", _tile_bytes, Per.WARP),),
+    )(_load)  # fmt: skip
 
 for _shape, _types in ACCUMULATORS.items():
     instruction(
