@@ -6,6 +6,7 @@ processes, whose results are kept on disk; the process that times then only load
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from weft.ops import library
 from weft.ops.sweep.case import Arguments, Case, arguments, find
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.draw import Call
@@ -78,8 +80,8 @@ def warm(
     """Compiles calls in `jobs` processes until the budget is spent; how many were compiled.
 
     Each call comes with the name of its case. weft's kernels are compiled in any case, and torch's
-    if there is a `compile`. Failures are not reported here: the process that times meets them
-    again.
+    if there is a `compile` and the call may be long enough for it to win. Failures are not
+    reported here: the process that times meets them again.
     """
     done = 0
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
@@ -106,4 +108,15 @@ def _compile_once(name: str, call: Call, device: str, compile: Compile | None) -
     case = find(name, CASES)
     made = arguments(case, call, device)
     made.of(case.call)
-    return compile is None or not _compiled(case, made, compile)[0]
+    if compile is None or _modelled(case, made) < LEAST / 2:
+        return True
+    return not _compiled(case, made, compile)[0]
+
+
+def _modelled(case: Case, made: Arguments) -> float:
+    """Seconds of a call by the cost model, which may be half of what is measured."""
+    if case.weft is not None:
+        return math.inf
+    function = library.function(case.op)
+    choice = function.choice(function.request(*function.bound(made.tensors, made.options)))
+    return choice.used.cost * (3 if case.backward else 1)  # backward moves twice as much
