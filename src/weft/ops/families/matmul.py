@@ -1,4 +1,4 @@
-"""Matrix products in single precision: matmul, and addmm with a bias and an activation."""
+"""Matrix products of float32, float16 and bfloat16: matmul, and addmm with a bias and an activation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from weft.errors import ArgumentError
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
+from weft.ops.gemm.half import half
 from weft.ops.gemm.product import ACTIVATIONS, product_of
 from weft.ops.gemm.tensor import tensor
 from weft.ops.gemm.tiled import tiled
@@ -23,6 +24,8 @@ def _candidates(request: Request) -> list[Candidate]:
     out = made.out
     if 0 in (made.batch, made.m, made.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    if out.dtype is not torch.float32:
+        return half(made, request.target)
     if request.options["precision"] == "3xtf32":
         return tensor(made, request.target)
     candidates = tiled(made, request.target)
@@ -42,6 +45,7 @@ def _shape(a: Any, b: Any) -> tuple[Any, ...]:
     )
 
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 PRECISIONS = ("fp32", "3xtf32")
 
 
@@ -52,11 +56,19 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
             got=repr(precision), allowed=", ".join(map(repr, PRECISIONS)),
         )  # fmt: skip
     for which, x in (("a", a), ("b", b)):
-        if x.dtype is not torch.float32:
+        if x.dtype not in DTYPES:
             raise ArgumentError(
                 f"weft.ops.{name}: '{which}' has a dtype that no kernel takes",
-                got=str(x.dtype), allowed="float32", next=f"convert it: {which}.float()",
+                got=str(x.dtype), allowed="float32, float16, bfloat16",
+                next=f"convert it: {which}.float()",
             )  # fmt: skip
+    if a.dtype is not b.dtype or (precision != "fp32" and a.dtype is not torch.float32):
+        raise ArgumentError(
+            f"weft.ops.{name}: the dtypes do not fit",
+            got=f"a {a.dtype}, b {b.dtype}, precision {precision!r}",
+            allowed="equal dtypes; other precisions than 'fp32' for float32 alone",
+            next="convert one: b.to(a.dtype)",
+        )
     inner = (a.shape[-1] if a.dim() else None, b.shape[-2:][0] if b.dim() else None)
     try:
         fits = inner[0] is not None and inner[0] == inner[1]
@@ -74,13 +86,13 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
 def _check_addmm(bias: Any, a: Any, b: Any, activation: str, precision: str) -> None:
     _check("addmm", a, b, precision)
     want = (a.shape[0], b.shape[1]) if a.dim() == b.dim() == 2 else ()
-    wrong = not want or bias.dim() > 2 or bias.dtype is not torch.float32
+    wrong = not want or bias.dim() > 2 or bias.dtype is not a.dtype
     have = (1,) * (2 - bias.dim()) + tuple(bias.shape)
     if wrong or any(h not in (1, w) for h, w in zip(have, want, strict=True)):
         raise ArgumentError(
             "weft.ops.addmm: the shapes do not fit",
             got=f"bias {list(bias.shape)} {bias.dtype}, a {list(a.shape)}, b {list(b.shape)}",
-            allowed="a[M, K], b[K, N] and a float32 bias that broadcasts to [M, N]",
+            allowed="a[M, K], b[K, N] and a bias of their dtype that broadcasts to [M, N]",
         )
     if activation not in ACTIVATIONS:
         raise ArgumentError(
@@ -151,6 +163,7 @@ DEFINITIONS = (
         schema='(Tensor a, Tensor b, str precision="fp32") -> Tensor',
         doc="""The matrix product of a and b, as torch.matmul: vectors, matrices and batches.
 
+        Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
         precision="3xtf32" computes on tensor cores by three products of tf32. At 4096³ on an H200
         its error is 0.28 times that of single precision, and it takes 1.35 times as long: it is
         for accuracy so far, and is never chosen by itself.

@@ -20,13 +20,20 @@ WIDE, NARROW, TURNED = 0, 1, 2
 
 
 class Operand(NamedTuple):
-    """One matrix of a batch: its address and strides along M or N, along K and the batch."""
+    """One matrix of a batch: its address and strides along M or N, along K and the batch.
+
+    base  the alignment of its address, at most 16 bytes
+    """
 
     pointer: Pointer
     along: int
     k: int
     batch: int
-    aligned: bool
+    base: int
+
+    @property
+    def aligned(self) -> bool:
+        return self.base == 16
 
     def mode(self, extent: int, depth: int) -> int | None:
         """The copy mode of its tiles; None if it must be made contiguous first."""
@@ -139,7 +146,7 @@ class ProductBuilder:
         walk = merged(x.shape[:-2], [x.strides[:-2]])
         batch = walk.strides[0][0] if walk.sizes != (1,) else 0
         candidate = Operand(
-            x.pointer, x.strides[along], x.strides[k], batch, x.layout.aligned == 16
+            x.pointer, x.strides[along], x.strides[k], batch, x.layout.aligned
         )  # fmt: skip
         if len(walk.sizes) > 1 or candidate.mode(x.shape[along], x.shape[k]) is None:
             return self.operand(self.copied(x), left)

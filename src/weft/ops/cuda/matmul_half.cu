@@ -1,0 +1,95 @@
+// Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
+#include "gemm_half.cuh"
+#include "problem.cuh"
+
+// A warp turns its part of the tile in shared memory, so that lanes store neighbours: 16 bytes each, or one element.
+template <int ACTIVATION, class G, class T>
+__device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const Problem& p, int r0, int c0) {
+    constexpr int WM = G::DOWN * 16, WN = G::ACROSS * 8, PITCH = WN + 8;  // 16 bytes more: rows start in other banks
+    T* mine = memory + threadIdx.x / 32 * WM * PITCH;
+    int lane = threadIdx.x % 32;
+    r0 += G::first_row(), c0 += G::first_column();
+#pragma unroll
+    for (int n = 0; n < G::ACROSS; ++n)
+#pragma unroll
+        for (int i = 0; i < G::DOWN; ++i)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                int row = i * 16 + h * 8 + lane / 4, column = n * 8 + lane % 4 * 2;
+                Vector<T, 2> pair;
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    int m = r0 + row, c = c0 + column + j;
+                    float value = tile.of[i][n][h * 2 + j];
+                    if (bias && m < p.M && c < p.N) value += to<float>(bias[m * p.row_bias + c * p.column_bias]);
+                    pair[j] = to<T>(activated<ACTIVATION>(value));
+                }
+                store(mine + row * PITCH + column, pair);
+            }
+    __syncwarp();
+    if (p.N % 8 == 0) {
+        for (int n = lane; n < WM * WN / 8; n += 32) {
+            int row = n / (WN / 8), column = n % (WN / 8) * 8;
+            if (r0 + row < p.M && c0 + column < p.N)
+                store(C + (r0 + row) * p.row_c + c0 + column, load<8>(mine + row * PITCH + column));
+        }
+    } else {
+        for (int n = lane; n < WM * WN; n += 32) {
+            int row = n / WN, column = n % WN;
+            if (r0 + row < p.M && c0 + column < p.N) C[(r0 + row) * p.row_c + c0 + column] = mine[row * PITCH + column];
+        }
+    }
+}
+
+// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
+// `parts`, and the last block of a tile adds them in order: results do not depend on which block comes last.
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool ADEEP, int ABYTES, bool BDEEP,
+          int BBYTES, int ACTIVATION, bool SPLIT>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
+    using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, ADEEP, ABYTES, BDEEP, BBYTES>;
+    extern __shared__ __align__(128) char bytes[];
+    T* memory = reinterpret_cast<T*>(bytes);
+    G tile;
+    {
+        Place at = Place::here<BM, BN>(p);
+        int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
+        tile.run(typename G::A(A + at.batch * p.batch_a, p.lda, at.row, p.M, k0, k1),
+                 typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, k0, k1), memory, k0, k1);
+    }
+    Place at = Place::here<BM, BN>(p);
+    if constexpr (SPLIT) {
+        // [tile of the batch][split][place of a thread's four results][thread]
+        constexpr int FOURS = G::DOWN * G::ACROSS;
+        long long slot = at.batch * p.tiles_m * p.tiles_n + at.tile;
+        float4* mine = parts + slot * p.splits * FOURS * G::THREADS + threadIdx.x;
+#pragma unroll
+        for (int f = 0; f < FOURS; ++f) {
+            const float* v = tile.of[f / G::ACROSS][f % G::ACROSS];
+            mine[(at.split * FOURS + f) * G::THREADS] = make_float4(v[0], v[1], v[2], v[3]);
+        }
+        __threadfence();
+        __syncthreads();
+        bool& last = *reinterpret_cast<bool*>(bytes);
+        if (threadIdx.x == 0) {
+            last = atomicAdd(counters + slot, 1) == p.splits - 1;
+            if (last) counters[slot] = 0;  // for the next launch
+        }
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+        __syncthreads();  // all have read it: the results take its place
+#pragma unroll
+        for (int f = 0; f < FOURS; ++f) {
+            float* v = tile.of[f / G::ACROSS][f % G::ACROSS];
+            float4 sum = make_float4(0, 0, 0, 0);
+            for (int s = 0; s < p.splits; ++s) {
+                float4 one = __ldcg(mine + (s * FOURS + f) * G::THREADS);
+                sum.x += one.x, sum.y += one.y, sum.z += one.z, sum.w += one.w;
+            }
+            v[0] = sum.x, v[1] = sum.y, v[2] = sum.z, v[3] = sum.w;
+        }
+    }
+    if (bias) bias += at.batch * p.batch_bias;
+    write_tile<ACTIVATION>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row, at.column);
+}
