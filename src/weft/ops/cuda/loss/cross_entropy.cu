@@ -4,7 +4,7 @@
 // G threads hold a row: HELD vectors each in registers and SHARED in shared memory. The sum of exponentials runs while
 // the row arrives.
 template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
-__global__ void __launch_bounds__(G <= 32 ? 128 : G, G <= 32 ? 8 : 1024 / G)
+__global__ void __launch_bounds__(G <= 32 ? 128 : G, (HELD > 8 ? 512 : 1024) / (G <= 32 ? 128 : G))
     rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
          T* gradient, int* counter, const Classes c) {
     constexpr int BLOCK = G <= 32 ? 128 : G, TOGETHER = BLOCK / G;  // a row of more than a warp has a block of its own
