@@ -1,4 +1,4 @@
-"""Matrix products of float32, float16 and bfloat16: matmul, and addmm with a bias and an activation."""
+"""Matrix products of float32, float16 and bfloat16: matmul; addmm with bias and activation."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
 from weft.ops.gemm.half import half
-from weft.ops.gemm.product import ACTIVATIONS, product_of
+from weft.ops.gemm.product import ACTIVATIONS, Product, Roles, product_of
 from weft.ops.gemm.tensor import tensor
 from weft.ops.gemm.tiled import tiled
 from weft.ops.plan import Plan
 
+MATMUL, ADDMM = Roles(left=0, right=1), Roles(left=1, right=2, bias=0)
 
-def _candidates(request: Request) -> list[Candidate]:
-    made = product_of(request)
+
+def _candidates(roles: Roles, request: Request) -> list[Candidate]:
+    return candidates_of(product_of(request, roles), request)
+
+
+def candidates_of(made: Product, request: Request) -> list[Candidate]:
+    """Candidates for a product."""
     out = made.out
     if 0 in (made.batch, made.m, made.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     if out.dtype is not torch.float32:
         return half(made, request.target)
-    if request.options["precision"] == "3xtf32":
+    if request.options.get("precision") == "3xtf32":
         return tensor(made, request.target)
     candidates = tiled(made, request.target)
     if min(made.m, made.n) <= FEW:
@@ -169,7 +175,7 @@ DEFINITIONS = (
         for accuracy so far, and is never chosen by itself.
         """,
         fake=lambda a, b, precision="fp32": a.new_empty(_shape(a, b)),
-        candidates=_candidates,
+        candidates=functools.partial(_candidates, MATMUL),
         check=functools.partial(_check, "matmul"),
         setup=_setup,
         backward=_backward,
@@ -181,7 +187,7 @@ DEFINITIONS = (
         ),
         doc="activation(a b + bias): relu, gelu, gelu_tanh, silu, or none.",
         fake=lambda bias, a, b, activation="", precision="fp32": a.new_empty(_shape(a, b)),
-        candidates=_candidates,
+        candidates=functools.partial(_candidates, ADDMM),
         check=_check_addmm,
         setup=_setup_addmm,
         backward=_backward_addmm,

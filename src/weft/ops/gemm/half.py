@@ -60,14 +60,14 @@ JOIN = 2.5e-11
 
 
 class Side(NamedTuple):
-    """How an operand is read: along K or not, how many bytes at a time, the stride that is not 1."""
+    """How an operand is read: along K or not, bytes at a time, and the stride that is not 1."""
 
     deep: bool
     bytes: int
     pitch: int
 
 
-def side(x: Operand, extent: int, depth: int) -> Side:
+def side(x: Operand, depth: int) -> Side:
     """The widest copies that the address and the strides of an operand allow."""
     deep = x.k == 1 or depth == 1
     pitch = x.along if deep else x.k
@@ -79,7 +79,7 @@ def side(x: Operand, extent: int, depth: int) -> Side:
 
 def half(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     """Candidates for a product of float16 or bfloat16."""
-    a, b = side(p.a, p.m, p.k), side(p.b, p.n, p.k)
+    a, b = side(p.a, p.k), side(p.b, p.k)
     slow = min(SLOWER[a.bytes], SLOWER[b.bytes])
     moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
     candidates = []

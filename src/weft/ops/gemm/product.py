@@ -153,12 +153,22 @@ class ProductBuilder:
         return walk.sizes[0], candidate
 
 
-def product_of(request: Request) -> Product:
+class Roles(NamedTuple):
+    """Which input of an op is which operand; `transposed`: the right one is [N, K]."""
+
+    left: int
+    right: int
+    bias: int | None = None
+    transposed: bool = False
+
+
+def product_of(request: Request, roles: Roles) -> Product:
     """The product of a request."""
-    bias, left, right = request.inputs if len(request.inputs) == 3 else (None, *request.inputs)
+    left, right = request.inputs[roles.left], request.inputs[roles.right]
     assert left is not None and right is not None
-    first = len(request.inputs) - 2
-    a, b = _matrices(left, True, first), _matrices(right, False, first + 1)
+    if roles.transposed:
+        right = right._replace(shape=right.shape[::-1], strides=right.strides[::-1])
+    a, b = _matrices(left, True, roles.left), _matrices(right, False, roles.right)
     lead = tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     making = ProductBuilder(request)
@@ -176,16 +186,17 @@ def product_of(request: Request) -> Product:
         size = max(size, other)
     shape = (*lead, *left.shape[-2:-1], *(right.shape[-1:] if len(right.shape) > 1 else ()))
     return Product(
-        size, m, n, k, first_operand, second, _bias(bias, m, n), n, 1,
+        size, m, n, k, first_operand, second, _bias(request, roles.bias), n, 1,
         ACTIVATIONS.index(request.options.get("activation", "")), Buffer(shape, left.dtype),
         tuple(making.steps), tuple(making.scratch), len(request.inputs),
     )  # fmt: skip
 
 
-def _bias(bias: Layout | None, m: int, n: int) -> tuple[Pointer, int, int, int] | None:
+def _bias(request: Request, number: int | None) -> tuple[Pointer, int, int, int] | None:
     """The bias and its strides along the batch, M and N; 0 if it repeats."""
-    if bias is None:
+    bias = None if number is None else request.inputs[number]
+    if number is None or bias is None:
         return None
     shape = (1,) * (2 - len(bias.shape)) + bias.shape
     strides = (0,) * (2 - len(bias.shape)) + bias.strides
-    return Pointer(0), 0, strides[0] if shape[0] > 1 else 0, strides[1] if shape[1] > 1 else 0
+    return Pointer(number), 0, strides[0] if shape[0] > 1 else 0, strides[1] if shape[1] > 1 else 0

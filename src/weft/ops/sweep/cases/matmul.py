@@ -11,7 +11,7 @@ from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
 
 
-def _matmul(rng: random.Random, most: int) -> Call:
+def drawn(rng: random.Random, most: int) -> Call:
     """Sizes with a bounded number of products; a batch in one of five calls."""
     edge = max(2, round(most ** (1 / 2)))
     work = most ** (3 / 2)
@@ -27,4 +27,4 @@ def _matmul(rng: random.Random, most: int) -> Call:
     return Call("matmul", (a, b), {})
 
 
-CASES = (Case("matmul", _matmul, torch.matmul, depth=lambda call: call.shape()[-1]),)
+CASES = (Case("matmul", drawn, torch.matmul, depth=lambda call: call.shape()[-1]),)

@@ -1,0 +1,41 @@
+"""Products of 16-bit elements, and linear layers of any dtype."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import torch
+import torch.nn.functional as F
+
+from weft.ops.sweep import draw
+from weft.ops.sweep.case import FLOATS, Case
+from weft.ops.sweep.cases import matmul
+from weft.ops.sweep.draw import Call
+
+
+def _half(rng: random.Random, most: int) -> Call:
+    """The sizes and layouts of matmul, with 16-bit elements."""
+    call, dtype = matmul.drawn(rng, most), rng.choice(("float16", "bfloat16"))
+    tensors = tuple(t and dataclasses.replace(t, dtype=dtype) for t in call.tensors)
+    return dataclasses.replace(call, tensors=tensors)
+
+
+def _linear(rng: random.Random, most: int) -> Call:
+    """Rows of one to three dimensions, a weight, and a bias in three of four calls."""
+    rows = draw.shape(rng, (1, 1, 2), max(1, most // 64))
+    edge = max(2, round((most / max(rows)) ** 0.5))
+    inner, outer = draw.size(rng, edge), draw.size(rng, edge)
+    dtype = rng.choice(FLOATS)
+    x = draw.tensor(rng, (*rows, inner), dtype, plain=0.8)
+    weight = draw.tensor(rng, (outer, inner), dtype, plain=0.9)
+    bias = draw.tensor(rng, (outer,), dtype) if rng.random() < 0.75 else None
+    return Call("linear", (x, weight, bias), {})
+
+
+_LINEAR = Case("linear", _linear, F.linear, depth=lambda call: call.shape()[-1])
+CASES = (
+    Case("matmul half", _half, torch.matmul, depth=lambda call: call.shape()[-1]),
+    _LINEAR,
+    _LINEAR.with_backward(depth=lambda call: max(call.shape()), roundings=8),
+)
