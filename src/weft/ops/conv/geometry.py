@@ -61,16 +61,24 @@ class Geometry:
 
     def problem(
         self, source: Images, target: Images, *, back: bool = False, splits: int = 1,
-        each: int = 0, tiles: tuple[int, int] = (1, 1), wide: bool = False,
+        each: int = 0, tiles: tuple[int, int] = (1, 1), wide: bool = False, padded: int = 0,
+        target_group: int = 0,
     ) -> bytes:  # fmt: skip
-        """The struct Conv of cuda/conv/window.cuh. `back` exchanges the roles of x and y."""
+        """The struct Conv of cuda/conv/window.cuh. `back` exchanges the roles of x and y.
+
+        padded  channels of a group in a packed source, whose weights are packed as well
+        """
         c, k = self.c // self.groups, self.k // self.groups
         x, y = (c, self.h, self.w), (k, self.p, self.q)
         along = (self.taps, c * self.taps) if back else (c * self.taps, self.taps)
+        group = k * c * self.taps
+        if padded:
+            along, group = (self.taps * padded, 1), (c if back else k) * self.taps * padded
+            x, y = (x, (padded, *y[1:])) if back else ((padded, *x[1:]), y)
         return struct.pack(
-            "<23i4x9q", self.n, self.groups, *(y if back else x), *(x if back else y),
+            "<24i9q", self.n, self.groups, *(y if back else x), *(x if back else y),
             self.r, self.s, *self.stride, *self.pad, *self.dilation, *along, splits, each, *tiles,
-            wide, *source.strides, *target.strides, k * c * self.taps,
+            wide, target_group, *source.strides, *target.strides, group,
         )  # fmt: skip
 
 
@@ -129,7 +137,7 @@ def images(x: Layout, dims: int) -> Images:
     return Images((n, c, h, w), x.aligned)
 
 
-def dense(shape: Sequence[int], last: bool = False) -> tuple[int, ...]:
+def dense_strides(shape: Sequence[int], last: bool = False) -> tuple[int, ...]:
     """The strides of a dense tensor [n, c, ...]: contiguous, or with the channels last."""
     strides = [1] * len(shape)
     order = [0, *range(2, len(shape)), 1] if last else range(len(shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.ops.choose import Request
-from weft.ops.conv.geometry import Geometry, Images, dense, geometry, images, is_last
+from weft.ops.conv.geometry import Geometry, Images, dense_strides, geometry, images, is_last
 from weft.ops.copies import contiguous
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.target import Target
@@ -58,11 +58,11 @@ class Builder:
         self.scratch: list[Buffer] = []
         self.cost = 0.0
 
-    def tensor(self, number: int, dense_only: bool = False) -> Tensor:
+    def tensor(self, number: int, dense: bool = False) -> Tensor:
         """An input; copied where it has to be contiguous."""
         x = self.request.inputs[number]
         assert x is not None
-        if x.contiguous or not dense_only:
+        if x.contiguous or not dense:
             return Tensor(Pointer(number), x, images(x, self.dims))
         end = Pointer(len(self.request.inputs) + 1 + len(self.scratch))
         copy = contiguous(x, Pointer(number), end, self.request.target)
@@ -84,12 +84,13 @@ class Builder:
         )  # fmt: skip
 
 
-def _reads_rows(x: Layout, dims: int) -> bool:
+def _reads_rows(x: Layout) -> bool:
     """True if adjacent elements of a row are adjacent in memory, so that warps read whole lines."""
     return x.shape[-1] == 1 or x.strides[-1] == 1 or x.numel == 0
 
 
-def forward(request: Request, dims: int) -> Job:
+def forward(request: Request, dims: int, rows: bool = True) -> Job:
+    """The forward pass. With `rows`, tensors whose rows are not contiguous are copied."""
     x, weight, bias = request.inputs
     assert x is not None and weight is not None
     shape = geometry(x.shape, weight.shape, request.options)
@@ -98,13 +99,14 @@ def forward(request: Request, dims: int) -> Job:
     size = (*lead, shape.k, *spatial)
     last = is_last(x) or is_last(weight)
     builder = Builder(request, dims)
-    source = builder.tensor(0, dense_only=not _reads_rows(x, dims))
-    weights = builder.tensor(1, dense_only=True)
-    out = Buffer(size, x.dtype, strides=dense(size, last=True) if last and lead else None)
+    source = builder.tensor(0, rows and not _reads_rows(x))
+    weights = builder.tensor(1, dense=True)
+    out = Buffer(size, x.dtype, strides=dense_strides(size, last=True) if last and lead else None)
     return builder.job(shape, source, weights, Pointer(2) if bias is not None else None, out)
 
 
-def backward_input(request: Request) -> Job:
+def backward_input(request: Request, rows: bool = True) -> Job:
+    """The backward pass to the data."""
     dy, weight = request.inputs
     assert dy is not None and weight is not None
     size = tuple(request.options["input_size"])
@@ -112,19 +114,20 @@ def backward_input(request: Request) -> Job:
     shape = geometry(size, weight.shape, request.options)
     last = len(size) == 4 and (is_last(dy) or is_last(weight))
     builder = Builder(request, dims)
-    source = builder.tensor(0, dense_only=not _reads_rows(dy, dims))
-    weights = builder.tensor(1, dense_only=True)
-    out = Buffer(size, dy.dtype, strides=dense(size, last=True) if last else None)
+    source = builder.tensor(0, rows and not _reads_rows(dy))
+    weights = builder.tensor(1, dense=True)
+    out = Buffer(size, dy.dtype, strides=dense_strides(size, last=True) if last else None)
     return builder.job(shape, source, weights, None, out)
 
 
-def backward_weight(request: Request) -> Job:
+def backward_weight(request: Request, rows: bool = True) -> Job:
+    """The backward pass to the weight."""
     dy, x = request.inputs
     assert dy is not None and x is not None
     size = tuple(request.options["weight_size"])
     dims = len(size) - 2
     shape = geometry(x.shape, size, request.options)
     builder = Builder(request, dims)
-    gradient = builder.tensor(0, dense_only=not _reads_rows(dy, dims))
-    source = builder.tensor(1, dense_only=not _reads_rows(x, dims))
+    gradient = builder.tensor(0, rows and not _reads_rows(dy))
+    source = builder.tensor(1, rows and not _reads_rows(x))
     return builder.job(shape, gradient, source, None, Buffer(size, x.dtype))

@@ -58,6 +58,28 @@ struct Side {
     __device__ void prepare(int) {}
 };
 
+// Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and the last one to come here
+// adds them in order: results do not depend on which block comes last. True for that block, false for the others. `slot` is the
+// number of the tile; `parts` are [slot][split][place of a thread's four results][thread].
+template <int THREADS, int COUNT>
+__device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long long slot, int split, int splits) {
+    constexpr int FOURS = COUNT / 4;
+    float4* mine = reinterpret_cast<float4*>(parts) + slot * splits * FOURS * THREADS + threadIdx.x;
+#pragma unroll
+    for (int f = 0; f < FOURS; ++f)
+        mine[(split * FOURS + f) * THREADS] = make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
+    if (!is_last(counters + slot, splits)) return false;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) of[i] = 0;
+    for (int s = 0; s < splits; ++s)
+#pragma unroll
+        for (int f = 0; f < FOURS; ++f) {
+            float4 v = __ldcg(mine + (s * FOURS + f) * THREADS);
+            of[f * 4] += v.x, of[f * 4 + 1] += v.y, of[f * 4 + 2] += v.z, of[f * 4 + 3] += v.w;
+        }
+    return true;
+}
+
 // The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the next BK of K. Once in each
 // step of the loop, between two barriers, `prepare(stage)` of B may compute what `next(stage)` needs in the step after.
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA, class SideB>
@@ -146,30 +168,8 @@ struct Tile {
         }
         asm volatile("cp.async.wait_all;");
     }
-    // Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and the last one to come
-    // here adds them in order: results do not depend on which block comes last. True for that block, false for the others.
-    // `slot` is the number of the tile; `parts` are [slot][split][place of a thread's four results][thread].
     __device__ bool joined(float* parts, int* counters, long long slot, int split, int splits) {
-        constexpr int FOURS = TM * TN / 4;
-        float4* mine = reinterpret_cast<float4*>(parts) + slot * splits * FOURS * THREADS + threadIdx.x;
-#pragma unroll
-        for (int f = 0; f < FOURS; ++f) {
-            const float* v = &of[f * 4 / TN][f * 4 % TN];
-            mine[(split * FOURS + f) * THREADS] = make_float4(v[0], v[1], v[2], v[3]);
-        }
-        if (!is_last(counters + slot, splits)) return false;
-#pragma unroll
-        for (int i = 0; i < TM; ++i)
-#pragma unroll
-            for (int j = 0; j < TN; ++j) of[i][j] = 0;
-        for (int s = 0; s < splits; ++s)
-#pragma unroll
-            for (int f = 0; f < FOURS; ++f) {
-                float4 v = __ldcg(mine + (s * FOURS + f) * THREADS);
-                float* t = &of[f * 4 / TN][f * 4 % TN];
-                t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
-            }
-        return true;
+        return join_parts<THREADS>(reinterpret_cast<float(&)[TM * TN]>(of), parts, counters, slot, split, splits);
     }
 };
 

@@ -11,8 +11,8 @@ import torch
 
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.conv import arguments, direct, implicit, job
-from weft.ops.conv.geometry import dense, extents
+from weft.ops.conv import arguments, direct, implicit, job, tensor
+from weft.ops.conv.geometry import dense_strides, extents
 from weft.ops.function import Definition
 from weft.ops.plan import Plan
 
@@ -26,31 +26,42 @@ def _empty(made: job.Job) -> list[Candidate]:
     return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
 
 
-def _of_windows(made: job.Job, back: bool) -> list[Candidate]:
+def _kinds(made: job.Job) -> tuple[bool, bool]:
+    """Whether the products of single precision, and those of tensor cores, are candidates."""
+    fits, single = implicit.fits(made), made.out.dtype is torch.float32
+    return fits and single, fits and (not single or made.precision == "tf32")
+
+
+def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list[Candidate]:
+    made = make(request)
     if made.result.layout.numel == 0 or made.first.layout.numel == 0:
         return _empty(made)
-    candidates = direct.windows(made, back)
-    if made.out.dtype is torch.float32 and implicit.fits(made):
-        candidates += implicit.windows(made, back)
-    return candidates
+    single, tensors = _kinds(made)
+    return [
+        *direct.windows(made, back),
+        *(implicit.windows(made, back) if single else ()),
+        *(tensor.windows(make(request, rows=False), back) if tensors else ()),
+    ]
 
 
 def _forward(dims: int, request: Request) -> list[Candidate]:
-    return _of_windows(job.forward(request, dims), back=False)
+    return _windows(functools.partial(job.forward, dims=dims), False, request)
 
 
 def _backward_input(request: Request) -> list[Candidate]:
-    return _of_windows(job.backward_input(request), back=True)
+    return _windows(job.backward_input, True, request)
 
 
 def _backward_weight(request: Request) -> list[Candidate]:
     made = job.backward_weight(request)
     if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
         return _empty(made)
-    candidates = direct.gradients(made)
-    if made.out.dtype is torch.float32 and implicit.fits(made):
-        candidates += implicit.gradients(made)
-    return candidates
+    single, tensors = _kinds(made)
+    return [
+        *direct.gradients(made),
+        *(implicit.gradients(made) if single else ()),
+        *(tensor.gradients(job.backward_weight(request, rows=False)) if tensors else ()),
+    ]
 
 
 # ---- gradients ---------------------------------------------------------------------------------
@@ -134,7 +145,11 @@ def _last(x: Any) -> bool:
 
 
 def _made(like: Any, size: tuple[Any, ...], last: bool) -> Any:
-    return like.new_empty_strided(size, dense(size, last=last)) if last else like.new_empty(size)
+    return (
+        like.new_empty_strided(size, dense_strides(size, last=last))
+        if last
+        else like.new_empty(size)
+    )
 
 
 def _fake(

@@ -1,46 +1,8 @@
 // The backward pass to the weight in single precision, as a matrix product: a row for each channel of dy in a group, a column
 // for each channel of x in a group and each tap, and a depth of all pixels of dy. Few tiles and a long depth: blocks share it.
-#include "conv/window.cuh"
+#include "conv/steps.cuh"
 #include "gemm.cuh"
 #include "problem.cuh"
-
-// A step along the depth: one pixel of dy and the corner of its window in x.
-struct Step {
-    long long dy, x;
-    int a, b;  // MASKED: a bit for each tap that lies in x; else the row and column of the corner
-    int there;
-};
-
-template <int BK, int STAGES, bool MASKED>
-struct Steps {
-    Step table[STAGES][BK];
-    int next[BK];
-
-    __device__ void start(int k0) {
-        if (threadIdx.x < BK) next[threadIdx.x] = k0 + threadIdx.x;
-    }
-    __device__ void fill(int stage, const Conv& p, int end) {
-        if (threadIdx.x >= BK) return;
-        int index = next[threadIdx.x], row = index / p.target_w, j = index - row * p.target_w;
-        int n = row / p.target_h, i = row - n * p.target_h;
-        int h = i * p.stride_h - p.pad_h, w = j * p.stride_w - p.pad_w;
-        Step s;
-        s.there = index < end;
-        s.dy = n * p.target[0] + i * p.target[2] + j * p.target[3];
-        s.x = n * p.source[0] + h * p.source[2] + w * p.source[3];
-        if constexpr (MASKED) {
-            unsigned columns = 0, all = 0;
-            for (int t = 0; t < p.S; ++t) columns |= unsigned(unsigned(w + t * p.dil_w) < p.source_w) << t;
-            for (int t = 0; t < p.R; ++t)
-                if (unsigned(h + t * p.dil_h) < p.source_h) all |= columns << (t * p.S);
-            s.a = s.there ? all : 0;
-        } else {
-            s.a = s.there ? h : -(1 << 30), s.b = w;
-        }
-        table[stage][threadIdx.x] = s;
-        next[threadIdx.x] = index + BK;
-    }
-};
 
 // Both sides lie in shared memory as [pixel][row or column of the product]; adjacent threads copy adjacent pixels.
 template <int BM, int BK, int THREADS, class Table>

@@ -12,6 +12,7 @@ struct Conv {
     int weight_target, weight_source;
     int splits, each, tiles_m, tiles_n;  // the depth of the product is cut into `splits` parts of `each`
     int wide;                            // 1 if four pixels of the target from a multiple of 4 on are one 16-byte vector
+    int target_group;                    // elements from the channels of a group to the next, of a packed target that is read
     long long source[4], target[4], weight_group;
 };
 

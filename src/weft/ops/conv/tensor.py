@@ -1,0 +1,185 @@
+"""Plans convolutions on tensor cores: float16, bfloat16, and float32 by tf32."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.conv import pack
+from weft.ops.conv.implicit import PARTS, SPLITS
+from weft.ops.conv.job import Job
+from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
+
+
+class Tile(NamedTuple):
+    """A tile of the product: the parts computed by a block and a warp.
+
+    deep      bytes along the depth for a stage (windows), or pixels (gradients of weights)
+    resident  blocks that an SM holds
+    reach     the share of the tensor cores' rate in the loop over the depth
+    """
+
+    bm: int
+    bn: int
+    deep: int
+    wm: int
+    wn: int
+    stages: int
+    resident: int
+    reach: float
+
+    @property
+    def threads(self) -> int:
+        return self.bm // self.wm * (self.bn // self.wn) * 32
+
+
+TILES = (
+    Tile(128, 128, 64, 64, 64, 4, 2, 0.35),
+    Tile(128, 64, 64, 64, 32, 4, 3, 0.30),
+    Tile(64, 64, 64, 32, 32, 4, 4, 0.25),
+    Tile(128, 32, 64, 32, 32, 4, 4, 0.22),
+    Tile(32, 32, 64, 16, 16, 4, 8, 0.12),
+)
+"""Pixels and channels of the forward pass and of the backward pass to the data."""
+WEIGHT_TILES = (
+    Tile(128, 128, 32, 64, 64, 3, 2, 0.30),
+    Tile(64, 128, 32, 32, 64, 3, 3, 0.27),
+    Tile(64, 64, 32, 32, 32, 3, 4, 0.22),
+    Tile(32, 64, 32, 16, 32, 3, 6, 0.15),
+)
+"""Filters, and taps and channels, of the backward pass to the weight."""
+
+
+def _work(job: Job, tile: Tile, blocks: int, depth: int) -> float:
+    """Seconds of the SM with the most blocks; `depth` in elements."""
+    gpu = job.gpu
+    most = cdiv(blocks, gpu.sms)
+    busy = min(1.0, min(most, tile.resident) * tile.threads / 256)
+    rate = gpu.tf32 * (2 if job.out.dtype.itemsize == 2 else 1) / gpu.sms * tile.reach * busy
+    return most * 2 * tile.bm * tile.bn * depth / rate + cdiv(most, tile.resident) * 3e-6
+
+
+def _ctype(job: Job) -> str:
+    return source.ctype(job.out.dtype)
+
+
+# ---- forward, and backward to the data ---------------------------------------------------------
+def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
+    """Candidates of the forward pass, or of the backward pass to the data."""
+    g, gpu = job.geometry, job.gpu
+    x = pack.images(job, job.first, g.y if back else g.x, job.place())
+    weights = pack.weights(job, x.padded, back, job.place(len(x.buffers)))
+    rows = (g.c if back else g.k) // g.groups
+    phases = g.stride[0] * g.stride[1] if back else 1
+    height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
+    pixels, depth = g.n * height * width, x.padded * g.taps
+    moved = job.out.dtype.itemsize * (job.first.layout.numel + job.result.layout.numel)
+    before = job.cost + x.cost + weights.cost
+    candidates = []
+    for tile in TILES:
+        tiles = (cdiv(rows, tile.bn), cdiv(pixels, tile.bm))
+        count = tiles[0] * tiles[1] * phases * g.groups
+        step = tile.deep // job.out.dtype.itemsize
+        for splits in SPLITS:
+            each = cdiv(cdiv(depth, step), splits)
+            if splits > 1 and (
+                phases > 1 or each < 4 or cdiv(cdiv(depth, step), each) != splits
+                or count > min(COUNTERS, gpu.sms)
+            ):  # fmt: skip
+                continue
+            work = _work(job, tile, count * splits, cdiv(each * step, phases))
+            time = before + gpu.launch + max(work, moved / gpu.bandwidth)
+            time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
+            name = f"tensor {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
+            why = f"{count * splits} blocks for {gpu.sms} SMs"
+            build = functools.partial(
+                _windows, job, back, x, weights, tile, tiles, phases, splits, each
+            )
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _windows(
+    job: Job, back: bool, x: pack.Packed, weights: pack.Packed, tile: Tile,
+    tiles: tuple[int, int], phases: int, splits: int, each: int,
+) -> Plan:  # fmt: skip
+    g = job.geometry
+    rounded = job.out.dtype is torch.float32 and not x.buffers
+    flags = (str(f).lower() for f in (back, splits > 1, rounded))
+    shape = ", ".join((_ctype(job), *map(str, tile[:7]), *flags))
+    kernel = source.kernel("conv/tensor.cu", f"tensor<{shape}>")
+    scratch = (*x.buffers, *weights.buffers)
+    parts: tuple[Argument, ...] = (None, None)
+    count = tiles[0] * tiles[1]
+    if splits > 1:
+        parts = (job.place(len(scratch)), Counters())
+        size = g.groups * phases * count * splits * tile.bm * tile.bn
+        scratch = (*scratch, Buffer((size,), torch.float32))
+    problem = g.problem(
+        x.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles,
+        padded=x.padded,
+    )  # fmt: skip
+    args = (x.pointer, weights.pointer, job.bias, job.result.pointer, *parts, problem)
+    grid = (count * splits, phases, g.groups)
+    shared = tile.stages * (tile.bm + tile.bn) * tile.deep
+    step = Step(kernel, grid, (tile.threads,), args, shared)
+    return job.plan(*x.steps(), *weights.steps(), step, scratch=scratch)
+
+
+# ---- backward to the weight --------------------------------------------------------------------
+def gradients(job: Job, most: int = 6) -> list[Candidate]:
+    """Candidates of the backward pass to the weight."""
+    g, gpu = job.geometry, job.gpu
+    dy = pack.images(job, job.first, g.y, job.place())
+    x = pack.images(job, job.second, g.x, job.place(len(dy.buffers)))
+    rows, columns = g.k // g.groups, g.taps * x.padded
+    depth, size = g.n * g.p * g.q, g.k * columns
+    moved = job.out.dtype.itemsize * (job.first.layout.numel + job.second.layout.numel)
+    before = job.cost + dy.cost + x.cost
+    candidates = []
+    for tile in WEIGHT_TILES:
+        tiles = (cdiv(rows, tile.bm), cdiv(columns, tile.bn))
+        count = tiles[0] * tiles[1] * g.groups
+        for splits in PARTS:
+            each = cdiv(cdiv(depth, splits), tile.deep) * tile.deep
+            if splits > 1 and (
+                each < 4 * tile.deep or cdiv(depth, each) != splits or count * splits > 8 * gpu.sms
+            ):
+                continue
+            work = _work(job, tile, count * splits, each)
+            time = before + 2 * gpu.launch + max(work, moved / gpu.bandwidth)
+            time += 8 * splits * size / gpu.bandwidth
+            name = f"tensor {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
+            why = f"{count * splits} blocks for {gpu.sms} SMs"
+            build = functools.partial(_gradients, job, dy, x, tile, tiles, splits, each)
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _gradients(
+    job: Job, dy: pack.Packed, x: pack.Packed, tile: Tile, tiles: tuple[int, int], splits: int,
+    each: int,
+) -> Plan:  # fmt: skip
+    g = job.geometry
+    rounded = job.out.dtype is torch.float32 and not (x.buffers and dy.buffers)
+    shape = ", ".join((_ctype(job), *map(str, tile[:7]), str(rounded).lower()))
+    kernel = source.kernel("conv/tensor_weight.cu", f"tensor_weight<{shape}>")
+    buffers = (*dy.buffers, *x.buffers)
+    parts, size = job.place(len(buffers)), g.k * g.taps * x.padded
+    problem = g.problem(
+        x.images, dy.images, splits=splits, each=each, tiles=tiles, padded=x.padded,
+        target_group=dy.padded,
+    )  # fmt: skip
+    grid = (tiles[0] * tiles[1] * splits, 1, g.groups)
+    shared = tile.stages * tile.deep * (tile.bm + tile.bn + 16) * job.out.dtype.itemsize
+    step = Step(kernel, grid, (tile.threads,), (x.pointer, dy.pointer, parts, problem), shared)
+    turn = source.kernel("conv/parts.cu", f"turn_parts<{_ctype(job)}>")
+    args = (parts, job.result.pointer, size, splits, g.c // g.groups, g.taps, x.padded)
+    last = Step(turn, (cdiv(size, 32),), (256,), args)
+    scratch = (*buffers, Buffer((splits * size,), torch.float32))
+    return job.plan(*dy.steps(), *x.steps(), step, last, scratch=scratch)
