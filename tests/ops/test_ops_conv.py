@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
+from weft.ops.conv import direct, implicit, tensor  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 FUNCTIONS = {3: torch.nn.functional.conv1d, 4: torch.nn.functional.conv2d}
@@ -92,11 +93,37 @@ def test_forward_and_backward(name: str) -> None:
         assert relative(ours.detach(), theirs.detach()) < LIMITS[call.dtype]
 
 
-KERNELS = {
-    # [tile, geometry]: each kernel once; the taps beyond 32 are found by comparisons, not by bits
-    "32 x 32": ((2, 6, 9, 8), (10, 3, 3, 3), [1, 1], [1, 1], 2),
-    "32 x 32, taps by comparison": ((1, 2, 12, 12), (3, 2, 7, 6), [2, 1], [3, 2], 1),
+# ---- every kind of kernel ----------------------------------------------------------------------
+class Kind(NamedTuple):
+    """Kernels that the cost model may not choose for tensors of this size: their module, the tile.
+
+    windows and gradients are names of tables of tiles, of which the smallest one is used.
+    """
+
+    module: Any
+    name: str
+    call: Call
+    windows: str = "TILES"
+    gradients: str = "TILES"
+    limit: float = 2e-6
+
+
+GROUPS = Call((2, 6, 9, 8), (10, 3, 3, 3), {"padding": [1, 1], "groups": 2})
+TAPS = Call((1, 2, 12, 12), (3, 2, 7, 6), {"stride": [2, 1], "padding": [3, 2]})
+DEEP = Call((1, 12, 9, 8), (9, 12, 5, 5), {"stride": [1, 2], "padding": [2, 2]})
+KINDS = {
+    "products": Kind(implicit, "32 x", GROUPS),
+    # More than 32 taps: their places are compared instead of being bits of a mask.
+    "products of many taps": Kind(implicit, "32 x", TAPS),
+    "bfloat16": Kind(
+        tensor, "tensor", DEEP._replace(dtype=torch.bfloat16), gradients="WEIGHT_TILES", limit=4e-3
+    ),
+    "tf32": Kind(tensor, "tensor", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
+    "direct": Kind(direct, "direct", GROUPS._replace(dtype=torch.float16), limit=1e-3),
 }
+
+SLOW = {"products of many taps", "tf32"}
+"""Kinds whose kernels differ from the others in a line or a type."""
 
 
 def candidates(name: str, args: tuple[Any, ...]) -> dict[str, Any]:
@@ -110,27 +137,178 @@ def candidates(name: str, args: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("subject", KERNELS)
-def test_matrix_products(subject: str, monkeypatch: Any) -> None:
-    """The smallest tile, whatever the cost model would choose; parts of the depth as well."""
-    from weft.ops.conv import implicit
-
-    monkeypatch.setattr(implicit, "TILES", implicit.TILES[-1:])
-    x_size, w_size, stride, padding, groups = KERNELS[subject]
-    x, weight = drawn(x_size, 1), drawn(w_size, 2)
-    options = (stride, padding, [1, 1], groups)
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels last"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in KINDS]
+)
+def test_kinds_of_kernels(name: str, last: bool, monkeypatch: Any) -> None:
+    """Every pass by this kind, in one part and in several parts of the depth."""
+    kind = KINDS[name]
+    for table in {kind.windows, kind.gradients} if kind.module is not direct else ():
+        monkeypatch.setattr(kind.module, table, getattr(kind.module, table)[-1:])
+    order = torch.channels_last if last else torch.contiguous_format
+    x = drawn(kind.call.x, 1, kind.call.dtype).contiguous(memory_format=order)
+    weight = drawn(kind.call.weight, 2, kind.call.dtype)
+    options = {"stride": [1, 1], "dilation": [1, 1], "groups": 1, **kind.call.options}
     wide, wide_weight = x.double().requires_grad_(), weight.double().requires_grad_()
-    y = torch.nn.functional.conv2d(wide, wide_weight, None, *options)
-    dy = drawn(tuple(y.shape), 3)
+    y = torch.nn.functional.conv2d(wide, wide_weight, None, **options)
+    dy = drawn(tuple(y.shape), 3, kind.call.dtype).contiguous(memory_format=order)
     y.backward(dy.double())
     calls = {
         "conv2d": ((x, weight, None), y.detach()),
         "conv_backward_input": ((dy, weight, list(x.shape)), wide.grad),
         "conv_backward_weight": ((dy, x, list(weight.shape)), wide_weight.grad),
     }
-    for name, (args, wanted) in calls.items():
-        made = candidates(name, (*args, *options, "fp32"))
-        assert "32 x 32" in made
+    rest = (*(options[o] for o in ("stride", "padding", "dilation", "groups")), "tf32")
+    for op, (args, wanted) in calls.items():
+        made = {
+            n: run for n, run in candidates(op, (*args, *rest)).items() if n.startswith(kind.name)
+        }
+        assert made
         for candidate, run in made.items():
-            if candidate.startswith("32 x 32"):
-                assert relative(run(), wanted) < 2e-6, (name, candidate)
+            assert relative(run(), wanted) < kind.limit, (op, candidate)
+
+
+# ---- tensors of other layouts, and what torch does with ops ------------------------------------
+def test_strided_and_misaligned_tensors() -> None:
+    x, weight = drawn((2, 3, 6, 7), 1), drawn((4, 3, 3, 3), 2)
+    wanted = weft.ops.conv2d(x, weight)
+    shifted = torch.empty(x.numel() + 1)[1:].view(x.shape).copy_(x)
+    turned = x.transpose(2, 3).contiguous().transpose(2, 3)
+    gaps = torch.zeros(2, 3, 6, 9)[..., :7].copy_(x)
+    weights = weight.permute(3, 2, 0, 1).contiguous().permute(2, 3, 1, 0)
+    for other in (shifted, turned, gaps):
+        torch.testing.assert_close(weft.ops.conv2d(other, weight), wanted)
+    torch.testing.assert_close(weft.ops.conv2d(x, weights), wanted)
+
+
+def test_channels_last_results_have_the_channels_last() -> None:
+    x = drawn((2, 3, 6, 7), 1).contiguous(memory_format=torch.channels_last)
+    weight = drawn((4, 3, 3, 3), 2)
+    y = weft.ops.conv2d(x, weight)
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(y, weft.ops.conv2d(x.contiguous(), weight))
+
+
+def test_no_batch_has_no_results_and_zero_gradients() -> None:
+    x, weight = torch.empty(0, 3, 6, 7, requires_grad=True), drawn((4, 3, 3, 3), 2)
+    weight, bias = weight.requires_grad_(), torch.ones(4, requires_grad=True)
+    y = weft.ops.conv2d(x, weight, bias)
+    assert y.shape == (0, 4, 4, 5)
+    y.sum().backward()
+    assert x.grad.shape == x.shape and not weight.grad.any() and not bias.grad.any()
+
+
+def test_zero_times_infinity_at_the_border_is_nan_as_in_torch() -> None:
+    x, weight = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)
+    weight[0, 0, 0, 0] = float("inf")
+    ours = weft.ops.conv2d(x, weight, padding=1)
+    torch.testing.assert_close(
+        ours, torch.nn.functional.conv2d(x, weight, padding=1), equal_nan=True
+    )
+
+
+def test_gradients_of_gradients() -> None:
+    x, weight, other = drawn((2, 3, 6, 7), 1), drawn((4, 3, 3, 3), 2), drawn((2, 4, 4, 5), 3)
+
+    def second(function: Any) -> list[Any]:
+        points = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+        first = torch.autograd.grad((function(*points) * other).sum(), points, create_graph=True)
+        return list(torch.autograd.grad(sum(g.pow(2).sum() for g in first), points))
+
+    ours, theirs = second(weft.ops.conv2d), second(torch.nn.functional.conv2d)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_torch_accepts_the_ops() -> None:
+    """torch's own checks: schema, fake tensors, autograd, compilation for fixed and any sizes."""
+    x, weight = drawn((2, 3, 6, 7), 1).requires_grad_(), drawn((4, 3, 3, 3), 2).requires_grad_()
+    torch.library.opcheck(torch.ops.weft.conv2d, (x, weight, None, [1, 1], [0, 0], [1, 1], 1))
+    y = drawn((2, 4, 4, 5), 3)
+    size = list(x.shape)
+    torch.library.opcheck(torch.ops.weft.conv_backward_input, (y, weight.detach(), size))
+    last = x.detach().contiguous(memory_format=torch.channels_last)
+    torch.library.opcheck(
+        torch.ops.weft.conv2d, (last, weight.detach()), test_utils="test_faketensor"
+    )
+
+
+def test_compiled() -> None:
+    x, weight = drawn((2, 3, 6, 7), 1), drawn((4, 3, 3, 3), 2).requires_grad_()
+    function = torch.compile(
+        lambda v, w: weft.ops.conv2d(v, w, padding="same").relu(),
+        backend="aot_eager",
+        fullgraph=True,
+    )
+    function(x, weight).sum().backward()
+    theirs = weight.detach().clone().requires_grad_()
+    torch.nn.functional.conv2d(x, theirs, padding="same").relu().sum().backward()
+    torch.testing.assert_close(weight.grad, theirs.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_autocast_converts_as_for_torch() -> None:
+    x, weight = drawn((2, 3, 6, 7), 1), drawn((4, 3, 3, 3), 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = weft.ops.conv2d(x, weight, padding=1)
+    assert y.dtype is torch.bfloat16
+
+
+@pytest.mark.slow
+def test_sanitized(monkeypatch: Any) -> None:
+    """No kernel reads what nothing wrote, or races."""
+    for module, tables in ((implicit, ["TILES"]), (tensor, ["TILES", "WEIGHT_TILES"])):
+        for table in tables:
+            monkeypatch.setattr(module, table, getattr(module, table)[-1:])
+    x, weight, y = drawn((1, 12, 6, 5), 1), drawn((9, 12, 3, 3), 2), drawn((1, 9, 6, 5), 3)
+    rest = ([1, 1], [1, 1], [1, 1], 1, "tf32")
+    calls = {
+        "conv2d": (x, weight, None, *rest),
+        "conv_backward_input": (y, weight, list(x.shape), *rest),
+        "conv_backward_weight": (y, x, list(weight.shape), *rest),
+    }
+    with weft.sanitize() as session:
+        for op, args in calls.items():
+            for run in candidates(op, args).values():
+                run()
+    assert not session.findings
+
+
+# ---- refusals ----------------------------------------------------------------------------------
+PLAIN = ((1, 3, 6, 7), (4, 3, 3, 3))
+REFUSED = {
+    "rank": ((3, 6), (4, 3, 3, 3), {}, "wrong number of dimensions"),
+    "rank of the weight": ((1, 3, 6, 7), (4, 3, 3), {}, "wrong number of dimensions"),
+    "channels": ((1, 3, 6, 7), (4, 2, 3, 3), {}, "the channels do not fit"),
+    "groups": ((1, 3, 6, 7), (4, 1, 3, 3), {"groups": 3}, "the channels do not fit"),
+    "no group": (*PLAIN, {"groups": 0}, "there must be a group"),
+    "filter": ((1, 3, 2, 7), (4, 3, 3, 3), {}, "the filter is larger than the padded input"),
+    "dilated filter": (*PLAIN, {"dilation": 3}, "the filter is larger than the padded input"),
+    "padding": (*PLAIN, {"padding": -1}, "'padding' is not valid"),
+    "padding of three sides": (*PLAIN, {"padding": (1, 1, 1)}, "'padding' is not valid"),
+    "a word": (*PLAIN, {"padding": "full"}, "there is no such padding"),
+    "same with a stride": (*PLAIN, {"padding": "same", "stride": 2}, "needs stride 1"),
+    "stride": (*PLAIN, {"stride": 0}, "'stride' is not valid"),
+    "dilation": (*PLAIN, {"dilation": (1, 0)}, "'dilation' is not valid"),
+    "precision": (*PLAIN, {"precision": "fp8"}, "there is no such precision"),
+    "bias": (*PLAIN, {"bias": torch.ones(3)}, "the bias does not fit"),
+    "dtype of the bias": (
+        *PLAIN,
+        {"bias": torch.ones(4).half()},
+        "has a dtype that no kernel takes",
+    ),
+}
+
+
+@pytest.mark.parametrize("subject", REFUSED)
+def test_refusals(subject: str) -> None:
+    x, weight, options, message = REFUSED[subject]
+    with pytest.raises(weft.ArgumentError, match=message):
+        weft.ops.conv2d(torch.ones(x), torch.ones(weight), **options)
+
+
+def test_dtypes_are_refused() -> None:
+    x, weight = torch.ones(1, 3, 6, 7), torch.ones(4, 3, 3, 3)
+    for a, b in ((x.double(), weight.double()), (x.half(), weight), (x.int(), weight.int())):
+        with pytest.raises(weft.ArgumentError, match="has a dtype that no kernel takes"):
+            weft.ops.conv2d(a, b)

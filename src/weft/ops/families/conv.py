@@ -83,7 +83,8 @@ def _backward(ctx: Any, grad: Any) -> Any:
     return (
         data(grad, weight, list(x.shape), *ctx.options) if data else None,
         weights(grad, x, list(weight.shape), *ctx.options) if weights else None,
-        library.call("sum")(grad, over) if wants[2] else None,
+        # torch leaves out arguments that have their defaults.
+        library.call("sum")(grad, over) if wants[2:3] == (True,) else None,
         *[None] * len(ctx.options),
     )
 
@@ -123,16 +124,17 @@ def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
 
     def redirected(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
                    groups: int, precision: str) -> Any:  # fmt: skip
-        if isinstance(padding, str):
-            pads = arguments.numbers(name, padding, weight.shape[2:], stride, dilation)
-            return library.call(name)(x, weight, bias, stride, pads, dilation, groups, precision)
-        kind = x.device.type
-        if not torch.is_autocast_enabled(kind) or x.dtype is torch.float64:
+        tensors, kind = [x, weight, bias], x.device.type
+        pads = arguments.numbers(name, padding, weight.shape[2:], stride, dilation)
+        if torch.is_autocast_enabled(kind) and x.dtype is not torch.float64:
+            dtype = torch.get_autocast_dtype(kind)
+            tensors = [None if t is None else t.to(dtype) for t in tensors]
+        elif not isinstance(padding, str):
             return NotImplemented
-        dtype = torch.get_autocast_dtype(kind)
-        tensors = [None if t is None else t.to(dtype) for t in (x, weight, bias)]
+        # With numbers the fast path has a plan; torch.compile traces the op itself.
+        call = op if torch.compiler.is_compiling() else library.call(name)
         with torch.autocast(kind, enabled=False):
-            return op(*tensors, stride, padding, dilation, groups, precision)
+            return call(*tensors, stride, pads, dilation, groups, precision)
 
     return redirected
 
