@@ -17,7 +17,7 @@ from weft.ops.bind import batching
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.normalisation.arguments import check_rows, sizes
-from weft.ops.normalisation.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
+from weft.ops.normalisation.rows import BLOCK, Job, Way, group, job, parts_of
 from weft.ops.plan import Buffer, Plan, Step
 
 HELD = 8
@@ -74,7 +74,10 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
         busy *= cdiv(made.count, gpu.sms * max(1, 1024 // threads))
         time = gpu.launch + max(moved / gpu.bandwidth, busy)
         why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
-        build = functools.partial(_rows, kind, saved, made, threads, held, shared)
+        # Weights that no vector holds are read one by one: once per block instead of once per row.
+        keep = made.ragged and not shared and held * made.vector <= 32
+        way = Way(threads, held, shared, max(1, 1024 // max(threads, 128)) if keep else 0)
+        build = functools.partial(_rows, kind, saved, made, way)
         candidates.append(Candidate("rows", made.cost + time, why, build))
     parts = parts_of(made)
     again = x.numel * size * (0.2 if moved < gpu.l2 else 1)
@@ -97,20 +100,15 @@ def _addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _rows(kind: Kind, saved: bool, made: Job, threads: int, held: int, shared: int) -> Plan:
-    block = block_of(threads)
-    rows = block // threads
-    # Weights that no vector holds are read one by one: once per block instead of once per row.
-    keep = made.ragged and not shared and held * made.vector <= 32
-    kernel = made.kernel("rows.cu", "rows", threads, held, shared, kind.centred, kind.added, keep)
-    grid = cdiv(made.count, rows)
-    if keep:
-        resident = made.request.target.sms * max(1, 1024 // block)
-        grid = min(grid, whole_cycles(resident, rows, made.n, made.vector))
+def _rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:
+    threads, held, shared, resident = way
+    kernel = made.kernel(
+        "rows.cu", "rows", threads, held, shared, kind.centred, kind.added, resident > 0
+    )
     memory = shared * threads * made.vector * made.dtype.itemsize
     rest = (made.count, made.n, made.stride, _eps(made.request))
     args = (*_addresses(kind, saved, made), *rest)
-    return made.plan(Step(kernel, (grid,), (block,), args, memory))
+    return made.plan(Step(kernel, (way.grid(made),), (way.block,), args, memory))
 
 
 def _long(kind: Kind, saved: bool, made: Job, parts: int) -> Plan:

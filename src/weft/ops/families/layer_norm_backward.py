@@ -12,7 +12,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
-from weft.ops.normalisation.rows import BLOCK, Job, block_of, group, job, parts_of, whole_cycles
+from weft.ops.normalisation.rows import BLOCK, Job, Way, group, job, parts_of
 from weft.ops.plan import Buffer, Plan, Step
 
 HELD = 4
@@ -47,7 +47,8 @@ def _candidates(centred: bool, request: Request) -> list[Candidate]:
     if not rest and threads <= MOST:
         time = gpu.launch + finish + moved / gpu.bandwidth
         why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
-        build = functools.partial(_rows, centred, made, threads, held)
+        way = Way(threads, held, resident=max(1, 1024 // max(threads, 128)))
+        build = functools.partial(_rows, centred, made, way)
         candidates.insert(0, Candidate("rows", made.cost + time, why, build))
     return candidates
 
@@ -64,17 +65,13 @@ def _flags(made: Job) -> tuple[bool, bool]:
     return made.inputs[-1] is not None, bool(made.request.options["weights"])
 
 
-def _rows(centred: bool, made: Job, threads: int, held: int) -> Plan:
+def _rows(centred: bool, made: Job, way: Way) -> Plan:
     added, wanted = _flags(made)
-    block = block_of(threads)
-    rows = block // threads
-    kernel = made.kernel("rows_backward.cu", "rows", threads, held, centred, added, wanted)
-    resident = made.request.target.sms * max(1, 1024 // block)
-    most = whole_cycles(resident, rows, made.n, made.vector)
-    grid = min(cdiv(made.count, rows), most)
+    kernel = made.kernel("rows_backward.cu", "rows", way.threads, way.held, centred, added, wanted)
     args = (*_addresses(centred, made), made.extra(0) if wanted else None, made.count, made.n)
-    memory = 8 * rows * made.n if wanted and rows > 1 else 0
-    return _summed(centred, made, grid, (Step(kernel, (grid,), (block,), args, memory),))
+    memory = 8 * way.rows * made.n if wanted and way.rows > 1 else 0
+    grid = way.grid(made)
+    return _summed(centred, made, grid, (Step(kernel, (grid,), (way.block,), args, memory),))
 
 
 def _long(centred: bool, made: Job, parts: int) -> Plan:
@@ -84,8 +81,9 @@ def _long(centred: bool, made: Job, parts: int) -> Plan:
     first = made.kernel(name, "parts_of_rows", centred)
     second = made.kernel(name, "finish_rows", centred, added, wanted)
     slabs = cdiv(made.chunks, BLOCK)
-    most = whole_cycles(cdiv(8 * made.request.target.sms, slabs), 1, made.n, made.vector)
-    blocks = min(made.count, most)
+    cycle = made.vector // math.gcd(made.vector, made.n)
+    most = cdiv(8 * made.request.target.sms, slabs)
+    blocks = min(made.count, max(cycle, most - most % cycle))
     sums, partial = made.extra(1 if wanted else 0), made.extra(0) if wanted else None
     inputs = (dy, x, w, mean, rstd)
     shape = (made.n, parts)

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -126,6 +126,40 @@ def _gap(x: Layout, n: int) -> int | None:
     return x.strides[0]
 
 
+class Way(NamedTuple):
+    """Who computes a row.
+
+    threads   for a row; up to a warp, several rows share a block
+    held      vectors that each of them has in registers
+    shared    vectors that each of them has in shared memory
+    resident  blocks for each SM, which take one row after another; 0: a block for each row
+    """
+
+    threads: int
+    held: int
+    shared: int = 0
+    resident: int = 0
+
+    @property
+    def block(self) -> int:
+        """Threads of a block; see the kernels."""
+        return 128 if self.threads <= 32 else self.threads
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block at a time."""
+        return self.block // self.threads
+
+    def grid(self, job: Job) -> int:
+        """Blocks; the rows of one that stays begin at the same place of a vector."""
+        all_rows = cdiv(job.count, self.rows)
+        if not self.resident:
+            return all_rows
+        cycle = job.vector // math.gcd(job.vector, self.rows * job.n)
+        blocks = self.resident * job.request.target.sms
+        return min(all_rows, max(cycle, blocks - blocks % cycle))
+
+
 @functools.cache
 def group(chunks: int, most: int) -> tuple[int, int, int]:
     """(threads per row, vectors per thread in registers, vectors per thread in shared memory)."""
@@ -139,17 +173,6 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     return threads, held, max(0, cdiv(chunks, threads) - held)
 
 
-def block_of(threads: int) -> int:
-    """Threads of a block with so many for a row; see the kernels."""
-    return 128 if threads <= 32 else threads
-
-
 def parts_of(job: Job) -> int:
     """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
     return max(1, min(cdiv(8 * job.request.target.sms, job.count), cdiv(job.chunks, 8 * BLOCK)))
-
-
-def whole_cycles(blocks: int, rows: int, n: int, vector: int) -> int:
-    """At most so many blocks of `rows` rows, all rows of a block at the same place of a vector."""
-    cycle = vector // math.gcd(vector, rows * n)
-    return max(cycle, blocks - blocks % cycle)
