@@ -4,45 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from weft.errors import ArgumentError
-from weft.kernels import cdiv
 from weft.ops import library
 from weft.ops.bind import batching
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.normalisation.arguments import check_rows, sizes
-from weft.ops.normalisation.rows import BLOCK, Job, Way, group, job, parts_of
-from weft.ops.plan import Buffer, Plan, Step
-
-HELD = 8
-"""The most 16-byte vectors that a thread keeps in registers."""
-SM_BANDWIDTH = 50e9
-"""Bytes that one SM reads and writes per second when others do little."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A norm of rows.
-
-    centred  the mean is subtracted, and there is a bias
-    added    the rows are a sum of two tensors, which is returned as well
-    """
-
-    name: str
-    centred: bool
-    added: bool
-
-    @property
-    def tensors(self) -> int:
-        """The tensors of rows that come in."""
-        return 1 + self.added
-
+from weft.ops.normalisation.forward import Kind, candidates
+from weft.ops.normalisation.rows import job
+from weft.ops.normalisation.saving import saving
+from weft.ops.plan import Buffer, Plan
 
 KINDS = (
     Kind("layer_norm", True, False),
@@ -65,74 +40,7 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(zeros)))]
     rows = range(kind.tensors)
     made = job(request, n, rows, range(kind.tensors, len(request.inputs)), outputs)
-    gpu, size = request.target, x.itemsize
-    moved = (1 + kind.tensors + kind.added) * x.numel * size
-    candidates = []
-    threads, held, shared = group(made.chunks, HELD)
-    if shared * threads * made.vector * size <= gpu.shared_per_block - 1024:
-        busy = moved / made.count / SM_BANDWIDTH
-        busy *= cdiv(made.count, gpu.sms * max(1, 1024 // threads))
-        time = gpu.launch + max(moved / gpu.bandwidth, busy)
-        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
-        # Weights that no vector holds are read one by one: once per block instead of once per row.
-        keep = made.ragged and not shared and held * made.vector <= 32
-        way = Way(threads, held, shared, max(1, 1024 // max(threads, 128)) if keep else 0)
-        build = functools.partial(_rows, kind, saved, made, way)
-        candidates.append(Candidate("rows", made.cost + time, why, build))
-    parts = parts_of(made)
-    again = x.numel * size * (0.2 if moved < gpu.l2 else 1)
-    time = made.cost + 2 * gpu.launch + (moved + again) / gpu.bandwidth
-    why = f"{parts} blocks per row, two passes"
-    build = functools.partial(_long, kind, saved, made, parts)
-    return [*candidates, Candidate("long rows", time, why, build)]
-
-
-def _addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
-    """The arguments: x, what is added, w, b, y, the sum, mean and rstd."""
-    weights = made.inputs[kind.tensors :]
-    at = kind.tensors
-    return (
-        made.inputs[0], made.inputs[1] if kind.added else None,
-        weights[0], weights[1] if kind.centred else None,
-        made.output(0), made.output(1) if kind.added else None,
-        made.output(at) if saved and kind.centred else None,
-        made.output(at + kind.centred) if saved else None,
-    )  # fmt: skip
-
-
-def _rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:
-    threads, held, shared, resident = way
-    kernel = made.kernel(
-        "rows.cu", "rows", threads, held, shared, kind.centred, kind.added, resident > 0
-    )
-    memory = shared * threads * made.vector * made.dtype.itemsize
-    rest = (made.count, made.n, made.stride, _eps(made.request))
-    args = (*_addresses(kind, saved, made), *rest)
-    return made.plan(Step(kernel, (way.grid(made),), (way.block,), args, memory))
-
-
-def _long(kind: Kind, saved: bool, made: Job, parts: int) -> Plan:
-    each = cdiv(made.chunks, parts)
-    x, added, w, b, y, total, mean, rstd = _addresses(kind, saved, made)
-    found = made.extra(0)
-    one = made.kernel("rows.cu", "parts_of_rows", kind.centred, kind.added, weights=False)
-    two = made.kernel("rows.cu", "finish_rows", kind.centred)
-    summed, stride = (total, made.n) if kind.added else (x, made.stride)
-    eps, grid = _eps(made.request), (made.count * parts,)
-    steps = (
-        Step(one, grid, (BLOCK,), (x, added, total, found, made.n, made.stride, parts, each)),
-        Step(
-            two, grid, (BLOCK,),
-            (summed, w, b, y, mean, rstd, found, made.n, stride, eps, parts, each),
-        ),
-    )  # fmt: skip
-    return made.plan(*steps, scratch=(Buffer((made.count * parts, 3), torch.float32),))
-
-
-def _eps(request: Request) -> float:
-    """The option; by default that of float, in which all is computed."""
-    eps = request.options["eps"]
-    return torch.finfo(torch.float32).eps if eps is None else float(eps)
+    return candidates(kind, saved, made)
 
 
 # ---- definitions -------------------------------------------------------------------------------
@@ -223,24 +131,6 @@ def _batched(kind: Kind, name: str, info: Any, in_dims: Any, *args: Any) -> Any:
     return out, 0 if isinstance(out, torch.Tensor) else tuple(0 for _ in out)
 
 
-def _saving(kind: Kind) -> Callable[..., Any]:
-    """Calls that need gradients go to the op that returns the statistics as well."""
-
-    def redirect(op: Callable[..., Any]) -> Callable[..., Any]:
-        forward = library.call(f"{kind.name}_forward")
-
-        def redirected(*args: Any) -> Any:
-            tensors = (a for a in args if isinstance(a, torch.Tensor))
-            if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
-                return NotImplemented
-            results = forward(*args)
-            return results[:2] if kind.added else results[0]
-
-        return redirected
-
-    return redirect
-
-
 _DOCS = {
     "layer_norm": "Layer norm over the last dimensions, as torch.nn.functional.layer_norm.",
     "rms_norm": "RMS norm over the last dimensions, as torch.nn.functional.rms_norm.",
@@ -267,7 +157,7 @@ def _definition(kind: Kind, saved: bool) -> Definition:
         setup=functools.partial(_setup if saved else _setup_again, kind),
         backward=functools.partial(_backward if saved else _backward_again, kind),
         vmap=functools.partial(_batched, kind, name),
-        redirect=None if saved else _saving(kind),
+        redirect=None if saved else saving(kind.name, kind.tensors),
         public=not saved,
     )
 

@@ -27,6 +27,8 @@ class Job:
     stride   elements from a row of the first tensor to its next
     ragged   vectors may reach out of their row, or weights may begin anywhere
     inputs   the addresses of inputs, by their number; None for an omitted one
+    inner    elements that share a weight; 0: each has its own
+    groups   rows until weights repeat
     """
 
     request: Request
@@ -42,6 +44,8 @@ class Job:
     before: tuple[Step, ...]
     scratch: tuple[Buffer, ...]
     cost: float
+    inner: int = 0
+    groups: int = 1
 
     @property
     def chunks(self) -> int:
@@ -75,11 +79,12 @@ def _word(value: object) -> str:
 
 def job(
     request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
-    outputs: Sequence[Buffer],
+    outputs: Sequence[Buffer], inner: int = 0, groups: int = 1,
 ) -> Job:  # fmt: skip
     """The job of a request whose inputs `rows` are tensors of rows of n elements.
 
     The first of them may have gaps between its rows; what else is not contiguous is copied first.
+    `inner` and `groups`: see Job.
     """
     inputs: list[Pointer | None] = []
     before: list[Step] = []
@@ -109,13 +114,15 @@ def job(
     vector = max(1, aligned // size)
     if stride != n:  # rows with gaps begin where vectors do, or are read one by one
         vector = math.gcd(vector, stride, n)
+    elif inner:  # one weight for a vector
+        vector, even = math.gcd(vector, inner), True
     elif n % vector and n < 4 * vector:  # most vectors would cross the end of the row
         vector = math.gcd(vector, n)
     weight = next((w.dtype for w in map(request.inputs.__getitem__, weights) if w), first.dtype)
     return Job(
         request, first.dtype, weight, first.numel // n, n, stride, vector,
         n % vector > 0 or not even, tuple(inputs), tuple(outputs), tuple(before), tuple(scratch),
-        cost,
+        cost, inner, groups,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// Weights of a row, in vectors that begin where the row's vectors do.
+// Weights of a row's vectors.
 #pragma once
 #include "row.cuh"
 
@@ -11,5 +11,16 @@ __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     Vector<W, V> v;
 #pragma unroll
     for (int j = 0; j < V; j++) v[j] = RAGGED && w && at + j >= 0 && at + j < n ? w[at + j] : to<W>(missing);
+    return v;
+}
+
+// V times the weight of a channel: of element `at` of a row of n, in which `inner` neighbours share one; the weights of
+// `groups` rows follow each other.
+template <int V, class W>
+__device__ Vector<W, V> channel_weight(const W* w, long long row, int at, int n, int inner, int groups, float missing) {
+    W one = w && at < n ? w[int(row % groups) * (n / inner) + at / inner] : to<W>(missing);
+    Vector<W, V> v;
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = one;
     return v;
 }

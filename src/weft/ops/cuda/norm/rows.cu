@@ -1,8 +1,9 @@
-// Layer norm and RMS norm of rows, forward:
+// Layer norm, RMS norm and group norm of rows, forward:
 //   layer norm  y = (x - mean) * rstd * w + b,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
 //   RMS norm    y = x * rstd * w,               rstd = 1 / sqrt(mean(x^2) + eps)
 // w and b may be null; mean and rstd are stored where their addresses are not null. With ADD, the row is x + added,
-// which is stored as well.
+// which is stored as well. With CHANNELS, as in group norm, `inner` neighbours of a row share a weight, and weights repeat
+// after `groups` rows.
 #include "affine.cuh"
 #include "group.cuh"
 #include "moments.cuh"
@@ -41,10 +42,11 @@ __device__ Vector<T, V> sums(Vector<T, V> a, const Vector<T, V>& b) {
 
 // G threads hold a row: HELD vectors each in registers and SHARED in shared memory. With KEEP, weights stay in registers
 // too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector.
-template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP>
+template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP,
+          bool CHANNELS>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd, long long count,
-         int n, long long stride, float eps) {
+         int n, long long stride, float eps, int inner, int groups) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
     constexpr int KEPT = KEEP ? HELD : 1;
     extern __shared__ char memory[];
@@ -102,8 +104,13 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         }
         auto put = [&](int k, const Vector<T, V>& v) {
             int at = (k * G + t) * V - r.lead;
-            Vector<W, V> vw = KEEP ? kept_w[KEEP ? k : 0] : weights<V, RAGGED>(w, at, r.n, 1);
-            Vector<W, V> vb = KEEP ? kept_b[KEEP ? k : 0] : weights<V, RAGGED>(b, at, r.n, 0);
+            Vector<W, V> vw, vb;
+            if constexpr (KEEP)
+                vw = kept_w[k], vb = kept_b[k];
+            else if constexpr (CHANNELS)
+                vw = channel_weight<V>(w, row, at, r.n, inner, groups, 1), vb = channel_weight<V>(b, row, at, r.n, inner, groups, 0);
+            else
+                vw = weights<V, RAGGED>(w, at, r.n, 1), vb = weights<V, RAGGED>(b, at, r.n, 0);
             r.put(y + row * n, k * G + t, results(v, shift, middle, scale, vw, vb));
         };
 #pragma unroll
@@ -147,10 +154,10 @@ __global__ void __launch_bounds__(256)
 }
 
 // Long rows, second pass: each block joins the moments of its row, and writes its part.
-template <class T, class W, int V, bool RAGGED, bool CENTRED>
+template <class T, class W, int V, bool RAGGED, bool CENTRED, bool CHANNELS>
 __global__ void __launch_bounds__(256)
     finish_rows(const T* x, const W* w, const W* b, T* y, float* mean, float* rstd, const Moments* found, int n,
-                long long stride, float eps, int parts, int chunks) {
+                long long stride, float eps, int parts, int chunks, int inner, int groups) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Moments all;
@@ -168,6 +175,11 @@ __global__ void __launch_bounds__(256)
     for (int c = part * chunks + threadIdx.x; c < end; c += 256) {
         int at = c * V - r.lead;
         Vector<T, V> v = r.get(from, c, 0);
-        r.put(y + row * n, c, results(v, shift, all.mean, scale, weights<V, RAGGED>(w, at, n, 1), weights<V, RAGGED>(b, at, n, 0)));
+        Vector<W, V> vw, vb;
+        if constexpr (CHANNELS)
+            vw = channel_weight<V>(w, row, at, n, inner, groups, 1), vb = channel_weight<V>(b, row, at, n, inner, groups, 0);
+        else
+            vw = weights<V, RAGGED>(w, at, n, 1), vb = weights<V, RAGGED>(b, at, n, 0);
+        r.put(y + row * n, c, results(v, shift, all.mean, scale, vw, vb));
     }
 }

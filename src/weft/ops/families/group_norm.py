@@ -1,0 +1,212 @@
+"""group_norm, forward and backward. A row is a group of channels of one element of the batch."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import library, source
+from weft.ops.choose import Candidate, Request
+from weft.ops.function import Definition
+from weft.ops.normalisation.arguments import LONGEST, check_dtype, check_weights
+from weft.ops.normalisation.forward import Kind, candidates
+from weft.ops.normalisation.rows import BLOCK, Job, job, parts_of
+from weft.ops.normalisation.saving import saving
+from weft.ops.plan import Buffer, Layout, Plan, Step
+
+KIND = Kind("group_norm", centred=True, added=False)
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _job(request: Request, x: Layout, rows: Any, weights: Any, outputs: Any) -> Job:
+    groups = request.options["num_groups"]
+    inner = math.prod(x.shape[2:])
+    return job(request, x.shape[1] // groups * inner, rows, weights, outputs, inner, groups)
+
+
+def _forward(saved: bool, request: Request) -> list[Candidate]:
+    x = request.first
+    statistics = Buffer((x.shape[0], request.options["num_groups"]), torch.float32)
+    outputs = (Buffer(x.shape, x.dtype), *[statistics] * (2 * saved))
+    if x.numel == 0:
+        zeros = tuple(b._replace(zeroed=True) for b in outputs)
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), zeros))]
+    return candidates(KIND, saved, _job(request, x, (0,), (1, 2), outputs))
+
+
+def _backward(request: Request) -> list[Candidate]:
+    x, weight = request.inputs[1:3]
+    assert x is not None
+    wanted = request.options["weights"]
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = Buffer(x.shape[1:2] if wanted else (0,), dtype, zeroed=x.numel == 0)
+    outputs = (Buffer(x.shape, x.dtype), sums, sums)
+    if x.numel == 0:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    made = _job(request, x, (0, 1), (2,), outputs)
+    gpu = request.target
+    time = made.cost + (2 + wanted) * gpu.launch + 5 * x.numel * x.itemsize / gpu.bandwidth
+    why = f"sums of {x.shape[0] * x.shape[1]} planes, then gradients"
+    build = functools.partial(_plan, made, x.shape[:2], wanted)
+    return [Candidate("planes", time, why, build)]
+
+
+def _plan(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
+    batch, channels = shape
+    inner, planes, share = made.inner // made.vector, batch * channels, channels // made.groups
+    threads = 1
+    while threads < min(BLOCK, inner):
+        threads *= 2
+    dy, x, w, mean, rstd = made.inputs
+    partial, name = made.extra(0), "norm/planes_backward.cu"
+    ctype, of_weights = source.ctype(made.dtype), source.ctype(made.weight)
+    first = source.kernel(name, f"plane_sums<{ctype}, {made.vector}, {threads}>")
+    second = source.kernel(name, f"gradient<{ctype}, {of_weights}, {made.vector}>")
+    parts = max(parts_of(made), 1)
+    each = cdiv(share * inner, parts)
+    steps = [
+        Step(first, (cdiv(planes, BLOCK // threads),), (BLOCK,),
+             (dy, x, mean, rstd, partial, planes, inner, share)),
+        Step(second, (made.count * parts,), (BLOCK,),
+             (dy, x, w, mean, rstd, partial, made.output(0), planes, inner, share, made.groups,
+              parts, each)),
+    ]  # fmt: skip
+    if wanted:
+        kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{of_weights}>")
+        tiles = cdiv(channels, 32)
+        args = (partial, made.output(1), made.output(2), batch, channels, tiles)
+        steps.append(Step(kernel, (2 * tiles,), (BLOCK,), args))
+    return made.plan(*steps, scratch=(Buffer((2, *shape), torch.float32),))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
+    check_dtype("group_norm", x)
+    if x.dim() < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise ArgumentError(
+            "weft.ops.group_norm: 'num_groups' must divide the channels",
+            got=f"{num_groups} groups of input of shape {list(x.shape)}",
+            allowed="a divisor of dimension 1",
+        )
+    size = math.prod(x.shape[2:]) * (x.shape[1] // num_groups)
+    if x.shape[0] * size == 1:
+        raise ArgumentError(
+            "weft.ops.group_norm: more than one value per group is needed",
+            got=f"{num_groups} groups of input of shape {list(x.shape)}",
+        )
+    if size > LONGEST:
+        raise ArgumentError(
+            "weft.ops.group_norm: a group has too many elements",
+            got=str(size), allowed=f"at most {LONGEST}",
+        )  # fmt: skip
+    check_weights("group_norm", x, (x.shape[1],), weight=weight, bias=bias)
+
+
+def _fake(saved: bool, x: Any, num_groups: int, *rest: Any) -> Any:
+    shape = (x.shape[0], num_groups)
+    statistics = [x.new_empty(shape, dtype=torch.float32) for _ in range(2 * saved)]
+    return (x.new_empty(x.shape), *statistics) if saved else x.new_empty(x.shape)
+
+
+def _setup(saved: bool, ctx: Any, inputs: Any, output: Any) -> None:
+    """Keeps the input, the weight, and the statistics if the op returns them."""
+    x, ctx.groups, weight, bias, ctx.eps = inputs
+    statistics = output[1:] if saved else ()
+    ctx.mark_non_differentiable(*statistics)
+    ctx.set_materialize_grads(False)
+    ctx.biased = bias is not None
+    ctx.save_for_backward(x, weight, *statistics)
+
+
+def _gradients(ctx: Any, dy: Any, *_: Any) -> Any:
+    x, weight, *statistics = ctx.saved_tensors
+    if not statistics:
+        _, *statistics = library.call("group_norm_forward")(x.detach(), ctx.groups, eps=ctx.eps)
+    wanted = any(ctx.needs_input_grad[2:4])
+    backward = library.call("group_norm_backward")
+    dx, dw, db = backward(dy, x, weight, *statistics, ctx.groups, wanted)
+    sums = (dw if weight is not None and wanted else None, db if ctx.biased and wanted else None)
+    return dx, None, *sums, None
+
+
+def _fake_backward(dy: Any, x: Any, weight: Any, *rest: Any) -> Any:
+    dtype = x.dtype if weight is None else weight.dtype
+    shape = x.shape[1:2] if rest[-1] else (0,)
+    return x.new_empty(x.shape), *(x.new_empty(shape, dtype=dtype) for _ in range(2))
+
+
+def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.groups, _ = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+
+
+def _second(ctx: Any, *grads: Any) -> Any:
+    """Second derivatives, by torch: the first ones written out and differentiated."""
+    dy, x, weight, _, rstd = ctx.saved_tensors
+    with torch.enable_grad():
+        leaves = [t.detach().requires_grad_() for t in (dy, x, weight) if t is not None]
+        outputs = _written_out(ctx.groups, rstd, *leaves)
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and g.numel()]
+        found = torch.autograd.grad(
+            [o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True
+        )
+    return (*found, *[None] * (3 - len(leaves)), None, None, None, None)
+
+
+def _written_out(groups: int, rstd: Any, dy: Any, x: Any, weight: Any = None) -> tuple[Any, ...]:
+    shape = (x.shape[0], groups, -1)
+    rows = x.float().reshape(shape)
+    centred = rows - rows.mean(2, keepdim=True)
+    squares = centred.square().mean(2, keepdim=True)
+    # rstd is 1 / sqrt(squares + eps), with an eps that is not known here.
+    scale = (squares + (rstd.unsqueeze(2) ** -2 - squares.detach())).rsqrt()
+    z, g = centred * scale, dy.float()
+    product = g * z.reshape(x.shape)
+    if weight is not None:
+        g = g * weight.float().view(1, -1, *[1] * (x.dim() - 2))
+    g = g.reshape(shape)
+    dx = scale * (g - g.mean(2, keepdim=True) - z * (g * z).mean(2, keepdim=True))
+    dims = (0, *range(2, x.dim()))
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = (product.sum(dims).to(dtype), dy.float().sum(dims).to(dtype))
+    return dx.reshape(x.shape).to(x.dtype), *sums
+
+
+def _definition(saved: bool) -> Definition:
+    returned = "(Tensor, Tensor, Tensor)" if saved else "Tensor"
+    return Definition(
+        name="group_norm_forward" if saved else "group_norm",
+        schema="(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None,"
+        f" float eps=1e-05) -> {returned}",
+        doc="Group norm, as torch.nn.functional.group_norm.",
+        fake=functools.partial(_fake, saved),
+        candidates=functools.partial(_forward, saved),
+        check=_check,
+        setup=functools.partial(_setup, saved),
+        backward=_gradients,
+        redirect=None if saved else saving("group_norm", 1),
+        public=not saved,
+    )
+
+
+DEFINITIONS = (
+    _definition(False),
+    _definition(True),
+    Definition(
+        name="group_norm_backward",
+        schema="(Tensor dy, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int num_groups,"
+        " bool weights) -> (Tensor, Tensor, Tensor)",
+        doc="The gradients of group_norm's input and weights.",
+        fake=_fake_backward,
+        candidates=_backward,
+        setup=_setup_second,
+        backward=_second,
+        public=False,
+    ),
+)

@@ -1,0 +1,114 @@
+"""Plans norms of rows: layer norm, RMS norm and group norm, forward."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.choose import Candidate, Request
+from weft.ops.normalisation.rows import BLOCK, Job, Way, group, parts_of
+from weft.ops.plan import Buffer, Plan, Step
+
+HELD = 8
+"""The most 16-byte vectors that a thread keeps in registers."""
+SM_BANDWIDTH = 50e9
+"""Bytes that one SM reads and writes per second when others do little."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A norm of rows.
+
+    centred  the mean is subtracted, and there is a bias
+    added    the rows are a sum of two tensors, which is returned as well
+    """
+
+    name: str
+    centred: bool
+    added: bool
+
+    @property
+    def tensors(self) -> int:
+        """The tensors of rows that come in."""
+        return 1 + self.added
+
+
+def candidates(kind: Kind, saved: bool, made: Job) -> list[Candidate]:
+    """The candidates for a job; `saved`: the last outputs are the statistics."""
+    gpu, size = made.request.target, made.dtype.itemsize
+    elements = made.count * made.n
+    moved = (1 + kind.tensors + kind.added) * elements * size
+    found = []
+    threads, held, shared = group(made.chunks, HELD)
+    if shared * threads * made.vector * size <= gpu.shared_per_block - 1024:
+        busy = moved / made.count / SM_BANDWIDTH
+        busy *= cdiv(made.count, gpu.sms * max(1, 1024 // threads))
+        time = gpu.launch + max(moved / gpu.bandwidth, busy)
+        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
+        # Weights that no vector holds are read one by one: once per block instead of once per row.
+        keep = made.ragged and not shared and held * made.vector <= 32
+        way = Way(threads, held, shared, max(1, 1024 // max(threads, 128)) if keep else 0)
+        build = functools.partial(rows, kind, saved, made, way)
+        found.append(Candidate("rows", made.cost + time, why, build))
+    parts = parts_of(made)
+    again = elements * size * (0.2 if moved < gpu.l2 else 1)
+    time = made.cost + 2 * gpu.launch + (moved + again) / gpu.bandwidth
+    why = f"{parts} blocks per row, two passes"
+    build = functools.partial(long_rows, kind, saved, made, parts)
+    return [*found, Candidate("long rows", time, why, build)]
+
+
+def _addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
+    """The arguments: x, what is added, w, b, y, the sum, mean and rstd."""
+    weights = made.inputs[kind.tensors :]
+    at = kind.tensors
+    return (
+        made.inputs[0], made.inputs[1] if kind.added else None,
+        weights[0], weights[1] if kind.centred else None,
+        made.output(0), made.output(1) if kind.added else None,
+        made.output(at) if saved and kind.centred else None,
+        made.output(at + kind.centred) if saved else None,
+    )  # fmt: skip
+
+
+def rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:
+    """One launch: rows stay on chip."""
+    threads, held, shared, resident = way
+    kernel = made.kernel(
+        "rows.cu", "rows", threads, held, shared, kind.centred, kind.added, resident > 0,
+        made.inner > 0,
+    )  # fmt: skip
+    memory = shared * threads * made.vector * made.dtype.itemsize
+    rest = (made.count, made.n, made.stride, _eps(made.request), made.inner, made.groups)
+    args = (*_addresses(kind, saved, made), *rest)
+    return made.plan(Step(kernel, (way.grid(made),), (way.block,), args, memory))
+
+
+def long_rows(kind: Kind, saved: bool, made: Job, parts: int) -> Plan:
+    """Two launches, with several blocks for a row."""
+    each = cdiv(made.chunks, parts)
+    x, added, w, b, y, total, mean, rstd = _addresses(kind, saved, made)
+    found = made.extra(0)
+    one = made.kernel("rows.cu", "parts_of_rows", kind.centred, kind.added, weights=False)
+    two = made.kernel("rows.cu", "finish_rows", kind.centred, made.inner > 0)
+    summed, stride = (total, made.n) if kind.added else (x, made.stride)
+    eps, grid = _eps(made.request), (made.count * parts,)
+    steps = (
+        Step(one, grid, (BLOCK,), (x, added, total, found, made.n, made.stride, parts, each)),
+        Step(
+            two, grid, (BLOCK,),
+            (summed, w, b, y, mean, rstd, found, made.n, stride, eps, parts, each,
+             made.inner, made.groups),
+        ),
+    )  # fmt: skip
+    return made.plan(*steps, scratch=(Buffer((made.count * parts, 3), torch.float32),))
+
+
+def _eps(request: Request) -> float:
+    """The option; by default that of float, in which all is computed."""
+    eps = request.options["eps"]
+    return torch.finfo(torch.float32).eps if eps is None else float(eps)
