@@ -92,6 +92,28 @@ def summary_table(table: Table) -> str:
               "host µs#", "host µs, torch#")  # fmt: skip
     host = _host()
     rows = [_summary(record, host.get(op, [])) for op, record in found.items()]
+    memory = "Peak memory is what all calls allocate, relative to PyTorch."
+    return f"{_machine(found.values())} {memory}\n\n{table(header, rows)}"
+
+
+def family_table(table: Table) -> str:
+    """A row for each family of the newest sweep."""
+    from weft.ops.sweep.cases import families
+
+    found, host = newest(), _host()
+    if not found:
+        return MISSING.format(file=_shown())
+    header = ("ops", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
+              "host µs, torch#")  # fmt: skip
+    rows = []
+    for cases in families().values():
+        names = [case.name for case in cases if case.name in found]
+        ratios = [ratio(result) for name in names for result in found[name]["results"]]
+        times = [row for name in names for row in host.get(name, [])]
+        if ratios:
+            ops = ", ".join(f"`{name}`" for name in names)
+            rows.append([ops, *_speeds(ratios),
+                         *(_host_cell(times, who) for who in ("weft_us", "torch_us"))])  # fmt: skip
     return f"{_machine(found.values())}\n\n{table(header, rows)}"
 
 
@@ -137,8 +159,7 @@ def _machine(records: Iterable[dict[str, Any]]) -> str:
     return (
         f"{gpus}, torch {torches}, {when}, seed {seeds}; random calls, made eagerly. The "
         "contenders take turns. The ratio is the time of the fastest peer (PyTorch and, where it "
-        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster. Peak "
-        "memory is what all calls allocate, relative to PyTorch."
+        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster."
     )
 
 
@@ -151,12 +172,17 @@ def ratio(result: dict[str, Any]) -> float:
 
 def _summary(record: dict[str, Any], host: Sequence[dict[str, Any]]) -> list[object]:
     ratios = [ratio(r) for r in record["results"]]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return [
-        f"`{record['op']}`", len(ratios), f"{mean:.2f} x", f"{min(ratios):.2f} x",
-        sum(r < LOW for r in ratios), _memory(record),
+        f"`{record['op']}`", *_speeds(ratios), _memory(record),
         *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
     ]  # fmt: skip
+
+
+def _speeds(ratios: Sequence[float]) -> list[object]:
+    """Their number, geometric mean and least, and how many are low."""
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    low = sum(r < LOW for r in ratios)
+    return [len(ratios), f"{mean:.2f} x", f"{min(ratios):.2f} x", low]
 
 
 def _memory(record: dict[str, Any]) -> str:

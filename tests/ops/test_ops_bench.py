@@ -196,6 +196,16 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     assert of_sum.count("| flat |") == 10 and "2.00 x" not in of_sum
 
 
+def test_families_have_a_row_each(record: Path) -> None:
+    record.parent.mkdir(parents=True)
+    times = [{"op": "add", "shape": [64, 64], "weft_us": 4.0, "torch_us": 5.0}]
+    lines = [line("add", 1, 2.0, 0.5), line("mul", 1, 1.0), json.dumps({"host": times, **MACHINE})]
+    record.write_text("\n".join(lines))
+    text = tables.TABLES["ops_families"]()
+    assert "| `add`, `mul` | 3 | 1.00 x | 0.50 x | 1 | 4.0 | 5.0 |" in text
+    assert "matmul" not in text
+
+
 def test_every_op_is_listed() -> None:
     text = tables.TABLES["ops_list"]()
     assert "| `softmax(x, dim=-1)` |" in text and "| `matmul(a, b" in text

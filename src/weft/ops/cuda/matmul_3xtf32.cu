@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
         float part[DOWN][ACROSS][4] = {};
 #pragma unroll
         for (int k = 0; k < BK; k += 8) {
-            unsigned a_big[DOWN][4], a_small[DOWN][4];
+            unsigned a_big[DOWN][4], a_small[DOWN][4], b_big[ACROSS][2], b_small[ACROSS][2];
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll
@@ -57,20 +57,22 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
                     a_big[i][j] = s.big, a_small[i][j] = s.small;
                 }
 #pragma unroll
-            for (int n = 0; n < ACROSS; ++n) {
-                unsigned b_big[2], b_small[2];
+            for (int n = 0; n < ACROSS; ++n)
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     Split s(pb[(k + t + j * 4) * SideB::PITCH + n * 8]);
-                    b_big[j] = s.big, b_small[j] = s.small;
+                    b_big[n][j] = s.big, b_small[n][j] = s.small;
                 }
+            // One of the three products of all results, then the next: neighbouring instructions do not wait for each other.
+            auto product = [&](const unsigned (*a)[4], const unsigned (*b)[2]) {
 #pragma unroll
-                for (int i = 0; i < DOWN; ++i) {
-                    multiply(part[i][n], a_small[i], b_big);
-                    multiply(part[i][n], a_big[i], b_small);
-                    multiply(part[i][n], a_big[i], b_big);
-                }
-            }
+                for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+                    for (int n = 0; n < ACROSS; ++n) multiply(part[i][n], a[i], b[n]);
+            };
+            product(a_small, b_big);
+            product(a_big, b_small);
+            product(a_big, b_big);
         }
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
 
 from weft.ops.sweep.case import Case
 
 
-def _found() -> Iterator[Case]:
-    for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
-        yield from importlib.import_module(f"{__name__}.{module.name}").CASES
+def families() -> dict[str, tuple[Case, ...]]:
+    """The cases of each module, by its name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: tuple(importlib.import_module(f"{__name__}.{name}").CASES) for name in names}
 
 
-CASES = tuple(_found())
+CASES = tuple(case for cases in families().values() for case in cases)
