@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.ops import source  # noqa: E402
 
 OPTIONS = {
     "adamw": ("AdamW", {"lr": 1e-2, "weight_decay": 0.1}),
@@ -226,6 +227,80 @@ def test_special_values() -> None:
     assert p[0].isnan() and p[1].isinf() and p[2].isnan() and p[3].isfinite()
 
 
+# ---- states of 8 bits --------------------------------------------------------------------------
+CODES = """
+#include "optim/dynamic.cuh"
+extern "C" __global__ void tables(float* with_sign, float* without) {
+    int c = threadIdx.x;
+    with_sign[c] = decode_signed(c, 1.0f), without[c] = decode_unsigned(c, 1.0f);
+}
+extern "C" __global__ void encoded(const float* x, int* with_sign, int* without) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    with_sign[i] = encode_signed(x[i], 1.0f), without[i] = encode_unsigned(fabsf(x[i]), 1.0f);
+}
+"""
+
+
+def test_codes_are_the_nearest() -> None:
+    module = weft.cuda(CODES, include=[source.HOME])
+    with_sign, without = torch.zeros(256), torch.zeros(256)
+    module.tables[1, 256](with_sign, without)
+    assert (without.diff() > 0).all() and without[0] == 0.0 and without[255] == 1.0
+    assert (with_sign[:128].diff() > 0).all() and torch.equal(with_sign[128:], -with_sign[:128])
+    draw = torch.Generator().manual_seed(1)
+    x = torch.cat([torch.rand(512, generator=draw), 10 ** (-8 * torch.rand(509, generator=draw))])
+    x = torch.cat(
+        [
+            x * torch.where(torch.rand(1021, generator=draw) < 0.5, -1, 1),
+            torch.tensor([0.0, 1.0, -1.0]),
+        ]
+    )
+    codes = [torch.zeros(1024, dtype=torch.int32) for _ in range(2)]
+    module.encoded[4, 256](x, *codes)
+    for values, table, chosen in ((x, with_sign, codes[0]), (x.abs(), without, codes[1])):
+        nearest = (values[:, None] - table).abs().min(1).values
+        error = (values - table[chosen.long()]).abs()
+        inside = values.abs() >= table[1]  # below, numbers become 0 or the least one
+        assert inside.sum() > 800 and (error <= nearest * 1.001 + 1e-9)[inside].all()
+        assert (chosen[values == 0] == 0).all() and (codes[1][x != 0] > 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_of_8_bits(dtype: Any) -> None:
+    """After 10 steps, updates differ by a few percent from those with exact states."""
+    draw = torch.Generator().manual_seed(2)
+    start = [torch.randn(n, generator=draw).to(dtype) for n in (1, 255, 256, 700, 0)]
+    ours = [torch.nn.Parameter(x.clone()) for x in start]
+    theirs = [torch.nn.Parameter(x.float().clone()) for x in start]
+    mine = weft.optim.AdamW(ours, lr=1e-2, state_bits=8, master_weights=True)
+    reference = torch.optim.AdamW(theirs, lr=1e-2)
+    for step in range(10):
+        for p, q in zip(ours, theirs, strict=True):
+            q.grad = torch.randn(p.shape, generator=draw).to(dtype).float()
+            p.grad = q.grad.to(dtype)
+        mine.step()
+        reference.step()
+        if step == 4:
+            saved = copy.deepcopy(mine.state_dict())
+            mine = weft.optim.AdamW(ours, lr=1e-2)
+            mine.load_state_dict(saved)
+    for p, q, x in zip(ours, theirs, start, strict=True):
+        state = mine.state[p]
+        assert state["exp_avg"].dtype == torch.uint8 and state["step"] == 10
+        got = state["master"] if dtype == torch.bfloat16 else p.detach()
+        moved, expected = got - x.float(), q.detach() - x.float()
+        assert (moved - expected).norm() <= 0.05 * expected.norm()
+
+
+def test_states_of_8_bits_are_refused_elsewhere() -> None:
+    p = torch.nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    with pytest.raises(weft.ArgumentError, match="so many bits"):
+        weft.optim.AdamW([p], state_bits=4)
+    with pytest.raises(weft.ArgumentError, match="AMSGrad"):
+        weft.optim.AdamW([p], state_bits=8, amsgrad=True).step()
+
+
 # ---- clipping ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("limit", "order"), [(0.5, 2.0), (1e4, 2.0), (2.0, 1.0), (0.1, float("inf"))]
@@ -303,7 +378,11 @@ def test_sanitized() -> None:
     rng = random.Random(1)
     ours = ragged(rng)
     with weft.sanitize() as session:
-        for optimiser in (weft.optim.AdamW(ours, amsgrad=True), weft.optim.SGD(ours, 0.1, 0.9)):
+        for optimiser in (
+            weft.optim.AdamW(ours, amsgrad=True),
+            weft.optim.SGD(ours, 0.1, 0.9),
+            weft.optim.Adam(ours, state_bits=8),
+        ):
             set_gradients(rng, ours)
             weft.optim.clip_grad_norm_(ours, 0.5)
             optimiser.step()

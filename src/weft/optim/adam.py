@@ -4,41 +4,79 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from weft.optim.base import THREADS, Fused, float_zeros, kernel
+from weft.errors import ArgumentError
+from weft.kernels import Kernel, cdiv
+from weft.ops import source
+from weft.optim.base import ELEMENTS, THREADS, Fused, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
 from weft.optim.scalars import number
+
+SHARED = 256
+"""Elements that share a scale in states of 8 bits."""
 
 
 class _Adam(Fused):
     """The step of both; `decoupled_weight_decay` of a group says which of them it is."""
 
+    own = MappingProxyType({**Fused.own, "state_bits": None})
+
+    def __init__(self, params: Any, *args: Any, **options: Any):
+        bits = options.get("state_bits")
+        if bits not in (None, 8):
+            raise ArgumentError(
+                f"weft.optim.{type(self).__name__}: there are no states of so many bits",
+                got=str(bits), allowed="8, or None: those of the parameter",
+            )  # fmt: skip
+        super().__init__(params, *args, **options)
+
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:
         master = group["master_weights"] and dtype != torch.float32
-        zeros: Make = float_zeros if master else torch.zeros_like
+        small = group["state_bits"] == 8
+        zeros: Make = _codes if small else float_zeros if master else torch.zeros_like
         kinds: dict[str, Make] = {"exp_avg": zeros, "exp_avg_sq": zeros}
         if group["amsgrad"]:
             kinds["max_exp_avg_sq"] = zeros
         if master:
             kinds["master"] = lambda p: p.detach().float()
+        if small:
+            kinds |= {"exp_avg_scale": _scales, "exp_avg_sq_scale": _scales}
         return {**kinds, "step": lambda p: torch.zeros((), device=p.device)}
 
     def launch(self, bucket: Bucket, group: dict[str, Any], lists: Sequence[Any]) -> None:
         device, table = bucket.device, bucket.table
         beta1, beta2 = (float(beta) for beta in group["betas"])
         lr, lr_at = number(group["lr"], device)
-        code = kernel(
-            "adam", bucket.dtype, lists[2][0].dtype, "master" in bucket.names,
-            group.get("decoupled_weight_decay", True), group["amsgrad"],
-        )  # fmt: skip
         sign = -1.0 if group["maximize"] else 1.0
-        table.launch(code, THREADS, (
+        table.launch(self._kernel(bucket, group, lists), THREADS, (
             table.counter, lr, lr_at, _log(beta1), _log(beta2), beta2, 1.0 - beta1, 1.0 - beta2,
             float(group["eps"]), float(group["weight_decay"]), sign, *self.scales(device),
         ), lists)  # fmt: skip
+
+    def _kernel(self, bucket: Bucket, group: dict[str, Any], lists: Sequence[Any]) -> Kernel:
+        master, decoupled = "master" in bucket.names, group.get("decoupled_weight_decay", True)
+        if group["state_bits"] is None:
+            states = lists[2][0].dtype
+            return kernel("adam", bucket.dtype, states, master, decoupled, group["amsgrad"])
+        if group["amsgrad"]:
+            raise ArgumentError(
+                "weft.optim: AMSGrad has no states of 8 bits",
+                next="amsgrad=False or state_bits=None",
+            )
+        flags = f"{str(master).lower()}, {str(decoupled).lower()}, {THREADS}, {ELEMENTS}"
+        return source.kernel("optim/step8.cu", f"adam8<{source.ctype(bucket.dtype)}, {flags}>")
+
+
+def _codes(p: Any) -> torch.Tensor:
+    return torch.zeros_like(p, dtype=torch.uint8)
+
+
+def _scales(p: Any) -> torch.Tensor:
+    return torch.zeros(cdiv(p.numel(), SHARED), device=p.device)
 
 
 def _log(beta: float) -> float:
@@ -51,6 +89,7 @@ class Adam(_Adam, torch.optim.Adam):  # type: ignore[misc]
 
     master_weights  parameters of 16 bits have states and a copy of themselves in float32
     max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
+    state_bits      8: states of 8 bits with a scale for each 256 elements
     """
 
 
@@ -59,4 +98,5 @@ class AdamW(_Adam, torch.optim.AdamW):  # type: ignore[misc]
 
     master_weights  parameters of 16 bits have states and a copy of themselves in float32
     max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
+    state_bits      8: states of 8 bits with a scale for each 256 elements
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -33,22 +34,19 @@ class Fused:
     defaults: dict[str, Any]
     state: dict[Any, dict[str, Any]]
     _norm: torch.Tensor | None = None
+    own: Mapping[str, Any] = MappingProxyType({"master_weights": False, "max_grad_norm": None})
+    """The options that torch's optimisers do not have, and their defaults."""
 
-    def __init__(
-        self,
-        params: Any,
-        *args: Any,
-        master_weights: bool = False,
-        max_grad_norm: float | None = None,
-        **options: Any,
-    ):
+    def __init__(self, params: Any, *args: Any, **options: Any):
+        chosen = {name: options.pop(name, default) for name, default in self.own.items()}
         super().__init__(params, *args, **{**options, "fused": True})  # type: ignore[call-arg]
-        self.defaults |= {"master_weights": master_weights, "max_grad_norm": max_grad_norm}
+        self.defaults |= chosen
         self._complete_groups()
 
     def _complete_groups(self) -> None:
-        for group in self.param_groups:  # torch's own groups have no such entry
-            group.setdefault("master_weights", self.defaults.get("master_weights", False))
+        for group in self.param_groups:
+            for name, default in self.own.items():
+                group.setdefault(name, self.defaults.get(name, default))
 
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:
         """The states of a parameter in the order of the kernel's lists, and what makes them."""

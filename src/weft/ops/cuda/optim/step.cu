@@ -1,13 +1,7 @@
 // A step of an optimiser for all tensors of a table in one launch.
-#include "last.cuh"
+#include "counts.cuh"
 #include "rules.cuh"
 #include "update.cuh"
-
-// Adds 1 to the step counts, which are the last list: in the last block, when all have read them.
-__device__ inline void count_step(const Table& table, int* counter) {
-    if (!is_last(counter, gridDim.x)) return;
-    for (int t = threadIdx.x; t < table.tensors; t += blockDim.x) *table.at<float>(table.lists - 1, t) += 1.0f;
-}
 
 // Numbers in memory, so that a CUDA graph can change them: the learning rate is lr * *lr_at, gradients are multiplied by
 // sign * *factor / *divisor, and nothing changes where *skip is not 0.
