@@ -283,6 +283,40 @@ def test_arguments_are_refused() -> None:
             call()
 
 
+# ---- initial values ----------------------------------------------------------------------------
+INITIALISERS = {
+    "uniform_": (-1.0, 3.0),
+    "normal_": (2.0, 0.5),
+    "trunc_normal_": (0.5, 1.0, -1.0, 1.0),
+    "kaiming_uniform_": (0.1, "fan_out"),
+    "kaiming_normal_": (0, "fan_in", "relu"),
+    "xavier_uniform_": (1.5,),
+    "xavier_normal_": (),
+}
+
+
+@pytest.mark.parametrize("name", INITIALISERS)
+def test_initialisers(name: str) -> None:
+    """Mean and deviation are those of torch.nn.init."""
+    torch.manual_seed(11)
+    ours = torch.nn.Parameter(torch.empty(40, 25, 3))
+    theirs = torch.empty(40, 25, 3)
+    assert getattr(weft.init, name)(ours, *INITIALISERS[name]) is ours
+    getattr(torch.nn.init, name)(theirs, *INITIALISERS[name])
+    error = 6 * theirs.std() / math.sqrt(theirs.numel())
+    assert abs(ours.mean() - theirs.mean()) < 2 * error and abs(ours.std() - theirs.std()) < error
+    assert ours.max() <= theirs.max() + 4 * error + (1 if "normal" in name else 0)
+    half = torch.empty(8, 8, dtype=torch.bfloat16).t()
+    assert getattr(weft.init, name)(half, *INITIALISERS[name]).isfinite().all()
+
+
+def test_initialisers_are_refused() -> None:
+    with pytest.raises(weft.ArgumentError, match="two dimensions"):
+        weft.init.xavier_uniform_(torch.empty(3))
+    with pytest.raises(weft.ArgumentError, match="no such mode"):
+        weft.init.kaiming_normal_(torch.empty(3, 3), mode="fan")
+
+
 def test_sanitized() -> None:
     with weft.sanitize() as session:
         weft.ops.dropout(torch.ones(1003), 0.5)
