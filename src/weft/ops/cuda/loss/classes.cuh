@@ -2,9 +2,9 @@
 #pragma once
 #include <assert.h>
 
-#include "group.cuh"
-#include "last.cuh"
-#include "vector.cuh"
+#include "../group.cuh"
+#include "../last.cuh"
+#include "../vector.cuh"
 
 enum Reduction { NONE, MEAN, SUM };
 

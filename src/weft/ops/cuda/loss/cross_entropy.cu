@@ -1,5 +1,5 @@
 // Cross-entropy of logits and labels: losses, gradients, or both from one read of the logits.
-#include "loss/cross_entropy.cuh"
+#include "cross_entropy.cuh"
 
 // G threads hold a row: HELD vectors each in registers and SHARED in shared memory. The sum of exponentials runs while
 // the row arrives.

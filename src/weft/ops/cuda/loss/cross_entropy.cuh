@@ -5,8 +5,8 @@
 //   gradient = s ((1 - e) w (p - [c = y]) + e / n (W p - weight[c]))
 // s is the gradient of the result; divided by the sum of all w for a mean.
 #pragma once
-#include "loss/classes.cuh"
-#include "packed.cuh"
+#include "classes.cuh"
+#include "../packed.cuh"
 
 constexpr float LOG2E = 1.4426950408889634f;
 

@@ -1,5 +1,5 @@
 // Multiplies a tensor in place by a number in memory. Nothing is read or written if the number is 1.
-#include "vector.cuh"
+#include "../vector.cuh"
 
 template <class T, int V>
 __global__ void __launch_bounds__(256) scale(T* x, const T* factor, long long n) {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import torch.nn.functional as F
 
 from weft.ops.sweep import draw
-from weft.ops.sweep.case import FLOATS, Case
+from weft.ops.sweep.case import FLOATS, Case, Draw
 from weft.ops.sweep.draw import Call
 
 
@@ -27,4 +28,33 @@ def _cross_entropy(rng: random.Random, most: int) -> Call:
 _CROSS_ENTROPY = Case(
     "cross_entropy", _cross_entropy, F.cross_entropy, depth=lambda call: call.shape()[0]
 )
-CASES = (_CROSS_ENTROPY, _CROSS_ENTROPY.with_backward(roundings=8))
+
+
+def _pairs(name: str) -> Draw:
+    def drawn(rng: random.Random, most: int) -> Call:
+        shape, dtype = draw.shape(rng, (1, 2, 3, 4), most), rng.choice(FLOATS)
+        x = draw.tensor(rng, shape, dtype, plain=0.8)
+        target = draw.Tensor(shape, dtype, x.order, contents=draw.Between(0.0, 1.0), grad=False)
+        return Call(name, (x, target), {"reduction": rng.choice(("mean", "sum", "none"))})
+
+    return drawn
+
+
+def _pair_case(name: str, shared: bool = False) -> Case:
+    return Case(
+        name, _pairs(name), getattr(F, name), shared=shared,
+        depth=lambda call: math.prod(call.shape()) if call.options["reduction"] != "none" else 1,
+    )  # fmt: skip
+
+
+_PAIRS = [
+    _pair_case("mse_loss"),
+    _pair_case("binary_cross_entropy_with_logits", shared=True),
+    _pair_case("smooth_l1_loss", shared=True),
+]
+CASES = (
+    _CROSS_ENTROPY,
+    _CROSS_ENTROPY.with_backward(roundings=8),
+    *_PAIRS,
+    *(case.with_backward(roundings=8, shared=True) for case in _PAIRS),
+)

@@ -1,0 +1,87 @@
+// Losses of pairs of numbers, x and t: none, their sum or their mean in one launch, and gradients in one.
+//
+// VALUE, DX and DT are expressions of the floats x, t, w (a weight of t, or 1) and `option`.
+#include "../functions.cuh"
+#include "classes.cuh"
+
+struct Pairs {
+    long long n, weights, second;  // elements; elements after which `weight` and `second` repeat
+    float option, scale;           // scale: of the sum
+    int upstream_step;             // 0 if all elements share one gradient of the loss
+};
+
+__device__ inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
+__device__ inline float clamped(float log) { return log < -100 ? -100 : log; }  // as PyTorch; NaN stays
+__device__ inline float xlogx(float x) { return x == 0 ? 0 : x * logf(x); }
+__device__ inline float softplus(float x) { return maximum(x, 0.0f) + log1pf(expf(-fabsf(x))); }
+
+__device__ inline float value_of([[maybe_unused]] float x, [[maybe_unused]] float t, [[maybe_unused]] float w,
+                                 [[maybe_unused]] float option) {
+    return VALUE;
+}
+template <bool OF_TARGET>
+__device__ float gradient_of([[maybe_unused]] float x, [[maybe_unused]] float t, [[maybe_unused]] float w,
+                             [[maybe_unused]] float option) {
+    if constexpr (OF_TARGET) return DT;
+    else return DX;
+}
+
+// f(x, t, i) for this thread's elements, a vector at a time; the rest one by one.
+template <class T, int V, class F>
+__device__ void for_each(const T* x, const T* t, const Pairs& p, F f) {
+    long long stride = gridDim.x * 256ll * V;
+    for (long long i = (blockIdx.x * 256ll + threadIdx.x) * V; i < p.n; i += stride) {
+        if (i + V <= p.n) {
+            f(load<V>(x + i), load<V>(t + i), i);
+        } else {
+            for (long long j = i; j < p.n; j++) f(load<1>(x + j), load<1>(t + j), j);
+        }
+    }
+}
+
+template <class T>
+__device__ float repeated(const T* weights, long long i, long long count) {
+    return weights ? to<float>(weights[count == 1 ? 0 : i % count]) : 1;
+}
+
+// REDUCED: the sum of all, else one loss per pair.
+template <class T, int V, bool REDUCED>
+__global__ void __launch_bounds__(256) losses(const T* x, const T* t, const T* weight, const T* second, T* y,
+                                              float2* partials, int* counter, const Pairs p) {
+    float sum = 0;
+    auto value = [&](float x, float t, long long i) {
+        return value_of(x, t, repeated(second, i, p.second), p.option) * repeated(weight, i, p.weights);
+    };
+    for_each<T, V>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
+        constexpr int N = sizeof(vx) / sizeof(T);
+        Vector<T, N> made;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            float one = value(to<float>(vx[j]), to<float>(vt[j]), i + j);
+            if (REDUCED) sum += one;
+            else made[j] = to<T>(one);
+        }
+        if (!REDUCED) store(y + i, made);
+    });
+    Classes as_sum{};
+    as_sum.reduction = SUM;
+    if (REDUCED) reduce_losses<256>(sum * p.scale, 0, partials, counter, y, as_sum);
+}
+
+// The gradient of x, or of t.
+template <class T, int V, bool OF_TARGET>
+__global__ void __launch_bounds__(256) gradients(const T* upstream, const T* x, const T* t, const T* weight,
+                                                 const T* second, T* d, const Pairs p) {
+    const float shared = p.upstream_step ? 0 : to<float>(*upstream) * p.scale;
+    auto gradient = [&](float x, float t, long long i) {
+        float s = (p.upstream_step ? to<float>(upstream[i]) : shared) * repeated(weight, i, p.weights);
+        return s * gradient_of<OF_TARGET>(x, t, repeated(second, i, p.second), p.option);
+    };
+    for_each<T, V>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
+        constexpr int N = sizeof(vx) / sizeof(T);
+        Vector<T, N> made;
+#pragma unroll
+        for (int j = 0; j < N; j++) made[j] = to<T>(gradient(to<float>(vx[j]), to<float>(vt[j]), i + j));
+        store(d + i, made);
+    });
+}

@@ -1,0 +1,166 @@
+"""Plans losses of pairs of numbers: a table of their formulas, and the plans of their kernels."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.kernels import Kernel, cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate, Request
+from weft.ops.copies import contiguous
+from weft.ops.layouts import broadcast
+from weft.ops.loss.operands import Operands
+from weft.ops.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
+from weft.ops.rows import BLOCK
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss: C++ expressions of x, t, w and `option` for its value and its derivatives.
+
+    weights  the optional tensors after the input and the target, in the order of the schema:
+             "weight" multiplies the loss, "pos_weight" is w
+    option   the name of its option, if it has one
+    other    the expressions where the option is True, for an option that is not a number
+    """
+
+    name: str
+    value: str
+    dx: str
+    dt: str
+    weights: tuple[str, ...] = ()
+    option: str = ""
+    other: tuple[str, str, str] | None = None
+
+    def expressions(self, options: dict[str, Any]) -> dict[str, str]:
+        swap = self.other is not None and options[self.option]
+        texts = self.other if swap and self.other else (self.value, self.dx, self.dt)
+        return dict(zip(("VALUE", "DX", "DT"), (f"({text})" for text in texts), strict=True))
+
+
+_BINARY = '(assert(x >= 0 && x <= 1 && "an input must be a probability, 0 to 1"), '
+LOSSES = (
+    Loss("mse_loss", "(x - t) * (x - t)", "2 * (x - t)", "2 * (t - x)"),
+    Loss("l1_loss", "fabsf(x - t)", "sign(x - t)", "sign(t - x)"),
+    Loss(
+        "smooth_l1_loss",
+        "fabsf(x - t) < option ? 0.5f * (x - t) * (x - t) / option : fabsf(x - t) - 0.5f * option",
+        "fabsf(x - t) < option ? (x - t) / option : sign(x - t)",
+        "fabsf(x - t) < option ? (t - x) / option : sign(t - x)",
+        option="beta",
+    ),
+    Loss(
+        "huber_loss",
+        "fabsf(x - t) <= option ? 0.5f * (x - t) * (x - t)"
+        " : option * (fabsf(x - t) - 0.5f * option)",
+        "fabsf(x - t) <= option ? x - t : option * sign(x - t)",
+        "fabsf(x - t) <= option ? t - x : option * sign(t - x)",
+        option="delta",
+    ),
+    Loss(
+        "binary_cross_entropy",
+        f"{_BINARY}(t - 1) * clamped(log1pf(-x)) - t * clamped(logf(x)))",
+        f"{_BINARY}(x - t) / maximum((1 - x) * x, 1e-12f))",
+        f"{_BINARY}log1pf(-x) - logf(x))",
+        weights=("weight",),
+    ),
+    Loss(
+        "binary_cross_entropy_with_logits",
+        "(1 - t) * x + (1 + (w - 1) * t) * softplus(-x)",
+        "(w * t + 1 - t) / (1 + expf(-x)) - w * t",
+        "(w - 1) * softplus(-x) - x",
+        weights=("weight", "pos_weight"),
+    ),
+    Loss(
+        "kl_div",
+        "xlogx(t) - t * x", "-t", "(t == 0 ? 0 : logf(t)) + t / t - x",
+        option="log_target",
+        other=("expf(t) * (t - x)", "-expf(t)", "expf(t) * (t - x + 1)"),
+    ),
+)  # fmt: skip
+
+
+def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
+    """The one kernel of a loss or of a gradient."""
+    first = int(backward)
+    x = request.inputs[first]
+    assert x is not None
+    none = request.options["reduction"] == "none"
+    out = Buffer(x.shape if none or backward else (), x.dtype)
+    moved = x.numel * x.itemsize * (2 + (backward or none))
+    time = request.target.launch + moved / request.target.bandwidth
+    if x.numel == 0 and (none or backward):
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    why = "one launch"
+    build = _gradients if backward else _losses
+    return [Candidate("pairs", time, why, lambda: build(loss, request, x, out))]
+
+
+def _losses(loss: Loss, request: Request, x: Layout, out: Buffer) -> Plan:
+    call = _Call(loss, request, x, out, 0)
+    reduced = request.options["reduction"] != "none"
+    kernel = call.kernel("losses", reduced)
+    partials: Argument = None
+    if reduced and call.blocks > 1:
+        partials = call.tensors.buffer(Buffer((call.blocks, 2), torch.float32))
+    args = (*call.inputs, call.tensors.output(0), partials, Counters(), call.problem)
+    return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
+
+
+def _gradients(loss: Loss, request: Request, x: Layout, out: Buffer) -> Plan:
+    call = _Call(loss, request, x, out, 1)
+    upstream, _ = call.tensors.dense(0)
+    kernel = call.kernel("gradients", request.options["of_target"])
+    args = (upstream, *call.inputs, call.tensors.output(0), call.problem)
+    return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
+
+
+class _Call:
+    """The arguments that the kernels share; `first` is the number of the input."""
+
+    def __init__(self, loss: Loss, request: Request, x: Layout, out: Buffer, first: int) -> None:
+        self.loss, self.request = loss, request
+        self.tensors = Operands(request, (out,))
+        (px, dx), (pt, dt) = self.tensors.dense(first), self.tensors.dense(first + 1)
+        assert dx is not None and dt is not None
+        self.vector = 16 // x.itemsize if dx.aligned == dt.aligned == 16 else 1
+        slots = {"weight": (None, 1), "pos_weight": (None, 1)}
+        for i, name in enumerate(loss.weights):
+            slots[name] = self._repeated(first + 2 + i, x.shape)
+        self.inputs = (px, pt, slots["weight"][0], slots["pos_weight"][0])
+        option = request.options.get(loss.option, 0.0) if loss.option else 0.0
+        reduction = request.options["reduction"]
+        each = {"mean": x.numel, "batchmean": x.shape[0] if x.shape else 1}.get(reduction, 1)
+        self.problem = struct.pack(
+            "<3q2fi4x", x.numel, slots["weight"][1], slots["pos_weight"][1], float(option),
+            1 / each if each else math.nan, reduction == "none",
+        )  # fmt: skip
+        wanted = cdiv(x.numel, BLOCK * self.vector * 2)
+        self.blocks = max(1, min(wanted, 8 * request.target.sms))
+        self.ctype = source.ctype(x.dtype)
+
+    def kernel(self, name: str, flag: bool) -> Kernel:
+        words = f"{name}<{self.ctype}, {self.vector}, {str(flag).lower()}>"
+        return source.kernel("loss/pairs.cu", words, **self.loss.expressions(self.request.options))
+
+    def _repeated(self, number: int, shape: Sequence[int]) -> tuple[Any, int]:
+        """A weight that repeats after some elements, and after how many."""
+        w = self.request.inputs[number]
+        if w is None:
+            return None, 1
+        sizes = tuple(w.shape)
+        while sizes and sizes[0] == 1:
+            sizes = sizes[1:]
+        if w.contiguous and (not sizes or tuple(shape[len(shape) - len(sizes) :]) == sizes):
+            return Pointer(number), math.prod(sizes)
+        whole = Layout(w.dtype, tuple(shape), broadcast(w, shape), w.aligned)
+        end = self.tensors.buffer(Buffer(whole.shape, w.dtype))
+        copy = contiguous(whole, Pointer(number), end, self.request.target)
+        self.tensors.steps += copy.steps
+        return end, math.prod(shape)
