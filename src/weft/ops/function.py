@@ -20,19 +20,17 @@ from torch.autograd import forward_ad
 
 from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
+from weft.ops import eager
 from weft.ops.bind import batching
 from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
+from weft.ops.eager import PLAIN
 from weft.ops.plan import layout
 from weft.ops.runner import Run, runner
 from weft.ops.target import target
 
 REMEMBERED = 8192
 """The most plans that an op keeps; when exceeded, all are dropped."""
-
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Tensor types of the fast path; subclasses must be dispatched by torch."""
 
 
 class Entry(NamedTuple):
@@ -189,15 +187,30 @@ class Function:
     def _dispatch(self) -> Callable[..., Any]:
         """The slow path, for calls that cannot take the fast path."""
         op: Callable[..., Any] = self.op._opoverload
-        if self.definition.redirect is None:
-            return op
-        redirect = self.definition.redirect(op)
+        redirect = self.definition.redirect and self.definition.redirect(op)
+        record = self._recorded()
 
         def dispatch(*args: Any) -> Any:
-            result = redirect(*args)
-            return op(*args) if result is NotImplemented else result
+            if redirect is not None:
+                result = redirect(*args)
+                if result is not NotImplemented:
+                    return result
+            if record is not None and eager.wanted(args):
+                return record(*args)
+            return op(*args)
 
         return dispatch
+
+    def _recorded(self) -> Callable[..., Any] | None:
+        """The function for eager calls with a gradient; None if torch must record it."""
+        d = self.definition
+        # torch tracks what is written, and looks into lists of tensors.
+        tracked = any(a.alias_info or "List[Tensor" in str(a.type) for a in self.arguments)
+        if d.backward is None or d.setup is None or tracked:
+            return None
+        return eager.differentiable(
+            d.name, lambda *args: self.compute(*args), d.setup, d.backward
+        )  # fmt: skip
 
     def _is_option(self, argument: Any) -> bool:
         """Whether a plan depends on this argument, which is no tensor."""

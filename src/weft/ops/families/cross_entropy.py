@@ -10,9 +10,9 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
-from weft.ops import library
+from weft.ops import eager, library
 from weft.ops.choose import Candidate, Request
-from weft.ops.function import PLAIN, Definition
+from weft.ops.function import Definition
 from weft.ops.loss.classes import Call, call_of, check, label_shape
 from weft.ops.loss.scale import scale_unless_one
 from weft.ops.plan import Buffer, Plan, Step
@@ -153,20 +153,11 @@ def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
 
     def redirected(input: Any, target: Any, weight: Any, *options: Any) -> Any:
         # float16 would lose small gradients before they are multiplied by a scaled loss's.
-        eager = (
-            not torch.compiler.is_compiling() and type(input) in PLAIN and input.requires_grad
-            and torch.is_grad_enabled() and _no_modes()
-        )  # fmt: skip
-        if not eager or options[1] == "none" or input.dtype is torch.float16:
+        if not eager.wanted((input,)) or options[1] == "none" or input.dtype is torch.float16:
             return NotImplemented
         return library.call("cross_entropy_with_gradient")(input, target, weight, *options)[0]
 
     return redirected
-
-
-def _no_modes() -> bool:
-    stack: Any = torch._C._functorch.peek_interpreter_stack()
-    return stack is None and torch._C._len_torch_dispatch_stack() == 0
 
 
 def _setup_fused(ctx: Any, inputs: Any, output: Any) -> None:
@@ -180,7 +171,7 @@ def _backward_fused(ctx: Any, grad: Any, _: Any) -> Any:
     *inputs, dx = ctx.saved_tensors
     keep: bool = torch._C._autograd._get_current_graph_task_keep_graph()
     # The saved gradient is handed over, so it must not be needed again.
-    if keep or torch.is_grad_enabled() or not _no_modes():
+    if keep or torch.is_grad_enabled() or not eager.plain():
         dx = library.call("cross_entropy_backward")(grad, *inputs, *ctx.options)
     else:
         scale_unless_one(dx, grad)

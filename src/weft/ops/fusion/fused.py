@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from weft.errors import ArgumentError, Error
-from weft.ops.function import PLAIN
+from weft.ops.eager import PLAIN
 from weft.ops.fusion.program import Program
 from weft.ops.fusion.trace import gradient_of, graph_of
 
