@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +33,28 @@ class Refused(Exception):
     """NVRTC rejected the source; the text is its log."""
 
 
+_HOST_LAMBDA = re.compile(r"is considered a host function[^\n]*\n[^\n]*\][ \t]*\([^\n]*\bauto\b")
+_DEVICE_BY_DEFAULT = "--device-as-default-execution-space"
+
+
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str] = ()
 ) -> Compiled:
-    """Compiles a translation unit and instantiates the name expressions."""
+    """Compiles a translation unit and instantiates the name expressions.
+
+    NVRTC 13.0 takes a generic lambda in a kernel for a host function; later releases do not.
+    """
+    try:
+        return _compile(source, name, options, expressions)
+    except Refused as refusal:
+        if _HOST_LAMBDA.search(str(refusal)) is None or _DEVICE_BY_DEFAULT in options:
+            raise
+        return _compile(source, name, [*options, _DEVICE_BY_DEFAULT], expressions)
+
+
+def _compile(
+    source: str, name: str, options: Sequence[str], expressions: Sequence[str]
+) -> Compiled:
     nvrtc = _library()
     program = _check(nvrtc, nvrtc.nvrtcCreateProgram(_bytes(source), _bytes(name), 0, [], []))
     try:
