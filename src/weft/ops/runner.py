@@ -105,7 +105,7 @@ def _on_gpu(plan: Plan, count: int, device: torch.device, words: int) -> Run:
 def _launch(step: Step, device: int) -> Launch:
     config = LaunchConfig(_three(step.grid), _three(step.block), step.shared)
     kernel, packer = step.kernel, step.kernel.packer
-    params = packer.pack([None if _is_address(a) else a for a in step.args])[0]
+    params = packer.pack([_open(a) if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)
     offsets = [field.offset for argument, field in fields if _is_address(argument)]
     gpu = devices.real(device)
@@ -117,6 +117,11 @@ def _launch(step: Step, device: int) -> Launch:
 def _is_address(argument: Any) -> bool:
     """Whether each call sets this argument: eight bytes."""
     return isinstance(argument, Pointer | Counters | Constant | Word)
+
+
+def _open(argument: Any) -> int | None:
+    """The value of an argument until a call sets it."""
+    return 0 if isinstance(argument, Word) else None
 
 
 def _address(argument: Any, names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from weft.optim.bucket import Bucket, Make
 from weft.optim.clip import norm
 from weft.optim.scalars import DTYPES, one, zero
 
-VECTOR, UNROLL, THREADS, ELEMENTS = 4, 1, 256, 16384
+VECTOR, UNROLL, THREADS, ELEMENTS = 4, 2, 128, 4096
 """Elements per load, loads before the first use, threads and elements of a block."""
 
 

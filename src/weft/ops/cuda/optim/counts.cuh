@@ -1,6 +1,6 @@
 // The counts of steps, in the memory of the device, so that a CUDA graph can hold a step.
 #pragma once
-#include "last.cuh"
+#include "../last.cuh"
 #include "table.cuh"
 
 // Adds 1 to the step counts, which are the last list: in the last block, when all have read them.

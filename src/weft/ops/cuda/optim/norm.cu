@@ -1,7 +1,7 @@
 // The norm of all gradients of a table, and their scaling.
-#include "last.cuh"
+#include "../last.cuh"
 #include "table.cuh"
-#include "vector.cuh"
+#include "../vector.cuh"
 
 // A sum in a fixed order, or the largest for the norm of order infinity (ORDER 0); NaN stays.
 template <int ORDER>

@@ -5,21 +5,20 @@
 template <bool DECOUPLED, bool LARGEST>
 struct Adam {
     static constexpr int STATES = LARGEST ? 3 : 2;
-    float beta2, rest1, rest2, eps, decay;  // rest: 1 - beta, rounded once
-    float step_size, root;                  // learning rate / first bias correction; sqrt(second bias correction)
+    float beta2, rest1, rest2, eps;  // rest: 1 - beta, rounded once
+    float decay;                     // decoupled: what the parameter is multiplied by
+    float step_size, root;           // learning rate / first bias correction; sqrt(second bias correction)
 
     // `count`: the steps including this one. In double precision, because 1 - beta^count cancels.
     __device__ Adam(float lr, float count, double log_beta1, double log_beta2, float beta2, float rest1, float rest2,
                     float eps, float decay)
-        : beta2(beta2), rest1(rest1), rest2(rest2), eps(eps), decay(DECOUPLED ? lr * decay : decay),
+        : beta2(beta2), rest1(rest1), rest2(rest2), eps(eps), decay(DECOUPLED ? 1.0 - double(lr) * decay : decay),
           step_size(static_cast<float>(lr / -expm1(count * log_beta1))),
           root(static_cast<float>(sqrt(-expm1(count * log_beta2)))) {}
 
     __device__ void operator()(float& p, float g, float* state) const {
-        if (decay != 0.0f) {  // an infinite parameter times 0 is NaN
-            if (DECOUPLED) p = fmaf(-decay, p, p);
-            else g = fmaf(decay, p, g);
-        }
+        if (DECOUPLED) p *= decay;
+        else if (decay != 0.0f) g = fmaf(decay, p, g);  // an infinite parameter times 0 is NaN
         state[0] = fmaf(rest1, g - state[0], state[0]);
         state[1] = fmaf(beta2, state[1], rest2 * g * g);
         float variance = state[1];

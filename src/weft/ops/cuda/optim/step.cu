@@ -1,7 +1,19 @@
 // A step of an optimiser for all tensors of a table in one launch.
 #include "counts.cuh"
 #include "rules.cuh"
+#include "table.cuh"
 #include "update.cuh"
+
+// The lists of a table are those of Streams, then the step counts if there are any.
+template <class P, class S, int STATES, bool MASTER>
+__device__ Streams<P, S, STATES, MASTER> streams(const Table& table, const Chunk& chunk) {
+    Streams<P, S, STATES, MASTER> at;
+    at.p = table.at<P>(0, chunk.tensor) + chunk.begin;
+    at.g = table.at<P>(1, chunk.tensor) + chunk.begin;
+    for (int s = 0; s < STATES; s++) at.state[s] = table.at<S>(2 + s, chunk.tensor) + chunk.begin;
+    if (MASTER) at.master = table.at<float>(2 + STATES, chunk.tensor) + chunk.begin;
+    return at;
+}
 
 // Numbers in memory, so that a CUDA graph can change them: the learning rate is lr * *lr_at, gradients are multiplied by
 // sign * *factor / *divisor, and nothing changes where *skip is not 0.
@@ -15,7 +27,8 @@ __global__ void __launch_bounds__(THREADS) adam(const long long* words, int tens
     Chunk chunk(table, blockIdx.x, CHUNK);
     float count = *table.at<float>(lists - 1, chunk.tensor) + 1.0f;
     Adam<DECOUPLED, LARGEST> rule(lr * *lr_at, count, log_beta1, log_beta2, beta2, rest1, rest2, eps, decay);
-    update<P, S, MASTER, V, U, THREADS>(table, chunk, rule, sign * *factor / *divisor);
+    auto at = streams<P, S, decltype(rule)::STATES, MASTER>(table, chunk);
+    update<V, U, THREADS>(at, at, chunk.count, rule, sign * *factor / *divisor);
     count_step(table, counter);
 }
 
@@ -26,5 +39,7 @@ __global__ void __launch_bounds__(THREADS) sgd(const long long* words, int tenso
     if (*skip != 0.0f) return;
     Table table{words, tensors, lists};
     Sgd<MOMENTUM, NESTEROV> rule{lr * *lr_at, momentum, rest, decay};
-    update<P, S, MASTER, V, U, THREADS>(table, Chunk(table, blockIdx.x, CHUNK), rule, sign * *factor / *divisor);
+    Chunk chunk(table, blockIdx.x, CHUNK);
+    auto at = streams<P, S, decltype(rule)::STATES, MASTER>(table, chunk);
+    update<V, U, THREADS>(at, at, chunk.count, rule, sign * *factor / *divisor);
 }

@@ -3,7 +3,7 @@
 #include "dynamic.cuh"
 #include "rules.cuh"
 #include "table.cuh"
-#include "vector.cuh"
+#include "../vector.cuh"
 
 enum { EACH = 8 };
 

@@ -1,10 +1,9 @@
-// One chunk of one tensor: every element by a rule.
+// A piece of a tensor: every element by a rule.
 #pragma once
-#include "table.cuh"
-#include "vector.cuh"
+#include "../vector.cuh"
 
-// The lists of a table: parameters and gradients (P), the states (S), then with MASTER the parameters in single
-// precision, of which P has the rounded values. V elements are loaded at once, U times before the first use.
+// Where the elements are: parameters and gradients (P), the states (S), and with MASTER the parameters in single
+// precision, of which P has the rounded values.
 template <class P, class S, int STATES, bool MASTER>
 struct Streams {
     P* p;
@@ -12,12 +11,6 @@ struct Streams {
     S* state[STATES > 0 ? STATES : 1];
     float* master;
 
-    __device__ Streams(const Table& table, const Chunk& chunk) {
-        p = table.at<P>(0, chunk.tensor) + chunk.begin;
-        g = table.at<P>(1, chunk.tensor) + chunk.begin;
-        for (int s = 0; s < STATES; s++) state[s] = table.at<S>(2 + s, chunk.tensor) + chunk.begin;
-        if (MASTER) master = table.at<float>(2 + STATES, chunk.tensor) + chunk.begin;
-    }
     // Whether all addresses are multiples of 16 bytes.
     __device__ bool whole() const {
         size_t bits = reinterpret_cast<size_t>(p) | reinterpret_cast<size_t>(g);
@@ -60,31 +53,31 @@ struct Elements {
     }
 };
 
-// `factor` multiplies every gradient.
-template <class P, class S, bool MASTER, int V, int U, int THREADS, class Rule>
-__device__ void update(const Table& table, const Chunk& chunk, const Rule& rule, float factor) {
-    constexpr int STATES = Rule::STATES;
-    Streams<P, S, STATES, MASTER> at(table, chunk);
+// Changes `count` elements by a block of THREADS threads; V are loaded at once, U times before the first use. `factor`
+// multiplies every gradient. `from` and `to` may be the same.
+template <int V, int U, int THREADS, class Rule, class P, class S, int STATES, bool MASTER>
+__device__ void update(const Streams<P, S, STATES, MASTER>& from, const Streams<P, S, STATES, MASTER>& to,
+                       long long count, const Rule& rule, float factor) {
     long long done = 0;
-    if (at.whole()) {
-        done = chunk.count / V * V;
+    if (from.whole() && to.whole()) {
+        done = count / V * V;
         for (long long i = threadIdx.x * V; i < done; i += U * THREADS * V) {
             Elements<P, S, STATES, MASTER, V> e[U];
 #pragma unroll
             for (int u = 0; u < U; u++)
-                if (i + u * THREADS * V < done) e[u].read(at, i + u * THREADS * V);
+                if (i + u * THREADS * V < done) e[u].read(from, i + u * THREADS * V);
 #pragma unroll
             for (int u = 0; u < U; u++)
                 if (i + u * THREADS * V < done) {
                     e[u].change(rule, factor);
-                    e[u].write(at, i + u * THREADS * V);
+                    e[u].write(to, i + u * THREADS * V);
                 }
         }
     }
-    for (long long i = done + threadIdx.x; i < chunk.count; i += THREADS) {
+    for (long long i = done + threadIdx.x; i < count; i += THREADS) {
         Elements<P, S, STATES, MASTER, 1> e;
-        e.read(at, i);
+        e.read(from, i);
         e.change(rule, factor);
-        e.write(at, i);
+        e.write(to, i);
     }
 }
