@@ -53,6 +53,7 @@ LADDERS = {"vecadd": "add", "reduce": "sum", "reduce_max": "amax"}
 
 
 ELSEWHERE = {
+    "adamw": "test_optim.py",
     "attention": "test_ops_attention.py",
     "conv2d": "test_ops_conv.py",
     "dropout": "test_ops_random.py",

@@ -7,6 +7,7 @@
 >>> optimiser.step()
 
 table.py    lists of tensors as a table in the device's memory
+layouts.py  whether tensors have the layouts that they had
 bucket.py   the parameters of one launch, their gradients and states
 scalars.py  numbers in arguments or in the device's memory
 base.py     what the optimisers share

@@ -24,6 +24,7 @@ class _Adam(Fused):
     """The step of both; `decoupled_weight_decay` of a group says which of them it is."""
 
     own = MappingProxyType({**Fused.own, "state_bits": None})
+    deciding = ("amsgrad", "master_weights", "state_bits")
 
     def __init__(self, params: Any, *args: Any, **options: Any):
         bits = options.get("state_bits")

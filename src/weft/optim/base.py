@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,10 +15,30 @@ from weft.kernels import Kernel
 from weft.ops import source
 from weft.optim.bucket import Bucket, Make
 from weft.optim.clip import norm
+from weft.optim.layouts import Layouts
 from weft.optim.scalars import DTYPES, one, zero
 
 VECTOR, UNROLL, THREADS, ELEMENTS = 4, 2, 128, 4096
 """Elements per load, loads before the first use, threads and elements of a block."""
+
+
+class _Kept(NamedTuple):
+    """The buckets of a group, and what they were made for."""
+
+    params: list[Any]
+    layouts: Layouts
+    options: list[Any]
+    buckets: list[Bucket]
+
+    def serve(self, params: Sequence[Any], tensors: Sequence[Any], options: list[Any]) -> bool:
+        """Whether the buckets are those of the parameters, as they and their gradients are now."""
+        return (
+            options == self.options
+            and len(params) == len(self.params)
+            and all(map(operator.is_, params, self.params))
+            and self.layouts.fit(tensors)
+            and all(bucket.is_current() for bucket in self.buckets)
+        )
 
 
 class Fused:
@@ -36,6 +57,8 @@ class Fused:
     _norm: torch.Tensor | None = None
     own: Mapping[str, Any] = MappingProxyType({"master_weights": False, "max_grad_norm": None})
     """The options that torch's optimisers do not have, and their defaults."""
+    deciding: Sequence[str] = ("master_weights",)
+    """The options of a group that decide which states there are."""
 
     def __init__(self, params: Any, *args: Any, **options: Any):
         chosen = {name: options.pop(name, default) for name, default in self.own.items()}
@@ -96,36 +119,38 @@ class Fused:
     # ---- buckets -------------------------------------------------------------------------------
     def _buckets(self, number: int, group: dict[str, Any]) -> list[Bucket]:
         """The buckets of a group; those of the last step where they still fit."""
+        params: list[Any] = group["params"]
+        tensors = [*params, *[p.grad for p in params]]
+        options = [group[name] for name in self.deciding]
+        every: dict[int, _Kept] = self.__dict__.setdefault("_kept", {})
+        kept = every.get(number)
+        if kept is None or not kept.serve(params, tensors, options):
+            kept = _Kept(list(params), Layouts(tensors), options, self._built(group))
+            every[number] = kept
+        return kept.buckets
+
+    def _built(self, group: dict[str, Any]) -> list[Bucket]:
         parts: dict[Any, list[Any]] = {}
         for p in group["params"]:
             if p.grad is not None:
                 parts.setdefault((p.dtype, p.device), []).append(p)
-        kept = self.__dict__.setdefault("_kept_buckets", {})
         buckets = []
         for (dtype, device), params in parts.items():
+            _check(type(self).__name__, dtype, device)
+            kinds = self.kinds(group, dtype)
             for first, some in self.split(group, params):
-                kinds = self.kinds(group, dtype)
-                key = number, dtype, device, first, tuple(kinds)
-                bucket = kept.get(key)
-                if bucket is None or not bucket.serves(some):
-                    _check(type(self).__name__, dtype, device)
-                    states = [self.state[p] for p in some]
-                    bucket = kept[key] = Bucket(some, states, kinds, ELEMENTS, first)
-                buckets.append(bucket)
+                states = [self.state[p] for p in some]
+                buckets.append(Bucket(some, states, kinds, ELEMENTS, first))
         return buckets
 
     def split(self, group: dict[str, Any], params: list[Any]) -> list[tuple[bool, list[Any]]]:
         """Parts whose first step is this one (True), where it is another than later ones."""
         return [(False, params)]
 
-    def _drop_buckets(self) -> None:
-        """To be called where states or groups have been replaced."""
-        self.__dict__.pop("_kept_buckets", None)
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
         self._complete_groups()
-        self._drop_buckets()
+        self.__dict__.pop("_kept", None)  # the states have been replaced
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state that this optimiser or torch's own has saved."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -37,60 +38,63 @@ class Bucket:
         elements: int,
         first: bool = False,
     ):
-        self.first = first
-        self.params, self.states, self.names = params, states, tuple(kinds)
+        self.params, self.first, self.names = params, first, tuple(kinds)
         self.dtype, self.device = params[0].dtype, params[0].device
-        dense = [is_dense(p) for p in params]
         # A parameter with gaps is copied, and copied back after the step.
-        self._copied = [i for i, is_dense in enumerate(dense) if not is_dense]
-        likes = [p if d else torch.empty_like(p, memory_format=torch.contiguous_format)
-                 for p, d in zip(params, dense, strict=True)]  # fmt: skip
-        self._strides = [like.stride() for like in likes]
+        self._copied = [i for i, p in enumerate(params) if not is_dense(p)]
+        likes = [p if is_dense(p) else p.detach().contiguous() for p in params]
+        self._relaid = [i for i, (p, like) in enumerate(zip(params, likes, strict=True))
+                        if _differs(p.grad, like)]  # fmt: skip
         for state, like in zip(states, likes, strict=True):
             _complete(state, like, kinds)
+        self._states, self._pick = states, _picker(self.names)
         self._kept = self._current()
         self.table = Table([p.numel() for p in params], 2 + len(kinds), elements, self.device)
-        for i, tensors in enumerate(self._kept):
+        count = len(kinds)
+        self.lists = [self._kept[i::count] for i in range(count)]
+        for i, tensors in enumerate(self.lists):
             self.table.point(2 + i, [t.data_ptr() for t in tensors])
 
-    def _current(self) -> list[list[Any]]:
-        return [[state[name] for state in self.states] for name in self.names]
+    def _current(self) -> list[Any]:
+        return list(chain.from_iterable(map(self._pick, self._states)))
 
-    def serves(self, params: Sequence[Any]) -> bool:
-        """Whether these are its parameters, with the states that its table has."""
-        if len(params) != len(self.params) or not all(map(operator.is_, params, self.params)):
-            return False
-        pairs = zip(self._current(), self._kept, strict=True)
-        return all(all(map(operator.is_, now, kept)) for now, kept in pairs)
+    def is_current(self) -> bool:
+        """Whether its table has the states that the parameters have now."""
+        return not self.first and all(map(operator.is_, self._current(), self._kept))
 
     def run(self, launch: Callable[[Sequence[Sequence[Any]]], None]) -> None:
         """Points the table at parameters and gradients, and launches with all lists."""
         params, grads = list(self.params), [p.grad for p in self.params]
         for i in self._copied:
             params[i] = params[i].detach().contiguous()
-        for i, (grad, strides) in enumerate(zip(grads, self._strides, strict=True)):
-            if grad.stride() != strides or grad.dtype != self.dtype or grad.is_sparse:
-                grads[i] = _laid_out(grad, params[i])
+        for i in self._relaid:
+            grads[i] = torch.empty_like(params[i]).copy_(grads[i])
         self.table.point(0, [p.data_ptr() for p in params])
         self.table.point(1, [g.data_ptr() for g in grads])
-        launch([params, grads, *self._kept])
+        launch([params, grads, *self.lists])
         for i in self._copied:
             self.params[i].copy_(params[i])
+
+
+def _picker(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda state: [state[name] for name in names]
+
+
+def _differs(grad: Any, like: Any) -> bool:
+    """Whether a gradient must be copied to have the dtype and memory order of its parameter."""
+    if grad.layout is not torch.strided:
+        raise ArgumentError(
+            "weft.optim: a gradient is sparse", got=str(grad.layout), allowed="torch.strided",
+            next="sparse=False in the layer that made it",
+        )  # fmt: skip
+    return bool(grad.stride() != like.stride() or grad.dtype != like.dtype)
 
 
 def is_dense(tensor: Any) -> bool:
     """Whether the elements are without gaps in memory, in whatever order of the dimensions."""
     return memory_order(layout(tensor)) is not None
-
-
-def _laid_out(grad: Any, like: Any) -> Any:
-    """A gradient in the dtype and memory order of its parameter."""
-    if grad.is_sparse:
-        raise ArgumentError(
-            "weft.optim: a gradient is sparse", got=str(grad.layout), allowed="torch.strided",
-            next="sparse=False in the layer that made it",
-        )  # fmt: skip
-    return torch.empty_like(like).copy_(grad)
 
 
 def _complete(state: dict[str, Any], like: Any, kinds: Mapping[str, Make]) -> None:

@@ -19,6 +19,8 @@ class SGD(Fused, torch.optim.SGD):  # type: ignore[misc]
     max_grad_norm   gradients are scaled in the step so that the norm of all is at most this
     """
 
+    deciding = ("momentum", "dampening", "master_weights")
+
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:
         master = group["master_weights"] and dtype != torch.float32
         kinds: dict[str, Make] = {}

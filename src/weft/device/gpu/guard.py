@@ -144,10 +144,13 @@ def _code() -> tuple[Any, object]:
     return machine.compiled("native guard", b"guard", text)
 
 
-def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
+def guard(
+    values: Sequence[Any], types: tuple[type, type], keep: list[object] | None = None
+) -> Guard:
     """The check for arrays like these (None for one that is left out) of one of two types.
 
-    Always 0 where the arrays or the interpreter are not known well enough.
+    Always 0 where the arrays or the interpreter are not known well enough. `keep` gets what must
+    live as long as the check; without it, that lives for ever.
     """
     exchange = getattr(types[0], native_launch.EXCHANGE, None)
     # With several GPUs the launch behind the guard is not native either (`addressed_launch`).
@@ -174,7 +177,7 @@ def guard(values: Sequence[Any], types: tuple[type, type]) -> Guard:
         # The alignment is part of a plan: its kernels load 16 bytes at once where they can.
         numbers += [0, place, rank_and_dtype, value.data_ptr() % 16, ctypes.addressof(sizes)]
     record = struct.pack(f"<{len(numbers)}q", *(_signed(n) for n in numbers))
-    _KEPT.append(kept)
+    (_KEPT if keep is None else keep).append(kept)
     return machine.function(_code()[0], record)
 
 

@@ -20,8 +20,7 @@ def positive(rng, shape):
 
 op = Op(
     "adamw",
-    "p:f32[t,n] g:f32[t,n] m:f32[t,n] v:f32[t,n]"
-    " -> p2:f32[t,n] m2:f32[t,n] v2:f32[t,n]",
+    "p:f32[t,n] g:f32[t,n] m:f32[t,n] v:f32[t,n] -> p2:f32[t,n] m2:f32[t,n] v2:f32[t,n]",
     reference=reference,
     cases=[
         Case(t=2, n=2048),
@@ -34,8 +33,9 @@ op = Op(
     # Means and gradients of one sign: a difference of close numbers has no accurate digits.
     fill={name: positive for name in "gmv"},
     peers=[
-        "torch._fused_adamw_(list(p), list(g), list(m), list(v), [], list(10 + 0 * p[:, 0]), lr=1e-3,"
-        " beta1=0.9, beta2=0.999, weight_decay=1e-2, eps=1e-8, amsgrad=False, maximize=False)",
+        "torch._fused_adamw_(list(p), list(g), list(m), list(v), [], list(10 + 0 * p[:, 0]),"
+        " lr=1e-3, beta1=0.9, beta2=0.999, weight_decay=1e-2, eps=1e-8,"
+        " amsgrad=False, maximize=False)",
     ],
     target="limit 0.93",
 )
