@@ -31,7 +31,7 @@ from weft.errors import (
 )
 
 if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
-    from weft import init, ops, optim, sanitizer
+    from weft import init, nn, ops, optim, sanitizer
     from weft.climbing.climb import Climb, RungResult
     from weft.climbing.entry import climb
     from weft.frontends import kernel
@@ -72,7 +72,8 @@ _DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
 """Names that have moved, for one release, and where they are now."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _PACKAGES = (
-    "device", "frontends", "init", "kernels", "measure", "ops", "optim", "report", "sanitizer",
+    "device", "frontends", "init", "kernels", "measure", "nn", "ops", "optim", "report",
+    "sanitizer",
     "source",
 )  # fmt: skip
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
@@ -162,6 +163,7 @@ __all__ = [
     "init",
     "kernel",
     "load_ptx",
+    "nn",
     "ops",
     "optim",
     "profile",

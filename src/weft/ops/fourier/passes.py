@@ -170,7 +170,7 @@ def stages_word(s: Stages) -> str:
 
 def room_word(r: Room) -> str:
     """The C++ type of a room."""
-    return f"Room<{r.n}, {r.columns}, {r.pad}, {_bool(r.apart)}, {r.gap}>"
+    return f"Room<{r.n}, {r.columns}, {r.pad}, {_bool(r.apart)}>"
 
 
 def _bool(value: bool) -> str:

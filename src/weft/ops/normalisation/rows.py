@@ -174,8 +174,10 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     threads = 1
     while threads * per_thread < chunks and threads < 1024:
         threads *= 2
-    each = cdiv(chunks, threads)
-    return threads, min(most, each), max(0, each - most)
+    held = 1
+    while held < min(most, cdiv(chunks, threads)):
+        held *= 2
+    return threads, held, max(0, cdiv(chunks, threads) - held)
 
 
 def parts_of(job: Job) -> int:

@@ -1,0 +1,146 @@
+"""The layers of `weft.nn`: one row per layer of `torch.nn`, with the op that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.ops import library
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One layer.
+
+    name    of the class in torch.nn and in weft.nn
+    call    (layer, *inputs) -> the result, by ops of weft
+    lacks   (layer) -> the options that weft has no kernel for, as text; "" if it has them all
+    """
+
+    name: str
+    call: Callable[..., Any]
+    lacks: Callable[[Any], str] = lambda layer: ""
+
+
+def _op(name: str) -> Callable[..., Any]:
+    """An op of the library, which is made at its first call."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        return library.call(name)(*args, **options)
+
+    return call
+
+
+# ---- options that are left to PyTorch ----------------------------------------------------------
+def _in_place(layer: Any) -> str:
+    return "inplace=True" if layer.inplace else ""
+
+
+def _padding_mode(layer: Any) -> str:
+    return "" if layer.padding_mode == "zeros" else f"padding_mode={layer.padding_mode!r}"
+
+
+def _old_reduction(layer: Any) -> str:
+    return "" if layer.reduction in ("none", "mean", "sum") else f"reduction={layer.reduction!r}"
+
+
+# ---- layers ------------------------------------------------------------------------------------
+def _convolution(name: str) -> Row:
+    op = _op(name.lower())
+
+    def call(m: Any, x: Any) -> Any:
+        return op(x, m.weight, m.bias, m.stride, m.padding, m.dilation, m.groups)
+
+    return Row(name, call, _padding_mode)
+
+
+def _batch_norm(name: str) -> Row:
+    op = _op("batch_norm")
+
+    def call(m: Any, x: Any) -> Any:
+        m._check_input_dim(x)
+        momentum = 0.0 if m.momentum is None else m.momentum
+        if m.training and m.track_running_stats and m.num_batches_tracked is not None:
+            m.num_batches_tracked.add_(1)
+            if m.momentum is None:  # a cumulative average
+                momentum = 1.0 / float(m.num_batches_tracked)
+        # Without running statistics, those of the batch are used in evaluation as well.
+        training = m.training or (m.running_mean is None and m.running_var is None)
+        kept = not m.training or m.track_running_stats
+        mean, var = (m.running_mean, m.running_var) if kept else (None, None)
+        return op(x, mean, var, m.weight, m.bias, training, momentum, m.eps)
+
+    return Row(name, call)
+
+
+def _max_pool(name: str) -> Row:
+    op = _op({"MaxPool1d": "max_pool1d", "MaxPool2d": "max_pool2d"}[name])
+
+    def call(m: Any, x: Any) -> Any:
+        return op(x, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode, m.return_indices)
+
+    return Row(name, call)
+
+
+def _activation(name: str, op: str, *options: str, changes: bool = True) -> Row:
+    """An activation whose op takes attributes of the layer."""
+    call = _op(op)
+    return Row(
+        name, lambda m, x: call(x, *(getattr(m, o) for o in options)),
+        _in_place if changes else lambda m: "",
+    )  # fmt: skip
+
+
+def _along(name: str, op: str) -> Row:
+    call = _op(op)
+    return Row(name, lambda m, x: call(x, m.dim), lambda m: "dim=None" if m.dim is None else "")
+
+
+def _loss(name: str, op: str, *options: str) -> Row:
+    call = _op(op)
+
+    def loss(m: Any, x: Any, target: Any) -> Any:
+        return call(x, target, **{o: getattr(m, o) for o in (*options, "reduction")})
+
+    return Row(name, loss, _old_reduction)
+
+
+ROWS = (
+    _convolution("Conv1d"), _convolution("Conv2d"),
+    Row("Linear", lambda m, x: _op("linear")(x, m.weight, m.bias)),
+    _batch_norm("BatchNorm1d"), _batch_norm("BatchNorm2d"), _batch_norm("BatchNorm3d"),
+    Row("LayerNorm",
+        lambda m, x: _op("layer_norm")(x, m.normalized_shape, m.weight, m.bias, m.eps)),
+    Row("RMSNorm", lambda m, x: _op("rms_norm")(x, m.normalized_shape, m.weight, m.eps)),
+    Row("GroupNorm", lambda m, x: _op("group_norm")(x, m.num_groups, m.weight, m.bias, m.eps)),
+    _max_pool("MaxPool1d"), _max_pool("MaxPool2d"),
+    Row("AvgPool1d", lambda m, x: _op("avg_pool1d")(
+        x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad)),
+    Row("AvgPool2d", lambda m, x: _op("avg_pool2d")(
+        x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad,
+        m.divisor_override)),
+    Row("AdaptiveAvgPool1d", lambda m, x: _op("adaptive_avg_pool1d")(x, m.output_size)),
+    Row("AdaptiveAvgPool2d", lambda m, x: _op("adaptive_avg_pool2d")(x, m.output_size)),
+    Row("Dropout", lambda m, x: _op("dropout")(x, m.p, m.training), _in_place),
+    _activation("ReLU", "relu"), _activation("ReLU6", "relu6"), _activation("SELU", "selu"),
+    _activation("SiLU", "silu"), _activation("Mish", "mish"), _activation("Hardswish", "hardswish"),
+    _activation("Hardsigmoid", "hardsigmoid"), _activation("ELU", "elu", "alpha"),
+    _activation("LeakyReLU", "leaky_relu", "negative_slope"),
+    _activation("GELU", "gelu", "approximate", changes=False),
+    _activation("Softplus", "softplus", "beta", "threshold", changes=False),
+    _activation("Sigmoid", "sigmoid", changes=False), _activation("Tanh", "tanh", changes=False),
+    _along("Softmax", "softmax"), _along("LogSoftmax", "log_softmax"),
+    _loss("CrossEntropyLoss", "cross_entropy", "weight", "ignore_index", "label_smoothing"),
+    _loss("NLLLoss", "nll_loss", "weight", "ignore_index"),
+    _loss("MSELoss", "mse_loss"), _loss("L1Loss", "l1_loss"),
+    _loss("SmoothL1Loss", "smooth_l1_loss", "beta"),
+    _loss("BCELoss", "binary_cross_entropy", "weight"),
+    _loss("BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "weight", "pos_weight"),
+    _loss("KLDivLoss", "kl_div", "log_target"),
+)  # fmt: skip
+"""Every layer of `weft.nn`."""

@@ -1,0 +1,82 @@
+"""One training step: forward, backward, update. On a GPU it is captured as a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+WARM_UP = 3
+"""Steps before a graph is captured: compilation and allocation happen there."""
+
+
+@dataclass
+class Parts:
+    """What a step consists of; weft's and PyTorch's have the same form.
+
+    forward    (pixels, classes) -> loss
+    optimiser  updates the parameters and clears their gradients
+    """
+
+    name: str
+    model: torch.nn.Module
+    loss: Callable[..., Any]
+    optimiser: torch.optim.Optimizer
+
+    def forward(self, pixels: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.loss(self.model(pixels), classes)
+        return loss
+
+
+class Step:
+    """A step over fixed memory: `pixels` and `classes` are written, `loss` is read.
+
+    one  the gradient of the loss; given, because PyTorch's would be one more kernel
+    """
+
+    def __init__(self, parts: Parts, batch: int, device: torch.device, graph: bool) -> None:
+        self.parts = parts
+        self.pixels = torch.zeros(batch, 1, 28, 28, device=device)
+        self.classes = torch.zeros(batch, dtype=torch.int64, device=device)
+        self.loss = torch.zeros((), device=device)
+        self.one = torch.ones((), device=device)
+        self._wanted, self._done = graph and device.type == "cuda", 0
+        self._graph: Any = None
+
+    def forward(self) -> torch.Tensor:
+        return self.parts.forward(self.pixels, self.classes)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        loss.backward(self.one)
+
+    def update(self) -> None:
+        self.parts.optimiser.step()
+        self.parts.optimiser.zero_grad(set_to_none=True)
+
+    def eager(self) -> None:
+        """The step as separate launches."""
+        loss = self.forward()
+        self.backward(loss)
+        self.update()
+        self.loss = loss.detach()
+
+    def __call__(self) -> None:
+        """The step on what `pixels` and `classes` hold."""
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._wanted and self._done >= WARM_UP:
+            self._capture()
+        else:
+            self.eager()
+        self._done += 1
+
+    def _capture(self) -> None:
+        """Records the step and runs it once."""
+        graph = torch.cuda.CUDAGraph()
+        # Recording changes nothing: the state is that of the steps before.
+        with torch.cuda.graph(graph):
+            self.eager()
+        self._graph = graph
+        graph.replay()

@@ -1,0 +1,175 @@
+"""`weft train mnist`: files, training on own kernels, checkpoints, the command line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import weft
+from weft.cli import app
+from weft.train import data
+
+torch = pytest.importorskip("torch")
+from weft.train import contenders, loop, page  # noqa: E402  they need torch
+
+CPU = torch.device("cpu")
+
+
+# ---- files -------------------------------------------------------------------------------------
+def _idx(array: Any) -> bytes:
+    sizes = np.asarray(array.shape, ">u4").tobytes()
+    return bytes((0, 0, 8, array.ndim)) + sizes + array.tobytes()
+
+
+def _files(folder: Path, compressed: bool) -> data.Mnist:
+    sample = data.load(None)
+    for names, part in zip(data.PARTS.values(), (sample.training, sample.test), strict=True):
+        for name, array in zip(names, (part.images[:40], part.labels[:40]), strict=True):
+            raw = _idx(array)
+            target = folder / (f"{name}.gz" if compressed else name)
+            target.write_bytes(gzip.compress(raw) if compressed else raw)
+    return sample
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_files(tmp_path: Path, compressed: bool) -> None:
+    sample = _files(tmp_path, compressed)
+    read = data.load(tmp_path)
+    assert len(read.training) == 40 and str(tmp_path) in read.origin
+    assert np.array_equal(read.training.images, sample.training.images[:40])
+    assert np.array_equal(read.test.labels, sample.test.labels[:40])
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(weft.ArgumentError, match=r"(?s)is missing.*get them from https"):
+        data.load(tmp_path)
+    _files(tmp_path, compressed=False)
+    name = tmp_path / data.PARTS["training"][0]
+    raw = name.read_bytes()
+    for bad in (raw[:-1], raw[:2], b"", b"\0\0\x0d\x01" + raw[4:]):
+        name.write_bytes(bad)
+        with pytest.raises(weft.ArgumentError, match="not an IDX file of bytes"):
+            data.load(tmp_path)
+    name.write_bytes(_idx(np.zeros((40, 28, 27), np.uint8)))
+    with pytest.raises(weft.ArgumentError, match="not MNIST"):
+        data.load(tmp_path)
+    (tmp_path / "x.gz").write_bytes(b"no gzip")
+    with pytest.raises(weft.ArgumentError, match="is damaged"):
+        data.idx(tmp_path / "x.gz")
+
+
+# ---- training ----------------------------------------------------------------------------------
+def _losses(host: bool, steps: int, batch: int) -> tuple[list[float], list[float]]:
+    settings = loop.Settings(batch=batch, steps=steps, host=host)
+    found = data.load(None)
+    small = data.Mnist(
+        found.training, data.Digits(found.test.images[:8], found.test.labels[:8]), ""
+    )
+    makes = (contenders.own_parts, contenders.PEERS["PyTorch"][0])
+    first, second = (loop.Training(m(settings, CPU), small, settings, CPU).run() for m in makes)
+    assert first.accuracy == second.accuracy and len(first.losses) == steps
+    return first.losses, second.losses
+
+
+@pytest.mark.parametrize(
+    ("host", "steps", "batch"),
+    [(True, 2, 4), pytest.param(False, 5, 64, marks=pytest.mark.slow)],
+)
+def test_losses_are_those_of_pytorch(host: bool, steps: int, batch: int) -> None:
+    own, torchs = _losses(host, steps, batch)
+    assert own == pytest.approx(torchs, abs=1e-3) and own[-1] != own[0]
+
+
+def test_the_next_batch_is_copied_ahead() -> None:
+    from weft.train.batches import OnDevice, OnHost
+
+    digits = data.load(None).training
+    chosen = np.arange(20, dtype=np.int32)[::-1].copy()
+    found = []
+    for source in (OnHost(digits, CPU, 6), OnDevice(digits, CPU)):
+        pixels, classes = torch.zeros(6, 1, 28, 28), torch.zeros(6, dtype=torch.int64)
+        seen = []
+        for fill in source.batches(chosen, 6):
+            fill(pixels, classes)
+            seen.append((pixels.clone(), classes.tolist()))
+        assert [c for _, c in seen] == [
+            digits.labels[chosen[i : i + 6]].tolist() for i in (0, 6, 12)
+        ]
+        found.append(torch.stack([p for p, _ in seen]))
+    assert torch.equal(found[0], found[1])
+    want = (digits.images[chosen[:6]] / 255 - 0.1307) / 0.3081
+    assert np.allclose(found[0][0, :, 0].numpy(), want, atol=1e-5)
+
+
+def test_checkpoints(tmp_path: Path) -> None:
+    """Four steps in one go, and two and two, end with the same weights."""
+    found = data.load(None)
+    small = data.Mnist(
+        data.Digits(found.training.images[:8], found.training.labels[:8]),
+        data.Digits(found.test.images[:4], found.test.labels[:4]), "",
+    )  # fmt: skip
+    make = contenders.PEERS["PyTorch"][0]  # the loop is the same for both, and PyTorch's is quick
+    whole = loop.Settings(batch=2, steps=4)
+    one = loop.Training(make(whole, CPU), small, whole, CPU)
+    one.run()
+    half = loop.Settings(batch=2, steps=2)
+    first = loop.Training(make(half, CPU), small, half, CPU)
+    first.run()
+    first.save(tmp_path / "a" / "half.pt")
+    second = loop.Training(make(whole, CPU), small, whole, CPU)
+    second.load(tmp_path / "a" / "half.pt")
+    second.run()
+    assert second.history.losses == one.history.losses and second.done == 4
+    for a, b in zip(one.parts.model.parameters(), second.parts.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    other = loop.Training(make(whole, CPU), small, loop.Settings(batch=4, steps=4), CPU)
+    with pytest.raises(weft.ArgumentError, match="of another training"):
+        other.load(tmp_path / "a" / "half.pt")
+    with pytest.raises(weft.ArgumentError, match="no such checkpoint"):
+        other.load(tmp_path / "none.pt")
+
+
+def test_an_interrupt_ends_the_training_and_keeps_its_steps() -> None:
+    found, settings = data.load(None), loop.Settings(batch=2, steps=6)
+    training = loop.Training(contenders.PEERS["PyTorch"][0](settings, CPU), found, settings, CPU)
+
+    def tell(number: int, loss: float) -> None:
+        if number == 3:
+            raise KeyboardInterrupt
+
+    history = training.run(tell)
+    assert history.stopped and len(history.losses) == 3 and training.done == 3
+
+
+# ---- the command line --------------------------------------------------------------------------
+def _invoke(*args: str) -> Any:
+    return CliRunner().invoke(app, ["train", *args])
+
+
+def test_command(tmp_path: Path) -> None:
+    curves, kept = tmp_path / "curves.html", tmp_path / "c.pt"
+    options = ("--steps", "1", "--batch", "4", "--device", "sim", "--compare")
+    result = _invoke("mnist", *options, "--html", str(curves), "--checkpoint", str(kept), "--json")
+    assert result.exit_code == 0, result.output
+    own, torchs = json.loads(result.stdout)["trainings"]
+    assert own["losses"] == pytest.approx(torchs["losses"], abs=1e-3) and kept.is_file()
+    text = curves.read_text()
+    assert text.count("<polyline") == 4 and "PyTorch" in text
+
+
+def test_messages(tmp_path: Path) -> None:
+    assert "allowed: mnist" in _invoke("cifar").stderr
+    assert "--resume needs --checkpoint" in _invoke("mnist", "--resume").stderr
+    assert "1 to 512" in _invoke("mnist", "--batch", "513", "--device", "sim").stderr
+    assert "is missing" in _invoke("mnist", "--data", str(tmp_path)).stderr
+
+
+def test_page_of_an_empty_training(tmp_path: Path) -> None:
+    page.write(tmp_path / "p.html", [loop.History("<weft>")], loop.Settings())
+    assert "&lt;weft&gt;" in (tmp_path / "p.html").read_text()
