@@ -15,7 +15,7 @@ import weft
 
 torch = pytest.importorskip("torch")
 
-from weft.ops import expressions, library, pointwise  # noqa: E402  (they need torch)
+from weft.ops import expressions, layouts, library, pointwise  # noqa: E402  (they need torch)
 from weft.ops.runner import runner  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402
 
@@ -140,7 +140,7 @@ def test_division_by_magic_numbers(bits: int) -> None:
     most = 2 ** (bits - 1) - 1
     sizes = [2, 3, 7, 87, 2**16, 2**30, 2**31 - 1, *(rng.randrange(2, 2**31) for _ in range(50))]
     for size in sizes:
-        magic, shift = pointwise.divisor(size, bits)
+        magic, shift = layouts.divisor(size, bits)
         assert magic < 2**bits
         around = [0, 1, size - 1, size, most // size * size - 1, most // size * size, most]
         for x in [*around, *(rng.randrange(most + 1) for _ in range(50))]:

@@ -1,4 +1,4 @@
-"""Computes with layouts: broadcasting, merging dimensions, memory order."""
+"""Computes with layouts: broadcasting, merging dimensions, memory order, indices."""
 
 from __future__ import annotations
 
@@ -63,3 +63,11 @@ def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]
         strides[d] = step
         step *= max(shape[d], 1)
     return tuple(strides)
+
+
+def divisor(size: int, bits: int) -> tuple[int, int]:
+    """(magic, shift) such that x // size is (x * magic >> bits) >> shift for x < 2^(bits - 1)."""
+    if size == 1:
+        return 0, 0  # the only dimension: no division is needed
+    log = (size - 1).bit_length()
+    return -(-(1 << (bits - 1 + log)) // size), log - 1

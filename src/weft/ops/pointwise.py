@@ -19,7 +19,7 @@ from typing import NamedTuple
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import source
-from weft.ops.layouts import merged
+from weft.ops.layouts import divisor, merged
 from weft.ops.plan import Argument, Pointer, Step
 from weft.ops.target import Target
 
@@ -43,6 +43,13 @@ SMALL = 16384
 SECTOR = 32
 LINE = 128
 """Bytes of an L1 cache line."""
+WORD = 4
+STREAMS = 400
+"""Lines of an operand that blocks read in turns and that stay in L1."""
+SCATTERED = 1.2
+"""The time of elements that are neighbours of others in the block, relative to a vector."""
+NEAR = 0.65
+"""The time of a sector that L2 has, relative to one in memory."""
 SHORT = 16
 """Innermost sizes up to which each element position is a separate stream."""
 BLOCK_TIME, RESIDENT = 1.5e-6, 8
@@ -175,7 +182,8 @@ def _strided(job: Job, target: Target) -> list[Way]:
     options = []
     for vector in _vectors(job):
         modes = [_mode(o, job.sizes, vector) for o in job.operands]
-        bound = target.bandwidth * min(1.0, job.moved / _traffic(job, modes))
+        covered = THREADS * vector * _unrolled(job, vector)
+        bound = target.bandwidth * min(1.0, job.moved / _traffic(job, modes, covered))
         issued = _issued(job, modes, vector) / (target.fp32 / 2)
         time = target.launch + max(job.moved / bound, issued)
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
@@ -198,16 +206,39 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     return ROW if operand.strides[-1] == 1 and rows else EACH
 
 
-def _traffic(job: Job, modes: Sequence[int]) -> float:
-    """Bytes moved in whole sectors; scattered elements fetch one sector each."""
+def _traffic(job: Job, modes: Sequence[int], covered: int) -> float:
+    """Bytes moved in whole sectors; a block of `covered` elements fetches each of its sectors once.
+
+    Scattered elements fetch a sector each, unless the block has their neighbours in memory as well
+    and the L1 cache holds them so long.
+    """
     total = float(job.n * job.out_itemsize)
     for operand, mode in zip(job.operands, modes, strict=True):
         bytes_read, step = _footprint(operand, job.sizes), operand.strides[-1]
         streams = job.sizes[-1] <= SHORT and len(job.sizes) > 1 and operand.strides[-2] in (0, 1)
         if mode == EACH and step > 1 and not streams and bytes_read > SMALL:
-            bytes_read *= min(SECTOR // operand.itemsize, step)
+            inside = _inside(operand, job.sizes)
+            near = max(1, covered // inside) if inside <= STREAMS else 1
+            total += bytes_read * max(
+                SCATTERED, NEAR * min(SECTOR // operand.itemsize, step) / near
+            )
+            continue
         total += bytes_read
     return total
+
+
+def _inside(operand: Operand, sizes: Sequence[int]) -> int:
+    """Elements of the output between two neighbours in an operand's memory."""
+    for dim in reversed(range(len(sizes))):
+        if operand.strides[dim] == 1:
+            return math.prod(sizes[dim + 1 :])
+    return math.prod(sizes)
+
+
+def _unrolled(job: Job, vector: int) -> int:
+    """How many vectors a thread of `strided` computes."""
+    widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
+    return max(1, min(4, IN_FLIGHT // (vector * widest)))
 
 
 def _issued(job: Job, modes: Sequence[int], vector: int) -> float:
@@ -218,6 +249,9 @@ def _issued(job: Job, modes: Sequence[int], vector: int) -> float:
             count += 3 / vector
             continue
         small = _footprint(operand, job.sizes) <= SMALL
+        if operand.strides[-1] > 1 and not small:  # a line for each lane, unless they meet
+            count += 6 + 1.1 * min(32, _inside(operand, job.sizes))
+            continue
         lines = 1 if small else max(1, min(32, vector * operand.itemsize * 32 // LINE))
         count += 6 + 4 * lines
     return job.n * count
@@ -227,8 +261,7 @@ def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
     last = [sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True))
             for o in job.operands]  # fmt: skip
     bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
-    widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
-    unrolled = max(1, min(4, IN_FLIGHT // (vector * widest)))
+    unrolled = _unrolled(job, vector)
     index = "int" if bits == 32 else "long long"
     three = [*modes, *[SAME] * (OPERANDS - len(modes))]
     make = job.kernel("strided", index, len(job.sizes), vector, unrolled, *three)
@@ -245,14 +278,6 @@ def _walk(job: Job, bits: int) -> bytes:
     rows += [(0,) * len(sizes)] * (OPERANDS - len(job.operands))
     letter = "I" if bits == 32 else "Q"
     return struct.pack(f"<{len(rows) * len(sizes)}{letter}", *(v for row in rows for v in row))
-
-
-def divisor(size: int, bits: int) -> tuple[int, int]:
-    """(magic, shift) such that x // size is (x * magic >> bits) >> shift for x < 2^(bits - 1)."""
-    if size == 1:
-        return 0, 0  # the only dimension: no division is needed
-    log = (size - 1).bit_length()
-    return -(-(1 << (bits - 1 + log)) // size), log - 1
 
 
 # ---- turned ------------------------------------------------------------------------------------
@@ -272,10 +297,12 @@ class _Tiles(NamedTuple):
     vector_q: int
     modes: tuple[int, ...]
 
-    @property
-    def ragged(self) -> bool:
-        """True if one side has no vector accesses."""
-        return min(self.vector_p, self.vector_q) == 1
+    def slowness(self, job: Job) -> float:
+        """The cost relative to a copy: accesses of less than a word are as slow as those of one."""
+        widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
+        sides = [max(1.0, WORD / (v * widest)) for v in (self.vector_p, self.vector_q)]
+        ragged = min(self.vector_p, self.vector_q) == 1
+        return (RAGGED if ragged else TURNING) * sum(sides) / 2
 
     def count(self, job: Job) -> int:
         """The number of tiles; each is one block."""
@@ -290,7 +317,7 @@ def _turned(job: Job, target: Target) -> list[Way]:
         padded = _padded(job.sizes[-1], tiles.side_q) * _padded(job.sizes[dim], tiles.side_p)
         lanes = padded / (job.sizes[-1] * job.sizes[dim])
         each = [m if m == EACH else ROW for m in tiles.modes]
-        traffic = _traffic(job, each) * (RAGGED if tiles.ragged else TURNING)
+        traffic = _traffic(job, each, 1) * tiles.slowness(job)
         issued = 24 * job.n * lanes / (target.fp32 / 2)
         blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
         time = target.launch + max(traffic / target.bandwidth, issued, blocks)

@@ -25,7 +25,9 @@ BLOCK = 256
 TURNS, ROUND = 4, 0.8e-6
 """Loads in flight per thread, and their latency in seconds."""
 JOIN = 4e-6
-"""Seconds to combine the partial results in the last block, and to allocate scratch."""
+"""Seconds of the host to allocate scratch and to pass counters."""
+START = 2e-6
+"""Seconds from the start of a kernel to its first results."""
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations that need more than 8 bytes."""
 SHORT = 64
@@ -166,7 +168,7 @@ def _of_short_rows(
     # Threads read at a distance of a row: banks that they share make them wait.
     conflicts = math.gcd(size // 4, 32) if size % 4 == 0 else 1
     moved = view.outer * (size + out.dtype.itemsize)
-    time = gpu.launch + max(moved / gpu.bandwidth, 0.5e-12 * view.outer * view.n * conflicts)
+    time = _time(gpu, max(moved / gpu.bandwidth, 0.5e-12 * view.outer * view.n * conflicts))
     why = f"{cdiv(view.outer, BLOCK)} blocks read {moved:,} bytes through shared memory"
     build = functools.partial(_short_rows, row, request, view, out, x, before, vector)
     return [Candidate("short rows", time, why, build)]
@@ -185,8 +187,7 @@ def _of_rows(request: Request, view: View, make: Callable[..., Plan]) -> list[Ca
         for parts in _parts(view.outer, chunks, gpu) if threads == BLOCK else (1,):
             turns = cdiv(chunks, threads * parts * TURNS) * ROUND
             waves = cdiv(blocks * parts, 8 * gpu.sms)
-            time = gpu.launch + max(read / gpu.bandwidth, turns * waves)
-            time += JOIN if parts > 1 else 0
+            time = _time(gpu, max(read / gpu.bandwidth, turns * waves), parts)
             name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
             why = f"{blocks * parts} blocks read {moved:,} bytes"
             ways.append(Candidate(name, time, why, functools.partial(make, wide, threads, parts)))
@@ -222,8 +223,7 @@ def _of_columns(
     for parts in _parts(tiles, cdiv(view.n, deep), gpu, least=4):
         turns = cdiv(view.n, deep * parts * TURNS) * ROUND
         waves = cdiv(tiles * parts, 8 * gpu.sms)
-        time = gpu.launch + max(moved / gpu.bandwidth, turns * waves)
-        time += JOIN if parts > 1 else 0
+        time = _time(gpu, max(moved / gpu.bandwidth, turns * waves), parts)
         name = f"{width} x {vector} columns" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{tiles * parts} blocks read and write {moved:,} bytes"
         ways.append(Candidate(name, time, why, functools.partial(make, vector, width, parts)))
@@ -257,8 +257,8 @@ def _of_strides(
     view, walks = View(1, n, rows, 0, 0, 0, 0), Walks(outside, reduced, along)
     for parts in _parts(tiles, cdiv(n, deep), gpu, least=4):
         turns = cdiv(n, deep * parts * TURNS) * 2 * ROUND
-        time = gpu.launch + max(moved / gpu.bandwidth, turns * cdiv(tiles * parts, 8 * gpu.sms))
-        time += JOIN if parts > 1 else 0
+        waves = cdiv(tiles * parts, 8 * gpu.sms)
+        time = _time(gpu, max(moved / gpu.bandwidth, turns * waves), parts)
         name = f"strided, {width} columns" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{tiles * parts} blocks read {x.numel:,} elements where they are"
         build = functools.partial(
@@ -266,6 +266,12 @@ def _of_strides(
         )
         ways.append(Candidate(name, time, why, build))
     return ways
+
+
+def _time(gpu: Target, busy: float, parts: int = 1) -> float:
+    """Seconds of a launch that keeps the GPU busy so long: the host works on the next call then."""
+    host = gpu.launch + (JOIN if parts > 1 else 0)
+    return max(host, START + busy) + busy / 100  # of equals, the one that needs the GPU less
 
 
 def _power(number: int) -> int:

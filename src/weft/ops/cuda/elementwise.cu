@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC
     }
 }
 
-// x / size is quotient(x, magic, shift), for x that is not negative. See divisor() in pointwise.py.
+// x / size is quotient(x, magic, shift), for x that is not negative. See divisor() in layouts.py.
 __device__ inline int quotient(int x, int magic, int shift) { return int(__umulhi(x, magic) >> shift); }
 __device__ inline long long quotient(long long x, long long magic, long long shift) {
     return (long long)(__umul64hi(x, magic) >> shift);

@@ -81,7 +81,27 @@ struct Running {
         sum = (most == up ? sum : sum * __expf(most - up)) + (m == up ? s : s * __expf(m - up));
         most = up;
     }
+    template <class T, int V>
+    __device__ void add(const Vector<T, V>& v) {
+        float m = top(v, lowest());
+        add(m, sum_of(v, base(m), 0));
+    }
 };
+
+// Calls `visit` with the vectors of a row from `begin` to `end` that are this thread's, of G threads. Four loads are under
+// way before the first one is used: a loop that visits each as it comes waits for memory every time.
+template <int G, class T, int V, class Visit>
+__device__ void each(const Row<T, V>& r, const T* row, int begin, int end, Visit visit) {
+    for (int c = begin + int(threadIdx.x); c < end; c += 4 * G) {
+        Vector<T, V> v[4];
+#pragma unroll
+        for (int u = 0; u < 4; u++)
+            if (c + u * G < end) v[u] = r.get(row, c + u * G, lowest());
+#pragma unroll
+        for (int u = 0; u < 4; u++)
+            if (c + u * G < end) visit(c + u * G, v[u]);
+    }
+}
 
 // Long rows, first pass: each block takes a part of a row and stores its maximum and sum.
 template <class T, int V>
@@ -92,12 +112,7 @@ __global__ void __launch_bounds__(256) parts_of_rows(const T* x, float2* found, 
     Row<T, V> r{int(row * n % V), n};
     Running all;
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
-#pragma unroll 4
-    for (int c = part * chunks + threadIdx.x; c < end; c += 256) {
-        Vector<T, V> v = r.get(x + row * stride, c, lowest());
-        float most = top(v, lowest());
-        all.add(most, sum_of(v, base(most), 0));
-    }
+    each<256>(r, x + row * stride, part * chunks, end, [&](int, const Vector<T, V>& v) { all.add(v); });
     float most = across<256>(all.most, lowest(), larger);
     float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most), 0, plus);
     if (threadIdx.x == 0) found[blockIdx.x] = make_float2(most, sum);
@@ -119,9 +134,8 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
     float scale = scale_of<LOG>(sum);
     Row<T, V> r{int(row * n % V), n};
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
-#pragma unroll 4
-    for (int c = part * chunks + threadIdx.x; c < end; c += 256)
-        r.put(y + row * n, c, results<LOG>(r.get(x + row * stride, c, lowest()), from, scale));
+    each<256>(r, x + row * stride, part * chunks, end,
+              [&](int c, const Vector<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
 }
 
 // Rows longer than the registers of a block, each read twice by one block: the second time it is in the L2 cache.
@@ -132,18 +146,11 @@ __global__ void __launch_bounds__(512, 2) rows_twice(const T* x, T* y, int n, lo
     const T* from_row = x + row * stride;
     int chunks = (n + r.lead + V - 1) / V;
     Running all;
-#pragma unroll 4
-    for (int c = threadIdx.x; c < chunks; c += 512) {
-        Vector<T, V> v = r.get(from_row, c, lowest());
-        float most = top(v, lowest());
-        all.add(most, sum_of(v, base(most), 0));
-    }
+    each<512>(r, from_row, 0, chunks, [&](int, const Vector<T, V>& v) { all.add(v); });
     float most = across<512>(all.most, lowest(), larger), from = base(most);
     float scale = scale_of<LOG>(across<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus));
-    // From the end on: what was read last is most likely to be near.
-#pragma unroll 4
-    for (int c = chunks - 1 - int(threadIdx.x); c >= 0; c -= 512)
-        r.put(y + row * n, c, results<LOG>(r.get(from_row, c, lowest()), from, scale));
+    each<512>(r, from_row, 0, chunks,
+              [&](int c, const Vector<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
 }
 
 // A column of which each thread has a maximum and a sum of exponentials.

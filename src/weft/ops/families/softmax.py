@@ -22,6 +22,8 @@ SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
+SPILLED = 3.0
+"""The time of rows that do not fit the registers, relative to a copy."""
 TWICE = 512
 """Vectors of a row above which it may be read twice."""
 HELD = 8
@@ -58,13 +60,18 @@ def _of_view(
         return _of_columns(log, request, view, out, x, before)
     candidates = []
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
-    threads, held, shared = group(chunks, HELD)
-    if shared <= HELD + 4:
+    for most in (HELD, HELD // 2):
+        threads, held, shared = group(chunks, most)
+        if shared > HELD + 4 or (most < HELD and (shared or chunks <= 32 * HELD)):
+            continue
         row = 2 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
-        time = gpu.launch + max(moved / gpu.bandwidth, row)
+        # Eight vectors of each of 1024 threads are more than the registers.
+        spilled = SPILLED if threads * held > 4096 else 1
+        time = gpu.launch + max(spilled * moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
-        candidates.append(Candidate("rows", time, why, build))
+        name = "rows" if most == HELD else f"rows, {most} vectors per thread"
+        candidates.append(Candidate(name, time, why, build))
     if chunks > TWICE:
         resident = min(view.outer, 2 * gpu.sms) * view.n * size
         near = 1.1 if resident < 0.8 * gpu.l2 else 1.5

@@ -13,9 +13,9 @@ from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.fusion import code, rows
 from weft.ops.fusion.groups import Group, dtype_of, shape_of
-from weft.ops.layouts import broadcast, memory_order, merged
+from weft.ops.layouts import broadcast, divisor, memory_order, merged
 from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
-from weft.ops.pointwise import NARROW, divisor
+from weft.ops.pointwise import NARROW
 
 MOST_HELD = 16
 """Vectors, of all operands together, that a thread keeps in registers."""

@@ -74,6 +74,8 @@ TILES = (
 )
 NARROWED = 0.92
 """The relative rate if B is copied 4 bytes at a time."""
+FEW_WARPS = 0.85
+"""The relative rate with less than two warps per scheduler: nothing else covers their waits."""
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 
 
@@ -106,7 +108,8 @@ def _time(
     blocks = tiles * splits * p.batch
     most = cdiv(blocks, gpu.sms)
     # An SM needs at least four warps to issue on all its schedulers.
-    busy = min(1.0, min(most, tile.resident) * tile.threads / 128)
+    warps = min(most, tile.resident) * tile.threads / 128  # of a scheduler
+    busy = min(1.0, warps) * (1 if warps >= 2 else FEW_WARPS)
     rate = gpu.fp32 / gpu.sms * tile.reach * busy
     rate *= 1 if p.b.mode(p.n, p.k) == WIDE else NARROWED
     work = most * 2 * tile.bm * tile.bn * each / rate + cdiv(most, tile.resident) * tile.over

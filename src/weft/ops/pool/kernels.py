@@ -18,8 +18,9 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.copies import contiguous
+from weft.ops.layouts import divisor
 from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
-from weft.ops.pointwise import NARROW, divisor
+from weft.ops.pointwise import NARROW
 from weft.ops.pool.windows import View, Windows, as_order, buffer, is_last
 from weft.ops.target import Target
 
