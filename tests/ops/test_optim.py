@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.frontends.addresses import extent  # noqa: E402
 from weft.ops import source  # noqa: E402
 
 OPTIONS = {
@@ -355,6 +356,21 @@ def test_clipping_of_special_values() -> None:
     q = torch.nn.Parameter(torch.empty(0))
     q.grad = torch.empty(0)
     assert weft.optim.clip_grad_norm_([q], 1.0) == 0.0
+
+
+def test_a_kernel_reaches_declared_memory_only() -> None:
+    """Addresses in a table are checked on the simulated GPU like all others."""
+    kernel = weft.cuda("__global__ void f(float** table) { table[0][threadIdx.x] += 1.0f; }").f
+    x = torch.zeros(32)
+    table = torch.tensor([x.data_ptr()])
+    memory = [extent(x, "x")]
+    kernel[1, 32].reaching(memory, table)
+    assert x.sum() == 32
+    with pytest.raises(weft.IllegalAddress):
+        kernel[1, 32].reaching([], table)
+    with pytest.raises(weft.IllegalAddress):
+        kernel[1, 33].reaching(memory, table)
+    assert kernel[0, 32].reaching(memory, table) is None
 
 
 def test_refusals() -> None:

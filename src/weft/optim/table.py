@@ -16,6 +16,7 @@ from weft.errors import ArgumentError
 from weft.frontends.addresses import extent
 from weft.kernels import Kernel, cdiv
 from weft.ops import source
+from weft.optim.scalars import one, zero
 
 WRITTEN = 448
 """Addresses that come with one launch; its arguments are limited to 4 KiB."""
@@ -35,6 +36,7 @@ class Table:
                 next="call step() once before the capture, as for torch's optimisers",
             )
         self.tensors, self.lists, self.device = len(sizes), lists, device
+        one(device), zero(device)  # memory that is made in a capture belongs to its graph
         counts = np.array([cdiv(n, elements) for n in sizes], np.int64)
         numbers = np.repeat(np.arange(self.tensors), counts)
         first = np.repeat(np.cumsum(counts) - counts, counts)
