@@ -101,10 +101,15 @@ MASKS = {
 }  # fmt: skip
 
 
+DTYPES = [torch.float32, pytest.param(HALF, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("subject", MASKS)
-def test_masks(subject: str) -> None:
+def test_masks(subject: str, dtype: Any) -> None:
     mask = MASKS[subject]()
-    q, k, v = drawn(2, 1, 70, 32), drawn(2, 1, 80, 32, seed=2), drawn(2, 1, 80, 32, seed=3)
+    q = drawn(2, 1, 70, 32, dtype=dtype)
+    k, v = (drawn(2, 1, 80, 32, seed=seed, dtype=dtype) for seed in (2, 3))
     out, lse = weft.ops.attention_lse(q, k, v, attn_mask=mask)
     close(out, q, k, v, attn_mask=mask)
     hidden = ~mask.expand(2, 1, 70, 80).any(-1)
@@ -190,6 +195,141 @@ def test_ragged(causal: bool) -> None:
         torch.testing.assert_close(lse[:, some[0]].double(), want, rtol=1e-5, atol=1e-5)
 
 
+# ---- gradients ---------------------------------------------------------------------------------
+GRADIENT_LIMITS = {torch.float32: 1e-5, torch.float16: 6e-3, torch.bfloat16: 5e-2}
+GRADIENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    # query, key, options
+    "several tiles": ((1, 2, 70, 32), (1, 2, 90, 32), {}),
+    "causal": ((1, 1, 150, 24), (1, 1, 90, 24), {"is_causal": True}),
+    "causal, more keys": ((1, 1, 40, 32), (1, 1, 150, 32), {"is_causal": True, "scale": 0.3}),
+    "grouped queries": ((2, 6, 70, 32), (2, 2, 80, 32), {"is_causal": True, "enable_gqa": True}),
+    "broadcast keys": ((2, 2, 30, 32), (1, 1, 40, 32), {}),
+    "matrices": ((30, 32), (40, 32), {}),
+}
+SLOW_GRADIENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "odd heads": ((1, 2, 30, 17), (1, 2, 70, 17), {}),
+    "64": ((1, 2, 150, 64), (1, 2, 150, 64), {"is_causal": True}),
+    "96": ((1, 1, 150, 96), (1, 1, 150, 96), {"is_causal": True}),
+    "128": ((1, 1, 150, 128), (1, 1, 150, 128), {"is_causal": True}),
+    "256": ((1, 1, 70, 200), (1, 1, 70, 200), {"is_causal": True}),
+    "negative scale": ((1, 1, 30, 32), (1, 1, 40, 32), {"scale": -0.2}),
+}
+
+
+def gradients(function: Any, tensors: Any, grad: Any, **options: Any) -> Any:
+    inputs = [x.detach().clone().requires_grad_() for x in tensors]
+    return torch.autograd.grad(function(*inputs, **options), inputs, grad)
+
+
+def judge(query: Any, key: Any, dtype: Any, options: dict[str, Any]) -> None:
+    """Gradients are as close to float64 as rounding allows, and the same bits again."""
+    tensors = [drawn(*n, seed=s, dtype=dtype) for s, n in enumerate((query, key, key))]
+    grad = drawn(*query, seed=4, dtype=dtype)
+    ours = gradients(weft.ops.attention, tensors, grad, **options)
+    again = gradients(weft.ops.attention, tensors, grad, **options)
+    mask = wide(options.get("attn_mask"))
+    theirs = gradients(by_torch, [x.double() for x in tensors], grad.double(),
+                       **(options if mask is None else {**options, "attn_mask": mask}))  # fmt: skip
+    limit = GRADIENT_LIMITS[dtype]
+    for one, two, want in zip(ours, again, theirs, strict=True):
+        assert torch.equal(one, two) and one.dtype == dtype
+        torch.testing.assert_close(one.double(), want, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", [HALF, torch.float32])
+@pytest.mark.parametrize("subject", GRADIENTS)
+def test_gradients(subject: str, dtype: Any) -> None:
+    query, key, options = GRADIENTS[subject]
+    judge(query, key, dtype, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("subject", SLOW_GRADIENTS)
+def test_more_gradients(subject: str, dtype: Any) -> None:
+    query, key, options = SLOW_GRADIENTS[subject]
+    judge(query, key, dtype, options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_of_masks(dtype: Any) -> None:
+    mask = MASKS["rows"]()
+    mask[3] = False  # a row that sees nothing has gradients of 0
+    judge((1, 2, 70, 32), (1, 2, 80, 32), dtype, {"attn_mask": mask})
+
+
+def test_gradients_of_lse() -> None:
+    """The logarithms of the sums have a gradient as well."""
+    tensors = [drawn(1, 1, 40, 32, seed=s, dtype=torch.float32) for s in range(3)]
+    weights = drawn(1, 1, 40, seed=4, dtype=torch.float32)
+
+    def both(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.transpose(-1, -2) / 32**0.5
+        return (scores.softmax(-1) @ v).sum() + (scores.logsumexp(-1) * weights.to(q)).sum()
+
+    def ours(q: Any, k: Any, v: Any) -> Any:
+        out, lse = weft.ops.attention_lse(q, k, v)
+        return out.sum() + (lse * weights).sum()
+
+    found = gradients(ours, tensors, None)
+    want = gradients(both, [x.double() for x in tensors], None)
+    for one, two in zip(found, want, strict=True):
+        torch.testing.assert_close(one.double(), two, rtol=1e-5, atol=1e-5)
+
+
+def test_ragged_gradients() -> None:
+    rows, keys = (3, 40, 0, 1), (5, 30, 4, 20)
+    starts = [torch.tensor([0, *n]).cumsum(0).int() for n in (rows, keys)]
+    tensors = [drawn(n, h, 32, seed=h, dtype=torch.float32) for n, h in ((44, 4), (59, 2), (59, 2))]
+    grad = drawn(44, 4, 32, seed=5, dtype=torch.float32)
+    ours = gradients(weft.ops.attention_varlen, tensors, grad, cu_seq_q=starts[0],
+                     cu_seq_k=starts[1], max_q=40, max_k=30, is_causal=True,
+                     enable_gqa=True)  # fmt: skip
+
+    def padded(q: Any, k: Any, v: Any) -> Any:
+        whole = []
+        for i in range(len(rows)):
+            some = [slice(*s[i : i + 2]) for s in starts]
+            seen = torch.ones(rows[i], keys[i], dtype=torch.bool).tril(keys[i] - rows[i])
+            pairs = ((q, some[0]), (k, some[1]), (v, some[1]))
+            one = (x[s].transpose(0, 1) for x, s in pairs)
+            out = by_torch(*one, attn_mask=seen, enable_gqa=True)
+            whole.append(out.transpose(0, 1))
+        return torch.cat(whole)
+
+    theirs = gradients(padded, [x.double() for x in tensors], grad.double())
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.double(), two, rtol=1e-5, atol=1e-5)
+
+
+def test_op() -> None:
+    """Fake tensors, the schema, and the gradients that torch.compile traces."""
+    q, k, v = (drawn(1, 2, 5, 32, seed=s, dtype=torch.float32).requires_grad_() for s in range(3))
+    for op in (weft.ops.attention_lse, weft.ops.attention):
+        torch.library.opcheck(op.definition._opoverload, (q, k, v, None, 0.0, True))
+    function = torch.compile(
+        lambda *x: weft.ops.attention(*x, is_causal=True), backend="aot_eager", fullgraph=True
+    )
+    ours = gradients(function, (q, k, v), torch.ones_like(q))
+    theirs = gradients(by_torch, (q, k, v), torch.ones_like(q), is_causal=True)
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_vmap() -> None:
+    q, k, v = (drawn(3, 1, 5, 32, seed=s, dtype=torch.float32) for s in range(3))
+    torch.testing.assert_close(
+        torch.vmap(weft.ops.attention)(q, k, v), by_torch(q, k, v), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_mask_without_gradient() -> None:
+    q, mask = drawn(1, 1, 5, 32).requires_grad_(), torch.zeros(5, 5, requires_grad=True)
+    with pytest.raises(weft.ArgumentError, match="mask has no gradient"):
+        weft.ops.attention(q, q, q, attn_mask=mask)
+
+
+# ---- refusals ----------------------------------------------------------------------------------
 X = torch.zeros(1, 2, 3, 8)
 REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
     "no kernel takes": ((X.double(), X.double(), X.double()), {}),

@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 
+from weft.errors import ArgumentError
+from weft.ops import library
+from weft.ops.flash import backward
 from weft.ops.flash.check import check, check_ragged
 from weft.ops.flash.forward import candidates
-from weft.ops.flash.problem import result_shape, result_strides
+from weft.ops.flash.problem import gradient_shapes, result_shape, result_strides
 from weft.ops.function import Definition
 
 _OPTIONS = (
@@ -41,6 +44,96 @@ def _empty_ragged_lse(query: Any, key: Any, value: Any, *rest: Any, **options: A
     return _empty_ragged(query, key, value), lse
 
 
+def _empty_gradients(
+    dout: Any, dlse: Any, query: Any, key: Any, value: Any, out: Any, lse: Any, attn_mask: Any,
+    cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, is_causal: bool, scale: float | None,
+    enable_gqa: bool,
+) -> Any:  # fmt: skip
+    if cu_seq_q is not None:
+        return tuple(x.new_empty(x.shape) for x in (query, key, value))
+    shapes = gradient_shapes(query.shape, key.shape, value.shape, enable_gqa)
+    return tuple(
+        x.new_empty_strided(shape, result_strides(shape, x.shape, x.stride()))
+        for x, shape in zip((query, key, value), shapes, strict=True)
+    )
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+def _refuse_gradient(mask: Any) -> None:
+    if mask is not None and mask.requires_grad:
+        raise ArgumentError(
+            "weft.ops.attention: a mask has no gradient",
+            got="attn_mask.requires_grad", allowed="False", next="attn_mask.detach()",
+        )  # fmt: skip
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    query, key, value, mask, _, *ctx.options = inputs
+    _refuse_gradient(mask)
+    ctx.save_for_backward(query, key, value, mask, *output)
+
+
+def _gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
+    query, key, value, mask, out, lse = ctx.saved_tensors
+    made = library.call("attention_backward")(
+        dout, _dense(dlse), query, key, value, out, lse, mask, None, None, 0, 0, *ctx.options
+    )
+    of = [d.sum_to_size(x.shape) for d, x in zip(made, (query, key, value), strict=True)]
+    return *of, None, None, None, None, None
+
+
+def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.max_q, ctx.max_k, ctx.causal, ctx.scale, ctx.shared = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _ragged_gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
+    query, key, value, starts_q, starts_k, out, lse = ctx.saved_tensors
+    made = library.call("attention_backward")(
+        dout, _dense(dlse), query, key, value, out, lse, None, starts_q, starts_k, ctx.max_q,
+        ctx.max_k, ctx.causal, ctx.scale, ctx.shared,
+    )  # fmt: skip
+    return *made, *(None,) * 7
+
+
+def _dense(dlse: Any) -> Any:
+    """The gradient of the logarithms as the kernels read it; None where there is none."""
+    return None if dlse is None else dlse.contiguous()
+
+
+def _with_lse(name: str) -> Any:
+    """Redirects calls with gradients to the op that also returns what they need."""
+
+    def redirect(op: Any) -> Any:
+        with_lse = library.call(f"{name}_lse")
+
+        def redirected(query: Any, key: Any, value: Any, other: Any, *rest: Any) -> Any:
+            wants = query.requires_grad or key.requires_grad or value.requires_grad
+            if not torch.is_grad_enabled():
+                return NotImplemented
+            _refuse_gradient(other)  # the mask, or lengths, which never have one
+            if not wants:
+                return NotImplemented
+            return with_lse(query, key, value, other, *rest)[0]
+
+        return redirected
+
+    return redirect
+
+
+def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
+    """For calls that are not redirected: backward computes the logarithms again."""
+    ctx.name, ctx.inputs = name, inputs[3:]
+    ctx.save_for_backward(*inputs[:3])
+
+
+def _gradients_alone(ctx: Any, dout: Any) -> Any:
+    with torch.enable_grad():
+        tensors = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        out, _ = library.call(f"{ctx.name}_lse")(*tensors, *ctx.inputs)
+    return *torch.autograd.grad(out, tensors, dout), *(None,) * len(ctx.inputs)
+
+
 DEFINITIONS = (
     Definition(
         name="attention",
@@ -53,7 +146,10 @@ DEFINITIONS = (
         fake=_empty,
         candidates=functools.partial(candidates, ragged=False, lse=False),
         check=functools.partial(check, "attention"),
+        setup=functools.partial(_setup_alone, "attention"),
+        backward=_gradients_alone,
         autocast=None,
+        redirect=_with_lse("attention"),
     ),
     Definition(
         name="attention_lse",
@@ -62,6 +158,8 @@ DEFINITIONS = (
         fake=_empty_lse,
         candidates=functools.partial(candidates, ragged=False, lse=True),
         check=functools.partial(check, "attention_lse"),
+        setup=_setup,
+        backward=_gradients,
         autocast=None,
     ),
     Definition(
@@ -75,7 +173,10 @@ DEFINITIONS = (
         fake=_empty_ragged,
         candidates=functools.partial(candidates, ragged=True, lse=False),
         check=functools.partial(check_ragged, "attention_varlen"),
+        setup=functools.partial(_setup_alone, "attention_varlen"),
+        backward=_gradients_alone,
         autocast=None,
+        redirect=_with_lse("attention_varlen"),
     ),
     Definition(
         name="attention_varlen_lse",
@@ -84,6 +185,21 @@ DEFINITIONS = (
         fake=_empty_ragged_lse,
         candidates=functools.partial(candidates, ragged=True, lse=True),
         check=functools.partial(check_ragged, "attention_varlen_lse"),
+        setup=_setup_ragged,
+        backward=_ragged_gradients,
         autocast=None,
+    ),
+    Definition(
+        name="attention_backward",
+        schema=(
+            "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
+            " Tensor lse, Tensor? attn_mask, Tensor? cu_seq_q, Tensor? cu_seq_k, int max_q,"
+            " int max_k, bool is_causal, float? scale, bool enable_gqa) -> (Tensor, Tensor, Tensor)"
+        ),
+        doc="The gradients of attention's query, key and value.",
+        fake=_empty_gradients,
+        candidates=backward.candidates,
+        autocast=None,
+        public=False,
     ),
 )

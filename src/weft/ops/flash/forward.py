@@ -69,6 +69,12 @@ class Job(NamedTuple):
         return (self.q.pointer, self.k.pointer, self.v.pointer, p.mask_pointer, self.out,
                 self.lse, *p.starts)  # fmt: skip
 
+    @property
+    def strides(self) -> tuple[tuple[int, int, int], ...]:
+        """Of query, key, value and result."""
+        out = self.problem.strides(self.problem.out)
+        return self.q.strides, self.k.strides, self.v.strides, out
+
     def plan(self, steps: tuple[Step, ...], scratch: tuple[Buffer, ...] = ()) -> Plan:
         p, made = self.problem, self.operands
         outputs = (p.out,) if self.lse is None else (p.out, p.lse)
@@ -141,7 +147,7 @@ def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
         scratch = (Buffer((tiles * parts * tile.queries * (p.head + 1),), torch.float32),)
         partial = (Pointer(job.operands.first + len(job.operands.scratch)), Counters())
     heads = max(1, together(p, gpu) // pack)
-    problem = p.packed(job.q, job.k, job.v, p.out_strides, pack, parts, heads)
+    problem = p.packed(job.strides, pack, parts, heads)
     args = (*job.pointers, *partial, problem)
     step = Step(kernel, (tiles * parts,), (tile.warps * 32,), args, tile.shared(p.head))
     return job.plan((step,), scratch)
@@ -159,7 +165,7 @@ def _floats(job: Job, gpu: Target) -> Candidate:
 def _plan_floats(job: Job, tiles: int, gpu: Target) -> Plan:
     p = job.problem
     kernel = source.kernel("attention/single.cu", f"attend<{p.head}, {p.mask}>")
-    problem = p.packed(job.q, job.k, job.v, p.out_strides, together=together(p, gpu))
+    problem = p.packed(job.strides, together=together(p, gpu))
     shared = 4 * ((p.head + 4) * (QUERIES + 2 * KEYS) + QUERIES * (KEYS + 4))
     step = Step(kernel, (tiles,), (256,), (*job.pointers, problem), shared)
     return job.plan((step,))

@@ -98,8 +98,9 @@ class Problem:
     """The sizes and options of a call, and where its results are.
 
     starts  the cumulative lengths of queries and keys of a ragged call
-    out     shape and strides of the result
-    lse     shape of the logarithms of the sums, whose strides are `lse_strides`
+    lead    the batch dimensions
+    out     the result
+    lse     the logarithms of the sums, whose strides as [batch, heads, rows] are `lse_strides`
     """
 
     dtype: torch.dtype
@@ -118,7 +119,6 @@ class Problem:
     starts: tuple[Argument, Argument]
     lead: tuple[int, ...]
     out: Buffer
-    out_strides: tuple[int, int, int]
     lse: Buffer
     lse_strides: tuple[int, int, int]
 
@@ -132,10 +132,19 @@ class Problem:
         """The share of the scores that a causal mask leaves, for cost models."""
         return 0.5 if self.causal else 1.0
 
-    def packed(self, q: Operand, k: Operand, v: Operand, o: Sequence[int],
-               pack: int = 1, parts: int = 1, together: int = 1) -> bytes:  # fmt: skip
-        """The struct of problem.cuh."""
-        strides = (*q.strides, *k.strides, *v.strides, *o, *self.lse_strides, *self.mask_strides)
+    def strides(self, made: Buffer) -> tuple[int, int, int]:
+        """Strides of a result as [batch, heads, rows]."""
+        if self.starts[0] is not None:
+            return 0, made.steps[1], made.steps[0]
+        # More than one batch dimension is always contiguous.
+        batch = made.steps[len(self.lead) - 1] if self.lead else 0
+        return batch, made.steps[-3] if len(made.shape) > 2 else 0, made.steps[-2]
+
+    def packed(
+        self, operands: Sequence[Sequence[int]], pack: int = 1, parts: int = 1, together: int = 1
+    ) -> bytes:
+        """The struct of problem.cuh; `operands` are the strides of q, k, v and o."""
+        strides = [s for of in (*operands, self.lse_strides, self.mask_strides) for s in of]
         return struct.pack(
             "<19q11if", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
             self.depth, self.width, self.causal, pack, parts, together,
@@ -159,24 +168,16 @@ def problem_of(
         batch = _shape(operands.request.inputs[starts[0]])[0] - 1
         group = heads // key[1]
         lead: tuple[int, ...] = ()
-        shape: tuple[int, ...] = (query[0], heads, value[-1])
-        out = Buffer(shape, dtype)
-        lse, out_strides = Buffer((heads, query[0]), torch.float32), (0, value[-1], out.steps[0])
-        lse_strides = (0, query[0], 1)
+        out = Buffer((query[0], heads, value[-1]), dtype)
+        lse, lse_strides = Buffer((heads, query[0]), torch.float32), (0, query[0], 1)
     else:
         lead = tuple(torch.broadcast_shapes(query[:-3], key[:-3], value[:-3]))
         heads, rows, keys = max([*query[-3:-2], *key[-3:-2], 1]), query[-2], key[-2]
         batch = math.prod(lead)
-        shared = options["enable_gqa"] and len(key) > 2
-        group = heads // key[-3] if shared else 1
+        group = heads // key[-3] if options["enable_gqa"] and len(key) > 2 else 1
         shape = result_shape(query, key, value)
         out = Buffer(shape, dtype, strides=result_strides(shape, q.shape, q.strides))
-        lse = Buffer(shape[:-1], torch.float32)
-        out_strides = (out.steps[0] if lead else 0, out.steps[-3] if len(shape) > 2 else 0,
-                       out.steps[-2])  # fmt: skip
-        if len(lead) > 1:
-            out_strides = (heads * rows * value[-1], out_strides[1], out_strides[2])
-        lse_strides = (heads * rows, rows, 1)
+        lse, lse_strides = Buffer(shape[:-1], torch.float32), (heads * rows, rows, 1)
     given = None if mask is None else operands.request.inputs[mask]
     pointer: Argument = None
     strides: tuple[int, ...] = (0, 0, 0, 0)
@@ -186,7 +187,7 @@ def problem_of(
         dtype, batch, heads, group, rows, keys, query[-1], value[-1], options["is_causal"], scale,
         _mask_kind(given, scale), pointer, strides,
         (None, None) if starts is None else (Pointer(starts[0]), Pointer(starts[1])),
-        lead, out, out_strides, lse, lse_strides,
+        lead, out, lse, lse_strides,
     )  # fmt: skip
 
 
@@ -200,6 +201,19 @@ def result_shape(query: Sequence[Any], key: Sequence[Any], value: Sequence[Any])
     lead = torch.broadcast_shapes(query[:-3], key[:-3], value[:-3])
     heads = (max([*query[-3:-2], *key[-3:-2]]),) if max(len(query), len(key)) > 2 else ()
     return (*lead, *heads, query[-2], value[-1])
+
+
+def gradient_shapes(
+    query: Sequence[Any], key: Sequence[Any], value: Sequence[Any], shared: bool
+) -> tuple[tuple[Any, ...], ...]:
+    """Shapes of the gradients, before those of repeated batches and heads are summed."""
+    *lead, rows, _ = result_shape(query, key, value)
+    of_keys = [*lead[:-1], key[-3]] if shared and len(key) > 2 else lead
+    return (
+        (*lead, rows, query[-1]),
+        (*of_keys, key[-2], key[-1]),
+        (*of_keys, value[-2], value[-1]),
+    )
 
 
 def result_strides(

@@ -4,27 +4,6 @@
 #include "../last.cuh"
 #include "softmax.cuh"
 
-// Results of a warp through its rows of shared memory, so that stores are 16 bytes wide.
-template <bool WIDE, int M, int WIDTH, class T, class At>
-__device__ void store_rows(T* shared, const float (&o)[M][WIDTH][4], int first, int rows, int width, At at) {
-    constexpr int PITCH = pitch(WIDTH * 8), V = WIDE ? 8 : 1, ACROSS = WIDTH * 8 / V;
-    int lane = threadIdx.x % 32;
-    __syncwarp();
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int n = 0; n < WIDTH; ++n)
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-                *reinterpret_cast<unsigned*>(shared + (m * 16 + half * 8 + lane / 4) * PITCH + n * 8 + lane % 4 * 2) =
-                    packed(o[m][n][2 * half], o[m][n][2 * half + 1], T());
-    __syncwarp();
-    for (int i = lane; i < M * 16 * ACROSS; i += 32) {
-        int r = i / ACROSS, c = i % ACROSS * V;
-        if (first + r < rows && c < width) store(at(first + r) + c, load<V>(shared + r * PITCH + c));
-    }
-}
-
 // Partial results of a part of the keys: o[BM][HEAD], then the logarithms of the sums.
 template <int HEAD, int BM>
 struct Partial {
@@ -148,16 +127,17 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     online.finish(result, scale);
     if constexpr (!SPLIT) {
         store_rows<WIDE>(qs + warp * M * 16 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
-        if (lse && threadIdx.x % 4 == 0)
+        if (lse && threadIdx.x % 4 == 0) {
 #pragma unroll
             for (int i = 0; i < M * 2; ++i) {
                 int r = mine + i * 8 + threadIdx.x % 32 / 4;
                 if (r < rows) *row_of(lse, p.lse)(r) = LN2 * online.most[i / 2][i % 2];
             }
+        }
     } else {
         Partial<HEAD, BM> part{partial + (static_cast<long long>(at.number) * p.parts + at.part) * Partial<HEAD, BM>::SIZE};
         int lane = threadIdx.x % 32;
-        if (mine < rows)
+        if (mine < rows) {
 #pragma unroll
             for (int i = 0; i < M * 2; ++i) {
                 int r = mine - first + i * 8 + lane / 4;
@@ -168,6 +148,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
                     __stcg(reinterpret_cast<float2*>(part.row(r) + n * 8 + lane % 4 * 2), make_float2(x[0], x[1]));
                 }
             }
+        }
         if (!is_last(counters + at.number, p.parts)) return;
         const float* parts = partial + static_cast<long long>(at.number) * p.parts * Partial<HEAD, BM>::SIZE;
         for (int r = warp; r < BM && first + r < rows; r += WARPS) {

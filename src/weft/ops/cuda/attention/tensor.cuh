@@ -130,3 +130,24 @@ __device__ void product_nn(float (&c)[M][N][4], const float (&p)[M][2 * K][4], u
         }
     }
 }
+
+// Results of a warp through its rows of shared memory, so that stores are 16 bytes wide.
+template <bool WIDE, int M, int WIDTH, class T, class At>
+__device__ void store_rows(T* shared, const float (&o)[M][WIDTH][4], int first, int rows, int width, At at) {
+    constexpr int PITCH = pitch(WIDTH * 8), V = WIDE ? 8 : 1, ACROSS = WIDTH * 8 / V;
+    int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<unsigned*>(shared + (m * 16 + half * 8 + lane / 4) * PITCH + n * 8 + lane % 4 * 2) =
+                    packed(o[m][n][2 * half], o[m][n][2 * half + 1], T());
+    __syncwarp();
+    for (int i = lane; i < M * 16 * ACROSS; i += 32) {
+        int r = i / ACROSS, c = i % ACROSS * V;
+        if (first + r < rows && c < width) store(at(first + r) + c, load<V>(shared + r * PITCH + c));
+    }
+}

@@ -1,0 +1,12 @@
+// The ladder's operation as the kernels of weft.ops describe it.
+#pragma once
+#include "../../ops/cuda/attention/problem.cuh"
+
+__device__ inline Problem causal(int b, int h, int m, int s, int d, int parts = 1) {
+    Problem p = {};
+    p.q = p.o = {1ll * h * m * d, 1ll * m * d, d}, p.k = p.v = {1ll * h * s * d, 1ll * s * d, d};
+    p.batch = b, p.heads = h, p.group = 1, p.rows = m, p.keys = s, p.depth = p.width = d;
+    p.causal = m > 1, p.pack = 1, p.parts = parts, p.scale = 1.44269504f * rsqrtf(d);
+    p.together = max(1, (25 << 20) / (4 * s * d));  // heads whose keys and values L2 holds
+    return p;
+}

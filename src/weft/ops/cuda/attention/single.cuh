@@ -1,0 +1,145 @@
+// Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16 threads are halves of warps.
+#pragma once
+#include "softmax.cuh"
+
+__device__ inline float half_warp_max(float x) {
+#pragma unroll
+    for (int i = 8; i; i /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, i));
+    return x;
+}
+__device__ inline float half_warp_sum(float x) {
+#pragma unroll
+    for (int i = 8; i; i /= 2) x += __shfl_xor_sync(~0u, x, i);
+    return x;
+}
+
+// Rows of floats; the padding puts 8 rows into different banks.
+template <int ROWS, int HEAD, class At>
+__device__ void fetch_floats(float* shared, int first, int rows, int depth, At at) {
+    for (int i = threadIdx.x; i < ROWS * HEAD; i += 256) {
+        int r = i / HEAD, c = i % HEAD;
+        shared[r * (HEAD + 4) + c] = first + r < rows && c < depth ? to<float>(at(first + r)[c]) : 0;
+    }
+}
+
+// s[i][j] += the product of row `down + 16 i` of a and row `across + 16 j` of b.
+template <int HEAD, int DEEP, int BROAD>
+__device__ void multiply_rows(float (&s)[DEEP][BROAD], const float* a, const float* b) {
+    int across = threadIdx.x % 16, down = threadIdx.x / 16;
+#pragma unroll 4
+    for (int c = 0; c < HEAD; c += 4) {
+        Vector<float, 4> left[DEEP], right[BROAD];
+#pragma unroll
+        for (int i = 0; i < DEEP; ++i) left[i] = load<4>(a + (down + 16 * i) * (HEAD + 4) + c);
+#pragma unroll
+        for (int j = 0; j < BROAD; ++j) right[j] = load<4>(b + (across + 16 * j) * (HEAD + 4) + c);
+#pragma unroll
+        for (int i = 0; i < DEEP; ++i)
+#pragma unroll
+            for (int j = 0; j < BROAD; ++j)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) s[i][j] += left[i][e] * right[j][e];
+    }
+}
+
+// The columns of a thread in rows of HEAD: vectors that are 64 apart, or single columns that are 16 apart.
+template <int HEAD>
+struct Columns {
+    static constexpr int OWN = HEAD / 16, V = OWN % 4 == 0 ? 4 : 1;
+    static __device__ int column(int c) { return c / V * 16 * V + threadIdx.x % 16 * V + c % V; }
+};
+
+// sums[i] += weights(row down + 16 i, n) * row n of b, for n below COUNT; `step` and `across` are the strides of weights.
+template <int HEAD, int COUNT, int DEEP>
+__device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, int step, int across, const float* b) {
+    constexpr int V = Columns<HEAD>::V;
+#pragma unroll 4
+    for (int n = 0; n < COUNT; ++n) {
+        float weight[DEEP];
+#pragma unroll
+        for (int i = 0; i < DEEP; ++i) weight[i] = weights[(threadIdx.x / 16 + 16 * i) * step + n * across];
+#pragma unroll
+        for (int c = 0; c < HEAD / 16 / V; ++c) {
+            Vector<float, V> x = load<V>(b + n * (HEAD + 4) + Columns<HEAD>::column(c * V));
+#pragma unroll
+            for (int i = 0; i < DEEP; ++i)
+#pragma unroll
+                for (int e = 0; e < V; ++e) sums[i][c * V + e] += weight[i] * x[e];
+        }
+    }
+}
+
+enum { QUERIES = 64, KEYS = 32 };
+
+// A block holds 64 queries and streams tiles of 32 keys and values. A thread has 4 rows, 16 apart.
+template <class T, int HEAD, int MASK>
+__device__ void attend_floats(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
+                              const int* starts_k, const Problem& p) {
+    constexpr int PITCH = HEAD + 4, OWN = HEAD / 16, DEEP = QUERIES / 16, BROAD = KEYS / 16;
+    extern __shared__ __align__(16) unsigned char memory[];
+    float *qs = reinterpret_cast<float*>(memory), *ks = qs + QUERIES * PITCH, *vs = ks + KEYS * PITCH;
+    float* weights = vs + KEYS * PITCH;  // [QUERIES][KEYS + 4]
+
+    Place at(p, (p.rows + QUERIES - 1) / QUERIES, p.heads);
+    Span span(p, starts_q, starts_k, at.batch);
+    int rows = span.rows, first = at.tile * QUERIES;
+    if (first >= rows) return;
+    auto row_of = [&](auto* base, const Strides& s) {
+        return [=](int r) { return base + s.at(at.batch, at.head, span.row0 + r); };
+    };
+    const T* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
+    const T* v0 = v + p.v.at(at.batch, at.head / p.group, span.key0);
+    int seen = span.keys;
+    if (p.causal) seen = min(seen, min(first + QUERIES, rows) + span.diagonal);
+
+    int across = threadIdx.x % 16, down = threadIdx.x / 16;
+    float scale = MASK == FREE ? p.scale : 1, most[DEEP], sum[DEEP] = {}, result[DEEP][OWN] = {};
+    Row<T, MASK> row[DEEP];
+#pragma unroll
+    for (int i = 0; i < DEEP; ++i) {
+        row[i].set(p, span, mask, at.batch, at.head, min(first + down + 16 * i, rows - 1));
+        most[i] = NONE;
+    }
+    fetch_floats<QUERIES, HEAD>(qs, first, rows, p.depth, row_of(q, p.q));
+    for (int start = 0; start < seen; start += KEYS) {
+        __syncthreads();
+        fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
+        __syncthreads();
+        float s[DEEP][BROAD] = {};
+        multiply_rows<HEAD>(s, qs, ks);
+#pragma unroll
+        for (int i = 0; i < DEEP; ++i) {
+            float now = most[i];
+#pragma unroll
+            for (int j = 0; j < BROAD; ++j) {
+                s[i][j] = row[i].masked(s[i][j], start + across + 16 * j, p.scale);
+                now = fmaxf(now, s[i][j]);
+            }
+            now = half_warp_max(now);
+            float base = now == NONE ? 0 : now, factor = exp2f((most[i] - base) * scale);
+            most[i] = now, sum[i] *= factor;
+#pragma unroll
+            for (int c = 0; c < OWN; ++c) result[i][c] *= factor;
+#pragma unroll
+            for (int j = 0; j < BROAD; ++j) {
+                float weight = exp2f((s[i][j] - base) * scale);
+                sum[i] += weight;
+                weights[(down + 16 * i) * (KEYS + 4) + across + 16 * j] = weight;
+            }
+        }
+        __syncwarp();  // half a warp writes and reads its own rows of weights
+        add_rows<HEAD, KEYS>(result, weights, KEYS + 4, 1, vs);
+    }
+#pragma unroll
+    for (int i = 0; i < DEEP; ++i) {
+        int r = first + down + 16 * i;
+        float total = half_warp_sum(sum[i]), factor = total == 0 ? 0 : 1 / total;
+        if (r >= rows) continue;
+        T* at_row = row_of(o, p.o)(r);
+#pragma unroll
+        for (int c = 0; c < OWN; ++c)
+            if (Columns<HEAD>::column(c) < p.width) at_row[Columns<HEAD>::column(c)] = to<T>(result[i][c] * factor);
+        if (lse && across == 0) *row_of(lse, p.lse)(r) = total == 0 ? NONE : LN2 * (most[i] * scale + log2f(total));
+    }
+}

@@ -1,0 +1,135 @@
+// Gradients of attention in single precision, by the formulas of backward.cuh: tiles of 32 queries and 32 keys.
+#include "backward.cuh"
+#include "single.cuh"
+
+enum { SIDE = 32, EACH = SIDE / 16, WEIGHTS = SIDE + 4 };
+
+// Weights and gradients of scores of one tile, from rows in shared memory, as [query][key].
+template <int HEAD, int MASK>
+__device__ void derive_tile(float* weights, float* slopes, const float* qs, const float* ds, const float* ks,
+                            const float* vs, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
+                            const float (&delta)[EACH], int first_key, float scale) {
+    int across = threadIdx.x % 16, down = threadIdx.x / 16;
+    float s[EACH][EACH] = {}, dw[EACH][EACH] = {};
+    multiply_rows<HEAD>(s, qs, ks);
+    multiply_rows<HEAD>(dw, ds, vs);
+#pragma unroll
+    for (int i = 0; i < EACH; ++i)
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) {
+            s[i][j] = row[i].masked(s[i][j], first_key + across + 16 * j, scale);
+            derive(s[i][j], dw[i][j], MASK == FREE ? scale : 1, log[i], delta[i]);
+            int place = (down + 16 * i) * WEIGHTS + across + 16 * j;
+            weights[place] = s[i][j], slopes[place] = dw[i][j];
+        }
+}
+
+template <int HEAD, class At>
+__device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int rows, int width, float factor, At at) {
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        int r = first + threadIdx.x / 16 + 16 * i;
+        if (r >= rows) continue;
+#pragma unroll
+        for (int c = 0; c < HEAD / 16; ++c) {
+            int column = Columns<HEAD>::column(c);
+            if (column < width) at(r)[column] = x[i][c] * factor;
+        }
+    }
+}
+
+template <int HEAD, int MASK>
+__global__ void __launch_bounds__(256)
+    queries(const float* q, const float* k, const float* v, const void* mask, const float* o, const float* dout,
+            const float* lse, const float* dlse, float* deltas, float* dq, const int* starts_q, const int* starts_k,
+            const Problem p, const Gradients g) {
+    constexpr int TILE = SIDE * (HEAD + 4);
+    extern __shared__ __align__(16) unsigned char memory[];
+    float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
+    float *weights = vs + TILE, *slopes = weights + SIDE * WEIGHTS;
+
+    Place at(p, (p.rows + SIDE - 1) / SIDE, p.heads);
+    Span span(p, starts_q, starts_k, at.batch);
+    int rows = span.rows, first = at.tile * SIDE, across = threadIdx.x % 16, down = threadIdx.x / 16;
+    if (first >= rows) return;
+    auto row_of = [&](auto* base, const Strides& s) {
+        return [=](int r) { return base + s.at(at.batch, at.head, span.row0 + r); };
+    };
+    const float* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
+    const float* v0 = v + p.v.at(at.batch, at.head / p.group, span.key0);
+    fetch_floats<SIDE, HEAD>(qs, first, rows, p.depth, row_of(q, p.q));
+    fetch_floats<SIDE, HEAD>(ds, first, rows, p.width, row_of(dout, g.dout));
+    float log[EACH], delta[EACH], result[EACH][HEAD / 16] = {};
+    Row<float, MASK> row[EACH];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        int r = first + down + 16 * i;
+        row[i].set(p, span, mask, at.batch, at.head, min(r, rows - 1));
+        float sum = 0;
+        if (r < rows)
+            for (int c = across; c < p.width; c += 16) sum += row_of(o, p.o)(r)[c] * ds[(r - first) * (HEAD + 4) + c];
+        sum = half_warp_sum(sum);
+        if (r < rows && dlse) sum -= *row_of(dlse, p.lse)(r);
+        if (r < rows && across == 0) *row_of(deltas, p.lse)(r) = sum;
+        log[i] = r < rows ? log_of_sum(*row_of(lse, p.lse)(r)) : INFINITY, delta[i] = sum;
+    }
+    int seen = span.keys;
+    if (p.causal) seen = min(seen, min(first + SIDE, rows) + span.diagonal);
+    for (int start = 0; start < seen; start += SIDE) {
+        __syncthreads();
+        fetch_floats<SIDE, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
+        __syncthreads();
+        derive_tile<HEAD, MASK>(weights, slopes, qs, ds, ks, vs, row, log, delta, start, p.scale);
+        __syncwarp();  // half a warp writes and reads its own rows
+        add_rows<HEAD, SIDE>(result, slopes, WEIGHTS, 1, ks);
+    }
+    store_floats<HEAD>(result, first, rows, p.depth, p.scale * LN2, row_of(dq, g.dq));
+}
+
+template <int HEAD, int MASK>
+__global__ void __launch_bounds__(256)
+    keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
+         const float* deltas, float* dk, float* dv, const int* starts_q, const int* starts_k, const Problem p,
+         const Gradients g) {
+    constexpr int TILE = SIDE * (HEAD + 4);
+    extern __shared__ __align__(16) unsigned char memory[];
+    float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
+    float *weights = vs + TILE, *slopes = weights + SIDE * WEIGHTS;
+
+    int tiles = (p.keys + SIDE - 1) / SIDE;
+    Place at(p, tiles, p.heads / p.group);
+    Span span(p, starts_q, starts_k, at.batch);
+    int first = (tiles - 1 - at.tile) * SIDE, down = threadIdx.x / 16;
+    if (first >= span.keys) return;
+    auto row_of = [&](auto* base, const Strides& s, int head, int start) {
+        return [=](int r) { return base + s.at(at.batch, head, start + r); };
+    };
+    fetch_floats<SIDE, HEAD>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
+    float of_keys[EACH][HEAD / 16] = {}, of_values[EACH][HEAD / 16] = {};
+    int begin = p.causal ? max(0, first - span.diagonal) / SIDE * SIDE : 0;
+    for (int head = at.head * p.group; head < (at.head + 1) * p.group; ++head)
+        for (int start = begin; start < span.rows; start += SIDE) {
+            __syncthreads();
+            fetch_floats<SIDE, HEAD>(qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
+            fetch_floats<SIDE, HEAD>(ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
+            float log[EACH], delta[EACH];
+            Row<float, MASK> row[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                int r = start + down + 16 * i;
+                row[i].set(p, span, mask, at.batch, head, min(r, span.rows - 1));
+                log[i] = r < span.rows ? log_of_sum(*row_of(lse, p.lse, head, span.row0)(r)) : INFINITY;
+                delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
+            }
+            __syncthreads();
+            derive_tile<HEAD, MASK>(weights, slopes, qs, ds, ks, vs, row, log, delta, first, p.scale);
+            __syncthreads();
+            add_rows<HEAD, SIDE>(of_values, weights, 1, WEIGHTS, ds);
+            add_rows<HEAD, SIDE>(of_keys, slopes, 1, WEIGHTS, qs);
+        }
+    store_floats<HEAD>(of_keys, first, span.keys, p.depth, p.scale * LN2, row_of(dk, g.dk, at.head, span.key0));
+    store_floats<HEAD>(of_values, first, span.keys, p.width, 1, row_of(dv, g.dv, at.head, span.key0));
+}

@@ -1,0 +1,44 @@
+"""Attention: models' heads and odd ones, one query or many, shared heads, fused projections."""
+
+from __future__ import annotations
+
+import random
+
+import torch.nn.functional as F
+
+from weft.ops.sweep import draw
+from weft.ops.sweep.case import FLOATS, Case
+from weft.ops.sweep.draw import Call, Tensor
+
+HEADS = (64, 128, 96, 32, 80, 40, 256)
+
+
+def _attention(rng: random.Random, most: int) -> Call:
+    """A call whose scores are at most `most` ** 1.25; queries may be few, and heads shared."""
+    dtype = rng.choice(("bfloat16", "float16", *FLOATS))
+    depth = rng.choice(HEADS) if rng.random() < 0.8 else draw.size(rng, 256)
+    depth = min(depth, max(1, most // 32))
+    rows, keys = (draw.size(rng, max(2, min(16384, most // 16))) for _ in range(2))
+    if rng.random() < 0.3:
+        rows = rng.choice((1, 2, 7))
+    elif rng.random() < 0.6:
+        rows = keys
+    while rows * keys > most**1.25 or max(rows, keys) * depth > most:
+        rows, keys = max(1, rows // 2), max(1, keys // 2)
+        depth = min(depth, max(1, most // max(rows, keys)))
+    room = min(most / (max(rows, keys) * depth), most**1.25 / (rows * keys))
+    heads = draw.size(rng, max(1, min(32, int(room))))
+    batch = draw.size(rng, max(1, min(16, int(room / heads))))
+    group = rng.choice((1, 1, 2, 4))
+    order = (0, 1, 2, 3) if rng.random() < 0.5 else (0, 2, 1, 3)
+    few = (heads + group - 1) // group
+    tensors = [
+        Tensor((batch, h, n, depth), dtype, order, offset=rng.choice((0, 0, 0, 1)))
+        for h, n in ((few * group, rows), (few, keys), (few, keys))
+    ]
+    options = {"is_causal": rng.random() < 0.5 and rows > 1, "enable_gqa": group > 1}
+    return Call("attention", tuple(tensors), options)
+
+
+CASE = Case("attention", _attention, F.scaled_dot_product_attention, roundings=6)
+CASES = (CASE, CASE.with_backward(roundings=12, shared=True))
