@@ -36,6 +36,9 @@ def error(ours: Any, reference: Any) -> float:
 CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "one element": ("fft", complex_(4, 1), {}),
     "rows": ("fft", complex_(3, 12), {}),
+    "short rows": ("fft", complex_(40, 16), {}),
+    "short odd rows": ("ifft", complex_(37, 9), {}),
+    "short rows of two stages": ("fft", complex_(33, 32), {}),
     "columns": ("ifft", complex_(2, 12, 3), {"dim": 1, "norm": "ortho"}),
     "real rows": ("fft", drawn(3, 12), {}),
     "cut": ("fft", drawn(3, 12), {"n": 9, "norm": "forward"}),

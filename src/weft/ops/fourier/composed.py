@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from weft.ops.choose import Candidate, Request
-from weft.ops.fourier.lengths import of_one_block
+from weft.ops.fourier.lengths import good, of_one_block, smooth, split
 from weft.ops.fourier.lines import Line, single, walk
 from weft.ops.fourier.long import several_passes
 from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
@@ -96,5 +97,30 @@ def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
         return Plan(tuple(composer.steps), (out,), tuple(composer.scratch))
 
     gpu = request.target
-    cost = len(transform.dims) * (gpu.launch + 2 * start.bytes / gpu.bandwidth)
-    return [Candidate("stockham", cost, "one pass along each dimension", build)]
+    lines = [_described(n) for n in _lengths(transform)]
+    # A pass reads and writes about as many bytes as the first one reads and the last one writes.
+    moved = start.bytes + math.prod(transform.shape) * transform.dtype.itemsize
+    cost = sum(passes for passes, _ in lines) * (gpu.launch + moved / gpu.bandwidth)
+    return [Candidate("fourier", cost, "; ".join(text for _, text in lines), build)]
+
+
+def _lengths(transform: Transform) -> list[int]:
+    """The lengths of the complex transforms along each dimension."""
+    lengths = list(transform.n)
+    real = 0 if transform.dtype is COMPLEX else len(lengths) - 1
+    if transform.half and lengths[real] % 2 == 0:
+        lengths[real] //= 2
+    return lengths
+
+
+def _described(n: int) -> tuple[int, str]:
+    """(launches, the kernels in words) of a complex transform."""
+    one = of_one_block(n)
+    if one is not None:
+        words = f"radices {one}, {one.threads} threads each"
+        return 1, words if one.n == n else f"{n} by Bluestein's algorithm over {one.n}: {words}"
+    if smooth(n):
+        factors = split(n)
+        return len(factors), f"passes of {' x '.join(map(str, factors))}"
+    passes, words = _described(good(2 * n - 1))
+    return 2 * passes + 3, f"{n} by Bluestein's algorithm over {words}"

@@ -107,15 +107,24 @@ class Pass:
         room = target.shared_per_sm // 2 if columns > 4 else target.shared_per_block
         return columns <= self.count and s.threads * columns <= 1024 and 9 * s.n * columns <= room
 
+    @property
+    def staged(self) -> bool:
+        """True if a transform has so few threads that they would read less than a sector."""
+        rows = not self.source.by_column and not self.result.by_column
+        return rows and self.stages.threads < 4 and 1 < self.stages.n == self.length
+
     def room(self, target: Target) -> Room:
         columns = self.columns(target)
+        if self.staged and len(self.stages.radices) == 1:
+            # An odd distance: the threads of a warp then access different banks.
+            return Room(self.stages.n, columns, 0, True, 1 - self.stages.n % 2)
         return room(self.stages, columns, self.source.by_column, self.result.by_column)
 
     def step(self, target: Target) -> Step:
         made = self.room(target)
         words: tuple[str, ...] = (
             stages_word(self.stages), room_word(made), _bool(self.source.by_column),
-            _bool(self.result.by_column), self.load(), self.store(),
+            _bool(self.result.by_column), _bool(self.staged), self.load(), self.store(),
         )  # fmt: skip
         tiles = cdiv(self.count, made.columns)
         args: tuple[Argument, ...] = (
@@ -125,7 +134,7 @@ class Pass:
         name = "transform"
         if self.length != self.stages.n:
             name, back = "bluestein", self.stages.reversed()
-            words = (str(self.length), words[0], stages_word(back), *words[1:])
+            words = (str(self.length), words[0], stages_word(back), *words[1:4], *words[5:])
             chirp, spectrum = tables.chirp(self.length), tables.chirp_spectrum(self.length, back.n)
             args = (*args[:4], tables.stage_roots(back), args[4], chirp, spectrum)
         kernel = source.kernel("fft/transform.cu", f"{name}<{', '.join(words)}>")
@@ -136,7 +145,7 @@ class Pass:
     @property
     def exchanges(self) -> bool:
         """True if threads exchange elements through shared memory."""
-        return len(self.stages.radices) > 1 or self.output.kind == "UNFOLDED"
+        return len(self.stages.radices) > 1 or self.output.kind == "UNFOLDED" or self.staged
 
     def turns(self) -> Constant | None:
         folds = self.input.kind == "FOLDED" or self.output.kind == "UNFOLDED"

@@ -187,3 +187,24 @@ __device__ __forceinline__ void finish(float2* v, float2* shared, typename W::El
         });
     }
 }
+
+// The same through shared memory: adjacent threads write adjacent elements.
+template <class S, class M, class W>
+__device__ __forceinline__ void finish_staged(float2* v, float2* shared, typename W::Element* y,
+                                              const Problem& p, const float2* turns, int c) {
+    constexpr int N = S::N, COUNT = W::KIND == UNFOLDED ? N / 2 + 1 : N;
+    Place to = place<S::T, M::C, false>();
+    wait<32 % S::T == 0>();
+    elements<S, S::COUNT - 1>(to.t, [&](int e, int i) { shared[M::at(i, to.c)] = v[e]; });
+    __syncthreads();
+    for (int i = threadIdx.x; i < M::C * COUNT; i += S::T * M::C) {
+        int row = i / COUNT, k = i % COUNT;
+        if (c + row >= p.count) return;
+        typename W::Element* end = y + row * p.out_c;
+        float2 a = shared[M::at(k, row)];
+        if constexpr (W::KIND == UNFOLDED)
+            W::template pair<N>(end, p, turns, k, a, shared[M::at(k ? N - k : 0, row)]);
+        else
+            W::template at<N>(end, p, c + row, k, a);
+    }
+}

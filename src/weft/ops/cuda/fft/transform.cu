@@ -2,8 +2,10 @@
 #include "access.cuh"
 
 // S: stages. M: shared memory. IN, OUT: adjacent threads have adjacent transforms at the input and
-// at the output, which keeps accesses coalesced where their elements are not adjacent.
-template <class S, class M, bool IN, bool OUT, class L, class W>
+// at the output, which keeps accesses coalesced where their elements are not adjacent. STAGED: a
+// transform has few threads, and its elements pass through shared memory on their way in and out,
+// so that adjacent threads access adjacent elements.
+template <class S, class M, bool IN, bool OUT, bool STAGED, class L, class W>
 __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     transform(const typename L::Element* x, typename W::Element* y, Problem p,
               const float2* roots, const float2* turns) {
@@ -11,13 +13,22 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     Origin o = origin<M::C>(p);
     float2 v[S::HELD];
     Place from = place<S::T, M::C, IN>();
-    bool there = o.c + from.c < p.count;
-    const auto* source = x + o.in + from.c * p.in_c;
-    elements<S, 0>(from.t, [&](int e, int i) {
-        v[e] = there ? L::template at<S::N>(source, p, turns, o.c + from.c, i) : float2{0, 0};
-    });
-    stages<S, M, IN, OUT, false>(v, shared, roots);
-    finish<S::N, S, M, OUT, W, (S::COUNT > 1)>(v, shared, y + o.out, p, turns, o.c);
+    auto given = [&](int c, int i) {
+        const auto* source = x + o.in + c * p.in_c;
+        return o.c + c < p.count ? L::template at<S::N>(source, p, turns, o.c + c, i) : float2{0, 0};
+    };
+    if constexpr (STAGED) {
+        for (int i = threadIdx.x; i < M::C * S::N; i += S::T * M::C)
+            shared[M::at(i % S::N, i / S::N)] = given(i / S::N, i % S::N);
+        __syncthreads();
+        elements<S, 0>(from.t, [&](int e, int i) { v[e] = shared[M::at(i, from.c)]; });
+    } else {
+        elements<S, 0>(from.t, [&](int e, int i) { v[e] = given(from.c, i); });
+    }
+    constexpr bool USED = STAGED || S::COUNT > 1;
+    stages<S, M, IN, OUT, STAGED>(v, shared, roots);
+    if constexpr (STAGED) finish_staged<S, M, W>(v, shared, y + o.out, p, turns, o.c);
+    else finish<S::N, S, M, OUT, W, USED>(v, shared, y + o.out, p, turns, o.c);
 }
 
 // Lengths N with large prime factors, by Bluestein's algorithm: k n = (k^2 + n^2 - (k - n)^2) / 2,
