@@ -61,7 +61,7 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any, str]] = {
     "planes": ((3, 5, 4, 8), F32, F32, "dense"),
     "planes of 5 dimensions": ((2, 3, 2, 2, 4), F32, F32, "dense"),
     "odd planes": ((3, 5, 3, 3), F32, F32, "dense"),
-    "several blocks per channel": ((2, 2, 40, 60), F32, F32, "dense"),
+    "several blocks per channel": ((2, 2, 80, 100), F32, F32, "dense"),
     "channels last": ((3, 8, 5, 5), F32, F32, "channels last"),
     "a matrix": ((37, 12), F32, F32, "dense"),
     "a tall matrix": ((3000, 3), F32, F32, "dense"),

@@ -38,6 +38,7 @@ CASES: dict[str, tuple[tuple[int, ...], int, Any, Any]] = {
     "planes": ((3, 6, 4, 8), 2, F32, F32),
     "one group": ((3, 6, 4, 8), 1, F32, F32),
     "a group for each channel": ((2, 3, 2, 2, 4), 3, F32, F32),
+    "planes of several warps": ((2, 3, 16, 20), 3, F32, F32),
     "odd planes": ((2, 4, 3, 5), 2, F32, F32),
     "a matrix": ((5, 12), 3, F32, F32),
     "long groups": ((1, 2, 200, 200), 1, F32, F32),

@@ -41,11 +41,11 @@ def _statistics_plan(made: Channels) -> Plan:
     dtype = next((r.dtype for r in running if r is not None), torch.float32)
     kernel = made.kernel("channels.cu", "statistics", dtype)
     step = made.step(
-        kernel, made.inputs[0], made.output(0), made.output(1), *made.inputs[1:3], made.extra(0),
-        Counters(), made.shape(), float(made.size),
+        kernel, made.summing, made.inputs[0], made.output(0), made.output(1), *made.inputs[1:3],
+        made.extra(0), Counters(), made.shape(made.summing), float(made.size),
         made.request.options["momentum"],
     )  # fmt: skip
-    return made.plan(step, scratch=(Buffer((made.parts * made.channels, 3), torch.float32),))
+    return made.plan(step, scratch=(Buffer((made.summing * made.channels, 3), torch.float32),))
 
 
 def _apply(request: Request) -> list[Candidate]:
@@ -63,7 +63,9 @@ def _apply_plan(made: Channels) -> Plan:
     statistics, weight = dtypes(made)
     kernel = made.kernel("channels.cu", "apply", statistics, weight)
     eps = made.request.options["eps"]
-    return made.plan(made.step(kernel, *made.inputs, made.output(0), made.shape(), eps))
+    parts = made.writing
+    step = made.step(kernel, parts, *made.inputs, made.output(0), made.shape(parts), eps)
+    return made.plan(step)
 
 
 def dtypes(made: Channels, first: int = 1) -> tuple[torch.dtype, torch.dtype]:
@@ -75,7 +77,7 @@ def dtypes(made: Channels, first: int = 1) -> tuple[torch.dtype, torch.dtype]:
 
 def _why(made: Channels) -> str:
     order = "channels last" if made.flat else "channels first"
-    return f"{order}, {made.parts} blocks per channel, vectors of {made.vector}"
+    return f"{order}, {made.summing} blocks per channel, vectors of {made.vector}"
 
 
 # ---- checks ------------------------------------------------------------------------------------

@@ -27,28 +27,36 @@ def _candidates(request: Request) -> list[Candidate]:
     gpu = request.target
     passes = 5 if request.options["training"] else 4 if wanted else 2
     time = made.cost + 2 * gpu.launch + passes * x.numel * x.itemsize / gpu.bandwidth
-    why = f"{made.parts} blocks per channel, vectors of {made.vector}"
+    why = f"{made.summing} blocks per channel, vectors of {made.vector}"
     return [Candidate("channels", time, why, functools.partial(_plan, made))]
 
 
 def _plan(made: Channels) -> Plan:
     training, wanted = (made.request.options[name] for name in ("training", "weights"))
     statistics, weight = dtypes(made, 2)
-    eps, shape = made.request.options["eps"], made.shape()
+    eps, parts = made.request.options["eps"], made.summing
     *found, w = made.inputs
     steps: list[Step] = []
     if training or wanted:
         kernel = made.kernel("channels_backward.cu", "sums", statistics, weight)
         weights = (made.output(1), made.output(2)) if wanted else (None, None)
-        args = (*found, made.extra(0), *weights, made.extra(1), Counters(), shape, eps)
-        steps.append(made.step(kernel, *args))
+        args = (*found, made.extra(0), *weights, made.extra(1), Counters(), made.shape(parts), eps)
+        steps.append(made.step(kernel, parts, *args))
     batch = [str(training).lower()]
     kernel = made.kernel("channels_backward.cu", "gradient", statistics, weight, last=batch)
-    args = (*found, w, made.extra(0), made.output(0), shape, float(made.size), eps)
-    steps.append(made.step(kernel, *args))
+    args = (
+        *found,
+        w,
+        made.extra(0),
+        made.output(0),
+        made.shape(made.writing),
+        float(made.size),
+        eps,
+    )
+    steps.append(made.step(kernel, made.writing, *args))
     scratch = (
         Buffer((made.channels, 2), torch.float32),
-        Buffer((made.parts * made.channels, 2), torch.float32),
+        Buffer((parts * made.channels, 2), torch.float32),
     )
     return made.plan(*steps, scratch=scratch)
 

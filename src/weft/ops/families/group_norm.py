@@ -59,9 +59,7 @@ def _backward(request: Request) -> list[Candidate]:
 def _plan(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
     batch, channels = shape
     inner, planes, share = made.inner // made.vector, batch * channels, channels // made.groups
-    threads = 1
-    while threads < min(BLOCK, inner):
-        threads *= 2
+    threads = BLOCK if inner > 32 else 1 << (inner - 1).bit_length()
     dy, x, w, mean, rstd = made.inputs
     partial, name = made.extra(0), "norm/planes_backward.cu"
     ctype, of_weights = source.ctype(made.dtype), source.ctype(made.weight)

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from weft.ops.fourier.lengths import Stages
 
-PADS = (0, 4, 8, 16, 32)
+PADS = (0, 4, 5, 8, 10, 12, 16, 32)
 """One free element after so many; 0: none."""
+GAPS = (0, 1, 2, 4, 8)
+"""Free elements after a transform, where a warp has several."""
 _BANKS, _LANES = 16, 16
 """Banks of 8 bytes, and the lanes of which accesses of 8 bytes are one transaction."""
 
@@ -21,6 +23,7 @@ class Room(NamedTuple):
     columns: int
     pad: int
     apart: bool
+    gap: int = 0
 
     def at(self, i: int, c: int) -> int:
         p = i + i // self.pad if self.pad else i
@@ -28,7 +31,7 @@ class Room(NamedTuple):
 
     @property
     def pitch(self) -> int:
-        return self.n + (self.n - 1) // self.pad if self.pad else self.n
+        return self.n + self.gap + ((self.n - 1) // self.pad if self.pad else 0)
 
     @property
     def bytes(self) -> int:
@@ -42,9 +45,10 @@ def room(stages: Stages, columns: int, into: bool, out: bool) -> Room:
     into, out  whether adjacent threads have adjacent transforms before and after the first stage
     """
     layouts = [
-        Room(stages.n, columns, pad, apart)
+        Room(stages.n, columns, pad, apart, gap)
         for pad in PADS
         for apart in ((True, False) if columns > 1 else (True,))
+        for gap in (GAPS if apart and columns > 1 and stages.threads < 32 else (0,))
     ]
     return min(layouts, key=lambda made: (_transactions(stages, made, into, out), made.bytes))
 

@@ -179,7 +179,7 @@ def stages_word(s: Stages) -> str:
 
 def room_word(r: Room) -> str:
     """The C++ type of a room."""
-    return f"Room<{r.n}, {r.columns}, {r.pad}, {_bool(r.apart)}>"
+    return f"Room<{r.n}, {r.columns}, {r.pad}, {_bool(r.apart)}, {r.gap}>"
 
 
 def _bool(value: bool) -> str:

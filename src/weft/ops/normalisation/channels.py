@@ -17,8 +17,10 @@ from weft.ops.copies import contiguous
 from weft.ops.plan import COUNTERS, Buffer, Layout, Plan, Pointer, Step
 
 BLOCK = 256
-PER_THREAD = 4
-"""Vectors that a thread should have at least, before a channel is divided."""
+PER_THREAD = 8
+"""Vectors of a thread that are worth a block."""
+RESIDENT = 4
+"""Blocks of an SM at a time that read enough."""
 
 
 def flat_order(rank: int) -> tuple[int, ...]:
@@ -71,13 +73,8 @@ class Channels:
 
     @property
     def width(self) -> int:
-        """Vectors of channels of a block."""
-        if not self.flat:
-            return 1
-        width = 1
-        while width < min(32, self.channels // self.vector):
-            width *= 2
-        return width
+        """Vectors of channels of a block: 128 bytes of a row are enough for full bandwidth."""
+        return min(8, 1 << (self.channels // self.vector - 1).bit_length()) if self.flat else 1
 
     @property
     def tiles(self) -> int:
@@ -85,18 +82,22 @@ class Channels:
         return cdiv(self.channels // self.vector, self.width) if self.flat else self.channels
 
     @property
-    def parts(self) -> int:
-        """Blocks for each channel: enough to fill the GPU, each with some vectors per thread."""
+    def summing(self) -> int:
+        """Blocks for each channel in a sum: one wave, because the last block joins their sums."""
         if self.tiles > COUNTERS:
             return 1
-        least = BLOCK // self.width * PER_THREAD
-        wanted = cdiv(8 * self.request.target.sms, self.tiles)
-        return max(1, min(wanted, cdiv(self.count, least)))
+        least = cdiv(self.count, BLOCK // self.width * PER_THREAD)
+        return max(1, min(RESIDENT * self.request.target.sms // self.tiles, least))
 
-    def shape(self) -> bytes:
+    @property
+    def writing(self) -> int:
+        """Blocks for each channel where results are written: many short ones."""
+        return cdiv(self.count, BLOCK // self.width * PER_THREAD)
+
+    def shape(self, parts: int) -> bytes:
         """The struct Shape of the kernels."""
-        each = cdiv(self.count, self.parts)
-        numbers = (self.channels, self.inner, self.count, self.width, self.parts, each)
+        each = cdiv(self.count, parts)
+        numbers = (self.channels, self.inner, self.count, self.width, parts, each)
         return struct.pack("6i", *numbers)
 
     def kernel(self, file: str, name: str, *dtypes: torch.dtype, last: Sequence[str] = ()) -> Any:
@@ -105,9 +106,9 @@ class Channels:
         text = ", ".join((*words, str(self.vector), str(self.flat).lower(), *last))
         return source.kernel(f"norm/{file}", f"{name}<{text}>")
 
-    def step(self, kernel: Any, *args: Any) -> Step:
-        """A launch of all blocks."""
-        return Step(kernel, (self.tiles * self.parts,), (BLOCK,), args)
+    def step(self, kernel: Any, parts: int, *args: Any) -> Step:
+        """A launch with so many blocks for each channel."""
+        return Step(kernel, (self.tiles * parts,), (BLOCK,), args)
 
     def output(self, number: int) -> Pointer:
         """The address of an output."""

@@ -15,6 +15,8 @@ from weft.ops.plan import Buffer, Plan, Step
 
 HELD = 8
 """The most 16-byte vectors that a thread keeps in registers."""
+KEPT = 128
+"""The most bytes of each weight that a thread keeps in registers."""
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 
@@ -50,7 +52,8 @@ def candidates(kind: Kind, saved: bool, made: Job) -> list[Candidate]:
         time = gpu.launch + max(moved / gpu.bandwidth, busy)
         why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
         # Weights that no vector holds are read one by one: once per block instead of once per row.
-        keep = made.ragged and not shared and held * made.vector <= 32
+        kept = held * made.vector * made.weight.itemsize
+        keep = made.ragged and not made.inner and not shared and kept <= KEPT
         way = Way(threads, held, shared, max(1, 1024 // max(threads, 128)) if keep else 0)
         build = functools.partial(rows, kind, saved, made, way)
         found.append(Candidate("rows", made.cost + time, why, build))

@@ -174,10 +174,8 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     threads = 1
     while threads * per_thread < chunks and threads < 1024:
         threads *= 2
-    held = 1
-    while held < min(most, cdiv(chunks, threads)):
-        held *= 2
-    return threads, held, max(0, cdiv(chunks, threads) - held)
+    each = cdiv(chunks, threads)
+    return threads, min(most, each), max(0, each - most)
 
 
 def parts_of(job: Job) -> int:

@@ -132,6 +132,8 @@ def _shown(t: Tensor | None) -> str:
 
 
 def _plain(size: int, dtype: torch.dtype, device: str, generator: torch.Generator) -> Any:
+    if dtype.is_complex:
+        return torch.randn(size, device=device, generator=generator, dtype=dtype)
     if dtype.is_floating_point:
         return torch.randn(size, device=device, generator=generator, dtype=torch.float32).to(dtype)
     if dtype is torch.bool:

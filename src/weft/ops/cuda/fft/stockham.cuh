@@ -43,14 +43,14 @@ struct Stages {
     }
 };
 
-// C transforms of a block in shared memory. One element in PAD is left free, against bank
-// conflicts. APART: one transform after another; else element by element of all transforms.
-template <int N, int C_, int PAD, bool APART>
+// C transforms of a block in shared memory. An element is left free after every PAD of them, and
+// GAP after every transform, against bank conflicts. APART: one transform after another; else
+// element by element of all transforms.
+template <int N, int C_, int PAD, bool APART, int GAP>
 struct Room {
     static constexpr int C = C_;
     __device__ static constexpr int padded(int i) { return PAD ? i + i / (PAD ? PAD : 1) : i; }
-    static constexpr int PITCH = padded(N - 1) + 1;
-    static constexpr int SIZE = PITCH * C;
+    static constexpr int PITCH = padded(N - 1) + 1 + GAP;
     __device__ static int at(int i, int c) {
         int p = PAD ? i + i / (PAD ? PAD : 1) : i;
         return APART ? c * PITCH + p : p * C + c;

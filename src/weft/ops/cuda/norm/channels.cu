@@ -12,29 +12,33 @@ __global__ void __launch_bounds__(256) statistics(const T* x, float* mean, float
 #pragma unroll
     for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * (FLAT ? 1ll : s.inner * (long long)V), w.there);
     Moments own[K];
-#pragma unroll 4
-    for (; w.more(); w.next()) {
-        Vector<T, V> v = load<V>(x + w.at());
-        if constexpr (FLAT) {
-            float part = __fdividef(1, own[0].count + 1);
+    long long at[4];
+    while (int n = w.take(at)) {
+        Vector<T, V> v[4];
+        load_all(v, x, at, n);
 #pragma unroll
-            for (int k = 0; k < K; k++) {
-                float value = to<float>(v[k]) - shift[k], difference = value - own[k].mean;
-                own[k].mean += difference * part;
-                own[k].squares += difference * (value - own[k].mean);
-                own[k].count += 1;
+        for (int i = 0; i < 4; i++) {
+            if (i >= n) continue;
+            if constexpr (FLAT) {
+                float part = __fdividef(1, own[0].count + 1);
+#pragma unroll
+                for (int k = 0; k < K; k++) {
+                    float value = to<float>(v[i][k]) - shift[k], difference = value - own[k].mean;
+                    own[k].mean += difference * part;
+                    own[k].squares += difference * (value - own[k].mean);
+                    own[k].count += 1;
+                }
+            } else {
+                float mean = 0, squares = 0;
+#pragma unroll
+                for (int j = 0; j < V; j++) mean += (to<float>(v[i][j]) - shift[0]) / V;
+#pragma unroll
+                for (int j = 0; j < V; j++) {
+                    float difference = to<float>(v[i][j]) - shift[0] - mean;
+                    squares += difference * difference;
+                }
+                own[0].add(V, mean, squares);
             }
-        } else {
-            float sum = 0, squares = 0;
-#pragma unroll
-            for (int j = 0; j < V; j++) sum += to<float>(v[j]) - shift[0];
-            sum /= V;
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                float difference = to<float>(v[j]) - shift[0] - sum;
-                squares += difference * difference;
-            }
-            own[0].add(V, sum, squares);
         }
     }
     if (!w.join_parts(own, found, s.parts, counters)) return;
@@ -54,14 +58,19 @@ __global__ void __launch_bounds__(256)
     apply(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y, Shape s, float eps) {
     Walk<V, FLAT> walk(s);
     Affine<walk.K> a(walk.channel, walk.there, mean, var, w, b, eps);
-#pragma unroll 4
-    for (; walk.more(); walk.next()) {
-        Vector<T, V> v = load<V>(x + walk.at());
+    long long at[4];
+    while (int n = walk.take(at)) {
+        Vector<T, V> v[4];
+        load_all(v, x, at, n);
 #pragma unroll
-        for (int j = 0; j < V; j++) {
-            int k = FLAT ? j : 0;
-            v[j] = to<T>(fmaf((to<float>(v[j]) - a.mean[k]) * a.scale[k], a.w[k], a.b[k]));
+        for (int i = 0; i < 4; i++) {
+            if (i >= n) continue;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                int k = FLAT ? j : 0;
+                v[i][j] = to<T>(fmaf((to<float>(v[i][j]) - a.mean[k]) * a.scale[k], a.w[k], a.b[k]));
+            }
+            store(y + at[i], v[i]);
         }
-        store(y + walk.at(), v);
     }
 }

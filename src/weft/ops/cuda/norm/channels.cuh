@@ -14,7 +14,8 @@ struct Shape {
     int parts, each;
 };
 
-// The vectors of a thread: for (Walk w(s); w.more(); w.next()) ... x + w.at() ...
+// The vectors of a thread, some at a time, so that their loads are under way together:
+//   while (int n = walk.take(at)) the first n of `at` are their places
 template <int V, bool FLAT>
 struct Walk {
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
@@ -35,15 +36,20 @@ struct Walk {
             planes = deep / inner, places = deep % inner;
         }
     }
-    __device__ bool more() const { return i < end; }
-    __device__ void next() {
-        i += deep;
-        if (FLAT) return;
-        plane += planes, place += places;
-        if (place >= inner) place -= inner, plane++;
-    }
-    __device__ long long at() const {
-        return FLAT ? i * channels + channel : ((plane * channels + channel) * inner + place) * V;
+    template <int N>
+    __device__ int take(long long (&at)[N]) {
+        int n = 0;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (i >= end) continue;
+            at[k] = FLAT ? i * channels + channel : ((plane * channels + channel) * inner + place) * V;
+            i += deep, n++;
+            if (!FLAT) {
+                plane += planes, place += places;
+                if (place >= inner) place -= inner, plane++;
+            }
+        }
+        return n;
     }
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
@@ -67,12 +73,21 @@ struct Walk {
             for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
         if (!is_last(counters + tile, parts)) return false;
         for (int k = 0; k < K; k++) own[k] = Value{};
-        for (int p = t; there && p < parts; p += deep)
+#pragma unroll 4
+        for (int p = t; p < (there ? parts : 0); p += deep)
             for (int k = 0; k < K; k++) own[k].add(found[p * channels + channel + k]);
         join(own);
         return t == 0 && there;
     }
 };
+
+// Loads the first n vectors at some places.
+template <int V, int N, class T>
+__device__ void load_all(Vector<T, V> (&v)[N], const T* x, const long long (&at)[N], int n) {
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (k < n) v[k] = load<V>(x + at[k]);
+}
 
 // The parameters of a thread's channels.
 template <int K>

@@ -16,14 +16,20 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
     constexpr int K = w.K;
     Affine<K> a(w.channel, w.there, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
-#pragma unroll 4
-    for (; w.more(); w.next()) {
-        Vector<T, V> g = load<V>(dy + w.at()), v = load<V>(x + w.at());
+    long long at[4];
+    while (int n = w.take(at)) {
+        Vector<T, V> g[4], v[4];
+        load_all(g, dy, at, n);
+        load_all(v, x, at, n);
 #pragma unroll
-        for (int j = 0; j < V; j++) {
-            int k = FLAT ? j : 0;
-            own[k].dw += to<float>(g[j]) * (to<float>(v[j]) - a.mean[k]);
-            own[k].db += to<float>(g[j]);
+        for (int i = 0; i < 4; i++) {
+            if (i >= n) continue;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                int k = FLAT ? j : 0;
+                own[k].dw += to<float>(g[i][j]) * (to<float>(v[i][j]) - a.mean[k]);
+                own[k].db += to<float>(g[i][j]);
+            }
         }
     }
     if (!w.join_parts(own, found, s.parts, counters)) return;
@@ -48,17 +54,22 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
         Sums all = BATCH && walk.there ? sums[walk.channel + k] : Sums{};
         db[k] = all.db / size, dw[k] = all.dw / size * a.scale[k];
     }
-#pragma unroll 2
-    for (; walk.more(); walk.next()) {
-        Vector<T, V> g = load<V>(dy + walk.at()), v;
-        if constexpr (BATCH) v = load<V>(x + walk.at());
+    long long at[2];
+    while (int n = walk.take(at)) {
+        Vector<T, V> g[2], v[2];
+        load_all(g, dy, at, n);
+        if constexpr (BATCH) load_all(v, x, at, n);
 #pragma unroll
-        for (int j = 0; j < V; j++) {
-            int k = FLAT ? j : 0;
-            float d = to<float>(g[j]);
-            if constexpr (BATCH) d -= db[k] + (to<float>(v[j]) - a.mean[k]) * dw[k];
-            g[j] = to<T>(a.w[k] * a.scale[k] * d);
+        for (int i = 0; i < 2; i++) {
+            if (i >= n) continue;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                int k = FLAT ? j : 0;
+                float d = to<float>(g[i][j]);
+                if constexpr (BATCH) d -= db[k] + (to<float>(v[i][j]) - a.mean[k]) * dw[k];
+                g[i][j] = to<T>(a.w[k] * a.scale[k] * d);
+            }
+            store(dx + at[i], g[i]);
         }
-        store(dx + walk.at(), g);
     }
 }

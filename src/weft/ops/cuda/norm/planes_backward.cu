@@ -6,7 +6,7 @@
 #include "group.cuh"
 #include "vector.cuh"
 
-// The sums of planes of `inner` vectors, with G threads for each; `share` planes have the same mean and rstd.
+// The sums of planes of `inner` vectors, with G threads for each, at most a warp or the whole block; `share` planes have the same mean and rstd.
 template <class T, int V, int G>
 __global__ void __launch_bounds__(256)
     plane_sums(const T* dy, const T* x, const float* mean, const float* rstd, float* partial, long long planes, int inner,
