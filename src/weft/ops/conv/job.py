@@ -100,7 +100,7 @@ def forward(request: Request, dims: int, rows: bool = True) -> Job:
     last = is_last(x) or is_last(weight)
     builder = Builder(request, dims)
     source = builder.tensor(0, rows and not _reads_rows(x))
-    weights = builder.tensor(1, dense=True)
+    weights = builder.tensor(1, dense=rows or not is_last(weight))
     out = Buffer(size, x.dtype, strides=dense_strides(size, last=True) if last and lead else None)
     return builder.job(shape, source, weights, Pointer(2) if bias is not None else None, out)
 
@@ -115,7 +115,7 @@ def backward_input(request: Request, rows: bool = True) -> Job:
     last = len(size) == 4 and (is_last(dy) or is_last(weight))
     builder = Builder(request, dims)
     source = builder.tensor(0, rows and not _reads_rows(dy))
-    weights = builder.tensor(1, dense=True)
+    weights = builder.tensor(1, dense=rows or not is_last(weight))
     out = Buffer(size, dy.dtype, strides=dense_strides(size, last=True) if last else None)
     return builder.job(shape, source, weights, None, out)
 

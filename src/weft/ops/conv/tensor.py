@@ -73,13 +73,14 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data."""
     g, gpu = job.geometry, job.gpu
     x = pack.images(job, job.first, g.y if back else g.x, job.place())
-    weights = pack.weights(job, x.padded, back, job.place(len(x.buffers)))
+    weights = pack.weights(job, x.padded, back, job.place(x.size > 0))
+    packing = pack.Packing(job, (x,), weights, back)
     rows = (g.c if back else g.k) // g.groups
     phases = g.stride[0] * g.stride[1] if back else 1
     height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
     pixels, depth = g.n * height * width, x.padded * g.taps
     moved = job.out.dtype.itemsize * (job.first.layout.numel + job.result.layout.numel)
-    before = job.cost + x.cost + weights.cost
+    before = job.cost + packing.cost
     candidates = []
     for tile in TILES:
         tiles = (cdiv(rows, tile.bn), cdiv(pixels, tile.bm))
@@ -97,23 +98,22 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
             time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
             name = f"tensor {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"
-            build = functools.partial(
-                _windows, job, back, x, weights, tile, tiles, phases, splits, each
-            )
+            build = functools.partial(_windows, packing, tile, tiles, phases, splits, each)
             candidates.append(Candidate(name, time, why, build))
     return sorted(candidates, key=lambda c: c.cost)[:most]
 
 
 def _windows(
-    job: Job, back: bool, x: pack.Packed, weights: pack.Packed, tile: Tile,
-    tiles: tuple[int, int], phases: int, splits: int, each: int,
-) -> Plan:  # fmt: skip
+    packing: pack.Packing, tile: Tile, tiles: tuple[int, int], phases: int, splits: int, each: int
+) -> Plan:
+    job, back, x, weights = packing.job, packing.back, packing.images[0], packing.weights
+    assert weights is not None
     g = job.geometry
-    rounded = job.out.dtype is torch.float32 and not x.buffers
+    rounded = job.out.dtype is torch.float32 and not x.size
     flags = (str(f).lower() for f in (back, splits > 1, rounded))
     shape = ", ".join((_ctype(job), *map(str, tile[:7]), *flags))
     kernel = source.kernel("conv/tensor.cu", f"tensor<{shape}>")
-    scratch = (*x.buffers, *weights.buffers)
+    scratch = packing.buffers
     parts: tuple[Argument, ...] = (None, None)
     count = tiles[0] * tiles[1]
     if splits > 1:
@@ -128,7 +128,7 @@ def _windows(
     grid = (count * splits, phases, g.groups)
     shared = tile.stages * (tile.bm + tile.bn) * tile.deep
     step = Step(kernel, grid, (tile.threads,), args, shared)
-    return job.plan(*x.steps(), *weights.steps(), step, scratch=scratch)
+    return job.plan(*packing.steps(), step, scratch=scratch)
 
 
 # ---- backward to the weight --------------------------------------------------------------------
@@ -136,11 +136,12 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     g, gpu = job.geometry, job.gpu
     dy = pack.images(job, job.first, g.y, job.place())
-    x = pack.images(job, job.second, g.x, job.place(len(dy.buffers)))
+    x = pack.images(job, job.second, g.x, job.place(dy.size > 0))
+    packing = pack.Packing(job, (dy, x))
     rows, columns = g.k // g.groups, g.taps * x.padded
     depth, size = g.n * g.p * g.q, g.k * columns
     moved = job.out.dtype.itemsize * (job.first.layout.numel + job.second.layout.numel)
-    before = job.cost + dy.cost + x.cost
+    before = job.cost + packing.cost
     candidates = []
     for tile in WEIGHT_TILES:
         tiles = (cdiv(rows, tile.bm), cdiv(columns, tile.bn))
@@ -156,20 +157,20 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
             time += 8 * splits * size / gpu.bandwidth
             name = f"tensor {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"
-            build = functools.partial(_gradients, job, dy, x, tile, tiles, splits, each)
+            build = functools.partial(_gradients, packing, tile, tiles, splits, each)
             candidates.append(Candidate(name, time, why, build))
     return sorted(candidates, key=lambda c: c.cost)[:most]
 
 
 def _gradients(
-    job: Job, dy: pack.Packed, x: pack.Packed, tile: Tile, tiles: tuple[int, int], splits: int,
-    each: int,
-) -> Plan:  # fmt: skip
+    packing: pack.Packing, tile: Tile, tiles: tuple[int, int], splits: int, each: int
+) -> Plan:
+    job, (dy, x) = packing.job, packing.images
     g = job.geometry
-    rounded = job.out.dtype is torch.float32 and not (x.buffers and dy.buffers)
+    rounded = job.out.dtype is torch.float32 and not (x.size and dy.size)
     shape = ", ".join((_ctype(job), *map(str, tile[:7]), str(rounded).lower()))
     kernel = source.kernel("conv/tensor_weight.cu", f"tensor_weight<{shape}>")
-    buffers = (*dy.buffers, *x.buffers)
+    buffers = packing.buffers
     parts, size = job.place(len(buffers)), g.k * g.taps * x.padded
     problem = g.problem(
         x.images, dy.images, splits=splits, each=each, tiles=tiles, padded=x.padded,
@@ -182,4 +183,4 @@ def _gradients(
     args = (parts, job.result.pointer, size, splits, g.c // g.groups, g.taps, x.padded)
     last = Step(turn, (cdiv(size, 32),), (256,), args)
     scratch = (*buffers, Buffer((splits * size,), torch.float32))
-    return job.plan(*dy.steps(), *x.steps(), step, last, scratch=scratch)
+    return job.plan(*packing.steps(), step, last, scratch=scratch)

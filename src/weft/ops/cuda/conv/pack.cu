@@ -1,5 +1,5 @@
 // Brings the tensors of a convolution into the order of its tensor-core kernels: the channels of a group are innermost and
-// padded with zeros to whole 16-byte vectors. float is rounded to tf32.
+// padded with zeros to whole 16-byte vectors. float is rounded to tf32. One launch packs all tensors of a pass.
 #include "vector.cuh"
 
 template <class T>
@@ -11,53 +11,83 @@ __device__ inline float packed<float>(float x) {
     return __uint_as_float(y);
 }
 
-// A tensor [outer][channels][inner], with strides of its own, becomes [outer][inner][group][padded]: images, where inner are
-// pixels. `row` and `column` are the strides of a pixel of `width` to a row.
-struct Pack {
-    int groups, channels, padded, inner, width;
-    long long outer, channel, row, column;
+// Images [batch][group][channel][pixel] become [batch][pixel][group][padded channel]. `row` and `column` are the strides of
+// a pixel of `width` to a row. `wide`: pixels of an image are contiguous, in whole 16-byte vectors. A block packs 64 pixels.
+struct Images {
+    int blocks, pixel_tiles, channel_tiles, groups, channels, padded, pixels, width, wide;
+    long long batch, channel, row, column;
 };
 
-// A block turns 64 pixels x 32 channels of a group in shared memory. Blocks: pixels (x), channels of groups (y), outer (z).
+// Weights [group][K][C][tap] with strides of their own become [group][K][tap][padded C], or with BACK [group][C][tap][padded
+// K]. Each of `vectors` threads makes 16 bytes.
+struct Weights {
+    int K, C, taps, padded;
+    long long vectors, k, c, tap;
+};
+
 template <class T>
-__global__ void __launch_bounds__(256) pack_images(const T* from, T* to, const Pack p, int outer) {
-    __shared__ T tile[32][66];
-    int lane = threadIdx.x % 64, blocks = (p.padded + 31) / 32, group = blockIdx.y / blocks, c0 = blockIdx.y % blocks * 32;
-    int pixel = blockIdx.x * 64 + lane;
-    for (int n = blockIdx.z; n < outer; n += gridDim.z) {
-        const T* image = from + n * p.outer + (pixel / p.width) * p.row + (pixel % p.width) * p.column;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            int c = c0 + threadIdx.x / 64 + i * 4;
-            bool inside = pixel < p.inner && c < p.channels;
-            tile[threadIdx.x / 64 + i * 4][lane] = inside ? packed(image[(group * p.channels + c) * p.channel]) : T(0.0f);
+__device__ void pack_images(const T* from, T* to, const Images& p, int block, Vector<T, 16 / sizeof(T)>* memory) {
+    constexpr int EACH = 16 / sizeof(T), CHANNELS = 128 / sizeof(T), VECTORS = 64 / EACH;
+    int tile = block % p.pixel_tiles, rest = block / p.pixel_tiles, c0 = rest % p.channel_tiles * CHANNELS;
+    int group = rest / p.channel_tiles % p.groups, n = rest / p.channel_tiles / p.groups, x0 = tile * 64;
+    from += n * p.batch + (group * p.channels + c0) * p.channel;
+    // In shared memory a row is a channel. Its vectors change places by the number of the output vector that reads it.
+    auto slot = [&](int c, int v) { return c * VECTORS + (v ^ c / EACH % 8); };
+    if (p.wide) {
+        for (int i = threadIdx.x; i < CHANNELS * VECTORS; i += 256) {
+            int c = i / VECTORS, x = x0 + i % VECTORS * EACH;
+            Vector<T, EACH> v = {};
+            if (c0 + c < p.channels && x < p.pixels) v = load<EACH>(from + c * p.channel + x);
+            memory[slot(c, i % VECTORS)] = v;
         }
-        __syncthreads();
-        T* out = to + ((long long)n * p.inner * p.groups + group) * p.padded;
-        int c = c0 + threadIdx.x % 16 * 2;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            int at = threadIdx.x / 16 + i * 16, x = blockIdx.x * 64 + at;
-            if (x >= p.inner || c >= p.padded) continue;
-            Vector<T, 2> pair;
-            pair[0] = tile[c - c0][at], pair[1] = tile[c - c0 + 1][at];
-            store(out + (long long)x * p.groups * p.padded + c, pair);
+    } else {
+        int x = x0 + threadIdx.x % 64, row = x / p.width;
+        const T* pixel = from + row * p.row + (x - row * p.width) * p.column;
+#pragma unroll 8
+        for (int c = threadIdx.x / 64; c < CHANNELS; c += 4) {
+            if (c0 + c >= p.padded) break;
+            bool inside = c0 + c < p.channels && x < p.pixels;
+            memory[slot(c, threadIdx.x % 64 / EACH)][threadIdx.x % EACH] = inside ? pixel[c * p.channel] : T(0.0f);
         }
-        __syncthreads();
+    }
+    __syncthreads();
+    int vector = threadIdx.x % 8, c = c0 + vector * EACH;
+    for (int x = threadIdx.x / 8; x < 64; x += 32) {
+        if (x0 + x >= p.pixels || c >= p.padded) continue;
+        Vector<T, EACH> v;
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) v[j] = packed(memory[slot(vector * EACH + j, x / EACH)][x % EACH]);
+        store(to + (((long long)n * p.pixels + x0 + x) * p.groups + group) * p.padded + c, v);
     }
 }
 
-// Weights [group][K][C][taps] become [group][K][taps][padded C], or with BACK [group][C][taps][padded K].
 template <class T, bool BACK>
-__global__ void __launch_bounds__(256) pack_weights(const T* from, T* to, int K, int C, int taps, int padded, long long size) {
-    long long index = blockIdx.x * 256ll + threadIdx.x;
-    if (index >= size) return;
-    int inner = int(index % padded);
-    long long rest = index / padded;
-    int tap = int(rest % taps);
-    rest /= taps;
-    int rows = BACK ? C : K, row = int(rest % rows);
-    long long group = rest / rows;
-    int k = BACK ? inner : row, c = BACK ? row : inner;
-    to[index] = inner < (BACK ? K : C) ? packed(from[((group * K + k) * C + c) * taps + tap]) : T(0.0f);
+__device__ void pack_weights(const T* from, T* to, const Weights& p, long long index) {
+    constexpr int EACH = 16 / sizeof(T);
+    if (index >= p.vectors) return;
+    // Neighbouring threads read neighbours: taps, and with BACK channels of x as well.
+    int tap = int(index % p.taps), count = p.padded / EACH;
+    long long rest = index / p.taps;
+    int row, vector;
+    if (BACK) row = int(rest % p.C), vector = int(rest / p.C % count);
+    else vector = int(rest % count), row = int(rest / count % p.K);
+    long long group = rest / count / (BACK ? p.C : p.K);
+    from += group * p.K * p.k + row * (BACK ? p.c : p.k) + tap * p.tap;
+    int inner = BACK ? p.K : p.C;
+    long long step = BACK ? p.k : p.c;
+    Vector<T, EACH> v;
+#pragma unroll
+    for (int j = 0; j < EACH; ++j) v[j] = vector * EACH + j < inner ? packed(from[(vector * EACH + j) * step]) : T(0.0f);
+    store(to + ((group * (BACK ? p.C : p.K) + row) * p.taps + tap) * p.padded + vector * EACH, v);
+}
+
+// The blocks of the first images, then those of the second, then those of the weights.
+template <class T, bool BACK>
+__global__ void __launch_bounds__(256) pack(const T* a, T* a_packed, const T* b, T* b_packed, const T* w, T* w_packed,
+                                            const Images first, const Images second, const Weights weights) {
+    __shared__ Vector<T, 16 / sizeof(T)> memory[512];
+    int block = blockIdx.x;
+    if (block < first.blocks) pack_images(a, a_packed, first, block, memory);
+    else if (block < first.blocks + second.blocks) pack_images(b, b_packed, second, block - first.blocks, memory);
+    else pack_weights<T, BACK>(w, w_packed, weights, (block - first.blocks - second.blocks) * 256ll + threadIdx.x);
 }
