@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.conv import direct, implicit, tensor  # noqa: E402
+from weft.ops.conv import direct, implicit, pointwise, tensor  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 FUNCTIONS = {3: torch.nn.functional.conv1d, 4: torch.nn.functional.conv2d}
@@ -111,6 +111,7 @@ class Kind(NamedTuple):
 GROUPS = Call((2, 6, 9, 8), (10, 3, 3, 3), {"padding": [1, 1], "groups": 2})
 TAPS = Call((1, 2, 12, 12), (3, 2, 7, 6), {"stride": [2, 1], "padding": [3, 2]})
 DEEP = Call((1, 12, 9, 8), (9, 12, 5, 5), {"stride": [1, 2], "padding": [2, 2]})
+ONE = Call((2, 72, 4, 6), (24, 72, 1, 1), {"padding": [0, 0]})
 KINDS = {
     "products": Kind(implicit, "32 x", GROUPS),
     # More than 32 taps: their places are compared instead of being bits of a mask.
@@ -119,10 +120,12 @@ KINDS = {
         tensor, "tensor", DEEP._replace(dtype=torch.bfloat16), gradients="WEIGHT_TILES", limit=4e-3
     ),
     "tf32": Kind(tensor, "tensor", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
+    "one tap": Kind(pointwise, "one tap", ONE._replace(dtype=torch.bfloat16), limit=4e-3),
+    "one tap, tf32": Kind(pointwise, "one tap", ONE, limit=1e-3),
     "direct": Kind(direct, "direct", GROUPS._replace(dtype=torch.float16), limit=1e-3),
 }
 
-SLOW = {"products of many taps", "tf32"}
+SLOW = {"products of many taps", "tf32", "one tap, tf32"}
 """Kinds whose kernels differ from the others in a line or a type."""
 
 
@@ -164,9 +167,18 @@ def test_kinds_of_kernels(name: str, last: bool, monkeypatch: Any) -> None:
         made = {
             n: run for n, run in candidates(op, (*args, *rest)).items() if n.startswith(kind.name)
         }
-        assert made
+        assert made or (last and kind.module is pointwise)
         for candidate, run in made.items():
             assert relative(run(), wanted) < kind.limit, (op, candidate)
+
+
+def test_large_filters_take_fourier_transforms() -> None:
+    x, weight = torch.empty(1, 1, 2048, 2048), torch.empty(1, 1, 128, 128)
+    assert (
+        str(weft.ops.explain(weft.ops.conv2d, x, weight)).splitlines()[1].startswith("-> fourier")
+    )
+    small = weft.ops.explain(weft.ops.conv2d, x, weight[..., :3, :3])
+    assert "fourier" not in str(small)
 
 
 # ---- tensors of other layouts, and what torch does with ops ------------------------------------

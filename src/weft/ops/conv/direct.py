@@ -11,7 +11,7 @@ from weft.ops.conv.implicit import parted
 from weft.ops.conv.job import Job
 from weft.ops.plan import Plan, Step
 
-REACH = 0.08
+REACH = 0.015
 """The share of the arithmetic peak: every product loads both factors."""
 TAPS = 9
 """Taps that a thread of the gradient of weights sums at a time."""

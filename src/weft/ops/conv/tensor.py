@@ -39,8 +39,9 @@ class Tile(NamedTuple):
 
 
 TILES = (
-    Tile(128, 128, 64, 64, 64, 4, 2, 0.35),
+    Tile(128, 128, 128, 64, 64, 3, 2, 0.35),
     Tile(128, 64, 64, 64, 32, 4, 3, 0.30),
+    Tile(64, 128, 64, 32, 64, 4, 3, 0.30),
     Tile(64, 64, 64, 32, 32, 4, 4, 0.25),
     Tile(128, 32, 64, 32, 32, 4, 4, 0.22),
     Tile(32, 32, 64, 16, 16, 4, 8, 0.12),
@@ -55,7 +56,7 @@ WEIGHT_TILES = (
 """Filters, and taps and channels, of the backward pass to the weight."""
 
 
-def _work(job: Job, tile: Tile, blocks: int, depth: int) -> float:
+def work(job: Job, tile: Tile, blocks: int, depth: int) -> float:
     """Seconds of the SM with the most blocks; `depth` in elements."""
     gpu = job.gpu
     most = cdiv(blocks, gpu.sms)
@@ -93,8 +94,8 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
                 or count > min(COUNTERS, gpu.sms)
             ):  # fmt: skip
                 continue
-            work = _work(job, tile, count * splits, cdiv(each * step, phases))
-            time = before + gpu.launch + max(work, moved / gpu.bandwidth)
+            busy = work(job, tile, count * splits, cdiv(each * step, phases))
+            time = before + gpu.launch + max(busy, moved / gpu.bandwidth)
             time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
             name = f"tensor {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"
@@ -152,8 +153,8 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
                 each < 4 * tile.deep or cdiv(depth, each) != splits or count * splits > 8 * gpu.sms
             ):
                 continue
-            work = _work(job, tile, count * splits, each)
-            time = before + 2 * gpu.launch + max(work, moved / gpu.bandwidth)
+            busy = work(job, tile, count * splits, each)
+            time = before + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
             time += 8 * splits * size / gpu.bandwidth
             name = f"tensor {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"

@@ -11,11 +11,14 @@ import torch
 
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.conv import arguments, direct, implicit, job, tensor
+from weft.ops.conv import arguments, direct, implicit, job, pointwise, tensor
 from weft.ops.conv.geometry import dense_strides, extents
+from weft.ops.fourier import convolution
 from weft.ops.function import Definition
 from weft.ops.plan import Plan
 
+LARGE = 64
+"""Taps of a filter from which on convolutions by Fourier transforms are considered."""
 OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
 
 
@@ -32,15 +35,23 @@ def _kinds(made: job.Job) -> tuple[bool, bool]:
     return fits and single, fits and (not single or made.precision == "tf32")
 
 
+def _has_large_filters(made: job.Job) -> bool:
+    """True where Fourier transforms are candidates. They spread an infinity over its image."""
+    return made.geometry.taps >= LARGE
+
+
 def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list[Candidate]:
     made = make(request)
     if made.result.layout.numel == 0 or made.first.layout.numel == 0:
         return _empty(made)
     single, tensors = _kinds(made)
+    raw = make(request, rows=False)
     return [
         *direct.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
-        *(tensor.windows(make(request, rows=False), back) if tensors else ()),
+        *(tensor.windows(raw, back) if tensors else ()),
+        *(pointwise.windows(raw, back) if tensors else ()),
+        *(convolution.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
 
 
@@ -57,10 +68,13 @@ def _backward_weight(request: Request) -> list[Candidate]:
     if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
         return _empty(made)
     single, tensors = _kinds(made)
+    raw = job.backward_weight(request, rows=False)
     return [
         *direct.gradients(made),
         *(implicit.gradients(made) if single else ()),
-        *(tensor.gradients(job.backward_weight(request, rows=False)) if tensors else ()),
+        *(tensor.gradients(raw) if tensors else ()),
+        *(pointwise.gradients(raw) if tensors else ()),
+        *(convolution.gradients(raw) if _has_large_filters(raw) else ()),
     ]
 
 
@@ -70,8 +84,10 @@ def _conv(dims: int) -> Any:
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    x, weight, _, *ctx.options = inputs
+    x, weight, _, *options = inputs
     ctx.save_for_backward(x, weight)
+    # A number holds for as many dimensions as the forward pass has.
+    ctx.options = [[v] if isinstance(v, int) else list(v) for v in options[:3]] + options[3:]
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
@@ -199,7 +215,10 @@ def _forward_definition(dims: int) -> Definition:
     )  # fmt: skip
 
 
-_BACKWARD = OPTIONS.format(dims=2) + ', str precision="fp32") -> Tensor'
+_BACKWARD = (
+    "int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1, "
+    'str precision="fp32") -> Tensor'
+)
 
 DEFINITIONS = (
     _forward_definition(1),

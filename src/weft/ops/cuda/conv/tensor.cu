@@ -7,13 +7,6 @@
 #include "problem.cuh"
 #include "vector.cuh"
 
-// A tile in shared memory: rows of BYTES bytes. Vectors change places within a row, so that the eight rows which ldmatrix
-// reads together lie in different banks.
-template <int BYTES>
-__device__ unsigned place(int row, int vector) {
-    return row * BYTES + ((vector ^ (BYTES == 64 ? row >> 1 & 3 : row & 7)) << 4);
-}
-
 // Writes the results of a warp: WM pixels x WN channels, through `memory` of the warp. `offsets` has the places of its pixels in
 // the target, or -1. Lanes write neighbours: pixels, or channels where these are innermost.
 template <int WM, int WN, class Out>

@@ -1,0 +1,139 @@
+"""Plans convolutions of one tap on tensor cores, from images as they are."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.conv.implicit import PARTS, SPLITS
+from weft.ops.conv.job import Job, Tensor
+from weft.ops.conv.tensor import Tile, work
+from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
+
+TILES = (
+    Tile(128, 128, 64, 64, 64, 4, 2, 0.35),
+    Tile(64, 128, 64, 32, 64, 4, 3, 0.30),
+    Tile(64, 64, 64, 32, 32, 4, 4, 0.22),
+)
+"""Channels and pixels; filters and channels of the gradient."""
+
+
+def _dense(job: Job, x: Tensor, shape: tuple[int, int, int, int]) -> bool:
+    """True for contiguous images whose channels are whole, aligned vectors."""
+    n, _, h, w = shape
+    sn, sc, sh, sw = x.images.strides
+    each = 16 // int(job.out.dtype.itemsize)
+    rows = (w == 1 or sw == 1) and (h == 1 or sh == w)
+    whole = h * w % each == 0 and sc % each == 0 and (n == 1 or sn % each == 0)
+    return rows and whole and x.images.aligned == 16
+
+
+def applies(job: Job, *images: tuple[Tensor, tuple[int, int, int, int]]) -> bool:
+    """True for one tap, stride 1 and no padding, one group, and images that need no packing."""
+    g = job.geometry
+    each = 16 // int(job.out.dtype.itemsize)
+    plain = g.taps == g.groups == 1 and g.stride == (1, 1) and (g.p, g.q) == (g.h, g.w)
+    return plain and g.pad == (0, 0) and g.c % each == g.k % each == 0 and all(
+        _dense(job, x, shape) for x, shape in images
+    )  # fmt: skip
+
+
+def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
+    """Candidates of the forward pass, or of the backward pass to the data."""
+    g, gpu = job.geometry, job.gpu
+    shapes = (g.y, g.x) if back else (g.x, g.y)
+    pairs = tuple(zip((job.first, job.result), shapes, strict=True))
+    weight = job.second
+    if not applies(job, *pairs) or not weight.layout.contiguous or weight.images.aligned < 16:
+        return []
+    rows, depth = (g.c, g.k) if back else (g.k, g.c)
+    pixels, size = g.n * g.p * g.q, int(job.out.dtype.itemsize)
+    moved = size * (job.first.layout.numel + job.result.layout.numel)
+    candidates = []
+    for tile in TILES:
+        tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
+        count, deep = tiles[0] * tiles[1], 64 // size
+        for splits in SPLITS:
+            each = cdiv(cdiv(depth, splits), deep) * deep
+            few = count <= min(COUNTERS, gpu.sms) and each >= 4 * deep
+            if splits > 1 and not (few and cdiv(depth, each) == splits):
+                continue
+            time = job.cost + gpu.launch
+            time += max(work(job, tile, count * splits, each), moved / gpu.bandwidth)
+            time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
+            name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
+            why = f"{count * splits} blocks for {gpu.sms} SMs"
+            build = functools.partial(_windows, job, back, tile, tiles, splits, each)
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _windows(
+    job: Job, back: bool, tile: Tile, tiles: tuple[int, int], splits: int, each: int
+) -> Plan:
+    g = job.geometry
+    flags = (str(f).lower() for f in (back, splits > 1))
+    ctype, size = source.ctype(job.out.dtype), int(job.out.dtype.itemsize)
+    shape = ", ".join((ctype, *map(str, (*tile[:2], *tile[3:7])), *flags))
+    kernel = source.kernel("conv/pointwise.cu", f"pointwise<{shape}>")
+    parts: tuple[Argument, ...] = (None, None)
+    scratch: tuple[Buffer, ...] = ()
+    count = tiles[0] * tiles[1]
+    if splits > 1:
+        parts = (job.place(), Counters())
+        scratch = (Buffer((count * splits * tile.bm * tile.bn,), torch.float32),)
+    problem = g.problem(
+        job.first.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles
+    )
+    args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
+    deep = 64 // size
+    weights = deep * (tile.bm + 8) if back else tile.bm * deep
+    shared = tile.stages * size * (weights + deep * (tile.bn + 8))
+    step = Step(kernel, (count * splits,), (tile.threads,), args, shared)
+    return job.plan(step, scratch=scratch)
+
+
+def gradients(job: Job, most: int = 6) -> list[Candidate]:
+    """Candidates of the backward pass to the weight."""
+    g, gpu = job.geometry, job.gpu
+    if not applies(job, (job.first, g.y), (job.second, g.x)):
+        return []
+    deep = 64 // int(job.out.dtype.itemsize)
+    steps = g.n * cdiv(g.p * g.q, deep)
+    moved = int(job.out.dtype.itemsize) * (job.first.layout.numel + job.second.layout.numel)
+    candidates = []
+    for tile in TILES:
+        tiles = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn))
+        count = tiles[0] * tiles[1]
+        for splits in PARTS:
+            each = cdiv(steps, splits)
+            if splits > 1 and (
+                each < 4 or cdiv(steps, each) != splits or count * splits > 8 * gpu.sms
+            ):
+                continue
+            time = job.cost + 2 * gpu.launch
+            time += max(work(job, tile, count * splits, each * deep), moved / gpu.bandwidth)
+            time += 8 * splits * g.k * g.c / gpu.bandwidth
+            name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
+            why = f"{count * splits} blocks for {gpu.sms} SMs"
+            build = functools.partial(_gradients, job, tile, tiles, splits, each)
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _gradients(job: Job, tile: Tile, tiles: tuple[int, int], splits: int, each: int) -> Plan:
+    g, ctype = job.geometry, source.ctype(job.out.dtype)
+    shape = ", ".join((ctype, *map(str, (*tile[:2], *tile[3:7]))))
+    kernel = source.kernel("conv/pointwise.cu", f"pointwise_weight<{shape}>")
+    problem = g.problem(job.second.images, job.first.images, splits=splits, each=each, tiles=tiles)
+    args = (job.second.pointer, job.first.pointer, job.place(), problem)
+    shared = tile.stages * (tile.bm + tile.bn) * 64
+    step = Step(kernel, (tiles[0] * tiles[1] * splits,), (tile.threads,), args, shared)
+    add = source.kernel("conv/parts.cu", f"add_parts<{ctype}>")
+    size = g.k * g.c
+    last = Step(add, (cdiv(size, 32),), (256,), (job.place(), job.result.pointer, size, splits))
+    return job.plan(step, last, scratch=(Buffer((splits * size,), torch.float32),))

@@ -1,0 +1,195 @@
+// Convolution with one tap, stride 1 and no padding on tensor cores, from images as they are: contiguous, with pixels in whole
+// 16-byte vectors. It is a matrix product of weights [target channel][source channel] and images [source channel][pixel].
+#include "conv/mma.cuh"
+#include "conv/window.cuh"
+#include "gemm.cuh"
+#include "problem.cuh"
+#include "vector.cuh"
+
+// BM target channels x BN pixels for a block, 64 bytes of source channels for a stage; a warp owns WM x WN. BACK: the weights
+// are [source channel][target channel]. Blocks are numbered by tile, then by part of the depth.
+template <class T, int BM, int BN, int WM, int WN, int STAGES, int RESIDENT, bool BACK, bool SPLIT>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    pointwise(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = 64 / sizeof(T), SLICE = 32 / sizeof(T);
+    constexpr int A_PITCH = BACK ? BM + 8 : DEEP, B_PITCH = BN + 8, A_SIZE = BACK ? DEEP * A_PITCH : BM * DEEP;
+    constexpr int STAGE = A_SIZE + DEEP * B_PITCH, DOWN = WM / 16, ACROSS = WN / 8;
+    constexpr int A_VECTORS = BACK ? BM / EACH : DEEP / EACH, A_ROWS = THREADS / A_VECTORS, B_ROWS = THREADS / (BN / EACH);
+    static_assert((BACK ? DEEP : BM) % A_ROWS == 0 && DEEP % B_ROWS == 0, "whole rounds of copies");
+    extern __shared__ __align__(128) float memory[];
+    T* tile = reinterpret_cast<T*>(memory);
+    int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, number = blockIdx.x % tiles;
+    int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+    int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w, pixels = p.batch * image;
+    int first = SPLIT ? min(p.source_c, split * p.each) : 0, last = SPLIT ? min(p.source_c, first + p.each) : p.source_c;
+    int a_vector = threadIdx.x % A_VECTORS, a_row = threadIdx.x / A_VECTORS;
+    int b_vector = threadIdx.x % (BN / EACH), b_row = threadIdx.x / (BN / EACH);
+    int pixel = n0 + b_vector * EACH, n = pixel / image;
+    bool b_there = pixel < pixels;
+    x += b_there ? n * p.source[0] + (pixel - n * image) : 0;
+    int into = 0;
+    auto fetch = [&](int k) {
+        T* to = tile + into * STAGE;
+        if constexpr (BACK) {
+#pragma unroll
+            for (int i = 0; i < DEEP / A_ROWS; ++i) {
+                int row = a_row + i * A_ROWS, m = m0 + a_vector * EACH;
+                copy16(shared_address(to + row * A_PITCH + a_vector * EACH), weight + (long long)(k + row) * p.weight_source + m,
+                       k + row < last && m < p.target_c);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < BM / A_ROWS; ++i) {
+                int row = a_row + i * A_ROWS, c = k + a_vector * EACH;
+                copy16(shared_address(to) + place<64>(row, a_vector), weight + (long long)(m0 + row) * p.weight_target + c,
+                       m0 + row < p.target_c && c < last);
+            }
+        }
+        to += A_SIZE;
+#pragma unroll
+        for (int i = 0; i < DEEP / B_ROWS; ++i) {
+            int row = b_row + i * B_ROWS;
+            copy16(shared_address(to + row * B_PITCH + b_vector * EACH), x + (k + row) * p.source[1], b_there && k + row < last);
+        }
+        asm volatile("cp.async.commit_group;");
+        into = into + 1 == STAGES ? 0 : into + 1;
+    };
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN, now = 0;
+    float of[DOWN][ACROSS][4] = {};
+    unsigned a[2][DOWN][4], b[2][ACROSS / 2][4];
+    auto load = [&](int to, const T* stage, int k) {
+        if constexpr (BACK) load_channels<T, A_PITCH, DOWN>(a[to], stage + k * SLICE * A_PITCH + wm, false);
+        else
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+                load_matrices(a[to][i], shared_address(stage) + place<64>(wm + i * 16 + lane % 16, k * 2 + lane / 16));
+        load_channels<T, B_PITCH, ACROSS / 2>(b[to], stage + A_SIZE + k * SLICE * B_PITCH + wn, true);
+        if constexpr (sizeof(T) == 4) {
+#pragma unroll
+            for (int e = 0; e < DOWN * 4; ++e) a[to][e / 4][e % 4] = as_tf32(a[to][e / 4][e % 4]);
+#pragma unroll
+            for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 4][e % 4] = as_tf32(b[to][e / 4][e % 4]);
+        }
+    };
+    for (int s = 0; s < STAGES - 1; ++s) fetch(first + s * DEEP);
+#pragma unroll 1
+    for (int k = first; k < last; k += DEEP) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        __syncthreads();
+        const T* stage = tile + now * STAGE;
+        load(0, stage, 0);
+        fetch(k + (STAGES - 1) * DEEP);
+        load(1, stage, 1);
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j][i], b[j][c / 2] + c % 2 * 2);
+        now = now + 1 == STAGES ? 0 : now + 1;
+    }
+    asm volatile("cp.async.wait_all;");
+    if constexpr (SPLIT) {
+        if (!join_parts<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, number, split, p.splits)) return;
+    }
+    __syncthreads();
+    // A warp turns 16 channels at a time in shared memory, so that lanes store four neighbouring pixels each.
+    constexpr int PITCH = WN + 8;
+    float* mine = memory + warp * 16 * PITCH;
+#pragma unroll
+    for (int i = 0; i < DOWN; ++i) {
+        __syncwarp();
+#pragma unroll
+        for (int c = 0; c < ACROSS; ++c)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) mine[(lane / 4 + e / 2 * 8) * PITCH + c * 8 + lane % 4 * 2 + e % 2] = of[i][c][e];
+        __syncwarp();
+        for (int e = lane; e < 16 * WN / 4; e += 32) {
+            int row = e / (WN / 4), column = e % (WN / 4) * 4, m = m0 + wm + i * 16 + row, to_pixel = n0 + wn + column;
+            if (m >= p.target_c || to_pixel >= pixels) continue;
+            int to_n = to_pixel / image;
+            float add = bias ? to<float>(bias[m]) : 0;
+            Vector<T, 4> v;
+#pragma unroll
+            for (int j = 0; j < 4; ++j) v[j] = to<T>(mine[row * PITCH + column + j] + add);
+            store(y + to_n * p.target[0] + m * p.target[1] + (to_pixel - to_n * image), v);
+        }
+    }
+}
+
+// The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is all pixels, which are
+// contiguous in both. Each part of the depth is a matrix of its own in `parts`; `each` counts steps of 64 bytes.
+template <class T, int BM, int BN, int WM, int WN, int STAGES, int RESIDENT>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    pointwise_weight(const T* x, const T* dy, float* parts, const Conv p) {
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = 64 / sizeof(T), ROWS = THREADS / 4;
+    constexpr int STAGE = (BM + BN) * 64, DOWN = WM / 16, ACROSS = WN / 8;
+    static_assert(BM % ROWS == 0 && BN % ROWS == 0, "whole rounds of copies");
+    extern __shared__ __align__(128) float memory[];
+    int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles;
+    int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
+    int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w, per_image = (image + DEEP - 1) / DEEP;
+    int steps = p.batch * per_image, first = min(steps, split * p.each), last = min(steps, first + p.each);
+    int vector = threadIdx.x % 4, row = threadIdx.x / 4, n = first / per_image, o = first - n * per_image;
+    dy += (m0 + row) * p.target[1], x += (n0 + row) * p.source[1];
+    unsigned base = shared_address(memory), into = base;
+    auto fetch = [&](int step) {
+        int pixel = o * DEEP + vector * EACH;
+        bool there = step < last && pixel < image;
+#pragma unroll
+        for (int i = 0; i < BM / ROWS; ++i)
+            copy16(into + place<64>(row + i * ROWS, vector), dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
+                   there && m0 + row + i * ROWS < p.target_c);
+#pragma unroll
+        for (int i = 0; i < BN / ROWS; ++i)
+            copy16(into + BM * 64 + place<64>(row + i * ROWS, vector),
+                   x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel, there && n0 + row + i * ROWS < p.source_c);
+        asm volatile("cp.async.commit_group;");
+        into = into + STAGE == base + STAGES * STAGE ? base : into + STAGE;
+        if (++o == per_image) o = 0, ++n;
+    };
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8, b_vector = lane / 8 % 2;
+    float of[DOWN][ACROSS][4] = {};
+    unsigned a[2][DOWN][4], b[2][ACROSS][2];
+    auto load = [&](int to, unsigned stage, int k) {
+#pragma unroll
+        for (int i = 0; i < DOWN; ++i) load_matrices(a[to][i], stage + place<64>(a_row + i * 16, k * 2 + a_vector));
+#pragma unroll
+        for (int c = 0; c < ACROSS; c += 2) load_matrices(b[to][c], stage + BM * 64 + place<64>(b_row + c * 8, k * 2 + b_vector));
+        if constexpr (sizeof(T) == 4) {
+#pragma unroll
+            for (int e = 0; e < DOWN * 4; ++e) a[to][e / 4][e % 4] = as_tf32(a[to][e / 4][e % 4]);
+#pragma unroll
+            for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 2][e % 2] = as_tf32(b[to][e / 2][e % 2]);
+        }
+    };
+    for (int s = 0; s < STAGES - 1; ++s) fetch(first + s);
+    unsigned stage = base;
+#pragma unroll 1
+    for (int step = first; step < last; ++step) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        __syncthreads();
+        load(0, stage, 0);
+        fetch(step + STAGES - 1);
+        load(1, stage, 1);
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j][i], b[j][c]);
+        stage = stage + STAGE == base + STAGES * STAGE ? base : stage + STAGE;
+    }
+    asm volatile("cp.async.wait_all;");
+    parts += (long long)split * p.target_c * p.source_c;
+#pragma unroll
+    for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+        for (int c = 0; c < ACROSS; ++c)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8, column = n0 + wn + c * 8 + lane % 4 * 2 + e % 2;
+                if (m < p.target_c && column < p.source_c) parts[(long long)m * p.source_c + column] = of[i][c][e];
+            }
+}
