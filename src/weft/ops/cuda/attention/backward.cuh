@@ -11,7 +11,7 @@ struct Gradients {
     Strides dout, dq, dk, dv;
 };
 
-// The logarithm of a row's sum to base 2; for rows without keys, and rows that are not there, one that makes weights 0.
+// The logarithm of a row's sum to base 2; for rows without keys, one that makes weights 0.
 __device__ inline float log_of_sum(float lse) { return lse == NONE ? INFINITY : lse * LOG2E; }
 
 // Of scores: weights, W, and of their gradients: gradients of scores. `log` and `delta` are those of the element's query.
@@ -44,8 +44,8 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     }
     int end = (seen + BN - 1) / BN, whole = MASK == FREE ? all / BN : 0;
     auto fetch_tile = [&](int j) {
-        fetch<BN, HEAD, THREADS, WIDE>(ks + j % 2 * TILE, j * BN, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
-        fetch<BN, HEAD, THREADS, WIDE>(vs + j % 2 * TILE, j * BN, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
+        fetch<BN, HEAD, THREADS, WIDE>(ks + j % 2 * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
+        fetch<BN, HEAD, THREADS, WIDE>(vs + j % 2 * TILE, j * BN, span.keys, p.width, v0, p.v.row);
     };
     fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
     fetch<BM, HEAD, THREADS, WIDE>(ds, first, rows, p.width, row_of(dout, g.dout));
@@ -132,6 +132,7 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
     extern __shared__ __align__(16) unsigned char memory[];
     T *ks = reinterpret_cast<T*>(memory), *vs = ks + BN * PITCH, *qs = vs + BN * PITCH, *ds = qs + 2 * TILE;
     float* sums = reinterpret_cast<float*>(ds + 2 * TILE);  // of two stages: logarithms, then deltas
+    static_assert(BM <= THREADS, "a thread copies one of each");
 
     int tiles = (p.keys + BN - 1) / BN, heads = p.heads / p.group;
     Place at(p, tiles, heads);
@@ -150,22 +151,29 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
         whole = min(count, max(0, first + BN - 1 - span.diagonal + BM - 1) / BM);
     }
     if (MASK != FREE || first + BN > span.keys) whole = count;
-    int each = count - begin, end = each * p.group;
 
-    auto fetch_tile = [&](int i) {
-        int head = at.head * p.group + i / each, start = (begin + i % each) * BM;
-        fetch<BM, HEAD, THREADS, WIDE>(qs + i % 2 * TILE, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
-        fetch<BM, HEAD, THREADS, WIDE>(ds + i % 2 * TILE, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
-        for (int r = threadIdx.x; r < BM; r += THREADS) {
-            bool inside = start + r < span.rows;
-            long long place = p.lse.at(at.batch, head, span.row0 + start + r);
-            sums[i % 2 * 2 * BM + r] = inside ? log_of_sum(lse[place]) : INFINITY;
-            sums[i % 2 * 2 * BM + BM + r] = inside ? deltas[place] : 0;
+    // The tile that is copied next, and the rows of its head.
+    int next = begin, left = (count - begin) * p.group;
+    int head0 = at.head * p.group;
+    const T *q0 = q + p.q.at(at.batch, head0, span.row0), *d0 = dout + g.dout.at(at.batch, head0, span.row0);
+    long long sums0 = p.lse.at(at.batch, head0, span.row0);
+    auto fetch_tile = [&](int stage) {
+        if (left == 0) return;
+        fetch<BM, HEAD, THREADS, WIDE>(qs + stage * TILE, next * BM, span.rows, p.depth, q0, p.q.row);
+        fetch<BM, HEAD, THREADS, WIDE>(ds + stage * TILE, next * BM, span.rows, p.width, d0, g.dout.row);
+        if (threadIdx.x < BM) {
+            // Rows that are not there get zeros: their queries and gradients are zeros as well.
+            int r = next * BM + threadIdx.x;
+            float* to = sums + stage * 2 * BM + threadIdx.x;
+            copy_float_async(to, lse + sums0 + r, r < span.rows);
+            copy_float_async(to + BM, deltas + sums0 + r, r < span.rows);
         }
+        --left;
+        if (++next == count) next = begin, q0 += p.q.head, d0 += g.dout.head, sums0 += p.lse.head;
     };
     fetch<BN, HEAD, THREADS, WIDE>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
     fetch<BN, HEAD, THREADS, WIDE>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
-    if (end > 0) fetch_tile(0);
+    fetch_tile(0);
     commit();
 
     int mine = first + warp * M * 16;
@@ -173,21 +181,24 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
     unsigned right = right_place(PITCH), turned = left_place(PITCH);
     float scale = MASK == FREE ? p.scale : 1;
     float of_keys[M][KEYS ? HEAD / 8 : 1][4] = {}, of_values[M][VALUES ? HEAD / 8 : 1][4] = {};
-    auto step = [&](auto guarded, int i) {
-        unsigned queries = address(qs + i % 2 * TILE), gradients = address(ds + i % 2 * TILE);
+    int stage = 0;
+    auto step = [&](auto guarded, int head, int tile) {
+        unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
+        const float* of = sums + stage * 2 * BM + lane % 4 * 2;
         wait<0>();
         __syncthreads();
-        if (i + 1 < end) fetch_tile(i + 1);
+        stage = 1 - stage;
+        fetch_tile(stage);
         commit();
         if (mine >= span.keys) return;
         float s[M][N][4] = {}, dw[M][N][4] = {};
         product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
-        int start = (begin + i % each) * BM + lane % 4 * 2;
+        int start = tile * BM + lane % 4 * 2;
         if constexpr (decltype(guarded)::value) {
 #pragma unroll
             for (int x = 0; x < 2 * N; ++x) {
                 Row<T, MASK> row;
-                row.set(p, span, mask, at.batch, at.head * p.group + i / each, min(start + x / 2 * 8 + x % 2, span.rows - 1));
+                row.set(p, span, mask, at.batch, head, min(start + x / 2 * 8 + x % 2, span.rows - 1));
 #pragma unroll
                 for (int y = 0; y < 2 * M; ++y) {
                     float& value = s[y / 2][x / 2][y % 2 * 2 + x % 2];
@@ -196,10 +207,12 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
             }
         }
         if constexpr (KEYS) product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
-        const float* of = sums + i % 2 * 2 * BM + lane % 4 * 2;
 #pragma unroll
         for (int n = 0; n < N; ++n) {
             float2 log = *reinterpret_cast<const float2*>(of + n * 8), delta = *reinterpret_cast<const float2*>(of + BM + n * 8);
+            // In tiles that no mask cuts, every query sees keys.
+            log.x = decltype(guarded)::value ? log_of_sum(log.x) : log.x * LOG2E;
+            log.y = decltype(guarded)::value ? log_of_sum(log.y) : log.y * LOG2E;
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -212,13 +225,13 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
         if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
     };
 #pragma unroll 1
-    for (int i = 0; i < end;) {
-        // Queries of a head whose tiles the mask cuts, then the others.
+    for (int head = head0; head < head0 + p.group; ++head) {
+        int tile = begin;  // tiles that the mask cuts, then the others
 #pragma unroll 1
-        for (int cut = begin; cut < whole; ++cut, ++i) step(Is<true>(), i);
+        for (; tile < whole; ++tile) step(Is<true>(), head, tile);
         if constexpr (MASK == FREE) {
 #pragma unroll 1
-            for (int rest = max(begin, whole); rest < count; ++rest, ++i) step(Is<false>(), i);
+            for (; tile < count; ++tile) step(Is<false>(), head, tile);
         }
     }
     wait<0>();

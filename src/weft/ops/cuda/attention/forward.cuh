@@ -70,12 +70,12 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     whole = max(begin, min(whole, end));
 
     auto fetch_keys = [&](int j) {
-        fetch<BN, HEAD, THREADS, WIDE>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth,
-                                       [&](int r) { return k0 + r * p.k.row; });
+        fetch<BN, HEAD, THREADS, WIDE>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth, k0,
+                                       p.k.row);
     };
     auto fetch_values = [&](int j) {
-        fetch<BN, HEAD, THREADS, WIDE>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width,
-                                       [&](int r) { return v0 + r * p.v.row; });
+        fetch<BN, HEAD, THREADS, WIDE>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width, v0,
+                                       p.v.row);
     };
     fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
     if (begin < end) {

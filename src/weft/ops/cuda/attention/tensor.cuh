@@ -15,6 +15,16 @@ __device__ void wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
+// 16 bytes from global to shared memory, or zeros where `inside` is false.
+__device__ inline void copy_async(unsigned shared, const void* from, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+
+__device__ inline void copy_float_async(float* shared, const float* from, bool inside) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address(shared)), "l"(from), "r"(inside ? 4 : 0)
+                 : "memory");
+}
+
 // Copies ROWS rows from row `first` on; elements from `rows` and from `depth` on become zeros. WIDE: 16 bytes at a time,
 // which needs aligned rows of whole vectors. `at` gives the address of a row.
 template <int ROWS, int HEAD, int THREADS, bool WIDE, class T, class At>
@@ -28,10 +38,25 @@ __device__ void fetch(T* shared, int first, int rows, int depth, At at) {
         T* to = shared + r * pitch(HEAD) + c;
         const T* from = at(inside ? first + r : 0) + (inside ? c : 0);
         if constexpr (WIDE)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address(to)), "l"(from),
-                         "r"(inside ? 16 : 0) : "memory");
+            copy_async(address(to), from, inside);
         else
             *to = inside ? *from : T(0.f);
+    }
+}
+
+// The same for rows that are `stride` apart. A thread stays in its column, so that its addresses are one sum apart.
+template <int ROWS, int HEAD, int THREADS, bool WIDE, class T>
+__device__ void fetch(T* shared, int first, int rows, int depth, const T* base, long long stride) {
+    constexpr int ACROSS = HEAD / 8, DOWN = THREADS / ACROSS;
+    if constexpr (WIDE && THREADS % ACROSS == 0 && ROWS % DOWN == 0) {
+        int r = threadIdx.x / ACROSS, c = threadIdx.x % ACROSS * 8, left = c < depth ? rows - first - r : 0;
+        const T* from = base + (first + r) * stride + c;
+        unsigned to = address(shared + r * pitch(HEAD) + c);
+#pragma unroll
+        for (int i = 0; i < ROWS; i += DOWN, from += DOWN * stride)
+            copy_async(to + 2 * i * pitch(HEAD), from, i < left);  // an address outside is not read
+    } else {
+        fetch<ROWS, HEAD, THREADS, WIDE>(shared, first, rows, depth, [&](int r) { return base + r * stride; });
     }
 }
 
