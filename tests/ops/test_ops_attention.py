@@ -316,6 +316,17 @@ def test_op() -> None:
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
 
 
+def test_autocast() -> None:
+    """Tensors are converted to the dtype of autocast, and gradients come back in their own."""
+    q, k, v = (drawn(1, 1, 70, 32, seed=s, dtype=torch.float32).requires_grad_() for s in range(3))
+    with torch.autocast("cpu", HALF):
+        out = weft.ops.attention(q, k, v)
+    half = [x.detach().half() for x in (q, k, v)]
+    close(out, *half)
+    out.float().sum().backward()
+    assert q.grad.dtype == torch.float32 and q.grad.abs().sum() > 0
+
+
 def test_vmap() -> None:
     q, k, v = (drawn(3, 1, 5, 32, seed=s, dtype=torch.float32) for s in range(3))
     torch.testing.assert_close(

@@ -101,24 +101,38 @@ def _dense(dlse: Any) -> Any:
     return None if dlse is None else dlse.contiguous()
 
 
-def _with_lse(name: str) -> Any:
-    """Redirects calls with gradients to the op that also returns what they need."""
+def _redirect(name: str) -> Any:
+    """Calls with gradients use the op that also returns what they need.
+
+    Under autocast, tensors are converted to its dtype, as torch does.
+    """
 
     def redirect(op: Any) -> Any:
         with_lse = library.call(f"{name}_lse")
 
         def redirected(query: Any, key: Any, value: Any, other: Any, *rest: Any) -> Any:
-            wants = query.requires_grad or key.requires_grad or value.requires_grad
+            """`other` is the mask, or lengths."""
+            kind = query.device.type
+            if torch.is_autocast_enabled(kind):
+                dtype = torch.get_autocast_dtype(kind)
+                tensors = [_converted(x, dtype) for x in (query, key, value, other)]
+                with torch.autocast(kind, enabled=False):
+                    return with_lse(*tensors, *rest)[0]
             if not torch.is_grad_enabled():
                 return NotImplemented
-            _refuse_gradient(other)  # the mask, or lengths, which never have one
-            if not wants:
+            _refuse_gradient(other)
+            if not (query.requires_grad or key.requires_grad or value.requires_grad):
                 return NotImplemented
             return with_lse(query, key, value, other, *rest)[0]
 
         return redirected
 
     return redirect
+
+
+def _converted(x: Any, dtype: torch.dtype) -> Any:
+    floats = x is not None and x.is_floating_point() and x.dtype is not torch.float64
+    return x.to(dtype) if floats else x
 
 
 def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
@@ -149,7 +163,7 @@ DEFINITIONS = (
         setup=functools.partial(_setup_alone, "attention"),
         backward=_gradients_alone,
         autocast=None,
-        redirect=_with_lse("attention"),
+        redirect=_redirect("attention"),
     ),
     Definition(
         name="attention_lse",
@@ -176,7 +190,7 @@ DEFINITIONS = (
         setup=functools.partial(_setup_alone, "attention_varlen"),
         backward=_gradients_alone,
         autocast=None,
-        redirect=_with_lse("attention_varlen"),
+        redirect=_redirect("attention_varlen"),
     ),
     Definition(
         name="attention_varlen_lse",
