@@ -87,6 +87,20 @@ def test_no_candidate(size: Any, taps: Any, stride: int, dtype: Any) -> None:
     assert made == []
 
 
+@pytest.mark.parametrize(
+    ("size", "taps", "chosen"),
+    [
+        ((1, 1, 2048, 2048), (1, 1, 128, 128), True),
+        ((32, 64, 56, 56), (64, 64, 3, 3), False),
+    ],
+    ids=["a large filter", "a small filter"],
+)
+def test_chosen(size: Any, taps: Any, chosen: bool) -> None:
+    """The library's convolution chooses transforms by itself where they are faster."""
+    explained = weft.ops.explain(weft.ops.conv2d, torch.empty(size), torch.empty(taps))
+    assert (explained.choice.used.name == "fourier") is chosen
+
+
 def test_sanitized() -> None:
     with weft.sanitize() as session:
         x, w = drawn(1, 2, 9, 11, seed=5), drawn(2, 2, 3, 3, seed=6)
