@@ -213,9 +213,9 @@ def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
 
 
 def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:
-    """The expected result: the first peer in float64, or the reference without peers."""
+    """The expected result: the op's own, the first peer in float64, or the reference."""
     names = [s.name for s in op.inputs]
-    if not op.peers:
+    if op.answer is None and not op.peers:
         plain = {
             n: _plain(arrays[n], s.dtype.floating) for n, s in zip(names, op.inputs, strict=True)
         }
@@ -226,6 +226,8 @@ def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:
         arrays[n].double() if s.dtype.floating else arrays[n]
         for n, s in zip(names, op.inputs, strict=True)
     ]
+    if op.answer is not None:
+        return op.answer(*wide)
     function = eval(
         f"lambda {', '.join(names)}: {op.peers[0].removeprefix('compile: ')}", {"torch": torch}
     )

@@ -95,6 +95,8 @@ class Op:
                  (times as fast as the best peer)
     reduce       the number of terms that a result sums, e.g. "K"; by default weft finds it
     accumulate   the type that sums may be rounded to; by default f32, and f64 for f64
+    answer       the first output of the inputs as torch tensors in float64, to compare results at
+                 full size with; by default the first peer
     fill         input -> function of (random generator, shape, sizes), for data with structure such
                  as sorted offsets
 
@@ -118,6 +120,7 @@ class Op:
     target: str = ""
     reduce: str = ""
     accumulate: str = ""
+    answer: Callable[..., Any] | None = None
     fill: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     solutions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     precisions: dict[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from weft.optim.bucket import is_dense
 from weft.optim.scalars import DTYPES, one
 from weft.optim.table import Table
 
-THREADS, ELEMENTS = 256, 16384
+THREADS, ELEMENTS = 512, 65536
 ORDERS = {2.0: 2, 1.0: 1, math.inf: 0}
 """The norms that there are, and their numbers in the kernel."""
 _TABLES: dict[Any, Table] = {}

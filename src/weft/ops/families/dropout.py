@@ -15,10 +15,9 @@ from weft.ops import library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
-from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step, Word
-from weft.ops.random.start import start
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.random.start import beginning, start
 from weft.ops.random.threads import BLOCK, blocks
-from weft.ops.target import Target
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 GROUPS = 2
@@ -63,33 +62,33 @@ def threshold(p: float) -> int:
 
 # ---- candidates --------------------------------------------------------------------------------
 def _candidates(request: Request) -> list[Candidate]:
-    x, p = request.first, request.options["p"]
+    x = request.first
     out = Buffer(x.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     if x.contiguous:
-        return [_of_dense(x, Pointer(0), p, request.target, ())]
+        return [_of_dense(request, x, Pointer(0), ())]
     copy = contiguous(x, Pointer(0), Pointer(3), request.target)
     dense = Layout(x.dtype, x.shape, out.steps, 16)
-    made = _of_dense(dense, Pointer(3), p, request.target, copy.steps)
+    made = _of_dense(request, dense, Pointer(3), copy.steps)
     return after_copy(copy, [made], Buffer(x.shape, x.dtype))
 
 
-def _of_dense(x: Layout, at: Pointer, p: float, gpu: Target, before: tuple[Step, ...]) -> Candidate:
-    whole = x.aligned == 16
+def _of_dense(request: Request, x: Layout, at: Pointer, before: tuple[Step, ...]) -> Candidate:
+    gpu, whole = request.target, x.aligned == 16
     time = gpu.launch + 2 * x.numel * x.itemsize / gpu.bandwidth * (1 if whole else 2)
-    build = functools.partial(_plan, x, at, p, gpu, before)
+    build = functools.partial(_plan, request, x, at, before)
     return Candidate("vectors" if whole else "elements", time, "one pass, no mask", build)
 
 
-def _plan(x: Layout, at: Pointer, p: float, gpu: Target, before: tuple[Step, ...]) -> Plan:
-    group = 16 // x.itemsize
+def _plan(request: Request, x: Layout, at: Pointer, before: tuple[Step, ...]) -> Plan:
+    group, p = 16 // x.itemsize, request.options["p"]
     keep = np.float32(1.0 - p)
     scale = float(np.float32(1.0 / float(keep))) if keep else 0.0
     flags = f"{group}, {GROUPS}, {str(x.aligned == 16).lower()}"
     kernel = source.kernel("dropout.cu", f"dropout<{source.ctype(x.dtype)}, {flags}>")
-    args = (at, Pointer(2), Pointer(1), Word(0), Word(1), x.numel, blocks(x.numel, gpu),
-            threshold(p), scale)  # fmt: skip
+    count = blocks(x.numel, request.target)
+    args = (at, Pointer(2), *beginning(request), x.numel, count, threshold(p), scale)
     step = Step(kernel, (cdiv(x.numel, GROUPS * group * BLOCK),), (BLOCK,), args)
     return Plan((*before, step), (Buffer(x.shape, x.dtype),))
 

@@ -14,15 +14,13 @@ from weft.ops import library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.function import Definition
-from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step, Word
-from weft.ops.random.start import start
+from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
+from weft.ops.random.start import beginning, start
 from weft.ops.random.threads import BLOCK, blocks
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 RANKED = 4096
 """The longest permutation that is made by ranking keys, which every block keeps: 32 KiB."""
-_START = (Pointer(1), Word(0), Word(1))
-"""The arguments of every kernel that say where the random numbers begin."""
 
 
 # ---- plans -------------------------------------------------------------------------------------
@@ -42,7 +40,7 @@ def _filled(request: Request, distribution: str, numbers: Sequence[float]) -> Pl
     kernel = source.kernel("random.cu", f"fill<{ctype}, {distribution}<{ctype}>>")
     count = blocks(x.numel, request.target)
     passes = cdiv(x.numel, 4 * BLOCK * count)
-    args: tuple[Argument, ...] = (Pointer(2), *_START, x.numel, count, *numbers)
+    args: tuple[Argument, ...] = (Pointer(2), *beginning(request), x.numel, count, *numbers)
     # The last pass needs fewer blocks if it has less than one element for each thread.
     grid = count * (passes - 1) + min(
         count, cdiv(x.numel - (passes - 1) * 4 * BLOCK * count, BLOCK)
@@ -70,7 +68,7 @@ def _bernoulli_plan(request: Request) -> Plan:
         before = contiguous(p, Pointer(0), at, request.target).steps
     ctype = source.ctype(p.dtype)
     kernel = source.kernel("random.cu", f"bernoulli<{ctype}>")
-    args = (at, Pointer(2), *_START, p.numel, blocks(p.numel, request.target))
+    args = (at, Pointer(2), *beginning(request), p.numel, blocks(p.numel, request.target))
     step = Step(kernel, (cdiv(p.numel, 4 * BLOCK),), (BLOCK,), args)
     return Plan((*before, step), (out,), scratch)
 
@@ -79,7 +77,7 @@ def _permutation_plan(request: Request) -> Plan:
     x = request.first
     ctype, n = source.ctype(x.dtype), x.numel
     out = (Buffer(x.shape, x.dtype),)
-    grid, args = (cdiv(n, BLOCK),), (Pointer(2), *_START, n)
+    grid, args = (cdiv(n, BLOCK),), (Pointer(2), *beginning(request), n)
     if n <= RANKED:
         kernel = source.kernel("random.cu", f"ranks<{ctype}>")
         return Plan((Step(kernel, grid, (BLOCK,), args, 8 * n),), out)

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 from weft.errors import ArgumentError
+from weft.ops.choose import Request
+from weft.ops.plan import Argument, Pointer, Word
 from weft.ops.random.threads import advance
 from weft.ops.target import target
 
@@ -49,6 +51,14 @@ def start(op: str, n: int, device: torch.device, generator: Any = None) -> Start
         seed, offset = chosen.initial_seed(), chosen.get_offset()
         chosen.set_offset(offset + advance(n, target(device)))
     return Start(seed - 2**64 if seed >= 2**63 else seed, offset, None)
+
+
+def beginning(request: Request) -> tuple[Argument, ...]:
+    """The kernel's arguments that say where the numbers begin: the tensor of both, seed, offset.
+
+    The tensor is the second one of the op; seed and offset are its `varying` arguments.
+    """
+    return None if request.inputs[1] is None else Pointer(1), Word(0), Word(1)
 
 
 def _drawn(device: torch.device, generator: Any) -> torch.Tensor:

@@ -27,10 +27,7 @@ __device__ void write(T* to, const T* from, long long rest, bool whole) {
 }
 
 __device__ inline float largest(float x) {
-    for (int d = 16; d > 0; d /= 2) {
-        float other = __shfl_xor_sync(~0u, x, d);
-        x = other > x || other != other ? other : x;
-    }
+    for (int d = 16; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, d));
     return x;
 }
 
@@ -42,10 +39,14 @@ __global__ void __launch_bounds__(THREADS) adam8(const long long* words, int ten
                                                  float rest1, float rest2, float eps, float decay, float sign,
                                                  const float* factor, const float* divisor, const float* skip) {
     if (*skip != 0.0f) return;
+    __shared__ WithSign means;
+    __shared__ WithoutSign variances;
+    means.begin(threadIdx.x), variances.begin(threadIdx.x);
+    __syncthreads();
     Table table{words, tensors, lists};
     Chunk chunk(table, blockIdx.x, CHUNK);
     int t = chunk.tensor, lane = threadIdx.x % 32;
-    Adam<DECOUPLED, false> rule(lr * *lr_at, *table.at<float>(lists - 1, t) + 1.0f, log_beta1, log_beta2, beta2, rest1,
+    Adam<DECOUPLED, false, true> rule(lr * *lr_at, *table.at<float>(lists - 1, t) + 1.0f, log_beta1, log_beta2, beta2, rest1,
                                 rest2, eps, decay);
     float grad_factor = sign * *factor / *divisor;
     P* p = table.at<P>(0, t);
@@ -66,21 +67,20 @@ __global__ void __launch_bounds__(THREADS) adam8(const long long* words, int ten
         read(m, mean + i, rest, whole), read(v, variance + i, rest, whole);
         if (MASTER) read(exact, master + i, rest, whole);
         float scale_m = mean_scale[first / 256], scale_v = variance_scale[first / 256], most_m = 0, most_v = 0;
-        float means[EACH], variances[EACH];
+        float new_m[EACH], new_v[EACH];
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
-            float state[2] = {decode_signed(m[k], scale_m), decode_unsigned(v[k], scale_v)};
+            float state[2] = {means.decode(m[k]) * scale_m, variances.decode(v[k]) * scale_v};
             if (!MASTER) exact[k] = to<float>(values[k]);
             rule(exact[k], grad_factor * to<float>(grads[k]), state);
             values[k] = to<P>(exact[k]);
-            means[k] = k < rest ? state[0] : 0.0f, variances[k] = k < rest ? state[1] : 0.0f;
-            float magnitude = fabsf(means[k]);
-            most_m = magnitude > most_m || magnitude != magnitude ? magnitude : most_m;
-            most_v = variances[k] > most_v || variances[k] != variances[k] ? variances[k] : most_v;
+            new_m[k] = state[0], new_v[k] = state[1];
+            most_m = fmaxf(most_m, fabsf(state[0])), most_v = fmaxf(most_v, state[1]);
         }
         scale_m = largest(most_m), scale_v = largest(most_v);
+        float per_m = scale_m > 0 ? 1 / scale_m : 0, per_v = scale_v > 0 ? 1 / scale_v : 0;
 #pragma unroll
-        for (int k = 0; k < EACH; k++) m[k] = encode_signed(means[k], scale_m), v[k] = encode_unsigned(variances[k], scale_v);
+        for (int k = 0; k < EACH; k++) m[k] = means.encode(new_m[k] * per_m), v[k] = variances.encode(new_v[k] * per_v);
         write(p + i, values, rest, whole);
         if (MASTER) write(master + i, exact, rest, whole);
         write(mean + i, m, rest, whole), write(variance + i, v, rest, whole);
