@@ -215,7 +215,7 @@ def test_the_current_stream_of_cupy(module: weft.Module) -> None:
 # ---- code ------------------------------------------------------------------------------------
 def test_code_for_this_generation_alone() -> None:
     m = weft.cuda(SOURCE)
-    assert m.hopper.program.on(real(0))._code.code_type == "cubin"
+    assert m.hopper.program.on(real(0)).module._code.code_type == "cubin"
     torch = pytest.importorskip("torch")
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("wgmma is Hopper's")

@@ -375,5 +375,7 @@ def _may_be_lazy(tensor: torch.Tensor) -> bool:
 
     The strides of the latter are all even.
     """
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return tensor.is_complex() or all(stride % 2 == 0 for size, stride in steps if size > 1)
+    steps = [s for size, s in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+    if not steps:  # one element
+        return tensor.is_complex() or tensor.dim() == 0 or bool(tensor.stride()[-1] != 1)
+    return tensor.is_complex() or all(step % 2 == 0 for step in steps)

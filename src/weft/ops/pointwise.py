@@ -50,6 +50,8 @@ SCATTERED = 1.2
 """The time of elements that are neighbours of others in the block, relative to a vector."""
 NEAR = 0.65
 """The time of a sector that L2 has, relative to one in memory."""
+FILLED = 1.25
+"""Elements of a tile for each one that exists, up to which empty ones cost nothing."""
 SHORT = 16
 """Innermost sizes up to which each element position is a separate stream."""
 BLOCK_TIME, RESIDENT = 1.5e-6, 8
@@ -317,7 +319,7 @@ def _turned(job: Job, target: Target) -> list[Way]:
         padded = _padded(job.sizes[-1], tiles.side_q) * _padded(job.sizes[dim], tiles.side_p)
         lanes = padded / (job.sizes[-1] * job.sizes[dim])
         each = [m if m == EACH else ROW for m in tiles.modes]
-        traffic = _traffic(job, each, 1) * tiles.slowness(job)
+        traffic = _traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / FILLED)
         issued = 24 * job.n * lanes / (target.fp32 / 2)
         blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
         time = target.launch + max(traffic / target.bandwidth, issued, blocks)

@@ -32,6 +32,8 @@ STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations that need more than 8 bytes."""
 SHORT = 64
 """Bytes of a row from which on several threads read it in vectors."""
+NARROW = 128
+"""Columns of a plane below which a block may have columns of several planes."""
 LINE, SECTOR = 128, 32
 """Bytes of a cache line, and of the smallest access to memory."""
 NORMS = {1.0: "Norm1", 2.0: "Norm2", math.inf: "NormInf"}
@@ -109,7 +111,10 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
         return _of_single(row, request, kept, out)
     view = view_of(x, dims, ordered=row.one)
     if view is not None:
-        return _of_view(row, request, view, out, Pointer(0), x.aligned, ())
+        ways = _of_view(row, request, view, out, Pointer(0), x.aligned, ())
+        # Blocks of few columns have few threads with work: columns of several planes share one.
+        narrow = 1 < view.inner < NARROW and view.outer > 1
+        return [*ways, *(_of_strides(row, request, kept, dims, out) if narrow else ())]
     order = [*kept, *dims]
     turned = Layout(x.dtype, tuple(x.shape[d] for d in order), tuple(x.strides[d] for d in order),
                     x.aligned)  # fmt: skip

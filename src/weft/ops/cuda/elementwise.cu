@@ -15,23 +15,6 @@ template <> struct Bits<2> { unsigned short bits; };
 template <> struct Bits<4> { unsigned bits; };
 template <> struct Bits<8> { unsigned long long bits; };
 
-// Stores a vector by one instruction; the compiler may split store() where its elements are computed one by one.
-template <class T, int N>
-__device__ void store_whole(T* p, const Vector<T, N>& v) {
-    constexpr int BYTES = N * sizeof(T);
-    const unsigned* word = reinterpret_cast<const unsigned*>(&v);
-    size_t at = __cvta_generic_to_global(p);
-    if constexpr (BYTES == 16)
-        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(word[0]), "r"(word[1]), "r"(word[2]),
-                     "r"(word[3]));
-    else if constexpr (BYTES == 8)
-        asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(word[0]), "r"(word[1]));
-    else if constexpr (BYTES == 4)
-        asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(word[0]));
-    else
-        store(p, v);
-}
-
 // How the operands of V neighbouring elements are read.
 enum Mode {
     LINEAR,  // one vector; the operand has the output's order

@@ -88,7 +88,7 @@ struct PackedRow {
     __device__ void put(T* row, int chunk, const Packed<T, V>& v) const {
         int at = place(chunk);
         if (whole(at)) {
-            *reinterpret_cast<uint4*>(row + at) = *reinterpret_cast<const uint4*>(&v);
+            store_whole(row + at, *reinterpret_cast<const Vector<T, V>*>(&v));
         } else if constexpr (!EVEN) {
 #pragma unroll
             for (int j = 0; j < V; j++)

@@ -280,7 +280,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll
     for (int j = 0; j < V; j++) results[j] = to<O>(Op::finish(s[j], scale));
     if (place.dense()) {  // neighbours of `inner` are neighbours in y
-        store(y + place.result(outer, column), results);
+        store_whole(y + place.result(outer, column), results);
         return;
     }
 #pragma unroll

@@ -26,7 +26,7 @@ struct Row {
     __device__ void put(T* row, int chunk, const Vector<T, V>& v) const {
         int at = chunk * V - lead;
         if (whole(chunk)) {
-            store(row + at, v);
+            store_whole(row + at, v);
             return;
         }
 #pragma unroll

@@ -55,7 +55,7 @@ struct Row {
     __device__ void put(long long chunk, const Vector<O, V>& out) const {
         long long at = place(chunk);
         if (inside(chunk) && straight()) {
-            store(y + at, out);
+            store_whole(y + at, out);
             return;
         }
 #pragma unroll
@@ -130,7 +130,7 @@ struct Held {
         for (int k = 0; k < K; k++) {
             v[k].hide();
             auto out = R::results(v[k].get(), Op::join(start, left[k]));
-            if (all) store(row.y + row.place(first + k * LANES), out);
+            if (all) store_whole(row.y + row.place(first + k * LANES), out);
             else row.put(first + k * LANES, out);
         }
     }
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long 
                     out[j] = to<O>(EXCLUSIVE ? start[j] : next);
                     start[j] = next;
                 }
-                if (there && i + r < end) store(y + place(r) * inner, out);
+                if (there && i + r < end) store_whole(y + place(r) * inner, out);
             }
         }
     }
@@ -375,6 +375,6 @@ __global__ void __launch_bounds__(256) short_columns(const T* x, O* y, long long
             out[j] = to<O>(EXCLUSIVE ? sum[j] : next);
             sum[j] = next;
         }
-        store(y + place(i) * inner, out);
+        store_whole(y + place(i) * inner, out);
     }
 }

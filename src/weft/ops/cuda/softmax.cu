@@ -2,7 +2,7 @@
 // dimensions that are not the last one.
 #include "column.cuh"
 #include "group.cuh"
-#include "row.cuh"
+#include "packed.cuh"
 
 // What exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
@@ -18,51 +18,48 @@ __device__ float scale_of(float sum) {
 }
 
 template <class T, int V>
-__device__ float top(const Vector<T, V>& v, float most) {
+__device__ float top(const Packed<T, V>& v, float most) {
 #pragma unroll
-    for (int j = 0; j < V; j++) most = larger(most, to<float>(v[j]));
+    for (int j = 0; j < V; j++) most = larger(most, v[j]);
     return most;
 }
 template <class T, int V>
-__device__ float sum_of(const Vector<T, V>& v, float from, float sum) {
+__device__ float sum_of(const Packed<T, V>& v, float from, float sum) {
 #pragma unroll
-    for (int j = 0; j < V; j++) sum += __expf(to<float>(v[j]) - from);
+    for (int j = 0; j < V; j++) sum += __expf(v[j] - from);
     return sum;
 }
 template <bool LOG, class T, int V>
-__device__ Vector<T, V> results(Vector<T, V> v, float from, float scale) {
-#pragma unroll
-    for (int j = 0; j < V; j++) v[j] = to<T>(result<LOG>(to<float>(v[j]), from, scale));
-    return v;
+__device__ Packed<T, V> results(const Packed<T, V>& v, float from, float scale) {
+    return v.map([&](float x, int) { return result<LOG>(x, from, scale); });
 }
 
-// G threads hold a row: HELD vectors each in registers and SHARED in shared memory.
-template <class T, int V, int G, int HELD, int SHARED, bool LOG>
+// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. EVEN rows are whole vectors.
+template <class T, int V, bool EVEN, int G, int HELD, int SHARED, bool LOG>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long long count, int n, long long stride) {
     constexpr int BLOCK = G <= 32 ? 128 : G;  // more than a warp for a row: a block of its own
-    extern __shared__ char memory[];
-    auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
+    extern __shared__ __align__(16) char memory[];
+    auto* lying = reinterpret_cast<Packed<T, V>*>(memory);
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;
-    Row<T, V> r{int(row * n % V), there ? n : 0};
+    PackedRow<T, V, EVEN> r(row * n, there ? n : 0);
     const T* from_row = x + row * stride;
     T* to_row = y + row * n;
-    Vector<T, V> held[HELD];
+    Packed<T, V> held[HELD];
 #pragma unroll
     for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, k * G + t, lowest());
-    float most = lowest();
 #pragma unroll 4
-    for (int k = 0; k < SHARED; k++) {
-        Vector<T, V> v = r.get(from_row, (HELD + k) * G + t, lowest());
-        most = top(v, most);
-        lying[k * G + t] = v;
-    }
+    for (int k = 0; k < SHARED; k++) r.fetch(&lying[k * G + t], from_row, (HELD + k) * G + t, lowest());
+    float most = lowest();
 #pragma unroll
-    for (int k = 0; k < HELD; k++) most = top(held[k], most);
+    for (int k = 0; k < HELD; k++) most = top(held[k], most), held[k].forget();
+    if constexpr (SHARED > 0) asm volatile("cp.async.wait_all;");  // a thread reads what it has copied itself
+#pragma unroll 4
+    for (int k = 0; k < SHARED; k++) most = top(lying[k * G + t], most);
     float from = base(across<G>(most, lowest(), larger)), sum = 0;
 #pragma unroll
-    for (int k = 0; k < HELD; k++) sum = sum_of(held[k], from, sum);
+    for (int k = 0; k < HELD; k++) sum = sum_of(held[k], from, sum), held[k].forget();
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) sum = sum_of(lying[k * G + t], from, sum);
     float scale = scale_of<LOG>(across<G>(sum, 0, plus));
@@ -82,7 +79,7 @@ struct Running {
         most = up;
     }
     template <class T, int V>
-    __device__ void add(const Vector<T, V>& v) {
+    __device__ void add(const Packed<T, V>& v) {
         float m = top(v, lowest());
         add(m, sum_of(v, base(m), 0));
     }
@@ -90,10 +87,10 @@ struct Running {
 
 // Calls `visit` with the vectors of a row from `begin` to `end` that are this thread's, of G threads. Four loads are under
 // way before the first one is used: a loop that visits each as it comes waits for memory every time.
-template <int G, class T, int V, class Visit>
-__device__ void each(const Row<T, V>& r, const T* row, int begin, int end, Visit visit) {
+template <int G, class T, int V, bool EVEN, class Visit>
+__device__ void each(const PackedRow<T, V, EVEN>& r, const T* row, int begin, int end, Visit visit) {
     for (int c = begin + int(threadIdx.x); c < end; c += 4 * G) {
-        Vector<T, V> v[4];
+        Packed<T, V> v[4];
 #pragma unroll
         for (int u = 0; u < 4; u++)
             if (c + u * G < end) v[u] = r.get(row, c + u * G, lowest());
@@ -104,22 +101,22 @@ __device__ void each(const Row<T, V>& r, const T* row, int begin, int end, Visit
 }
 
 // Long rows, first pass: each block takes a part of a row and stores its maximum and sum.
-template <class T, int V>
+template <class T, int V, bool EVEN>
 __global__ void __launch_bounds__(256) parts_of_rows(const T* x, float2* found, int n, long long stride, int parts,
                                                      int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
-    Row<T, V> r{int(row * n % V), n};
+    PackedRow<T, V, EVEN> r(row * n, n);
     Running all;
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
-    each<256>(r, x + row * stride, part * chunks, end, [&](int, const Vector<T, V>& v) { all.add(v); });
+    each<256>(r, x + row * stride, part * chunks, end, [&](int, const Packed<T, V>& v) { all.add(v); });
     float most = across<256>(all.most, lowest(), larger);
     float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most), 0, plus);
     if (threadIdx.x == 0) found[blockIdx.x] = make_float2(most, sum);
 }
 
 // Long rows, second pass: each block joins what was found of its row, and writes its part.
-template <class T, int V, bool LOG>
+template <class T, int V, bool EVEN, bool LOG>
 __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float2* found, int n, long long stride,
                                                    int parts, int chunks) {
     long long row = blockIdx.x / parts;
@@ -132,25 +129,25 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
     float most = across<256>(all.most, lowest(), larger), from = base(most);
     float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus);
     float scale = scale_of<LOG>(sum);
-    Row<T, V> r{int(row * n % V), n};
+    PackedRow<T, V, EVEN> r(row * n, n);
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
     each<256>(r, x + row * stride, part * chunks, end,
-              [&](int c, const Vector<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
+              [&](int c, const Packed<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
 }
 
 // Rows longer than the registers of a block, each read twice by one block: the second time it is in the L2 cache.
-template <class T, int V, bool LOG>
+template <class T, int V, bool EVEN, bool LOG>
 __global__ void __launch_bounds__(512, 2) rows_twice(const T* x, T* y, int n, long long stride) {
     long long row = blockIdx.x;
-    Row<T, V> r{int(row * n % V), n};
+    PackedRow<T, V, EVEN> r(row * n, n);
     const T* from_row = x + row * stride;
     int chunks = (n + r.lead + V - 1) / V;
     Running all;
-    each<512>(r, from_row, 0, chunks, [&](int, const Vector<T, V>& v) { all.add(v); });
+    each<512>(r, from_row, 0, chunks, [&](int, const Packed<T, V>& v) { all.add(v); });
     float most = across<512>(all.most, lowest(), larger), from = base(most);
     float scale = scale_of<LOG>(across<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus));
     each<512>(r, from_row, 0, chunks,
-              [&](int c, const Vector<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
+              [&](int c, const Packed<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
 }
 
 // A column of which each thread has a maximum and a sum of exponentials.
@@ -245,7 +242,7 @@ __global__ void __launch_bounds__(256) short_columns(const T* x, T* y, int n, lo
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (i < n) store(y + start + i * inner, held[i]);
+        if (i < n) store_whole(y + start + i * inner, held[i]);
 }
 
 // A dimension of one element: 1, or 0 for the logarithm, unless the element is not finite.

@@ -22,8 +22,8 @@ SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
-SPILLED = 3.0
-"""The time of rows that do not fit the registers, relative to a copy."""
+SPILLED = 1.5
+"""The time of rows that fill the registers of an SM, relative to a copy: no other row overlaps."""
 TWICE = 512
 """Vectors of a row above which it may be read twice."""
 HELD = 8
@@ -65,7 +65,6 @@ def _of_view(
         if shared > HELD + 4 or (most < HELD and (shared or chunks <= 32 * HELD)):
             continue
         row = 2 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
-        # Eight vectors of each of 1024 threads are more than the registers.
         spilled = SPILLED if threads * held > 4096 else 1
         time = gpu.launch + max(spilled * moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
@@ -87,21 +86,27 @@ def _of_view(
 
 
 # ---- plans -------------------------------------------------------------------------------------
+def _vectors(view: View, out: Buffer) -> str:
+    """Template arguments of the kernels for rows: the last one is true for whole vectors."""
+    even = view.vector > 1 and view.n % view.vector == 0
+    return f"{source.ctype(out.dtype)}, {view.vector}, {str(even).lower()}"
+
+
 def _rows(
     log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
     threads: int, held: int, shared: int,
 ) -> Plan:  # fmt: skip
     flags = f"{threads}, {held}, {shared}, {str(log).lower()}"
-    kernel = source.kernel("softmax.cu", f"rows<{source.ctype(out.dtype)}, {view.vector}, {flags}>")
+    kernel = source.kernel("softmax.cu", f"rows<{_vectors(view, out)}, {flags}>")
     block = 128 if threads <= 32 else threads
     grid = (cdiv(view.outer, block // threads),)
-    memory = shared * threads * view.vector * out.dtype.itemsize
+    memory = shared * threads * max(4, view.vector * out.dtype.itemsize)
     args = (x, Pointer(1), view.outer, view.n, view.stride)
     return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
 
 
 def _rows_twice(log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]) -> Plan:
-    name = f"rows_twice<{source.ctype(out.dtype)}, {view.vector}, {str(log).lower()}>"
+    name = f"rows_twice<{_vectors(view, out)}, {str(log).lower()}>"
     args = (x, Pointer(1), view.n, view.stride)
     step = Step(source.kernel("softmax.cu", name), (view.outer,), (512,), args)
     return Plan((*before, step), (out,))
@@ -114,9 +119,8 @@ def _long(
     each = cdiv(chunks, parts)
     scratch = Buffer((view.outer * parts, 2), torch.float32)
     number = 3 if x.number == 2 else 2
-    ctype = source.ctype(out.dtype)
-    one = source.kernel("softmax.cu", f"parts_of_rows<{ctype}, {view.vector}>")
-    two = source.kernel("softmax.cu", f"finish_rows<{ctype}, {view.vector}, {str(log).lower()}>")
+    one = source.kernel("softmax.cu", f"parts_of_rows<{_vectors(view, out)}>")
+    two = source.kernel("softmax.cu", f"finish_rows<{_vectors(view, out)}, {str(log).lower()}>")
     grid, rest = (view.outer * parts,), (view.n, view.stride, parts, each)
     steps = (
         Step(one, grid, (BLOCK,), (x, Pointer(number), *rest)),

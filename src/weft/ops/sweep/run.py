@@ -93,7 +93,7 @@ def largest_error(
         return 0.0
     got, want = got.detach(), want.detach()
     if case.exact or not (got.is_floating_point() or got.is_complex()):
-        return 0.0 if torch.equal(got.to(want.dtype).nan_to_num(), want.nan_to_num()) else math.inf
+        return 0.0 if torch.equal(got.nan_to_num(), want.to(got.dtype).nan_to_num()) else math.inf
     # The reference overflows where its value in the dtype does.
     if not torch.equal(got.isfinite(), want.to(got.dtype).isfinite()):
         return math.inf
