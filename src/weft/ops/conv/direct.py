@@ -17,17 +17,23 @@ TAPS = 9
 """Taps that a thread of the gradient of weights sums at a time."""
 
 
-def _time(job: Job, scale: float = 1.0) -> float:
+TERM = 1.2e-7
+"""Seconds for each product of a thread: it waits for its loads."""
+
+
+def _time(job: Job, terms: int, scale: float = 1.0) -> float:
     tensors = (job.first, job.second, job.result)
     moved = sum(t.layout.numel * t.layout.itemsize for t in tensors)
     work = job.geometry.flops * scale / (job.gpu.fp32 * REACH)
-    return job.gpu.launch + max(moved / job.gpu.bandwidth, work) + job.cost
+    return job.gpu.launch + max(moved / job.gpu.bandwidth, work, TERM * terms) + job.cost
 
 
 def windows(job: Job, back: bool) -> list[Candidate]:
     """The candidate of the forward pass, or of the backward pass to the data."""
+    g = job.geometry
+    terms = (g.k if back else g.c) // g.groups * g.taps
     build = functools.partial(_windows, job, back)
-    return [Candidate("direct", _time(job), "one thread per result", build)]
+    return [Candidate("direct", _time(job, terms), "one thread per result", build)]
 
 
 def _windows(job: Job, back: bool) -> Plan:
@@ -54,7 +60,7 @@ def gradients(job: Job) -> list[Candidate]:
     splits = cdiv(depth, each)
     build = functools.partial(_gradients, job, pairs, splits, each)
     why = f"one block per pair of channels and {TAPS} taps"
-    return [Candidate("direct", _time(job, 2.0), why, build)]
+    return [Candidate("direct", _time(job, cdiv(each, 256) * TAPS // 2, 2.0), why, build)]
 
 
 def _gradients(job: Job, pairs: int, splits: int, each: int) -> Plan:

@@ -142,7 +142,7 @@ def _windows(
         parts = (job.place(), Counters())
     problem = g.problem(
         job.first.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles,
-        wide=_wide(job, phases),
+        wide=wide(job, phases),
     )  # fmt: skip
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
     grid = (count * splits, phases, g.groups)
@@ -150,12 +150,12 @@ def _windows(
     return job.plan(step, scratch=scratch)
 
 
-def _wide(job: Job, phases: int) -> bool:
-    """True if four pixels of the result are one vector; pixels of an image are contiguous."""
+def wide(job: Job, phases: int) -> bool:
+    """True if pixels of an image of the result are contiguous, in whole 16-byte vectors."""
     n, c, h, w = job.result.images.strides
-    width = job.result.layout.shape[-1]
-    dense = w == 1 and (h == width or job.geometry.p == 1 or h == 0)
-    return phases == 1 and dense and n % 4 == 0 and c % 4 == 0
+    each, width = 16 // int(job.out.dtype.itemsize), job.result.layout.shape[-1]
+    dense = w == 1 and h in (width, 0)
+    return phases == 1 and dense and n % each == c % each == 0
 
 
 # ---- backward to the weight --------------------------------------------------------------------

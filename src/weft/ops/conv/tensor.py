@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.conv import pack
-from weft.ops.conv.implicit import PARTS, SPLITS
+from weft.ops.conv.implicit import PARTS, SPLITS, wide
 from weft.ops.conv.job import Job
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
 
@@ -123,13 +123,22 @@ def _windows(
         scratch = (*scratch, Buffer((size,), torch.float32))
     problem = g.problem(
         x.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles,
-        padded=x.padded,
+        padded=x.padded, wide=_wide(job, back, phases),
     )  # fmt: skip
     args = (x.pointer, weights.pointer, job.bias, job.result.pointer, *parts, problem)
     grid = (count * splits, phases, g.groups)
     shared = tile.stages * (tile.bm + tile.bn) * tile.deep
     step = Step(kernel, grid, (tile.threads,), args, shared)
     return job.plan(*packing.steps(), step, scratch=scratch)
+
+
+def _wide(job: Job, back: bool, phases: int) -> bool:
+    """True if the results are stored by vectors: of pixels, or of channels that are innermost."""
+    g, strides = job.geometry, job.result.images.strides
+    if strides[1] != 1:
+        return wide(job, phases)
+    channels = (g.c if back else g.k) // g.groups
+    return channels % pack.vector(job) == 0
 
 
 # ---- backward to the weight --------------------------------------------------------------------

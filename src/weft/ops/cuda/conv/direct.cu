@@ -1,7 +1,7 @@
 // Convolution by its definition: one thread computes one element of the target. For groups of few channels, where a matrix
 // product has nothing to share, and for tensors too large for its indices.
-#include "conv/window.cuh"
-#include "vector.cuh"
+#include "window.cuh"
+#include "../vector.cuh"
 
 // Elements are numbered in the memory order of a contiguous target of one phase; phases are blocks along y.
 template <class T, bool BACK>

@@ -1,7 +1,7 @@
 // The gradient of weights by its definition: a block sums the products of one channel of dy with one channel of x, for TAPS
 // taps at a time. For groups of few channels, and for tensors too large for the indices of a matrix product.
-#include "conv/window.cuh"
-#include "vector.cuh"
+#include "window.cuh"
+#include "../vector.cuh"
 
 // Blocks are numbered by pair of channels (x), by TAPS taps (y) and by part of the pixels (z). Each part is a tensor of its own
 // in `out`; `add_parts` adds them where there are several.

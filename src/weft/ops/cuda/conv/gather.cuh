@@ -1,8 +1,8 @@
 // The operands of a convolution as a matrix product: weights [target channel][depth] times windows [depth][pixel]. The depth
 // counts source channels and taps. Tiles arrive by cp.async as those of gemm.cuh do.
 #pragma once
-#include "conv/window.cuh"
-#include "gemm.cuh"
+#include "window.cuh"
+#include "../gemm.cuh"
 
 // One step along the depth: where it lies in a window and in the weights.
 struct Depth {
@@ -18,7 +18,7 @@ struct Depths {
         int channel, row, column;
     };
     Depth table[STAGES][BK];
-    Position at[BK];
+    Position at[BK], step;  // `step` is BK as channels, rows and columns of taps: a division would delay a whole stage
     int k[BK];
 
     __device__ void start(const Window& w, int k0) {
@@ -26,6 +26,7 @@ struct Depths {
             int mine = k0 + threadIdx.x, taps = max(1, w.h.taps * w.w.taps), tap = mine % taps;
             int columns = max(1, w.w.taps);
             k[threadIdx.x] = mine, at[threadIdx.x] = {mine / taps, tap / columns, tap % columns};
+            if (threadIdx.x == 0) step = {BK / taps, BK % taps / columns, BK % taps % columns};
         }
     }
     // Fills a stage, and steps BK further.
@@ -39,12 +40,9 @@ struct Depths {
         if constexpr (MASKED) d.a = mine < end ? 1 << (o.row * w.w.taps + o.column) : 0;
         else d.a = mine < end ? row : -(1 << 30), d.b = column;
         table[stage][threadIdx.x] = d;
-        int taps = max(1, w.h.taps * w.w.taps), columns = max(1, w.w.taps), rows = max(1, w.h.taps);
-        o.column += BK % taps % columns;
-        if (o.column >= columns) o.column -= columns, ++o.row;
-        o.row += BK % taps / columns;
-        if (o.row >= rows) o.row -= rows, ++o.channel;
-        o.channel += BK / taps;
+        o.channel += step.channel, o.row += step.row, o.column += step.column;
+        if (o.column >= w.w.taps) o.column -= w.w.taps, ++o.row;
+        if (o.row >= w.h.taps) o.row -= w.h.taps, ++o.channel;
         at[threadIdx.x] = o, k[threadIdx.x] = mine + BK;
     }
 };

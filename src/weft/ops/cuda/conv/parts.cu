@@ -1,5 +1,5 @@
 // Adds the parts of a gradient of weights, in an order that does not depend on timing.
-#include "vector.cuh"
+#include "../vector.cuh"
 
 // A block adds 32 neighbouring elements; warp w adds the parts w, w + 8, ... True for the lanes that have a sum.
 __device__ bool summed(float& sum, long long& at, const float* parts, long long size, int count) {

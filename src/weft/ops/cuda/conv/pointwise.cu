@@ -1,10 +1,6 @@
 // Convolution with one tap, stride 1 and no padding on tensor cores, from images as they are: contiguous, with pixels in whole
 // 16-byte vectors. It is a matrix product of weights [target channel][source channel] and images [source channel][pixel].
-#include "conv/mma.cuh"
-#include "conv/window.cuh"
-#include "gemm.cuh"
-#include "problem.cuh"
-#include "vector.cuh"
+#include "tensor.cuh"
 
 // BM target channels x BN pixels for a block, 64 bytes of source channels for a stage; a warp owns WM x WN. BACK: the weights
 // are [source channel][target channel]. Blocks are numbered by tile, then by part of the depth.
@@ -93,9 +89,15 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         if (!join_parts<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, number, split, p.splits)) return;
     }
     __syncthreads();
-    // A warp turns 16 channels at a time in shared memory, so that lanes store four neighbouring pixels each.
+    // A warp turns 16 channels at a time in shared memory, so that lanes store vectors of pixels.
     constexpr int PITCH = WN + 8;
-    float* mine = memory + warp * 16 * PITCH;
+    long long* offsets = reinterpret_cast<long long*>(memory);  // of the vectors of pixels in the target, or -1
+    for (int v = threadIdx.x; v < BN / EACH; v += THREADS) {
+        int to_pixel = n0 + v * EACH, to_n = to_pixel / image;
+        offsets[v] = to_pixel < pixels ? to_n * p.target[0] + (to_pixel - to_n * image) : -1;
+    }
+    __syncthreads();
+    float* mine = memory + 2 * BN + warp * 16 * PITCH;
 #pragma unroll
     for (int i = 0; i < DOWN; ++i) {
         __syncwarp();
@@ -104,15 +106,11 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
 #pragma unroll
             for (int e = 0; e < 4; ++e) mine[(lane / 4 + e / 2 * 8) * PITCH + c * 8 + lane % 4 * 2 + e % 2] = of[i][c][e];
         __syncwarp();
-        for (int e = lane; e < 16 * WN / 4; e += 32) {
-            int row = e / (WN / 4), column = e % (WN / 4) * 4, m = m0 + wm + i * 16 + row, to_pixel = n0 + wn + column;
-            if (m >= p.target_c || to_pixel >= pixels) continue;
-            int to_n = to_pixel / image;
-            float add = bias ? to<float>(bias[m]) : 0;
-            Vector<T, 4> v;
-#pragma unroll
-            for (int j = 0; j < 4; ++j) v[j] = to<T>(mine[row * PITCH + column + j] + add);
-            store(y + to_n * p.target[0] + m * p.target[1] + (to_pixel - to_n * image), v);
+        for (int e = lane; e < 16 * WN / EACH; e += 32) {
+            int row = e / (WN / EACH), column = e % (WN / EACH) * EACH, m = m0 + wm + i * 16 + row;
+            long long to_vector = offsets[(wn + column) / EACH];
+            if (m < p.target_c && to_vector >= 0)
+                write_vector(y + to_vector + m * p.target[1], mine + row * PITCH + column, bias ? to<float>(bias[m]) : 0);
         }
     }
 }

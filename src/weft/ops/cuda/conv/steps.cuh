@@ -1,6 +1,6 @@
 // The pixels over which the gradient of weights sums, as rows of a table in shared memory.
 #pragma once
-#include "conv/window.cuh"
+#include "window.cuh"
 
 // A step along the depth: one pixel of dy and the corner of its window in x.
 struct Step {
@@ -12,16 +12,27 @@ struct Step {
 // The steps of a stage are computed once for the block, by BK threads, a stage before they are needed.
 template <int BK, int STAGES, bool MASKED>
 struct Steps {
+    struct Position {
+        int n, i, j;
+    };
     Step table[STAGES][BK];
+    Position at[BK], step;  // `step` is BK as images, rows and columns: a division would delay a whole stage
     int next[BK];
 
-    __device__ void start(int k0) {
-        if (threadIdx.x < BK) next[threadIdx.x] = k0 + threadIdx.x;
+    // A barrier must follow, before `fill`.
+    __device__ void start(const Conv& p, int k0) {
+        if (threadIdx.x >= BK) return;
+        at[threadIdx.x] = position(p, next[threadIdx.x] = k0 + threadIdx.x);
+        if (threadIdx.x == 0) step = position(p, BK);
+    }
+    static __device__ Position position(const Conv& p, int index) {
+        int row = index / p.target_w, n = row / p.target_h;
+        return {n, row - n * p.target_h, index - row * p.target_w};
     }
     __device__ void fill(int stage, const Conv& p, int end) {
         if (threadIdx.x >= BK) return;
-        int index = next[threadIdx.x], row = index / p.target_w, j = index - row * p.target_w;
-        int n = row / p.target_h, i = row - n * p.target_h;
+        int index = next[threadIdx.x];
+        auto [n, i, j] = at[threadIdx.x];
         int h = i * p.stride_h - p.pad_h, w = j * p.stride_w - p.pad_w;
         Step s;
         s.there = index < end;
@@ -38,5 +49,9 @@ struct Steps {
         }
         table[stage][threadIdx.x] = s;
         next[threadIdx.x] = index + BK;
+        n += step.n, i += step.i, j += step.j;
+        if (j >= p.target_w) j -= p.target_w, ++i;
+        if (i >= p.target_h) i -= p.target_h, ++n;
+        at[threadIdx.x] = {n, i, j};
     }
 };

@@ -1,9 +1,9 @@
 // The backward pass to the weight on tensor cores, as a matrix product: a row for each channel of dy in a group, a column for
 // each tap and channel of x in a group, and a depth of all pixels of dy. Both tensors have the channels innermost, in whole
 // 16-byte vectors (pack.cu). In shared memory a row is a pixel, so that fragments are transposed as they are loaded.
-#include "conv/mma.cuh"
-#include "conv/steps.cuh"
-#include "problem.cuh"
+#include "mma.cuh"
+#include "steps.cuh"
+#include "../problem.cuh"
 
 // Blocks are numbered by tile, then by part of the depth (x) and by group (z). Each part is a matrix of its own in `parts`:
 // [group][channel of dy][tap][channel of x]. ROUND: the tensors are float that has not been rounded to tf32.
@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN, depth = p.batch * p.target_h * p.target_w, columns = p.R * p.S * p.source_c;
     int k0 = min(depth, split * p.each), k1 = min(depth, k0 + p.each);
-    steps.start(k0);
+    steps.start(p, k0);
+    __syncthreads();
     for (int s = 0; s < STAGES; ++s) steps.fill(s, p, k1);
     __syncthreads();
 

@@ -1,8 +1,8 @@
 // The backward pass to the weight in single precision, as a matrix product: a row for each channel of dy in a group, a column
 // for each channel of x in a group and each tap, and a depth of all pixels of dy. Few tiles and a long depth: blocks share it.
-#include "conv/steps.cuh"
-#include "gemm.cuh"
-#include "problem.cuh"
+#include "steps.cuh"
+#include "../gemm.cuh"
+#include "../problem.cuh"
 
 // Both sides lie in shared memory as [pixel][row or column of the product]; adjacent threads copy adjacent pixels.
 template <int BM, int BK, int THREADS, class Table>
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN, depth = p.batch * p.target_h * p.target_w, columns = p.source_c * p.R * p.S;
     int k0 = min(depth, split * p.each), k1 = min(depth, k0 + p.each);
-    steps.start(k0);
+    steps.start(p, k0);
+    __syncthreads();
     for (int s = 0; s < STAGES; ++s) steps.fill(s, p, k1);
     __syncthreads();
     T tile;

@@ -11,7 +11,8 @@ struct Conv {
     int R, S, stride_h, stride_w, pad_h, pad_w, dil_h, dil_w;
     int weight_target, weight_source;
     int splits, each, tiles_m, tiles_n;  // the depth of the product is cut into `splits` parts of `each`
-    int wide;                            // 1 if four pixels of the target from a multiple of 4 on are one 16-byte vector
+    int wide;                            // 1 if the pixels of an image are whole 16-byte vectors of the target, or its channels
+                                         // where these are innermost
     int target_group;                    // elements from the channels of a group to the next, of a packed target that is read
     long long source[4], target[4], weight_group;
 };
