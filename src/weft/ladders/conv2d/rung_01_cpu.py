@@ -3,7 +3,7 @@ rung:   01 cpu
 idea:   the same loops in C. The innermost loop runs along a row of the image, which is contiguous
         in x and in y, so that the compiler vectorises it; one core
 arrays: numpy
-bench:  N=4, C=64, H=56, W=56, K=64, R=3
+bench:  N=1, C=64, H=56, W=56, K=64, R=3
 """
 
 import ctypes

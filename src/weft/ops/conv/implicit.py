@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.conv.job import Job
-from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
+from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 
 INDEX = 2**31 - 1
 """The largest index of the kernels: of pixels, and of elements within an image."""
@@ -203,8 +203,14 @@ def parted(job: Job, splits: int) -> tuple[Argument, tuple[Step, ...], tuple[Buf
     if splits == 1:
         return job.result.pointer, (), ()
     size = job.result.layout.numel
-    name = f"add_parts<{source.ctype(job.out.dtype)}>"
-    add = source.kernel("conv/parts.cu", name)
-    args = (job.place(), job.result.pointer, size, splits)
-    step = Step(add, (cdiv(size, 32),), (256,), args)
+    step = added(job, job.place(), size, splits)
     return job.place(), (step,), (Buffer((splits * size,), torch.float32),)
+
+
+def added(job: Job, parts: Pointer, size: int, count: int, turned: tuple[int, ...] = ()) -> Step:
+    """The launch that adds parts; `turned` are channels, taps and padded channels to exchange."""
+    groups = 8 if count > 16 else 1
+    name = f"{'turn' if turned else 'add'}_parts<{source.ctype(job.out.dtype)}, {groups}>"
+    args: tuple[Argument, ...] = (parts, job.result.pointer, size, count, *turned)
+    kernel = source.kernel("conv/parts.cu", name)
+    return Step(kernel, (cdiv(size, 256 // groups),), (256,), args)

@@ -9,7 +9,7 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
-from weft.ops.conv.implicit import PARTS, SPLITS
+from weft.ops.conv.implicit import PARTS, SPLITS, added
 from weft.ops.conv.job import Job, Tensor
 from weft.ops.conv.tensor import Tile, work
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
@@ -133,7 +133,6 @@ def _gradients(job: Job, tile: Tile, tiles: tuple[int, int], splits: int, each: 
     args = (job.second.pointer, job.first.pointer, job.place(), problem)
     shared = tile.stages * (tile.bm + tile.bn) * 64
     step = Step(kernel, (tiles[0] * tiles[1] * splits,), (tile.threads,), args, shared)
-    add = source.kernel("conv/parts.cu", f"add_parts<{ctype}>")
     size = g.k * g.c
-    last = Step(add, (cdiv(size, 32),), (256,), (job.place(), job.result.pointer, size, splits))
+    last = added(job, job.place(), size, splits)
     return job.plan(step, last, scratch=(Buffer((splits * size,), torch.float32),))

@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.conv import pack
-from weft.ops.conv.implicit import PARTS, SPLITS, wide
+from weft.ops.conv.implicit import PARTS, SPLITS, added, wide
 from weft.ops.conv.job import Job
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
 
@@ -39,19 +39,19 @@ class Tile(NamedTuple):
 
 
 TILES = (
-    Tile(128, 128, 128, 64, 64, 3, 2, 0.35),
-    Tile(128, 64, 64, 64, 32, 4, 3, 0.30),
-    Tile(64, 128, 64, 32, 64, 4, 3, 0.30),
-    Tile(64, 64, 64, 32, 32, 4, 4, 0.25),
-    Tile(128, 32, 64, 32, 32, 4, 4, 0.22),
-    Tile(32, 32, 64, 16, 16, 4, 8, 0.12),
+    Tile(128, 128, 128, 64, 64, 3, 2, 0.33),
+    Tile(128, 64, 128, 64, 32, 3, 3, 0.29),
+    Tile(64, 128, 128, 32, 64, 3, 3, 0.31),
+    Tile(64, 64, 128, 32, 32, 3, 4, 0.25),
+    Tile(128, 32, 64, 32, 32, 4, 4, 0.20),
+    Tile(32, 32, 64, 16, 16, 4, 8, 0.08),
 )
 """Pixels and channels of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
-    Tile(128, 128, 32, 64, 64, 3, 2, 0.30),
-    Tile(64, 128, 32, 32, 64, 3, 3, 0.27),
-    Tile(64, 64, 32, 32, 32, 3, 4, 0.22),
-    Tile(32, 64, 32, 16, 32, 3, 6, 0.15),
+    Tile(128, 128, 64, 64, 32, 2, 2, 0.25),
+    Tile(64, 128, 32, 32, 64, 3, 3, 0.20),
+    Tile(64, 64, 32, 32, 32, 3, 4, 0.16),
+    Tile(32, 64, 32, 16, 32, 3, 6, 0.10),
 )
 """Filters, and taps and channels, of the backward pass to the weight."""
 
@@ -62,7 +62,7 @@ def work(job: Job, tile: Tile, blocks: int, depth: int) -> float:
     most = cdiv(blocks, gpu.sms)
     busy = min(1.0, min(most, tile.resident) * tile.threads / 256)
     rate = gpu.tf32 * (2 if job.out.dtype.itemsize == 2 else 1) / gpu.sms * tile.reach * busy
-    return most * 2 * tile.bm * tile.bn * depth / rate + cdiv(most, tile.resident) * 3e-6
+    return most * 2 * tile.bm * tile.bn * depth / rate + cdiv(most, tile.resident) * 4e-6
 
 
 def _ctype(job: Job) -> str:
@@ -153,7 +153,9 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
     moved = job.out.dtype.itemsize * (job.first.layout.numel + job.second.layout.numel)
     before = job.cost + packing.cost
     candidates = []
-    for tile in WEIGHT_TILES:
+    for row in WEIGHT_TILES:
+        # As many bytes of both types: half as many pixels of float32.
+        tile = row._replace(deep=row.deep * 2 // int(job.out.dtype.itemsize))
         tiles = (cdiv(rows, tile.bm), cdiv(columns, tile.bn))
         count = tiles[0] * tiles[1] * g.groups
         for splits in PARTS:
@@ -189,8 +191,6 @@ def _gradients(
     grid = (tiles[0] * tiles[1] * splits, 1, g.groups)
     shared = tile.stages * tile.deep * (tile.bm + tile.bn + 16) * job.out.dtype.itemsize
     step = Step(kernel, grid, (tile.threads,), (x.pointer, dy.pointer, parts, problem), shared)
-    turn = source.kernel("conv/parts.cu", f"turn_parts<{_ctype(job)}>")
-    args = (parts, job.result.pointer, size, splits, g.c // g.groups, g.taps, x.padded)
-    last = Step(turn, (cdiv(size, 32),), (256,), args)
+    last = added(job, parts, size, splits, (g.c // g.groups, g.taps, x.padded))
     scratch = (*buffers, Buffer((splits * size,), torch.float32))
     return job.plan(*packing.steps(), step, last, scratch=scratch)

@@ -34,9 +34,9 @@ __device__ void multiply(float* c, const unsigned* a, const unsigned* b);
 #define WEFT_MULTIPLY(T, SHAPE)                                                                                     \
     template <>                                                                                                     \
     __device__ inline void multiply<T>(float* c, const unsigned* a, const unsigned* b) {                            \
-        asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"   \
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                               \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                           \
+        asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                        \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                    \
     }
 WEFT_MULTIPLY(__half, "m16n8k16.row.col.f32.f16.f16.f32")
 WEFT_MULTIPLY(__nv_bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32")
