@@ -165,10 +165,12 @@ def _instructions(s: Stages) -> float:
     threads = cdiv(s.threads, 32) * 32 if s.threads >= 32 else s.threads
     total = 0.0
     for i, r in enumerate(s.radices):
-        butterfly = _butterfly(r) + (5 * (r - 1) if i else 0) + (2 * r + 12 if i else 0)
+        butterfly = _butterfly(r) + (8 * (r - 1) if i else 0) + (2 * r + 12 if i else 0)
         total += threads * cdiv(s.n // r, s.threads) * butterfly
-    # More registers mean fewer resident threads, which hide less latency.
-    return total / s.n * (1 + 0.03 * max(0, s.held - 16)) + (4 if s.held < 8 else 0)
+    # More registers mean fewer resident threads, which hide less latency. Few threads access
+    # less than 64 bytes of a transform at once.
+    narrow = 1.3 if s.threads < 8 and s.n > 32 else 1.0
+    return total / s.n * (1 + 0.03 * max(0, s.held - 16)) * narrow + (4 if s.held < 8 else 0)
 
 
 @functools.cache

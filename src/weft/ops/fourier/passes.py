@@ -13,7 +13,7 @@ from weft.ops.fourier.lengths import Stages
 from weft.ops.plan import Argument, Constant, Pointer, Step
 from weft.ops.target import Target
 
-THREADS = 256
+THREADS = 128
 """Threads of a block that has several transforms of adjacent elements."""
 COLUMNS = (16, 8, 4, 2, 1)
 """Adjacent transforms of a block: 16 complex numbers are 128 bytes, 4 are a sector."""
@@ -92,7 +92,11 @@ class Pass:
         """Transforms of a block."""
         s, total = self.stages, self.count * self.middle * self.outer
         if self.source.by_column or self.result.by_column:
-            return next(c for c in COLUMNS if c == 1 or self._fits(c, target))
+            fitting = [c for c in COLUMNS if c == 1 or self._fits(c, target)]
+            # Few transforms: fewer of them in a block, down to those of a sector.
+            blocks = target.sms // (self.middle * self.outer)
+            filling = [c for c in fitting if cdiv(self.count, c) >= blocks or c <= 4]
+            return (filling or fitting)[0]
         # Whole warps: a transform of few threads waits for its warp only.
         least = cdiv(32, s.threads) if 32 % s.threads == 0 else 1
         many = max(1, THREADS // s.threads, least)

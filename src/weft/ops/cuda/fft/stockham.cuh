@@ -32,13 +32,10 @@ struct Stages {
     __device__ static constexpr int roots(int s) {
         return s < 2 ? 0 : roots(s - 1) + before(s - 1) * (radix(s - 1) - 1);
     }
-    // Blocks of an SM that the registers should allow: a thread needs 32 besides its elements.
+    // Blocks of an SM that the registers should allow. A thread needs 40 besides its elements, or
+    // 32 at the cost of some instructions: large blocks would else leave an SM half empty.
     __device__ static constexpr int resident(int threads) {
-#ifdef RESIDENT
-        int blocks = RESIDENT / threads;
-#else
-        int blocks = 65536 / (2 * HELD + 32) / threads;
-#endif
+        int blocks = 65536 / (2 * HELD + (threads < 256 ? 40 : 32)) / threads;
         return blocks > 0 ? blocks : 1;
     }
 };
@@ -51,9 +48,16 @@ struct Room {
     static constexpr int C = C_;
     __device__ static constexpr int padded(int i) { return PAD ? i + i / (PAD ? PAD : 1) : i; }
     static constexpr int PITCH = padded(N - 1) + 1 + GAP;
-    __device__ static int at(int i, int c) {
-        int p = PAD ? i + i / (PAD ? PAD : 1) : i;
-        return APART ? c * PITCH + p : p * C + c;
+    __device__ static int at(int i, int c) { return APART ? c * PITCH + padded(i) : padded(i) * C + c; }
+
+    // From element i to i + d, if no free element between them depends on i: always if d is a
+    // multiple of PAD. Then all addresses of a thread are constants apart.
+    __device__ static constexpr int step(int d) { return padded(d) * (APART ? 1 : C); }
+    __device__ static constexpr bool steps(int d) { return PAD == 0 || d % (PAD ? PAD : 1) == 0; }
+    // The same for i = q P R + k with k < P, and d a multiple of P below P R.
+    __device__ static constexpr bool steps_within(int P, int R) {
+        constexpr int pad = PAD ? PAD : 1;
+        return PAD % (P * R) == 0 || P % pad == 0 || (PAD % P == 0 && P * R % pad == 0);
     }
 };
 
@@ -87,8 +91,11 @@ __device__ __forceinline__ void elements(int t, F&& f) {
     });
 }
 
+// The largest power of two up to n.
 __device__ constexpr int highest(int n) { return n < 2 ? n : 2 * highest(n / 2); }
 
+// Multiplies by roots of unity and transforms in registers. Of the roots w^r only those with a
+// power of two as r are loaded: a product costs less than a load, and one rounding.
 template <class S, int STAGE>
 __device__ __forceinline__ void butterflies(float2* v, int t, const float2* roots) {
     constexpr int R = S::radix(STAGE), P = S::before(STAGE), COUNT = S::N / R;
@@ -98,7 +105,6 @@ __device__ __forceinline__ void butterflies(float2* v, int t, const float2* root
             int j = t + b.value * S::T;
             if (COUNT % S::T == 0 || j < COUNT) {
                 const float2* root = roots + S::roots(STAGE) + j % P;
-#ifdef POWERS
                 float2 w[R];
                 each<1, R>([&](auto r) {
                     constexpr int n = decltype(r)::value, high = highest(n);
@@ -106,14 +112,43 @@ __device__ __forceinline__ void butterflies(float2* v, int t, const float2* root
                     else w[n] = w[high] * w[n - high];
                     mine[n] = mine[n] * w[n];
                 });
-#else
-                each<1, R>([&](auto r) {
-                    mine[r.value] = mine[r.value] * __ldg(root + (r.value - 1) * P);
-                });
-#endif
             }
         }
         dft<R>(mine);
+    });
+}
+
+// Writes the results of a stage to shared memory.
+template <class S, class M, int STAGE>
+__device__ __forceinline__ void write(const float2* v, float2* shared, Place at) {
+    constexpr int R = S::radix(STAGE), P = S::before(STAGE), T = S::T, COUNT = S::N / R;
+    // The place of butterfly t; those of the thread's other butterflies follow at equal distances.
+    constexpr bool APART = T % P == 0 && M::steps(T * R);
+    int first = M::at(at.t / P * P * R + at.t % P, at.c);
+    each<0, S::each(STAGE)>([&](auto b) {
+        int j = at.t + b.value * T, base = j / P * P * R + j % P;
+        int start = APART ? first + M::step(b.value * T * R) : M::at(base, at.c);
+        if (COUNT % T == 0 || j < COUNT)
+            each<0, R>([&](auto r) {
+                constexpr int d = decltype(r)::value * P;
+                int to = M::steps_within(P, R) ? start + M::step(d) : M::at(base + d, at.c);
+                shared[to] = v[b.value * R + r.value];
+            });
+    });
+}
+
+// Reads the elements of a stage.
+template <class S, class M, int STAGE>
+__device__ __forceinline__ void read(float2* v, const float2* shared, Place at) {
+    constexpr int R = S::radix(STAGE), COUNT = S::N / R;
+    int first = M::at(at.t, at.c);
+    each<0, S::each(STAGE)>([&](auto b) {
+        if (COUNT % S::T == 0 || at.t + b.value * S::T < COUNT)
+            each<0, R>([&](auto r) {
+                constexpr int d = decltype(b)::value * S::T + decltype(r)::value * COUNT;
+                v[b.value * R + r.value] =
+                    shared[M::steps(d) ? first + M::step(d) : M::at(at.t + d, at.c)];
+            });
     });
 }
 
@@ -122,22 +157,13 @@ __device__ __forceinline__ void butterflies(float2* v, int t, const float2* root
 template <class S, class M, bool IN, bool OUT, bool USED, int STAGE = 0>
 __device__ __forceinline__ void stages(float2* v, float2* shared, const float2* roots) {
     constexpr bool WARP = !IN && !OUT && 32 % S::T == 0;
-    constexpr int R = S::radix(STAGE), P = S::before(STAGE), COUNT = S::N / R;
     Place from = place<S::T, M::C, IN>();
     butterflies<S, STAGE>(v, from.t, roots);
     if constexpr (STAGE + 1 < S::COUNT) {
         if constexpr (USED) wait<WARP>();
-        each<0, S::each(STAGE)>([&](auto b) {
-            int j = from.t + b.value * S::T;
-            int base = j / P * P * R + j % P;
-            if (COUNT % S::T == 0 || j < COUNT)
-                each<0, R>([&](auto r) {
-                    shared[M::at(base + r.value * P, from.c)] = v[b.value * R + r.value];
-                });
-        });
+        write<S, M, STAGE>(v, shared, from);
         wait<WARP>();
-        Place to = place<S::T, M::C, OUT>();
-        elements<S, STAGE + 1>(to.t, [&](int e, int i) { v[e] = shared[M::at(i, to.c)]; });
+        read<S, M, STAGE + 1>(v, shared, place<S::T, M::C, OUT>());
         stages<S, M, OUT, OUT, true, STAGE + 1>(v, shared, roots);
     }
 }
