@@ -65,6 +65,11 @@ def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]
     return tuple(strides)
 
 
+def dense(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a row-major tensor without gaps."""
+    return dense_strides(sizes, range(len(sizes)))
+
+
 def divisor(size: int, bits: int) -> tuple[int, int]:
     """(magic, shift) such that x // size is (x * magic >> bits) >> shift for x < 2^(bits - 1)."""
     if size == 1:

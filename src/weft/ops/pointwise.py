@@ -19,7 +19,7 @@ from typing import NamedTuple
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import source
-from weft.ops.layouts import divisor, merged
+from weft.ops.layouts import dense, divisor, merged
 from weft.ops.plan import Argument, Pointer, Step
 from weft.ops.target import Target
 
@@ -40,6 +40,8 @@ IN_FLIGHT = 32
 """Bytes of an operand that a thread of `strided` has in flight."""
 SMALL = 16384
 """Bytes of an operand that stay in L1 while the others stream through."""
+UNDER_WAY = 5.3
+"""Bytes that each thread of `flat` must load for all of the bandwidth."""
 SECTOR = 32
 LINE = 128
 """Bytes of an L1 cache line."""
@@ -93,8 +95,8 @@ class Job:
 
     def merged(self) -> Job:
         """The same job with the fewest dimensions."""
-        dense = _dense(self.sizes)
-        walk = merged(self.sizes, [dense, *(o.strides for o in self.operands)])
+        plain = dense(self.sizes)
+        walk = merged(self.sizes, [plain, *(o.strides for o in self.operands)])
         operands = zip(self.operands, walk.strides[1:], strict=True)
         return replace(
             self, sizes=walk.sizes, operands=tuple(o._replace(strides=s) for o, s in operands)
@@ -134,7 +136,7 @@ def ways(job: Job, target: Target) -> list[Way]:
     """All strategies for a job that is not empty."""
     job = job.merged()
     if len(job.sizes) == 1 and all(o.strides[0] in (0, 1) for o in job.operands):
-        return [_flat(job, target)]
+        return _flat(job, target)
     if len(job.sizes) > RANK:
         raise ArgumentError(
             "weft.ops: the operands have too many dimensions of different order",
@@ -142,10 +144,6 @@ def ways(job: Job, target: Target) -> list[Way]:
             next="call x.contiguous() on one of them",
         )  # fmt: skip
     return [*_strided(job, target), *_turned(job, target)]
-
-
-def _dense(sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
 
 
 def _footprint(operand: Operand, sizes: Sequence[int]) -> int:
@@ -163,7 +161,7 @@ def _vectors(job: Job) -> Iterator[int]:
 
 
 # ---- flat --------------------------------------------------------------------------------------
-def _flat(job: Job, target: Target) -> Way:
+def _flat(job: Job, target: Target) -> list[Way]:
     steps = [o.strides[0] for o in job.operands]
     full = [o for o in job.operands if o.strides[0]]
     vector = next(
@@ -176,13 +174,18 @@ def _flat(job: Job, target: Target) -> Way:
         make = job.kernel("flat", vector)
         return make(cdiv(job.n, THREADS * vector), THREADS, job.n, *steps, *missing)
 
-    return Way("flat", target.launch + job.moved / target.bandwidth, why, build)
+    whole = next(_vectors(job))
+    widest = max(job.out_itemsize, *(o.itemsize for o in full), 1)
+    slow = max(1.0, UNDER_WAY / (vector * widest))  # small loads leave memory idle
+    flat = Way("flat", target.launch + slow * job.moved / target.bandwidth, why, build)
+    # Only the operands that are not aligned are read element by element.
+    return [flat, *(_strided(job, target, whole) if vector < whole else ())]
 
 
 # ---- strided -----------------------------------------------------------------------------------
-def _strided(job: Job, target: Target) -> list[Way]:
+def _strided(job: Job, target: Target, least: int = 1) -> list[Way]:
     options = []
-    for vector in _vectors(job):
+    for vector in (v for v in _vectors(job) if v >= least):
         modes = [_mode(o, job.sizes, vector) for o in job.operands]
         covered = THREADS * vector * _unrolled(job, vector)
         bound = target.bandwidth * min(1.0, job.moved / _traffic(job, modes, covered))
@@ -198,7 +201,7 @@ def _strided(job: Job, target: Target) -> list[Way]:
 def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     """The access mode of an operand for `vector` adjacent elements."""
     whole = operand.aligned % (vector * operand.itemsize) == 0
-    if operand.strides == _dense(sizes) and whole:
+    if operand.strides == dense(sizes) and whole:
         return LINEAR
     if sizes[-1] % vector or vector == 1:
         return EACH
@@ -316,8 +319,8 @@ def _turned(job: Job, target: Target) -> list[Way]:
     options = []
     for dim in _turnable(job):
         tiles = _tiles(job, dim)
-        padded = _padded(job.sizes[-1], tiles.side_q) * _padded(job.sizes[dim], tiles.side_p)
-        lanes = padded / (job.sizes[-1] * job.sizes[dim])
+        sides = ((job.sizes[-1], tiles.side_q), (job.sizes[dim], tiles.side_p))
+        lanes = math.prod(cdiv(size, side) * side / size for size, side in sides)
         each = [m if m == EACH else ROW for m in tiles.modes]
         traffic = _traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / FILLED)
         issued = 24 * job.n * lanes / (target.fp32 / 2)
@@ -337,10 +340,6 @@ def _turnable(job: Job) -> list[int]:
         if o.strides[dim] == 1 and o.strides[-1] > 1
     }  # fmt: skip
     return sorted(dims)
-
-
-def _padded(size: int, side: int) -> int:
-    return cdiv(size, side) * side
 
 
 def _tiles(job: Job, dim: int) -> _Tiles:
@@ -381,16 +380,16 @@ def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> b
 def _turned_step(job: Job, tiles: _Tiles) -> Step:
     dim, last = tiles.dim, len(job.sizes) - 1
     batch = [d for d in range(last) if d != dim][::-1]
-    dense = _dense(job.sizes)
+    plain = dense(job.sizes)
     three = [o.strides for o in job.operands]
     three += [(0,) * len(job.sizes)] * (OPERANDS - len(three))
     p, q = job.sizes[dim], job.sizes[last]
     tiles_p, tiles_q = cdiv(p, tiles.side_p), cdiv(q, tiles.side_q)
-    values = [p, q, tiles_p, tiles_q, dense[dim], *(s[dim] for s in three)]
+    values = [p, q, tiles_p, tiles_q, plain[dim], *(s[dim] for s in three)]
     values += [s[last] for s in three]
     over = batch or [-1]  # C++ structs have no zero-length arrays
     values += [job.sizes[d] if d >= 0 else 1 for d in over]
-    for strides in (dense, *three):
+    for strides in (plain, *three):
         values += [strides[d] if d >= 0 else 0 for d in over]
     modes = [*tiles.modes, *[SAME] * (OPERANDS - len(tiles.modes))]
     make = job.kernel(
