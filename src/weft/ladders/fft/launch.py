@@ -25,9 +25,9 @@ def rung_04_registers(rows, n):
 
 
 def rung_05_padded(rows, n):
-    """Rows enough for 256 threads."""
+    """Rows enough for 128 threads."""
     s = stages(n)[0]
-    columns = max(1, 256 // s.threads)
+    columns = max(1, 128 // s.threads)
     made = room(s, columns, False, False)
     words = f"{stages_word(s)}, {room_word(made)}"
     yield f"fft<{words}>", cdiv(rows, columns), s.threads * columns, made.bytes

@@ -37,9 +37,8 @@ op = Op(
     "x:f32[rows,n,2] w:f32[n,2] staged:f32[n,2] -> y:f32[rows,n,2]",
     reference=reference,
     cases=[
-        Case(rows=4, n=256),
-        Case(rows=3, n=32, why="a row for less than a warp, and no whole block of rows"),
-        Case(rows=2, n=1024, why="several warps for a row"),
+        Case(rows=20, n=64),
+        Case(rows=3, n=16, why="a thread for a row, and no whole block of rows"),
     ],
     bench=[Case(rows=2**25 // n, n=n) for n in (64, 256, 1024, 4096, 8192)],
     # 5 n log2 n for a row; expressions have no logarithm.

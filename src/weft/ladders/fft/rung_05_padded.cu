@@ -1,6 +1,6 @@
 // rung:   05 padded
 // idea:   a free element after every 16 spreads the strided stores over all banks, short rows share a
-//         block, and a bound on registers lets an SM hold 1,024 threads. These are the stages of
+//         block, and a bound on registers keeps several blocks on an SM. These are the stages of
 //         weft.ops.fft
 // expect: shared bank conflicts = 0
 
