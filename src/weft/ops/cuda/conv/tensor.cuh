@@ -114,7 +114,9 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, per_tap = p.source_c / EACH;
     int taps = window.h.taps * window.w.taps, steps = (taps * per_tap + VECTORS - 1) / VECTORS;
     int first = SPLIT ? min(steps, split * p.each) : 0, last = SPLIT ? min(steps, first + p.each) : steps;
-    int place_in_depth = first * VECTORS + vector, tap = place_in_depth / per_tap, at = place_in_depth - tap * per_tap;
+    int tap = (first * VECTORS + vector) / per_tap, at = first * VECTORS + vector - tap * per_tap;
+    int columns = max(1, window.w.taps), r = tap / columns, s = tap - r * columns;  // of the tap
+    int row_step = int(p.source[2]) * window.h.step, column_step = int(p.source[3]) * window.w.step;
     const T* corner[A_COPIES];
     int h[A_COPIES], w[A_COPIES];
 #pragma unroll
@@ -127,10 +129,8 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     }
     unsigned base = shared_address(memory), into = base;
     auto fetch = [&](int step) {
-        int r = tap / max(1, window.w.taps), s = tap - r * window.w.taps;
-        int dh = r * window.h.step, dw = s * window.w.step;
-        bool there = step < last && tap < taps;
-        int offset = int(dh * p.source[2] + dw * p.source[3]) + at * EACH;
+        int dh = r * window.h.step, dw = s * window.w.step, offset = r * row_step + s * column_step + at * EACH;
+        bool there = step < last && r < window.h.taps;
 #pragma unroll
         for (int i = 0; i < A_COPIES; ++i) {
             bool inside = there && unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
@@ -145,7 +145,10 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         asm volatile("cp.async.commit_group;");
         into = into + STAGE == base + STAGES * STAGE ? base : into + STAGE;
         at += VECTORS;
-        while (at >= per_tap) at -= per_tap, ++tap;
+        while (at >= per_tap) {
+            at -= per_tap;
+            if (++s == columns) s = 0, ++r;
+        }
     };
 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
