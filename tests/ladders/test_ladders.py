@@ -28,7 +28,9 @@ from weft.climbing.recorded_times import with_recorded
 from weft.measure import expressions
 from weft.pytest_plugin import no_gpu
 
-SLOW = {"softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max"}
+SLOW = {
+    "softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max", "conv2d", "conv2d_bf16",
+}  # fmt: skip
 """Ladders whose kernels take long to compile for the simulator: behind the marker."""
 NAMES = [
     pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [], id=name)
