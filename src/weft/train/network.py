@@ -26,8 +26,9 @@ def network(
 
 def _block(inputs: int, outputs: int) -> list[torch.nn.Module]:
     return [
-        torch.nn.Conv2d(inputs, outputs, 3, padding=1), torch.nn.BatchNorm2d(outputs),
-        torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        # Batch norm takes a bias away again.
+        torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+        torch.nn.BatchNorm2d(outputs), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
     ]  # fmt: skip
 
 

@@ -243,6 +243,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.biased = None if bias is None else bias.dtype
     ctx.save_for_backward(x, weight, gamma, beta, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)  # zeros for the results that are only saved are kernels
 
 
 def _backward(ctx: Any, grad: Any, *_: Any) -> Any:
