@@ -181,6 +181,7 @@ def test_sanitized() -> None:
 
 REFUSED: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "no points": ("fft", complex_(3), {"n": 0}, "0 points"),
+    "too many points": ("fft", complex_(3), {"n": 2**31}, "2147483648 points"),
     "an empty dimension": ("fft", complex_(3, 0), {}, "0 points"),
     "one element of a spectrum": ("irfft", complex_(3, 1), {}, "0 points"),
     "a repeated dimension": ("fft2", complex_(3, 4), {"dim": (1, -1)}, "different"),

@@ -18,6 +18,7 @@ from weft.ops.function import Definition
 
 REAL = (torch.float32, torch.float16, torch.bfloat16)
 NORMS = ("backward", "ortho", "forward")
+LONGEST = 2**31 - 1
 OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
@@ -130,10 +131,11 @@ def _check(
             allowed=f"{len(dims)} lengths",
         )  # fmt: skip
     made = sizes(kind, x, n, dims)
-    if min(made.n) < 1:
+    wrong = [length for length in made.n if not 1 <= length <= LONGEST]
+    if wrong:
         raise ArgumentError(
             f"weft.ops.{name}: there is no transform of this length",
-            got=f"{min(made.n)} points", allowed="1 and more",
+            got=f"{wrong[0]} points", allowed=f"1 to {LONGEST}",
             next="give the length: n=…" if n is None else "",
         )  # fmt: skip
 
