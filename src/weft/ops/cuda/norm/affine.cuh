@@ -2,6 +2,17 @@
 #pragma once
 #include "row.cuh"
 
+// Adds a zero that the compiler does not see through. Else it would keep the converted elements of a row in registers from
+// one use to the next, which takes more of them than the row itself.
+template <class T, int V>
+__device__ void hide(Vector<T, V>& v, unsigned zero) {
+    if constexpr (sizeof(v) >= 4) {
+        auto* words = reinterpret_cast<unsigned*>(&v);
+#pragma unroll
+        for (int i = 0; i < int(sizeof(v) / 4); i++) words[i] += zero;
+    }
+}
+
 // V weights from element `at` of n on; `missing` where there are no weights, and outside of the row. Those of a RAGGED row
 // may begin anywhere.
 template <int V, bool RAGGED, class W>

@@ -49,6 +49,8 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
          int n, long long stride, float eps, int inner, int groups) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
     constexpr int KEPT = KEEP ? HELD : 1;
+    constexpr bool HIDE = HELD * V >= 32;
+    unsigned zero = n < 0;
     extern __shared__ char memory[];
     auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
     int t = threadIdx.x % G;
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         for (int k = 0; k < HELD; k++) held[k] = get(k * G + t);
         float middle = 0, sum = 0;
         if constexpr (SHARED > 0) {
-#pragma unroll 4
+#pragma unroll 2
             for (int k = 0; k < SHARED; k++) {
                 Vector<T, V> v = get((HELD + k) * G + t);
                 if constexpr (CENTRED) sum = sum_of(v, shift, sum);
@@ -92,12 +94,18 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
             for (int k = 0; k < HELD; k++) sum = sum_of(held[k], shift, sum);
             middle = across<G>(sum, 0, plus) / n;
             sum = 0;
+            if constexpr (HIDE)
+#pragma unroll
+                for (int k = 0; k < HELD; k++) hide(held[k], zero);
         }
 #pragma unroll
         for (int k = 0; k < HELD; k++) sum = squares_of(held[k], r, k * G + t, shift, middle, sum);
-#pragma unroll 4
+#pragma unroll 2
         for (int k = 0; k < SHARED; k++) sum = squares_of(lying[k * G + t], r, (HELD + k) * G + t, shift, middle, sum);
         float scale = rsqrtf(across<G>(sum, 0, plus) / n + eps);
+        if constexpr (HIDE)
+#pragma unroll
+            for (int k = 0; k < HELD; k++) hide(held[k], zero);
         if (there && t == 0) {
             if (CENTRED && mean) mean[row] = shift + middle;
             if (rstd) rstd[row] = scale;
@@ -116,7 +124,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
 #pragma unroll
         for (int k = 0; k < HELD; k++) put(k, held[k]);
         if constexpr (SHARED > 0) {
-#pragma unroll 4
+#pragma unroll 2
             for (int k = 0; k < SHARED; k++) put(HELD + k, lying[k * G + t]);
         }
     }

@@ -15,6 +15,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
          float* partial, long long count, int n) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;
     constexpr int SUMS = WEIGHTS ? HELD : 0;
+    unsigned zero = n < 0;
     extern __shared__ float memory[];
     int t = threadIdx.x % G, group = threadIdx.x / G;
     long long first = blockIdx.x * (long long)ROWS;
@@ -50,6 +51,8 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
             }
         if constexpr (CENTRED) sum = across<G>(sum, 0, plus) / n;
         product = across<G>(product, 0, plus) / n;
+#pragma unroll
+        for (int k = 0; k < HELD; k++) hide(vg[k], zero), hide(vx[k], zero);
 #pragma unroll
         for (int k = 0; k < HELD; k++) {
             Vector<T, V> more;
