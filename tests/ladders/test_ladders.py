@@ -30,6 +30,7 @@ from weft.pytest_plugin import no_gpu
 
 SLOW = {
     "softmax", "softmax_bf16", "argmax", "matmul", "scan", "reduce_max", "conv2d", "conv2d_bf16",
+    "layer_norm", "batch_norm",
 }  # fmt: skip
 """Ladders whose kernels take long to compile for the simulator: behind the marker."""
 NAMES = [

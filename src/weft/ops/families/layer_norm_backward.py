@@ -12,13 +12,11 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
-from weft.ops.normalisation.rows import BLOCK, Job, Way, group, job, parts_of
+from weft.ops.normalisation.rows import BLOCK, Job, Way, job, parts_of
 from weft.ops.plan import Buffer, Plan, Step
 
 HELD = 4
 """The most vectors of each tensor that a thread keeps in registers."""
-MOST = 512
-"""The most threads for a row: more would leave too few registers to each."""
 
 
 def _candidates(centred: bool, request: Request) -> list[Candidate]:
@@ -43,14 +41,25 @@ def _candidates(centred: bool, request: Request) -> list[Candidate]:
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, centred, made, parts)
     candidates = [Candidate("long rows", made.cost + time, why, build)]
-    threads, held, rest = group(made.chunks, HELD)
-    if not rest and threads <= MOST:
+    threads = _threads(made.chunks)
+    held = cdiv(made.chunks, threads)
+    if held <= HELD:
         time = gpu.launch + finish + moved / gpu.bandwidth
         why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
-        way = Way(threads, held, resident=max(1, 1024 // max(threads, 128)))
+        way = Way(threads, held, resident=1024 // max(threads, 128))
         build = functools.partial(_rows, centred, made, way)
         candidates.insert(0, Candidate("rows", made.cost + time, why, build))
     return candidates
+
+
+def _threads(chunks: int) -> int:
+    """Threads for a row: up to a warp with several vectors each, else one vector each if possible.
+
+    Sums of gradients take two registers for each element, so few elements leave more blocks.
+    """
+    if chunks > 1024:  # of 1024 threads, each would have too few registers for two vectors
+        return 512
+    return 1 << (cdiv(chunks, 4 if chunks <= 128 else 1) - 1).bit_length()
 
 
 def _addresses(centred: bool, made: Job) -> tuple[Any, ...]:

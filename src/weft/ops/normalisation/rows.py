@@ -172,8 +172,11 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     """(threads per row, vectors per thread in registers, vectors per thread in shared memory)."""
     per_thread = min(most, 4) if chunks <= 128 else most
     threads = 1
-    while threads * per_thread < chunks and threads < 1024:
+    while threads * per_thread < chunks and threads < 512:
         threads *= 2
+    # Two blocks of 512 threads overlap their loads and stores; a larger one has its SM alone.
+    if cdiv(chunks, threads) > 2 * most:
+        threads = 1024
     each = cdiv(chunks, threads)
     return threads, min(most, each), max(0, each - most)
 

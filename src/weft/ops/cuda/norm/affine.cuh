@@ -1,6 +1,6 @@
 // Weights of a row's vectors.
 #pragma once
-#include "row.cuh"
+#include "../row.cuh"
 
 // Adds a zero that the compiler does not see through. Else it would keep the converted elements of a row in registers from
 // one use to the next, which takes more of them than the row itself.

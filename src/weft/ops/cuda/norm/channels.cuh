@@ -1,8 +1,8 @@
 // Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel].
 #pragma once
-#include "last.cuh"
+#include "../last.cuh"
+#include "../vector.cuh"
 #include "moments.cuh"
-#include "vector.cuh"
 
 // What blocks of 256 threads divide among themselves. Without FLAT a block has one channel and `each` vectors of its
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each, and `each` rows.

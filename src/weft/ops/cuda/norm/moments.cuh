@@ -1,7 +1,7 @@
 // Mean and sum of squared deviations of some elements, joined without the loss of digits that a difference of large sums
 // has (Chan, Golub and LeVeque 1979).
 #pragma once
-#include "vector.cuh"
+#include "../vector.cuh"
 
 // What is subtracted from elements before they are summed, so that a large mean costs no digits: one of them. The
 // elements of shorter types have fewer digits than float anyway.

@@ -3,8 +3,8 @@
 //   dx = rstd * (g - mean(g) - z * mean(g * z)), means over the row
 //   dw = sum of dy * z, db = sum of dy over the planes of a channel
 // All follow from two sums for each plane: partial[0][plane] of dy * z, partial[1][plane] of dy.
-#include "group.cuh"
-#include "vector.cuh"
+#include "../group.cuh"
+#include "../vector.cuh"
 
 // The sums of planes of `inner` vectors, with G threads for each, at most a warp or the whole block; `share` planes have the same mean and rstd.
 template <class T, int V, int G>

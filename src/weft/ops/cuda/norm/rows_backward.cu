@@ -4,8 +4,9 @@
 //   dw = sum of dy * z, db = sum of dy over the rows
 // With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx. Gradients of weights are
 // summed in two stages, in the same order in every call: over the rows of a block, then over blocks.
+#include "../group.cuh"
 #include "affine.cuh"
-#include "group.cuh"
+#include "floats.cuh"
 
 // G threads hold a row of dy and of x: HELD vectors of each. A block takes rows that begin at the same place of a
 // vector, so that a thread sums the same columns in all of them. partial[block][n] is dw, then db in the same way.
@@ -41,30 +42,31 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         float middle = CENTRED && there ? mean[row] : 0, scale = there ? rstd[row] : 0;
         float sum = 0, product = 0;
 #pragma unroll
-        for (int k = 0; k < HELD; k++)
+        for (int k = 0; k < HELD; k++) {
+            Floats<V> fg = unpack(vg[k]), fx = unpack(vx[k]), fw = unpack(vw[k]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float d = to<float>(vg[k][j]), z = (to<float>(vx[k][j]) - middle) * scale, g = d * to<float>(vw[k][j]);
+                float d = fg[j], z = (fx[j] - middle) * scale, g = d * fw[j];
                 if (CENTRED) sum += g;
                 product += g * z;
                 if constexpr (WEIGHTS) dw[k][j] += d * z, db[k][j] += d;
             }
+        }
         if constexpr (CENTRED) sum = across<G>(sum, 0, plus) / n;
         product = across<G>(product, 0, plus) / n;
 #pragma unroll
         for (int k = 0; k < HELD; k++) hide(vg[k], zero), hide(vx[k], zero);
 #pragma unroll
         for (int k = 0; k < HELD; k++) {
-            Vector<T, V> more;
-            if constexpr (ADD) more = r.get(dtotal + row * n, k * G + t, 0);
+            Floats<V> fg = unpack(vg[k]), fx = unpack(vx[k]), fw = unpack(vw[k]), more;
+            if constexpr (ADD) more = unpack(r.get(dtotal + row * n, k * G + t, 0));
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float z = (to<float>(vx[k][j]) - middle) * scale, g = to<float>(vg[k][j]) * to<float>(vw[k][j]);
-                float d = scale * (g - sum - z * product);
-                if constexpr (ADD) d += to<float>(more[j]);
-                vg[k][j] = to<T>(d);
+                float z = (fx[j] - middle) * scale;
+                fg[j] = scale * (fg[j] * fw[j] - sum - z * product);
+                if constexpr (ADD) fg[j] += more[j];
             }
-            r.put(dx + row * n, k * G + t, vg[k]);
+            r.put(dx + row * n, k * G + t, pack<T>(fg));
         }
     }
     if constexpr (WEIGHTS) {

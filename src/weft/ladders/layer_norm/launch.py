@@ -1,0 +1,21 @@
+"""Launches of the rung that has a kernel for each length of a row."""
+
+from weft import cdiv
+
+LONGEST = {
+    1024: (32, 4, 0), 4096: (64, 8, 0), 8192: (128, 8, 0), 16384: (256, 8, 0), 32768: (512, 8, 0),
+    65536: (512, 8, 8), 131072: (1024, 8, 8),
+}  # fmt: skip
+"""The length of a row -> threads, vectors of a thread in registers, and in shared memory."""
+
+
+def rung_04_every_length(rows, n, sms):
+    if n % 8:  # blocks stay, and keep the weights, which no vector holds
+        cycle = 8  # rows that begin at the same place of a vector are so far apart
+        blocks = 8 * sms - 8 * sms % cycle
+        yield "ragged", min(cdiv(rows, 4), blocks), 128, 0
+        return
+    threads, held, shared = next(way for longest, way in LONGEST.items() if n <= longest)
+    block = max(threads, 128)
+    grid = cdiv(rows, block // threads)
+    yield f"whole<{threads}, {held}, {shared}>", grid, block, shared * threads * 16

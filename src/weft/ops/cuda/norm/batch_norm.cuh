@@ -1,0 +1,77 @@
+// Batch norm, forward: the mean and the variance of each channel, and the result that they give.
+#pragma once
+#include "channels.cuh"
+
+// The mean and the variance of each channel. The running ones move towards them, by `momentum` of the way; of
+// the variance it is the unbiased one that they move to. `found` has parts x channels moments.
+template <class T, class R, int V, bool FLAT>
+__device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean, R* running_var, Moments* found,
+                                   int* counters, const Shape& s, float size, float momentum) {
+    Walk<V, FLAT> w(s);
+    constexpr int K = w.K;
+    float shift[K];
+#pragma unroll
+    for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * (FLAT ? 1ll : s.inner * (long long)V), w.there);
+    Moments own[K];
+    long long at[4];
+    while (int n = w.take(at)) {
+        Vector<T, V> v[4];
+        load_all(v, x, at, n);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i >= n) continue;
+            if constexpr (FLAT) {
+                float part = __fdividef(1, own[0].count + 1);
+#pragma unroll
+                for (int k = 0; k < K; k++) {
+                    float value = to<float>(v[i][k]) - shift[k], difference = value - own[k].mean;
+                    own[k].mean += difference * part;
+                    own[k].squares += difference * (value - own[k].mean);
+                    own[k].count += 1;
+                }
+            } else {
+                float mean = 0, squares = 0;
+#pragma unroll
+                for (int j = 0; j < V; j++) mean += (to<float>(v[i][j]) - shift[0]) / V;
+#pragma unroll
+                for (int j = 0; j < V; j++) {
+                    float difference = to<float>(v[i][j]) - shift[0] - mean;
+                    squares += difference * difference;
+                }
+                own[0].add(V, mean, squares);
+            }
+        }
+    }
+    if (!w.join_parts(own, found, s.parts, counters)) return;
+    for (int k = 0; k < K; k++) {
+        int c = w.channel + k;
+        own[k].mean += shift[k];
+        mean[c] = own[k].mean, var[c] = own[k].squares / size;
+        if (running_mean) running_mean[c] = to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * own[k].mean);
+        if (running_var)
+            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) + momentum * (own[k].squares / (size - 1)));
+    }
+}
+
+// y = (x - mean) / sqrt(var + eps) * w + b for each channel.
+template <class T, class S, class W, int V, bool FLAT>
+__device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y, const Shape& s,
+                             float eps) {
+    Walk<V, FLAT> walk(s);
+    Affine<walk.K> a(walk.channel, walk.there, mean, var, w, b, eps);
+    long long at[4];
+    while (int n = walk.take(at)) {
+        Vector<T, V> v[4];
+        load_all(v, x, at, n);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i >= n) continue;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                int k = FLAT ? j : 0;
+                v[i][j] = to<T>(fmaf((to<float>(v[i][j]) - a.mean[k]) * a.scale[k], a.w[k], a.b[k]));
+            }
+            store(y + at[i], v[i]);
+        }
+    }
+}
