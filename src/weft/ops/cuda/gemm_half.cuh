@@ -9,7 +9,8 @@
 __device__ inline unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
 // One operand: B elements along M or N, and BK along K, for a stage. DEEP: K is contiguous in memory, so that a row of
-// shared memory is BK long, else B. BYTES are copied at a time; 2 pass through a register.
+// shared memory is BK long, else B. BYTES are copied at a time. cp.async has no copies of 2: those wait in registers for
+// the end of the stage.
 template <class T, int B, int BK, int THREADS, bool DEEP, int BYTES>
 struct HalfSide {
     static constexpr int LENGTH = DEEP ? BK : B, SIZE = B * BK, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
@@ -26,6 +27,7 @@ struct HalfSide {
     }
 
     const T* from;
+    T kept[BYTES == 2 ? COPIES : 1];
     long long ld, step;
     int rows, left;  // that remain of the slow dimension, and of the fast one, from this thread's first copy on
 
@@ -35,22 +37,35 @@ struct HalfSide {
         step = DEEP ? BK : BK * ld;
         rows = (DEEP ? size - start : k1 - k0) - row, left = (DEEP ? k1 - k0 : size - start) - i;
     }
-    __device__ void next(T* stage) {
+    // One of PARTS parts of a stage: copies between products do not hold them up.
+    template <int PARTS>
+    __device__ void next(T* stage, int part) {
         int first = threadIdx.x / ALONG, i = threadIdx.x % ALONG * EACH;
         T* to_shared = stage + at(first, i);
         int count = min(max(left, 0), EACH);  // the rest is filled with zeros
 #pragma unroll
         for (int c = 0; c < COPIES; ++c) {
+            if (c * PARTS / COPIES != part) continue;
             if (SIZE / EACH % THREADS && c * THREADS + int(threadIdx.x) >= SIZE / EACH) break;
-            T* place = APART % (8 * SHARING) ? stage + at(first + c * APART, i) : to_shared + c * APART * LENGTH;
-            copy(place, from + c * APART * ld, c * APART < rows ? count : 0);
+            const T* source = from + c * APART * ld;
+            int there = c * APART < rows ? count : 0;
+            if constexpr (BYTES == 2) kept[c] = there ? *source : T(0.0f);
+            else copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i) : to_shared + c * APART * LENGTH, source, there);
         }
+    }
+    __device__ void complete(T* stage) {
+        if constexpr (BYTES == 2)
+#pragma unroll
+            for (int c = 0; c < COPIES; ++c)
+                if (SIZE % THREADS == 0 || c * THREADS + int(threadIdx.x) < SIZE)
+                    stage[at(threadIdx.x / ALONG + c * APART, threadIdx.x % ALONG)] = kept[c];
+    }
+    __device__ void advance() {
         from += step;
         (DEEP ? left : rows) -= BK;
     }
     static __device__ void copy(T* place, const T* source, int count) {
-        if constexpr (BYTES == 2) *place = count ? *source : T(0.0f);
-        else if constexpr (BYTES == 16)
+        if constexpr (BYTES == 16)
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(place)), "l"(source),
                          "r"(count * 2));
         else
@@ -77,13 +92,13 @@ __device__ void load_matrices(unsigned* into, unsigned address) {
 }
 
 __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, __nv_bfloat16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, __half) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -116,9 +131,13 @@ struct HalfGemm {
             for (int n = 0; n < ACROSS; ++n)
 #pragma unroll
                 for (int j = 0; j < 4; ++j) of[i][n][j] = 0;
-        auto fetch = [&]() {
-            a_side.next(memory + into * STAGE);
-            b_side.next(memory + into * STAGE + A::SIZE);
+        constexpr int PARTS = BK / 16;
+        auto fetch = [&](int part) {
+            a_side.template next<PARTS>(memory + into * STAGE, part);
+            b_side.template next<PARTS>(memory + into * STAGE + A::SIZE, part);
+            if (part < PARTS - 1) return;
+            a_side.complete(memory + into * STAGE), b_side.complete(memory + into * STAGE + A::SIZE);
+            a_side.advance(), b_side.advance();
             asm volatile("cp.async.commit_group;");
             into = into + 1 == STAGES ? 0 : into + 1;
         };
@@ -135,7 +154,9 @@ struct HalfGemm {
             __syncthreads();
         };
 #pragma unroll
-        for (int s = 0; s < STAGES - 1; ++s) fetch();
+        for (int s = 0; s < STAGES - 1; ++s)
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) fetch(part);
         wait();
         load(0, 0);
 #pragma unroll 1
@@ -143,12 +164,14 @@ struct HalfGemm {
 #pragma unroll
             for (int k = 0; k < BK; k += 16) {
                 int set = k / 16 % 2;
+                // The last part is under way before the wait for the next stage, whose first fragments are read then.
                 if (k + 16 == BK) {
-                    wait();  // for the next stage, whose first fragments are read already
+                    fetch(PARTS - 1);
+                    wait();
                     now = now + 1 == STAGES ? 0 : now + 1;
                 }
                 load(set ^ 1, (k + 16) % BK);
-                if (k == 0) fetch();
+                if (k + 16 < BK) fetch(k / 16);
 #pragma unroll
                 for (int i = 0; i < DOWN; ++i)
 #pragma unroll

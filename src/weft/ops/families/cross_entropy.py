@@ -76,15 +76,22 @@ def _smooth(call: Call) -> bool:
     return bool(call.options["label_smoothing"] > 0)
 
 
-def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
+def _rows(
+    make: Callable[[], Call], threads: int, held: int, shared: int, parts: int = 1,
+    online: bool = True,
+) -> Plan:  # fmt: skip
     call = make()
     v, sms = call.view, call.tensors.request.target.sms
     block = 128 if threads <= 32 else threads
     groups = max(1, cdiv(v.outer, block // threads))
-    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
-    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
+    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536) if parts == 1 else groups * parts
+    group = (threads, held, shared, parts, online)
+    kernel = call.kernel("rows", *call.vectors, *group, *call.modes, _smooth(call))
     memory = shared * threads * v.vector * call.itemsize
-    args = (call.x, *call.labels(), *call.results(blocks), call.problem)
+    slots = None
+    if parts > 1:
+        slots = call.tensors.buffer(Buffer((2 * parts * v.outer + 1,), torch.int64, zeroed=True))
+    args = (call.x, *call.labels(), *call.results(blocks), slots, call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (block,), args, memory))
 
 

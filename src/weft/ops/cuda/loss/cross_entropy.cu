@@ -1,67 +1,129 @@
 // Cross-entropy of logits and labels: losses, gradients, or both from one read of the logits.
 #include "cross_entropy.cuh"
 
-// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. The sum of exponentials runs while
-// the row arrives.
-template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
+// What the blocks of a row tell each other, in two words per block that are 0 at first. The first word is not 0 once it
+// is written: the sum is at least 1, or the maximum is -inf, or the sum is NaN.
+template <class T, int PARTS>
+__device__ void exchange(long long* slots, int part, Running<T>& own, Smooth& smooth) {
+    __shared__ float shared[4];
+    if (threadIdx.x == 0) {
+        volatile long long* words = slots;
+        auto pair = [](float a, float b) {
+            return static_cast<long long>(__float_as_uint(b)) << 32 | __float_as_uint(a);
+        };
+        words[PARTS + part] = pair(smooth.x, smooth.weight);
+        __threadfence();
+        words[part] = pair(own.most, own.sum);
+        own = Running<T>(), smooth = Smooth();
+        for (int i = 0; i < PARTS; i++) {
+            long long word;
+            while (!(word = words[i]));
+            __threadfence();
+            own.take(Running<T>{__int_as_float(int(word)), __int_as_float(int(word >> 32))});
+            word = words[PARTS + i];
+            smooth.x += __int_as_float(int(word)), smooth.weight += __int_as_float(int(word >> 32));
+        }
+        shared[0] = own.most, shared[1] = own.sum, shared[2] = smooth.x, shared[3] = smooth.weight;
+    }
+    __syncthreads();
+    own.most = shared[0], own.sum = shared[1], smooth.x = shared[2], smooth.weight = shared[3];
+}
+
+// G threads hold a row, or one of PARTS parts of it: HELD vectors each in registers and SHARED in shared memory.
+template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, int PARTS, bool ONLINE, bool LOSS, bool GRAD,
+          bool SMOOTH>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, (HELD > 8 ? 512 : 1024) / (G <= 32 ? 128 : G))
     rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
-         T* gradient, int* counter, const Classes c) {
+         T* gradient, int* counter, long long* slots, const Classes c) {
     constexpr int BLOCK = G <= 32 ? 128 : G, TOGETHER = BLOCK / G;  // a row of more than a warp has a block of its own
     extern __shared__ __align__(16) char memory[];
     auto* lying = reinterpret_cast<Packed<T, V>*>(memory);
     Labels<T, L> labels{target, weight};
     float norm = GRAD ? labels.template sum<BLOCK>(c, total) : 1, losses = 0, weights = 0;
-    int t = threadIdx.x % G;
-    for (long long first = blockIdx.x * (long long)TOGETHER; first < c.count; first += gridDim.x * (long long)TOGETHER) {
+    int t = threadIdx.x % G, part = 0;
+    long long first = blockIdx.x * (long long)TOGETHER;
+    if constexpr (PARTS > 1) {  // blocks of a row wait for each other, so they are numbered in the order of their start
+        __shared__ long long ticket;
+        if (threadIdx.x == 0)
+            ticket = atomicAdd(reinterpret_cast<unsigned long long*>(slots) + c.count * 2 * PARTS, 1ull);
+        __syncthreads();
+        first = ticket / PARTS, part = ticket % PARTS;
+    }
+    for (; first < c.count; first += gridDim.x * (long long)TOGETHER) {
         long long row = first + threadIdx.x / G;
         bool there = row < c.count;
         int label = there ? labels.of(row, c) : -1;
         const T* from_row = x + row * c.stride;
         PackedRow<T, V, EVEN> r(row * c.n, label < 0 ? 0 : c.n);  // a row that does not count is not read
+        auto chunk = [&](int k) { return (part * (HELD + SHARED) + k) * G + t; };
 #pragma unroll
-        for (int k = 0; k < SHARED; k++) r.fetch(lying + k * G + t, from_row, (HELD + k) * G + t, lowest());
+        for (int k = 0; k < SHARED; k++) r.fetch(lying + k * G + t, from_row, chunk(HELD + k), lowest());
         Packed<T, V> held[HELD];
 #pragma unroll
-        for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, k * G + t, lowest());
+        for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, chunk(k), lowest());
         float x_label = label < 0 ? 0 : to<float>(from_row[label]);
         Running<T> own;
+        if constexpr (ONLINE) {
 #pragma unroll
-        for (int k = 0; k < HELD; k++) own.take(held[k]), held[k].forget();
-        if (SHARED) asm volatile("cp.async.wait_all;" ::: "memory");
+            for (int k = 0; k < HELD; k++) own.take(held[k]), held[k].forget();
+            if (SHARED) asm volatile("cp.async.wait_all;" ::: "memory");
 #pragma unroll 2
-        for (int k = 0; k < SHARED; k++) own.take(lying[k * G + t]);
+            for (int k = 0; k < SHARED; k++) own.take(lying[k * G + t]);
+        } else {
+            float most = top(held[0]);
+#pragma unroll
+            for (int k = 1; k < HELD; k++) most = larger(most, top(held[k]));
+            if (SHARED) asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll 4
+            for (int k = 0; k < SHARED; k++) most = larger(most, top(lying[k * G + t]));
+            own.most = across<G>(most, lowest(), larger);
+            Exponential<T> e(own.most);
+#pragma unroll
+            for (int k = 0; k < HELD; k++) {
+#pragma unroll
+                for (int j = 0; j < V; j++) own.sum += e(held[k][j]);
+                held[k].forget();
+            }
+#pragma unroll 2
+            for (int k = 0; k < SHARED; k++) {
+                Packed<T, V> v = lying[k * G + t];
+#pragma unroll
+                for (int j = 0; j < V; j++) own.sum += e(v[j]);
+            }
+        }
         Smooth smooth;
         if constexpr (SMOOTH) {
 #pragma unroll
-            for (int k = 0; k < HELD; k++) smooth.take(held[k], r, k * G + t, weight), held[k].forget();
-            for (int k = 0; k < SHARED; k++) smooth.take(lying[k * G + t], r, (HELD + k) * G + t, weight);
+            for (int k = 0; k < HELD; k++) smooth.take(held[k], r, chunk(k), weight), held[k].forget();
+            for (int k = 0; k < SHARED; k++) smooth.take(lying[k * G + t], r, chunk(HELD + k), weight);
             smooth.x = across<G>(smooth.x, 0, plus), smooth.weight = across<G>(smooth.weight, 0, plus);
         }
-        float most = across<G>(own.most, lowest(), larger);
-        own.rise(most);
-        float sum = across<G>(own.sum, 0, plus);
+        if constexpr (ONLINE) own.rise(across<G>(own.most, lowest(), larger));
+        own.sum = across<G>(own.sum, 0, plus);
+        if constexpr (PARTS > 1) exchange<T, PARTS>(slots + row * 2 * PARTS, part, own, smooth);
         float s = GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
-        Outcome<SMOOTH> is(most, sum, smooth, label, labels.weigh(label), x_label, s, c);
-        if (LOSS && t == 0 && there) {
+        Outcome<SMOOTH> is(own.most, own.sum, smooth, label, labels.weigh(label), x_label, s, c);
+        if (LOSS && t == 0 && part == 0 && there) {
             if (c.reduction == NONE) loss[row] = to<T>(is.loss);
             else losses += is.loss, weights += is.weight;
         }
         if constexpr (GRAD) {
-            Exponential<T> e(most);
+            Exponential<T> e(own.most);
             PackedRow<T, V, EVEN> all(row * c.n, there ? c.n : 0);
             T* to_row = gradient + row * c.n;
-            auto write = [&](const Packed<T, V>& v, int chunk) {
-                all.put(to_row, chunk, is.gradients(v, e, r.place(chunk), c.n, weight));
+            auto write = [&](const Packed<T, V>& v, int at) {
+                all.put(to_row, at, is.gradients(v, e, r.place(at), c.n, weight));
             };
 #pragma unroll
-            for (int k = 0; k < HELD; k++) write(held[k], k * G + t);
+            for (int k = 0; k < HELD; k++) write(held[k], chunk(k));
 #pragma unroll 2
-            for (int k = 0; k < SHARED; k++) write(lying[k * G + t], (HELD + k) * G + t);
+            for (int k = 0; k < SHARED; k++) write(lying[k * G + t], chunk(HELD + k));
             // The thread that has written the label's element writes it again.
-            if (label >= 0 && (label + r.lead) / V % G == t)
+            int at = (label + r.lead) / V;
+            if (label >= 0 && at % G == t && (PARTS == 1 || at / ((HELD + SHARED) * G) == part))
                 to_row[label] = to<T>(is.gradient(e(x_label), label, weight) - is.of_label);
         }
+        if (PARTS > 1) break;
     }
     if (LOSS && c.reduction != NONE) reduce_losses<BLOCK>(losses, weights, partials, counter, loss, c);
 }

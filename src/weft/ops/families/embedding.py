@@ -1,0 +1,182 @@
+"""embedding: rows of a table by index, and the deterministic gradient of the table."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops import library, source
+from weft.ops.choose import Candidate, Request
+from weft.ops.function import Definition
+from weft.ops.loss.operands import Operands
+from weft.ops.plan import Buffer, Plan, Step
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+INDICES = (torch.int64, torch.int32)
+BLOCK, GROUPS = 256, 128
+"""Threads of a block, of the forward pass and of the backward pass."""
+LEAST, PIECES = 32, 4096
+"""The least positions in a piece, and the pieces from which on they grow."""
+
+
+def _vector(columns: int, itemsize: int, *aligned: int) -> int:
+    """Elements per access: 16 bytes where all rows begin at multiples of them."""
+    vector = 16 // itemsize
+    while vector > 1 and (columns % vector or min(aligned) % (vector * itemsize)):
+        vector //= 2
+    return vector
+
+
+# ---- forward -----------------------------------------------------------------------------------
+def _gather(request: Request) -> list[Candidate]:
+    index, table = request.inputs
+    assert index is not None and table is not None
+    rows, columns = table.shape
+    out = Buffer((*index.shape, columns), table.dtype)
+    if 0 in out.shape:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    moved = 2 * index.numel * columns * table.itemsize
+    time = request.target.launch + moved / request.target.bandwidth
+
+    def plan() -> Plan:
+        tensors = Operands(request, (out,))
+        (indices, _), (weight, dense) = tensors.dense(0), tensors.dense(1)
+        assert dense is not None
+        vector = _vector(columns, table.itemsize, dense.aligned)
+        chunks = columns // vector
+        blocks = min(cdiv(index.numel * chunks, BLOCK), 32 * request.target.sms)
+        types = f"{source.ctype(table.dtype)}, {source.ctype(index.dtype)}, {vector}"
+        kernel = source.kernel("embedding.cu", f"gather<{types}>")
+        args = (indices, weight, tensors.output(0), index.numel, rows, chunks)
+        return tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+    return [Candidate("gather", time, f"{columns} columns", plan)]
+
+
+# ---- backward ----------------------------------------------------------------------------------
+def _scatter(request: Request) -> list[Candidate]:
+    dy = request.inputs[0]
+    assert dy is not None
+    positions, columns = dy.shape
+    rows, padding = request.options["rows"], request.options["padding_idx"]
+    out = Buffer((rows, columns), dy.dtype, zeroed=True)
+    if 0 in (positions, rows, columns):
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    moved = (positions + rows) * columns * dy.itemsize
+    time = 3 * request.target.launch + moved / request.target.bandwidth
+
+    def plan() -> Plan:
+        tensors = Operands(request, (out,))
+        (gradient, dense), (keys, _), (order, _) = (tensors.dense(i) for i in range(3))
+        assert dense is not None
+        vector = _vector(columns, dy.itemsize, dense.aligned)
+        each = max(LEAST, cdiv(positions, PIECES))
+        width = 1
+        while width < min(GROUPS, cdiv(columns, vector)):
+            width *= 2
+        pieces = cdiv(positions, each)
+        partials = tensors.buffer(Buffer((pieces * 2 * columns,), torch.float32))
+        grid = (cdiv(pieces, GROUPS // width), cdiv(cdiv(columns, vector), width))
+        types = f"{source.ctype(dy.dtype)}, {vector}"
+        rest = (tensors.output(0), partials, positions, each, columns, width, padding)
+        first, second = (
+            source.kernel("embedding.cu", f"{name}<{types}>")
+            for name in ("add_pieces", "join_pieces")
+        )
+        return tensors.plan(
+            Step(first, grid, (GROUPS,), (gradient, keys, order, *rest)),
+            Step(second, grid, (GROUPS,), (keys, order, *rest)),
+        )
+
+    return [Candidate("sorted", time, f"{positions} rows for {rows}", plan)]
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _check(input: Any, weight: Any, padding_idx: int | None) -> None:
+    for name, x, allowed in (("input", input, INDICES), ("weight", weight, DTYPES)):
+        if x.dtype not in allowed:
+            raise ArgumentError(
+                f"weft.ops.embedding: '{name}' has a dtype that no kernel takes",
+                got=str(x.dtype),
+                allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
+            )
+    if weight.dim() != 2:
+        raise ArgumentError(
+            "weft.ops.embedding: 'weight' must be a table of rows",
+            got=f"{weight.dim()} dimensions", allowed="[rows, columns]",
+        )  # fmt: skip
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise ArgumentError(
+            "weft.ops.embedding: there is no such row",
+            got=f"padding_idx={padding_idx}", allowed=f"{-rows} to {rows - 1}",
+        )  # fmt: skip
+    if input.numel() and not rows:
+        raise ArgumentError("weft.ops.embedding: 'weight' has no rows", got=str(list(weight.shape)))
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    index, weight, padding = inputs
+    ctx.save_for_backward(index)
+    ctx.rows = weight.shape[0]
+    # No index is -1, so it stands for no padding.
+    ctx.padding = -1 if padding is None else padding % max(ctx.rows, 1)
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    (index,) = ctx.saved_tensors
+    keys, order = torch.sort(index.reshape(-1), stable=True)
+    flat = grad.reshape(-1, grad.shape[-1]) if grad.numel() else grad.new_empty((0, grad.shape[-1]))
+    call = library.call("embedding_backward")
+    return None, call(flat, keys.long(), order, ctx.rows, ctx.padding), None
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    _, keys, order, _, ctx.padding = inputs
+    ctx.save_for_backward(keys, order)
+
+
+def _second(ctx: Any, v: Any) -> Any:
+    """The gradient is linear in that of the result."""
+    keys, order = ctx.saved_tensors
+    rows = library.call("embedding")(keys, v.contiguous(), None)
+    rows = rows.masked_fill((keys == ctx.padding).unsqueeze(1), 0)
+    return torch.empty_like(rows).index_copy(0, order, rows), None, None, None, None
+
+
+DEFINITIONS = (
+    Definition(
+        name="embedding",
+        schema="(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor",
+        doc="""The rows of weight that input has the indices of, as torch.nn.functional.embedding.
+
+        An index that is no row stops the kernel with weft.AssertFailed, as an assertion of
+        PyTorch's kernels does. The gradient of weight is deterministic: torch.sort orders the
+        positions, and the rows of each index are added in this order, in float32. That of the row
+        padding_idx is 0.
+        """,
+        fake=lambda input, weight, padding_idx=None: weight.new_empty(
+            (*input.shape, weight.shape[1])
+        ),
+        candidates=_gather,
+        check=_check,
+        setup=_setup,
+        backward=_backward,
+        autocast=None,
+    ),
+    Definition(
+        name="embedding_backward",
+        schema="(Tensor dy, Tensor keys, Tensor order, int rows, int padding_idx) -> Tensor",
+        doc="The gradient of embedding's weight, from sorted indices and their positions.",
+        fake=lambda dy, keys, order, rows, padding_idx: dy.new_empty((rows, dy.shape[1])),
+        candidates=_scatter,
+        setup=_setup_backward,
+        backward=_second,
+        autocast=None,
+        public=False,
+    ),
+)

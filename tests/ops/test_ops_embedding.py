@@ -1,0 +1,112 @@
+"""embedding: rows by index, and gradients that do not depend on timing, against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import weft  # noqa: E402
+
+F = torch.nn.functional
+CASES = {
+    "a matrix of indices": ((5, 7), 11, 8, torch.float32, None),
+    "long runs of one index": ((1000,), 2, 6, torch.float32, None),
+    "padding": ((3, 50), 4, 40, torch.bfloat16, -1),
+    "columns that are no vectors": ((70,), 5, 3, torch.float32, 1),
+    "a number": ((), 5, 8, torch.float32, None),
+    "no indices": ((0,), 4, 8, torch.float32, None),
+}
+LIMITS = {torch.float32: 1e-6, torch.bfloat16: 1e-2}
+
+
+def drawn(*shape: int, seed: int = 1) -> Any:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def indices(*shape: int, rows: int) -> Any:
+    return torch.randint(0, rows, shape, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize("subject", CASES)
+def test_rows_and_gradients(subject: str) -> None:
+    shape, rows, columns, dtype, padding = CASES[subject]
+    index, weight = indices(*shape, rows=rows), drawn(rows, columns).to(dtype)
+    ours, theirs = weight.clone().requires_grad_(), weight.double().requires_grad_()
+    y, true = weft.ops.embedding(index, ours, padding), F.embedding(index, theirs, padding)
+    assert torch.equal(y.double(), true)
+    dy = drawn(*y.shape, seed=3).to(dtype)
+    y.backward(dy)
+    true.backward(dy.double())
+    size = theirs.grad.abs().max().item()
+    torch.testing.assert_close(
+        ours.grad.double(), theirs.grad, rtol=LIMITS[dtype], atol=LIMITS[dtype] * size
+    )
+
+
+def test_layouts() -> None:
+    """Strided indices and tables, misaligned ones, and 32-bit indices."""
+    index, weight = indices(6, 4, rows=9), drawn(9, 8)
+    y = weft.ops.embedding(index, weight)
+    assert torch.equal(weft.ops.embedding(index.int(), weight), y)
+    assert torch.equal(weft.ops.embedding(index.t().contiguous().t(), weight), y)
+    assert torch.equal(weft.ops.embedding(index, weight.t().contiguous().t()), y)
+    shifted = torch.empty(73)[1:].view(9, 8).copy_(weight)
+    assert torch.equal(weft.ops.embedding(index, shifted), y)
+
+
+def test_second_derivative() -> None:
+    index, weight = indices(12, rows=4), drawn(4, 8).requires_grad_()
+    results = []
+    for function in (weft.ops.embedding, F.embedding):
+        y = function(index, weight, 1)
+        (dw,) = torch.autograd.grad(y.pow(3).sum(), weight, create_graph=True)
+        results.append(torch.autograd.grad(dw.pow(2).sum(), weight)[0])
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_index_out_of_range(index: int) -> None:
+    with pytest.raises(weft.AssertFailed, match="an index must be"):
+        weft.ops.embedding(torch.tensor([0, index]), drawn(4, 8))
+
+
+REFUSED = {
+    "floats": (lambda: (drawn(2), drawn(4, 8)), "dtype"),
+    "doubles": (lambda: (indices(2, rows=4), drawn(4, 8).double()), "dtype"),
+    "a vector": (lambda: (indices(2, rows=4), drawn(8)), "table of rows"),
+    "padding": (lambda: (indices(2, rows=4), drawn(4, 8), 4), "no such row"),
+    "no rows": (lambda: (indices(2, rows=4), drawn(0, 8)), "no rows"),
+}
+
+
+@pytest.mark.parametrize("subject", REFUSED)
+def test_refused(subject: str) -> None:
+    args, message = REFUSED[subject]
+    with pytest.raises(weft.ArgumentError, match=message):
+        weft.ops.embedding(*args())
+
+
+def test_compiled() -> None:
+    index, weight = indices(12, rows=4), drawn(4, 8)
+    ours, theirs = (weight.clone().requires_grad_() for _ in range(2))
+    function = torch.compile(
+        lambda w: weft.ops.embedding(index, w).pow(2).sum(), backend="aot_eager", fullgraph=True
+    )
+    function(ours).backward()
+    F.embedding(index, theirs).pow(2).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_verified() -> None:
+    assert weft.ops.embedding.verify(indices(6, rows=4), drawn(4, 8).requires_grad_()).passed
+
+
+def test_sanitized() -> None:
+    """No kernel reads what nothing wrote, or races."""
+    with weft.sanitize() as session:
+        weight = drawn(3, 8).requires_grad_()
+        weft.ops.embedding(indices(100, rows=3), weight).sum().backward()
+    assert not session.findings
