@@ -2,7 +2,7 @@
 // idea:   a warp multiplies fragments of 16 x 16 on tensor cores: 4,096 products in one
 //         instruction. The fragments come straight from global memory
 // precision: bf16
-// expect: bytes read per result <= 64
+// expect: instructions <= 20000
 // launch: matmul<<<(cdiv(N, 64), cdiv(M, 32)), 128>>>
 
 #include <cuda_bf16.h>

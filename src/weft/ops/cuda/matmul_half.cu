@@ -43,11 +43,8 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
 
 // Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
 // `parts`, and the last block of a tile adds them in order: results do not depend on which block comes last.
-template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool ADEEP, int ABYTES, bool BDEEP,
-          int BBYTES, int ACTIVATION, bool SPLIT>
-__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
-    using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, ADEEP, ABYTES, BDEEP, BBYTES>;
+template <class G, int BM, int BN, int ACTIVATION, bool SPLIT, class T>
+__device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem& p) {
     extern __shared__ __align__(128) char bytes[];
     T* memory = reinterpret_cast<T*>(bytes);
     G tile;
@@ -92,4 +89,12 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     }
     if (bias) bias += at.batch * p.batch_bias;
     write_tile<ACTIVATION>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row, at.column);
+}
+
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool ADEEP, int ABYTES, bool BDEEP,
+          int BBYTES, int ACTIVATION, bool SPLIT>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
+    using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, ADEEP, ABYTES, BDEEP, BBYTES>;
+    half_tile<G, BM, BN, ACTIVATION, SPLIT>(A, B, bias, C, parts, counters, p);
 }

@@ -21,6 +21,8 @@ from weft.ops.rows import BLOCK, group, parts_of
 FILE = "loss/cross_entropy.cu"
 HELD, SHARED = 8, 12
 """The most 16-byte vectors that a thread keeps in registers, and in shared memory."""
+ALONE = 1.45
+"""The time of rows that one or two blocks of an SM hold, relative to that of a stream."""
 LOOPED = 32
 """Blocks per SM, above which blocks of short rows take several groups of rows each."""
 
@@ -57,7 +59,9 @@ def _of_rows(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate
     if shared <= SHARED:
         # A row on one SM: few rows leave most SMs idle.
         busy = once / max(v.outer, 1) / 50e9 * cdiv(v.outer, gpu.sms * max(1, 1024 // threads))
-        time = gpu.launch + call.tensors.cost + max(once / gpu.bandwidth, busy)
+        # A block that has an SM to itself waits for its row; a loss alone need not hold the row.
+        alone = ALONE if threads >= 512 and not call.modes[1] else 1.0
+        time = gpu.launch + call.tensors.cost + max(alone * once / gpu.bandwidth, busy)
         why = f"{threads} threads per row, {held} vectors of {v.vector} in registers each"
         build = functools.partial(_rows, make, threads, held, shared)
         candidates.insert(0, Candidate("rows", time, why, build))
@@ -76,22 +80,15 @@ def _smooth(call: Call) -> bool:
     return bool(call.options["label_smoothing"] > 0)
 
 
-def _rows(
-    make: Callable[[], Call], threads: int, held: int, shared: int, parts: int = 1,
-    online: bool = True,
-) -> Plan:  # fmt: skip
+def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
     call = make()
     v, sms = call.view, call.tensors.request.target.sms
     block = 128 if threads <= 32 else threads
     groups = max(1, cdiv(v.outer, block // threads))
-    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536) if parts == 1 else groups * parts
-    group = (threads, held, shared, parts, online)
-    kernel = call.kernel("rows", *call.vectors, *group, *call.modes, _smooth(call))
+    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
+    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
     memory = shared * threads * v.vector * call.itemsize
-    slots = None
-    if parts > 1:
-        slots = call.tensors.buffer(Buffer((2 * parts * v.outer + 1,), torch.int64, zeroed=True))
-    args = (call.x, *call.labels(), *call.results(blocks), slots, call.problem)
+    args = (call.x, *call.labels(), *call.results(blocks), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (block,), args, memory))
 
 

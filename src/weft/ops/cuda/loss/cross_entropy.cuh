@@ -18,6 +18,15 @@ __device__ inline float power2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+// 2 to the power of x, for x up to 0, to five digits: of the nearest integer by its bits, of the rest by a polynomial.
+__device__ inline float polynomial(float x) {
+    constexpr float MAGIC = 12582912;  // 1.5 times 2^23: the last digits of a sum with it are an integer
+    x = larger(x, -127);               // what is less gives 0
+    float whole = x + MAGIC, f = x - (whole - MAGIC);
+    float p = fmaf(f, 9.5700966e-3f, 5.5917859e-2f);  // relative error up to 2.6e-6 from -0.5 to 0.5
+    p = fmaf(f, fmaf(f, fmaf(f, p, 0.24024744f), 0.69312179f), 0.99999928f);
+    return p * __int_as_float((__float_as_int(whole) << 23) + 0x3f800000);
+}
 __device__ inline unsigned larger2(unsigned a, unsigned b, __half) {
     unsigned m;
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
@@ -29,13 +38,32 @@ __device__ inline unsigned larger2(unsigned a, unsigned b, __nv_bfloat16) {
     return m;
 }
 
-// exp(x - from). The digits of two bytes do not show whether `from` was subtracted before the product or in it.
+// exp(x - from). For elements of two bytes `from` is subtracted in the product: its rounding error is a common factor of
+// all exponentials, which cancels. From 65,536 on it would be too large, but there x is equal to `from` or, with the
+// digits of bf16, at least 512 less: any factor serves.
 template <class T>
 struct Exponential {
-    float from;
-    __device__ explicit Exponential(float most) : from(sizeof(T) == 2 ? base(most) * LOG2E : base(most)) {}
-    __device__ float operator()(float x) const {
-        return power2(sizeof(T) == 2 ? fmaf(x, LOG2E, -from) : (x - from) * LOG2E);
+    float from, by;
+    __device__ explicit Exponential(float most) : from(base(most)), by(LOG2E) {
+        if constexpr (sizeof(T) == 2) {
+            by = fabsf(from) < 65536 ? LOG2E : 1;
+            from *= by;
+        }
+    }
+    __device__ float operator()(float x) const { return power2(exponent(x)); }
+    __device__ float exponent(float x) const { return sizeof(T) == 2 ? fmaf(x, by, -from) : (x - from) * LOG2E; }
+
+    // An SM has 16 units for powers of two and 128 for sums and products. Of each four elements of two bytes, the
+    // latter compute one (as FlashAttention-4 does): then both take as long.
+    __device__ float mixed(float x, int j) const {
+        return sizeof(T) == 2 && j % 4 == 3 ? polynomial(exponent(x)) : power2(exponent(x));
+    }
+    // The sum of a vector's exponentials and `sum`.
+    template <int V>
+    __device__ float add(const Packed<T, V>& v, float sum) const {
+#pragma unroll
+        for (int j = 0; j < V; j++) sum += mixed(v[j], j);
+        return sum;
     }
 };
 
@@ -124,6 +152,6 @@ struct Outcome {
     // Of a vector whose first element is number `at` of n; those outside the row are not stored.
     template <class T, int V>
     __device__ Packed<T, V> gradients(const Packed<T, V>& v, const Exponential<T>& e, int at, int n, const T* weights) const {
-        return v.map([&](float x, int j) { return gradient(e(x), min(max(at + j, 0), n - 1), weights); });
+        return v.map([&](float x, int j) { return gradient(e.mixed(x, j), min(max(at + j, 0), n - 1), weights); });
     }
 };
