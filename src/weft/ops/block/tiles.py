@@ -14,6 +14,13 @@ REGISTERS = 65536
 """Of an SM."""
 COLUMNS, STRIPS, IMAGES = (4, 5, 6, 7, 8), (4, 5, 6, 7, 8), (1, 2)
 """Pooled columns of a strip, strips of an image in a block, and images of a block."""
+FILTERS = ((8, 2), (8, 4), (16, 2), (32, 1), (16, 4), (32, 2))
+"""Lanes of a strip, and filters of a lane."""
+LIMIT = 232
+"""Registers of a thread: the estimate may be exceeded by some, and 255 is the most."""
+PIXELS, WEIGHTS, OVERLAP, BEGIN = 8.0, 2.0, 0.4, 6000.0
+"""Cycles of shared memory for a vector of pixels and for a weight of a warp, the part of them that
+is not hidden, and cycles of a block's begin and end; from times on an H200."""
 RESERVED = 1024
 """Bytes of shared memory that a block takes besides its own."""
 
@@ -21,7 +28,8 @@ RESERVED = 1024
 class Tile(NamedTuple):
     """Template parameters of ConvTile; see cuda/block/conv_block.cuh."""
 
-    filters_per_lane: int
+    lanes: int
+    per_lane: int
     pooled_columns: int
     strips: int
     images: int
@@ -30,26 +38,29 @@ class Tile(NamedTuple):
 
     @property
     def threads(self) -> int:
-        return 32 * self.strips * self.images
+        return self.lanes * self.strips * self.images
+
+    @property
+    def filters(self) -> int:
+        return self.lanes * self.per_lane
 
     def registers(self, p: Shape) -> int:
         """An estimate: results, weights, a row of pixels, and addresses."""
-        across = _across(self, p)
-        results = 4 * self.pooled_columns * self.filters_per_lane
-        return results + p.filter_rows * p.filter_columns * self.filters_per_lane + across + 36
+        results = 4 * self.pooled_columns * self.per_lane
+        return results + p.filter_rows * p.filter_columns * self.per_lane + _across(self, p) + 36
 
     def shared(self, p: Shape, training: bool) -> int:
         """Bytes of shared memory: the ring, then the results on their way out."""
-        filters = 32 * self.filters_per_lane
-        weights = cdiv(self.channels * p.filter_rows * p.filter_columns * (filters + 2), 4) * 4
+        pitch = self.filters + max(2, self.per_lane)
+        weights = cdiv(self.channels * p.filter_rows * p.filter_columns * pitch, 4) * 4
         rows = 2 * self.strips + p.filter_rows - 1
         pixels = self.images * self.channels * rows * _across(self, p)
         area = self.strips * self.pooled_columns * (4 if training else 1)
-        return 4 * max(self.stages * (weights + pixels), self.images * filters * (area | 1))
+        return 4 * max(self.stages * (weights + pixels), self.images * self.filters * (area | 1))
 
     def fixed(self, training: bool) -> int:
         """Bytes of shared memory that the kernel declares itself."""
-        return 12 * self.strips * self.images * 32 * self.filters_per_lane if training else 0
+        return 12 * self.strips * self.images * self.filters if training else 0
 
     def resident(self, p: Shape, training: bool, target: Target) -> int:
         """Blocks of an SM."""
@@ -64,25 +75,23 @@ class Tile(NamedTuple):
         rows, columns = (cdiv(p.rows, 2), cdiv(p.columns, 2)) if training else p.pooled
         down, across = cdiv(rows, self.strips), cdiv(columns, self.pooled_columns)
         blocks = cdiv(p.images, self.images) * down * across
-        return down, across, blocks, cdiv(p.filters, 32 * self.filters_per_lane)
+        return down, across, blocks, cdiv(p.filters, self.filters)
 
     def time(self, p: Shape, training: bool, target: Target) -> float:
         """Modelled seconds of the multiplications."""
         resident = self.resident(p, training, target)
         *_, blocks, groups = self.grid(p, training)
-        taps = p.filter_rows * p.filter_columns
-        products = 4 * self.pooled_columns * self.filters_per_lane * taps
-        reads = (p.filter_rows + 1) * _across(self, p) // 4 + taps
-        cycles = p.channels * (products + 1.4 * reads) + 4000  # a block's begin and end
         waves = cdiv(blocks * groups, target.sms * resident)
-        last = blocks * groups - (waves - 1) * target.sms * resident
-        busy = (waves - 1) * resident + cdiv(last, target.sms)  # blocks of the busiest SM
-        warps = self.threads // 32
-        rate = target.fp32 / (target.sms * 256)  # cycles per second
-        # Four schedulers share the warps; fewer than two each do not hide latencies.
-        together = min(resident, max(1, cdiv(last, target.sms) if waves == 1 else resident))
-        hidden = 1.0 if warps * together >= 12 else 12 / (warps * together) * 0.5 + 0.5
-        return math.ceil(busy * warps / 4) * cycles * hidden / rate
+        last = cdiv(blocks * groups - (waves - 1) * target.sms * resident, target.sms)
+        warps = self.threads // 32 * ((waves - 1) * resident + last)  # of the busiest SM
+        taps = p.filter_rows * p.filter_columns
+        pixels = (p.filter_rows + 1) * _across(self, p) // 4
+        issued = 4 * self.pooled_columns * self.per_lane * taps + 1.4 * (pixels + taps)
+        # Four schedulers share the warps; shared memory serves one after the other.
+        schedulers = math.ceil(warps / 4) * issued
+        memory = warps * (PIXELS * pixels + WEIGHTS * self.per_lane * taps)
+        cycles = p.channels * max(schedulers + OVERLAP * memory, memory) + BEGIN * waves
+        return cycles / (target.fp32 / (target.sms * 256))
 
 
 def _across(tile: Tile, p: Shape) -> int:
@@ -92,18 +101,24 @@ def _across(tile: Tile, p: Shape) -> int:
 
 def tiles(p: Shape, training: bool, target: Target) -> list[Tile]:
     """Tiles that an SM has room for."""
-    lanes = (1, 2) if p.filters > 32 and p.filter_rows * p.filter_columns <= 25 else (1,)
     # Channels that are loaded at once: few left over at the end, else many.
     depths = sorted((8, 4, 3, 2, 1), key=lambda n: (cdiv(p.channels, n) * n, -n))
+    sides = itertools.product(FILTERS, COLUMNS, STRIPS, IMAGES)
     options = (
         next(
-            (t for t in (Tile(*sides, n, 3) for n in depths) if _fits(t, p, training, target)), None
+            (
+                t
+                for t in (Tile(*lanes, columns, strips, images, n, 3) for n in depths)
+                if _fits(t, p, training, target)
+            ),
+            None,
         )
-        for sides in itertools.product(lanes, COLUMNS, STRIPS, IMAGES)
+        for lanes, columns, strips, images in sides
     )
     return [t for t in options if t is not None]
 
 
 def _fits(tile: Tile, p: Shape, training: bool, target: Target) -> bool:
     memory = tile.shared(p, training) + tile.fixed(training)
-    return memory <= target.shared_per_block and tile.resident(p, training, target) > 0
+    room = memory <= target.shared_per_block and tile.registers(p) <= LIMIT
+    return tile.threads % 32 == 0 and room and tile.resident(p, training, target) > 0

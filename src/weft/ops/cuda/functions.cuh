@@ -23,5 +23,13 @@ __device__ T power(T a, T b) {
 template <> __device__ inline float power(float a, float b) { return powf(a, b); }
 template <> __device__ inline double power(double a, double b) { return pow(a, b); }
 
+// 1 / a; in single precision by one instruction, with an error of one unit in the last place.
+__device__ inline float reciprocal(float a) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+    return r;
+}
+__device__ inline double reciprocal(double a) { return 1 / a; }
+
 // For large negative numbers exp(-a) is infinite, and the result 0.
-template <class T> __device__ T sigmoid(T a) { return T(1) / (T(1) + exp(-a)); }
+template <class T> __device__ T sigmoid(T a) { return reciprocal(T(1) + exp(-a)); }

@@ -25,6 +25,8 @@ from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.target import Target
 
 BLOCK = 256
+HELD = 4
+"""Windows that a thread of `normalise` reads before it knows the statistics."""
 KEPT = 6
 """Candidates that are offered: those with the least modelled time."""
 _TENSORS = 7
@@ -75,8 +77,9 @@ def _ranked(p: Shape, training: bool, target: Target) -> list[tuple[float, Tile]
 
 
 def _named(tile: Tile) -> str:
-    return (f"{32 * tile.filters_per_lane} filters x {2 * tile.strips} x {2 * tile.pooled_columns}"
-            + (f", {tile.images} images" if tile.images > 1 else ""))  # fmt: skip
+    area = f"{2 * tile.strips} x {2 * tile.pooled_columns}"
+    images = f", {tile.images} images" if tile.images > 1 else ""
+    return f"{tile.lanes} x {tile.per_lane} filters, {area}{images}"
 
 
 def _template(p: Shape, tile: Tile, training: bool, target: Target) -> str:
@@ -137,7 +140,7 @@ def _training_plan(
     convolution = source.kernel(
         "block/conv_block.cu", f"convolution<{dtype}, {_template(p, tile, True, request.target)}>"
     )
-    normalise = source.kernel("block/normalise.cu", f"normalise<{dtype}, {norm}>")
+    normalise = source.kernel("block/normalise.cu", f"normalise<{dtype}, {norm}, {HELD}>")
     each = images_each(p, request.target)
     shape = p.packed(down, across)
     steps = (
@@ -223,7 +226,8 @@ def _redirect(op: Any) -> Callable[..., Any]:
         tensors = (x, weight, bias, gamma, beta)
         _check(x, weight, bias, mean, var, gamma, beta, padding, training)
         if training:
-            out, y, *found = train(x, weight, bias, gamma, beta, padding, eps)
+            pads = [padding, padding] if isinstance(padding, int) else [padding[0], padding[-1]]
+            out, y, *found = train(x, weight, bias, gamma, beta, pads, eps)
             if mean is not None or var is not None:
                 update(mean, var, *found, momentum, y.numel() // y.shape[1])
                 for changed in (mean, var):

@@ -9,15 +9,15 @@ struct Filter {
     __device__ Filter(const float* means, const float* variances, const P* gamma, const P* beta, float eps, int f) {
         mean = means[f], inverse = rsqrtf(variances[f] + eps);
         scale = (gamma ? to<float>(gamma[f]) : 1.0f) * inverse;
-        shift = (beta ? to<float>(beta[f]) : 0.0f) - mean * scale;
+        shift = beta ? to<float>(beta[f]) : 0.0f;
     }
     // Which of the four results the gradient goes to; -1 if ReLU stops it. Of equal ones the first, of NaNs the last.
     __device__ int chosen(const float (&v)[4]) const {
-        float most = v[0] * scale + shift;
+        float most = (v[0] - mean) * scale + shift;
         int which = 0;
 #pragma unroll
         for (int k = 1; k < 4; ++k) {
-            float value = v[k] * scale + shift;
+            float value = (v[k] - mean) * scale + shift;
             if (value > most || value != value) most = value, which = k;
         }
         return most <= 0 ? -1 : which;
@@ -37,17 +37,6 @@ __device__ float2 of_block(float2 own, float2* shared) {
     return own;
 }
 
-template <class T>
-__device__ void window(float (&v)[4], const T* from, int columns, bool paired) {
-    if (paired) {
-        Vector<T, 2> above = load<2>(from), below = load<2>(from + columns);
-        v[0] = to<float>(above[0]), v[1] = to<float>(above[1]), v[2] = to<float>(below[0]), v[3] = to<float>(below[1]);
-    } else {
-        v[0] = to<float>(from[0]), v[1] = to<float>(from[1]);
-        v[2] = to<float>(from[columns]), v[3] = to<float>(from[columns + 1]);
-    }
-}
-
 // For each block, one filter and `each` images: the sums of the gradient, and of the gradient times the normalised result.
 template <class T, class P>
 __global__ void __launch_bounds__(256) sums(const T* __restrict__ dout, const T* __restrict__ y,
@@ -63,7 +52,7 @@ __global__ void __launch_bounds__(256) sums(const T* __restrict__ dout, const T*
         unsigned image = e / area, in = e - image * area, row = in / columns, column = in - row * columns;
         long long plane = (long long)(first + image) * p.filters + f;
         float v[4], g = to<float>(dout[plane * area + in]);
-        window(v, y + (plane * p.rows + 2 * row) * p.columns + 2 * column, p.columns, p.columns % 2 == 0);
+        window(v, y + (plane * p.rows + 2 * row) * p.columns + 2 * column, p.columns);
         int which = norm.chosen(v);
         float at = which == 0 ? v[0] : which == 1 ? v[1] : which == 2 ? v[2] : v[3];
         if (which >= 0) own.x += g, own.y += g * (at - norm.mean) * norm.inverse;
@@ -101,7 +90,7 @@ __global__ void __launch_bounds__(256) gradient(const T* __restrict__ dout, cons
         long long plane = (long long)(first + image) * p.filters + f, at = (plane * p.rows + 2 * row) * p.columns + 2 * column;
         float v[4] = {}, g[4] = {};
         if (row < p.pooled_rows && column < p.pooled_columns) {
-            window(v, y + at, p.columns, paired);
+            window(v, y + at, p.columns);
             int which = norm.chosen(v);
             float from = to<float>(dout[(plane * p.pooled_rows + row) * p.pooled_columns + column]);
 #pragma unroll

@@ -1,63 +1,24 @@
 // See conv_block.cuh.
-#include "conv_block.cuh"
+#include "evaluate.cuh"
 
-template <class P>
-__device__ float or_else(const P* p, int i, float missing) {
-    return p ? to<float>(p[i]) : missing;
-}
-
-// All of it, with the statistics of the batch norm given.
-template <class T, class P, int R, int S, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>
-__global__ void __launch_bounds__(32 * WY * IM, RESIDENT)
+template <class T, class P, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>
+__global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
     inference(const T* __restrict__ x, const T* __restrict__ w, const T* __restrict__ bias, const P* __restrict__ mean,
               const P* __restrict__ var, const P* __restrict__ gamma, const P* __restrict__ beta, T* __restrict__ out,
               float eps, const BlockShape p) {
-    using Tile = ConvTile<T, R, S, FT, TW, WY, IM, CC, STAGES>;
     extern __shared__ __align__(16) float memory[];
-    int lane = threadIdx.x % 32, strip = threadIdx.x / 32 % WY, im = threadIdx.x / (32 * WY);
-    int tile_x = blockIdx.x % p.tiles_x, tile_y = blockIdx.x / p.tiles_x % p.tiles_y;
-    int image = blockIdx.x / (p.tiles_x * p.tiles_y) * IM, f0 = blockIdx.y * Tile::FILTERS;
-    float scale[FT], shift[FT];
-#pragma unroll
-    for (int j = 0; j < FT; ++j) {
-        int f = min(f0 + lane * FT + j, p.filters - 1);
-        scale[j] = or_else(gamma, f, 1.0f) * rsqrtf(to<float>(var[f]) + eps);
-        shift[j] = or_else(beta, f, 0.0f) + (or_else(bias, f, 0.0f) - to<float>(mean[f])) * scale[j];
-    }
-    Tile tile;
-    tile.run(memory, x, w, p, image, tile_y * 2 * WY - p.pad_y, tile_x * 2 * TW - p.pad_x, f0);
-    // Through shared memory: lanes have filters, but neighbours in memory are pixels.
-    constexpr int AREA = WY * TW, APART = AREA | 1;
-    float* at = memory + (im * Tile::FILTERS + lane * FT) * APART + strip * TW;
-#pragma unroll
-    for (int j = 0; j < FT; ++j)
-#pragma unroll
-        for (int i = 0; i < TW; ++i) {
-            float most = 0;
-#pragma unroll
-            for (int k = 0; k < 4; ++k)
-                most = max_nan(most, tile.of[k / 2][2 * i + k % 2][j] * scale[j] + shift[j]);
-            at[j * APART + i] = most;
-        }
-    __syncthreads();
-    int rows = min(WY, p.pooled_rows - tile_y * WY), columns = min(TW, p.pooled_columns - tile_x * TW);
-    for (int e = threadIdx.x; e < IM * Tile::FILTERS * AREA; e += Tile::THREADS) {
-        int column = e % TW, row = e / TW % WY, f = e / AREA % Tile::FILTERS, i = e / (AREA * Tile::FILTERS);
-        if (row < rows && column < columns && f0 + f < p.filters && image + i < p.images)
-            out[(((long long)(image + i) * p.filters + f0 + f) * p.pooled_rows + tile_y * WY + row) * p.pooled_columns +
-                tile_x * TW + column] = to<T>(memory[(i * Tile::FILTERS + f) * APART + row * TW + column]);
-    }
+    evaluate<T, P, R, S, LANES, FT, TW, WY, IM, CC, STAGES>(memory, x, w, bias, mean, var, gamma, beta, out, eps, p);
 }
 
-// The convolution, and statistics of each block's pixels for each filter: parts[block][filter].
-template <class T, int R, int S, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>
-__global__ void __launch_bounds__(32 * WY * IM, RESIDENT)
+// The convolution, and statistics of each block's pixels for each filter: parts[filter][block].
+template <class T, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>
+__global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
     convolution(const T* __restrict__ x, const T* __restrict__ w, const T* __restrict__ bias, T* __restrict__ y,
                 float* __restrict__ parts, const BlockShape p) {
-    using Tile = ConvTile<T, R, S, FT, TW, WY, IM, CC, STAGES>;
+    using Tile = ConvTile<T, R, S, LANES, FT, TW, WY, IM, CC, STAGES>;
     extern __shared__ __align__(16) float memory[];
     __shared__ Moments moments[WY * IM][Tile::FILTERS];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, strip = warp % WY, im = warp / WY;
+    int lane = threadIdx.x % LANES, own = threadIdx.x / LANES, strip = own % WY, im = own / WY;
     int tile_x = blockIdx.x % p.tiles_x, tile_y = blockIdx.x / p.tiles_x % p.tiles_y;
     int image = blockIdx.x / (p.tiles_x * p.tiles_y) * IM, f0 = blockIdx.y * Tile::FILTERS;
     Tile tile;
@@ -85,13 +46,13 @@ __global__ void __launch_bounds__(32 * WY * IM, RESIDENT)
             float d = tile.of[k / (2 * TW)][k % (2 * TW)][j] - mean;
             squares += k / (2 * TW) < real_rows && k % (2 * TW) < real_columns ? d * d : 0.0f;
         }
-        moments[warp][lane * FT + j] = {count, mean, squares};
+        moments[own][lane * FT + j] = {count, mean, squares};
     }
     __syncthreads();
     for (int f = threadIdx.x; f < Tile::FILTERS && f0 + f < p.filters; f += Tile::THREADS) {
         Moments all = moments[0][f];
         for (int i = 1; i < WY * IM; ++i) all.join(moments[i][f]);
-        float* part = parts + ((long long)blockIdx.x * p.filters + f0 + f) * 3;
+        float* part = parts + ((long long)(f0 + f) * gridDim.x + blockIdx.x) * 3;
         part[0] = all.count, part[1] = all.mean, part[2] = all.m2;
     }
     if (p.columns == 2 * TW && p.rows == 2 * WY && sizeof(T) == 4) {  // whole planes: one run of memory for all filters

@@ -14,18 +14,28 @@ __device__ Moments of_warp(Moments own) {
     return own;
 }
 
-// A block has one filter and `each` images; `count` parts.
-template <class T, class P>
+// A block has one filter and `each` images; `count` parts. What a thread reads first arrives while the parts are joined.
+template <class T, class P, int HELD>
 __global__ void __launch_bounds__(256) normalise(const T* __restrict__ y, const float* __restrict__ parts,
                                                  const P* __restrict__ gamma, const P* __restrict__ beta,
                                                  T* __restrict__ out, float* __restrict__ means,
                                                  float* __restrict__ variances, float eps, int count, int each,
                                                  const BlockShape p) {
     __shared__ Moments moments[8];
-    int f = blockIdx.x, first = blockIdx.y * each, images = min(each, p.images - first);
+    int f = blockIdx.x, first = blockIdx.y * each;
+    unsigned area = p.pooled_rows * p.pooled_columns, columns = p.pooled_columns;
+    unsigned total = min(each, p.images - first) * area;
+    float v[HELD][4];
+    auto at = [&](unsigned e) {
+        unsigned image = e / area, in = e - image * area, row = in / columns, column = in - row * columns;
+        return y + (((long long)(first + image) * p.filters + f) * p.rows + 2 * row) * p.columns + 2 * column;
+    };
+#pragma unroll
+    for (int i = 0; i < HELD; ++i)
+        if (threadIdx.x + i * 256 < total) window(v[i], at(threadIdx.x + i * 256), p.columns);
     Moments own = {0, 0, 0};
     for (int i = threadIdx.x; i < count; i += 256) {
-        const float* part = parts + ((long long)i * p.filters + f) * 3;
+        const float* part = parts + ((long long)f * count + i) * 3;
         own.join({part[0], part[1], part[2]});
     }
     own = of_warp(own);
@@ -37,25 +47,19 @@ __global__ void __launch_bounds__(256) normalise(const T* __restrict__ y, const 
     float variance = own.m2 / own.count;
     if (threadIdx.x == 0 && blockIdx.y == 0) means[f] = own.mean, variances[f] = variance;
     float scale = (gamma ? to<float>(gamma[f]) : 1.0f) * rsqrtf(variance + eps);
-    float shift = (beta ? to<float>(beta[f]) : 0.0f) - own.mean * scale;
-    unsigned area = p.pooled_rows * p.pooled_columns, columns = p.pooled_columns;
-    bool paired = p.columns % 2 == 0;
-    for (unsigned e = threadIdx.x; e < images * area; e += 256) {
-        unsigned image = e / area, in = e - image * area, row = in / columns, column = in - row * columns;
-        long long plane = (long long)(first + image) * p.filters + f;
-        const T* from = y + (plane * p.rows + 2 * row) * p.columns + 2 * column;
-        Vector<T, 2> above, below;
-        if (paired) {
-            above = load<2>(from), below = load<2>(from + p.columns);
-        } else {
-            above = {from[0], from[1]}, below = {from[p.columns], from[p.columns + 1]};
-        }
-        float most = 0;
+    float shift = beta ? to<float>(beta[f]) : 0.0f;
+    for (unsigned start = threadIdx.x; start < total; start += 256 * HELD)
 #pragma unroll
-        for (int k = 0; k < 2; ++k)
-            most = max_nan(most, max_nan(to<float>(above[k]) * scale + shift, to<float>(below[k]) * scale + shift));
-        out[plane * area + in] = to<T>(most);
-    }
+        for (int i = 0; i < HELD; ++i) {
+            unsigned e = start + i * 256;
+            if (e >= total) return;
+            if (start >= 256) window(v[i], at(e), p.columns);
+            float most = 0;
+#pragma unroll
+            for (int k = 0; k < 4; ++k) most = max_nan(most, (v[i][k] - own.mean) * scale + shift);
+            unsigned image = e / area;
+            out[((long long)(first + image) * p.filters + f) * area + e - image * area] = to<T>(most);
+        }
 }
 
 // Running statistics: the variance of a batch is that of a sample.

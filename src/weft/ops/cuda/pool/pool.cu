@@ -1,8 +1,5 @@
 // Max and average pooling. See pool.cuh.
-#include "pool.cuh"
-
-template <class Code> struct Held { using Type = Code; };
-template <> struct Held<Nothing> { using Type = int; };
+#include "disjoint.cuh"
 
 // Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the windows along height and
 // width; Code says what is kept of where a maximum was found.
@@ -70,49 +67,15 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
 }
 
 // ---- windows that touch neither each other nor the padding -------------------------------------------------------------
-// N neighbours of a row as vectors of at most 16 bytes; N elements begin at a multiple of them.
-template <int N, class T>
-__device__ void load_row(T (&row)[N], const T* from) {
-    constexpr int LOW = N & -N, WIDE = LOW * sizeof(T) > 16 ? 16 / sizeof(T) : LOW;
-#pragma unroll
-    for (int i = 0; i < N; i += WIDE) {
-        Vector<T, WIDE> v = load<WIDE>(from + i);
-#pragma unroll
-        for (int k = 0; k < WIDE; ++k) row[i + k] = v[k];
-    }
-}
-
 // Each thread has V results of a row; rows are V * KX * (columns of threads) elements. `columns` counts threads.
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                     const PoolShape p) {
-    using C = typename Wider<T>::Type;
-    using H = typename Held<Code>::Type;
     I e = I(blockIdx.x) * 256 + threadIdx.x;
     if (e >= I(p.total)) return;
     int column, row;
     I plane = p.rows.split(p.columns.split(e, column), row);
-    const T* from = x + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
-    T in[KY][V * KX];
-#pragma unroll
-    for (int k = 0; k < KY; ++k) load_row(in[k], from + (long long)k * p.width);
-    Vector<T, V> result;
-    H code[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-        C most = to<C>(in[0][i * KX]);
-        int tap = 0;
-#pragma unroll
-        for (int k = 1; k < KY * KX; ++k) {
-            C value = to<C>(in[k / KX][i * KX + k % KX]);
-            if (value > most || value != value) most = value, tap = k;
-        }
-        result[i] = to<T>(most);
-        code[i] = sizeof(H) == 1 ? H(tap)
-                                 : H((long long)(row * KY + tap / KX) * p.width + (column * V + i) * KX + tap % KX);
-    }
-    store(y + (long long)e * V, result);
-    store_code<V>(where, (long long)e * V, code);
+    max_of_row<KY, KX, V>(x, y, where, (long long)plane * p.height + row * KY, row * KY, column, e, p.width);
 }
 
 template <class T, class I, int KY, int KX, int V>

@@ -1,7 +1,7 @@
 // What the kernels of pooling share. Tensors are [planes][height][width][inner]: inner is 1 for contiguous tensors, and the
 // number of channels where channels are last in memory.
 #pragma once
-#include "vector.cuh"
+#include "../vector.cuh"
 
 template <class T> struct Wider { using Type = float; };
 template <> struct Wider<double> { using Type = double; };

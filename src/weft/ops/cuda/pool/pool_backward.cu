@@ -1,6 +1,6 @@
 // The gradients of max and average pooling: each element of the input gathers from the windows that cover it, in a fixed
 // order, without atomics. See pool.cuh.
-#include "pool.cuh"
+#include "disjoint.cuh"
 
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, const Code* __restrict__ where,
@@ -54,18 +54,6 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
 }
 
 // ---- windows that touch neither each other nor the padding -------------------------------------------------------------
-template <int N, class T>
-__device__ void store_row(T* to_, const T (&row)[N]) {
-    constexpr int LOW = N & -N, WIDE = LOW * sizeof(T) > 16 ? 16 / sizeof(T) : LOW;
-#pragma unroll
-    for (int i = 0; i < N; i += WIDE) {
-        Vector<T, WIDE> v;
-#pragma unroll
-        for (int k = 0; k < WIDE; ++k) v[k] = row[i + k];
-        store(to_ + i, v);
-    }
-}
-
 // Each thread has V windows of a row, and writes all that they cover. Rows of threads below the last window write zeros.
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) max_spread(const T* __restrict__ dy, const Code* __restrict__ where,
@@ -74,26 +62,7 @@ __global__ void __launch_bounds__(256) max_spread(const T* __restrict__ dy, cons
     if (e >= I(p.total)) return;
     int column, row;
     I plane = p.rows.split(p.columns.split(e, column), row);
-    Vector<T, V> v;
-    Vector<Code, V> code;
-    bool real = row < p.out_rows;
-    if (real) {
-        long long at = ((long long)plane * p.out_rows + row) * p.out_columns + column * V;
-        v = load<V>(dy + at), code = load<V>(where + at);
-    }
-    T* to_ = dx + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
-#pragma unroll
-    for (int ky = 0; ky < KY; ++ky) {
-        if (row * KY + ky >= p.height) return;
-        T out[V * KX];
-#pragma unroll
-        for (int i = 0; i < V * KX; ++i) {
-            int tap = ky * KX + i % KX;
-            Code here = sizeof(Code) == 1 ? Code(tap) : Code((long long)(row * KY + ky) * p.width + column * (V * KX) + i);
-            out[i] = real && code[i / KX] == here ? v[i / KX] : to<T>(0.0f);
-        }
-        store_row(to_ + (long long)ky * p.width, out);
-    }
+    max_to_rows<KY, KX, V>(dy, where, dx, plane, row, column, p);
 }
 
 template <class T, class I, int KY, int KX, int V>
