@@ -67,6 +67,7 @@ CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "cut and padded plane": ("fft2", complex_(2, 6, 10), {"s": (4, 12)}),
     "real plane of other sizes": ("rfft2", drawn(6, 10), {"s": (9, 5)}),
     "inverse plane of other sizes": ("irfft2", complex_(2, 6, 6), {"s": (5, 9)}),
+    "lengths of the tensor": ("irfft2", complex_(2, 6, 6), {"s": (5, -1)}),
     "other dimensions": ("fft2", complex_(6, 3, 10), {"dim": (0, 2)}),
     "transposed": ("fft", complex_(10, 6).t(), {}),
     "permuted": ("fft", complex_(4, 5, 6).permute(2, 1, 0), {"dim": 1}),
@@ -181,6 +182,7 @@ def test_sanitized() -> None:
 
 REFUSED: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "no points": ("fft", complex_(3), {"n": 0}, "0 points"),
+    "a negative length": ("fft", complex_(3), {"n": -1}, "-1 points"),
     "too many points": ("fft", complex_(3), {"n": 2**31}, "2147483648 points"),
     "an empty dimension": ("fft", complex_(3, 0), {}, "0 points"),
     "one element of a spectrum": ("irfft", complex_(3, 1), {}, "0 points"),

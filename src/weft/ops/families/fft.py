@@ -61,17 +61,19 @@ KINDS = {
 }
 
 
-def sizes(kind: Kind, x: Any, n: Sequence[int] | None, dims: Sequence[int]) -> Sizes:
+Lengths = Sequence[int | None] | None
+"""One for each dimension; None: as long as the tensor."""
+
+
+def sizes(kind: Kind, x: Any, n: Lengths, dims: Sequence[int]) -> Sizes:
     """The lengths: those given, or the tensor's."""
-    rank = x.dim()
-    dims = tuple(d % rank for d in dims)
-    if n is not None:
-        own = tuple(x.shape[d] if s == -1 else s for s, d in zip(n, dims, strict=True))
-    else:
-        own = tuple(x.shape[d] for d in dims)
-        if kind.writes == "real":
-            own = (*own[:-1], 2 * (own[-1] - 1))
-    return Sizes(dims, own)
+    dims = tuple(d % x.dim() for d in dims)
+    own = [x.shape[d] for d in dims]
+    if kind.writes == "real":
+        own[-1] = 2 * (own[-1] - 1)
+    wanted = n or [None] * len(dims)
+    pairs = zip(wanted, own, strict=True)
+    return Sizes(dims, tuple(o if length is None else length for length, o in pairs))
 
 
 def shape_of(kind: Kind, x: Any, s: Sizes) -> tuple[Any, ...]:
@@ -95,7 +97,7 @@ def _scale(norm: str | None, inverse: bool, elements: int) -> float:
 
 # ---- checks ------------------------------------------------------------------------------------
 def _check(
-    name: str, kind: Kind, x: Any, n: Sequence[int] | None, dims: Sequence[int], norm: str | None
+    name: str, kind: Kind, x: Any, n: Lengths, dims: Sequence[int], norm: str | None
 ) -> None:
     allowed = {
         "any": (torch.complex64, *REAL), "real": REAL, "complex": (torch.complex64,)
@@ -141,7 +143,7 @@ def _check(
 
 
 # ---- one dimension and several share everything but the form of their arguments ----------------
-Arguments = tuple[Sequence[int] | None, Sequence[int], str | None]
+Arguments = tuple[Lengths, Sequence[int], str | None]
 """Lengths, dimensions, norm."""
 
 
@@ -152,7 +154,8 @@ def _line(n: int | None = None, dim: int = -1, norm: str | None = None) -> Argum
 def _plane(
     s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Arguments:
-    return s, dim, norm
+    # As in torch: -1 stands for the length of the tensor.
+    return (None if s is None else [None if n == -1 else n for n in s]), dim, norm
 
 
 def _candidates(kind: Kind, read: Any, request: Request) -> Sequence[Candidate]:
@@ -213,14 +216,11 @@ def _backward(adjoint: str, plane: bool, ctx: Any, grad: Any) -> Any:
 
 def _batched(name: str, read: Any, info: Any, in_dims: Any, x: Any, *options: Any) -> Any:
     """A batch is one more dimension in front of the others."""
-    n, dims, norm = read(*options)
-    rank = x.dim() - 1
-    moved = [d % rank + 1 for d in dims]
-    op = library.call(name)
-    x = x.movedim(in_dims[0], 0)
-    if read is _line:
-        return op(x, None if n is None else n[0], moved[0], norm), 0
-    return op(x, n, moved, norm), 0
+    _, dims, norm = read(*options)
+    moved = [d % (x.dim() - 1) + 1 for d in dims]
+    length = options[0] if options else None
+    at = moved[0] if read is _line else moved
+    return library.call(name)(x.movedim(in_dims[0], 0), length, at, norm), 0
 
 
 DOCS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from weft.ops.fourier.lengths import Stages
@@ -54,51 +54,36 @@ def room(stages: Stages, columns: int, into: bool, out: bool) -> Room:
 
 
 def _transactions(s: Stages, room: Room, into: bool, out: bool) -> int:
-    """Shared memory transactions of one warp in all exchanges."""
-    total, before = 0, 1
+    """Shared memory transactions of one warp in all exchanges; stockham.cuh has the indices."""
+    total, p = 0, 1
     for i, (r, following) in enumerate(zip(s.radices, s.radices[1:], strict=False)):
-        writes, reads = (
-            _lanes(s, room.columns, into if i == 0 else out),
-            _lanes(s, room.columns, out),
-        )
+        writes = _lanes(s, room.columns, into if i == 0 else out, s.n // r)
+        reads = _lanes(s, room.columns, out, s.n // following)
         for k in range(r):
-
-            def written(j: int, k: int = k, r: int = r, before: int = before) -> int:
-                return j // before * before * r + j % before + k * before
-
-            total += _conflicts(room, writes, written, s.n // r)
+            total += _conflicts(room, [(j // p * p * r + j % p + k * p, c) for j, c in writes])
         for k in range(following):
-
-            def read(j: int, k: int = k, step: int = s.n // following) -> int:
-                return j + k * step
-
-            total += _conflicts(room, reads, read, s.n // following)
-        before *= r
+            total += _conflicts(room, [(j + k * (s.n // following), c) for j, c in reads])
+        p *= r
     return total
 
 
-def _lanes(s: Stages, columns: int, by_column: bool) -> list[tuple[int, int]]:
-    """(t, c) of the lanes of the first warp."""
+def _lanes(s: Stages, columns: int, by_column: bool, count: int) -> list[tuple[int, int]]:
+    """(butterfly, transform) of the lanes of the first warp that have one of `count`."""
     lanes = range(min(32, s.threads * columns))
     if by_column:
-        return [(i // columns, i % columns) for i in lanes]
-    return [(i % s.threads, i // s.threads) for i in lanes]
+        places = [(i // columns, i % columns) for i in lanes]
+    else:
+        places = [(i % s.threads, i // s.threads) for i in lanes]
+    return [(t, c) for t, c in places if t < count]
 
 
-def _conflicts(
-    room: Room, lanes: Sequence[tuple[int, int]], element: Callable[[int], int], count: int
-) -> int:
+def _conflicts(room: Room, elements: Sequence[tuple[int, int]]) -> int:
+    """Transactions of one access to (element, transform) by each lane."""
     total = 0
-    for half in _halves(lanes):
+    for start in range(0, len(elements), _LANES):
         banks: dict[int, set[int]] = {}
-        for t, c in half:
-            if t < count:
-                at = room.at(element(t), c)
-                banks.setdefault(at % _BANKS, set()).add(at)
-        total += max(map(len, banks.values()), default=0)
+        for i, c in elements[start : start + _LANES]:
+            at = room.at(i, c)
+            banks.setdefault(at % _BANKS, set()).add(at)
+        total += max(map(len, banks.values()))
     return total
-
-
-def _halves(lanes: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
-    for start in range(0, len(lanes), _LANES):
-        yield lanes[start : start + _LANES]
