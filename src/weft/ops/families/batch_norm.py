@@ -172,7 +172,7 @@ def _training(op: Callable[..., Any]) -> Callable[..., Any]:
     return redirected
 
 
-def _one_by_one(info: Any, in_dims: Any, *args: Any) -> Any:
+def _refused(info: Any, in_dims: Any, *args: Any) -> Any:
     raise ArgumentError(
         "weft.ops.batch_norm: torch.vmap cannot update running statistics",
         next="call it with training=False, or without torch.vmap",
@@ -205,7 +205,7 @@ DEFINITIONS = (
         ),
         candidates=_statistics,
         check=_check_statistics,
-        vmap=_one_by_one,
+        vmap=_refused,
         autocast=None,
         public=False,
     ),

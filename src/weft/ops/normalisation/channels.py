@@ -1,4 +1,4 @@
-"""Tensors with channels: how they lie in memory, and how blocks divide them."""
+"""Describes tensors with channels: their layout in memory, and how blocks divide them."""
 
 from __future__ import annotations
 

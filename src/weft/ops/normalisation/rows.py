@@ -1,4 +1,4 @@
-"""Tensors as rows to normalise: how they lie in memory, and who computes them."""
+"""Describes tensors as rows to normalise: their layout in memory, and the threads of a row."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _gap(x: Layout, n: int) -> int | None:
 
 
 class Way(NamedTuple):
-    """Who computes a row.
+    """The threads of a row, and where they keep it.
 
     threads   for a row; up to a warp, several rows share a block
     held      vectors that each of them has in registers
