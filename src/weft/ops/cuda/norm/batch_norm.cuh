@@ -1,6 +1,7 @@
 // Batch norm, forward: the mean and the variance of each channel, and the result that they give.
 #pragma once
 #include "channels.cuh"
+#include "floats.cuh"
 
 // The mean and the variance of each channel. The running ones move towards them, by `momentum` of the way; of
 // the variance it is the unbiased one that they move to. `found` has parts x channels moments.
@@ -20,11 +21,12 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             if (i >= n) continue;
+            Floats<V> f = unpack(v[i]);
             if constexpr (FLAT) {
                 float part = __fdividef(1, own[0].count + 1);
 #pragma unroll
                 for (int k = 0; k < K; k++) {
-                    float value = to<float>(v[i][k]) - shift[k], difference = value - own[k].mean;
+                    float value = f[k] - shift[k], difference = value - own[k].mean;
                     own[k].mean += difference * part;
                     own[k].squares += difference * (value - own[k].mean);
                     own[k].count += 1;
@@ -32,10 +34,10 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
             } else {
                 float mean = 0, squares = 0;
 #pragma unroll
-                for (int j = 0; j < V; j++) mean += (to<float>(v[i][j]) - shift[0]) / V;
+                for (int j = 0; j < V; j++) mean += (f[j] - shift[0]) / V;
 #pragma unroll
                 for (int j = 0; j < V; j++) {
-                    float difference = to<float>(v[i][j]) - shift[0] - mean;
+                    float difference = f[j] - shift[0] - mean;
                     squares += difference * difference;
                 }
                 own[0].add(V, mean, squares);
@@ -66,12 +68,13 @@ __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             if (i >= n) continue;
+            Floats<V> f = unpack(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
-                v[i][j] = to<T>(fmaf((to<float>(v[i][j]) - a.mean[k]) * a.scale[k], a.w[k], a.b[k]));
+                f[j] = fmaf((f[j] - a.mean[k]) * a.scale[k], a.w[k], a.b[k]);
             }
-            store(y + at[i], v[i]);
+            store(y + at[i], pack<T>(f));
         }
     }
 }

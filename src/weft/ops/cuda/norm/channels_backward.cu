@@ -2,6 +2,7 @@
 //   dw = sum(dy * z), db = sum(dy)
 //   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else without the sums
 #include "channels.cuh"
+#include "floats.cuh"
 
 struct Sums {
     float dw = 0, db = 0;
@@ -24,11 +25,12 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             if (i >= n) continue;
+            Floats<V> fg = unpack(g[i]), fv = unpack(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
-                own[k].dw += to<float>(g[i][j]) * (to<float>(v[i][j]) - a.mean[k]);
-                own[k].db += to<float>(g[i][j]);
+                own[k].dw += fg[j] * (fv[j] - a.mean[k]);
+                own[k].db += fg[j];
             }
         }
     }
@@ -62,14 +64,15 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             if (i >= n) continue;
+            Floats<V> fg = unpack(g[i]), fv;
+            if constexpr (BATCH) fv = unpack(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
-                float d = to<float>(g[i][j]);
-                if constexpr (BATCH) d -= db[k] + (to<float>(v[i][j]) - a.mean[k]) * dw[k];
-                g[i][j] = to<T>(a.w[k] * a.scale[k] * d);
+                if constexpr (BATCH) fg[j] -= db[k] + (fv[j] - a.mean[k]) * dw[k];
+                fg[j] *= a.w[k] * a.scale[k];
             }
-            store(dx + at[i], g[i]);
+            store(dx + at[i], pack<T>(fg));
         }
     }
 }
