@@ -42,9 +42,9 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
         X::covering(w, p.width, p.out_columns, [&](int column, int) {
             Vector<T, V> v = load<V>(dy + start + ((long long)row * p.out_columns + column) * inner);
             int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
-            C by = divisor ? divisor : count;
+            C part = C(1) / C(divisor ? divisor : count);
 #pragma unroll
-            for (int i = 0; i < V; ++i) sum[i] += to<C>(v[i]) / by;
+            for (int i = 0; i < V; ++i) sum[i] += to<C>(v[i]) * part;
         });
     });
     Vector<T, V> result;
