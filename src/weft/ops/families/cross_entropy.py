@@ -216,9 +216,9 @@ DEFINITIONS = (
         doc="""The cross-entropy of logits and labels, as torch.nn.functional.cross_entropy.
 
         input has shape [C], [N, C] or [N, C, d1, …], and target the same without C: labels from 0
-        to C - 1, or ignore_index. Another label stops the kernel with weft.AssertFailed, as an
-        assertion of PyTorch's kernels does. Rows with ignore_index are not read: their gradient is
-        0 even if they have NaN.
+        to C - 1, or ignore_index. Another label fails an assertion of the kernel, as in PyTorch;
+        on the simulated GPU that is weft.AssertFailed. Rows with ignore_index have the gradient 0,
+        even if they have NaN.
 
         An eager call that needs a gradient computes it together with the loss, and reads the logits
         once. `backward` multiplies it by the gradient of the loss, unless that is 1. For float16,

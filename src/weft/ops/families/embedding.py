@@ -153,10 +153,10 @@ DEFINITIONS = (
         schema="(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor",
         doc="""The rows of weight that input has the indices of, as torch.nn.functional.embedding.
 
-        An index that is no row stops the kernel with weft.AssertFailed, as an assertion of
-        PyTorch's kernels does. The gradient of weight is deterministic: torch.sort orders the
-        positions, and the rows of each index are added in this order, in float32. That of the row
-        padding_idx is 0.
+        An index that is no row fails an assertion of the kernel, as in PyTorch; on the simulated
+        GPU that is weft.AssertFailed. The gradient of weight is deterministic: torch.sort orders
+        the positions, and the rows of each index are added in this order, in float32. That of the
+        row padding_idx is 0.
         """,
         fake=lambda input, weight, padding_idx=None: weight.new_empty(
             (*input.shape, weight.shape[1])

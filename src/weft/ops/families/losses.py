@@ -20,8 +20,8 @@ _DOCS = {
     "huber_loss": "Squared up to a difference of delta, and linear above.",
     "binary_cross_entropy": """The cross-entropy of probabilities and targets from 0 to 1.
 
-An input that is no probability stops the kernel with weft.AssertFailed, as an assertion of
-PyTorch's kernels does.""",
+An input that is no probability fails an assertion of the kernel, as in PyTorch; on the simulated
+GPU that is weft.AssertFailed.""",
     "binary_cross_entropy_with_logits": "The cross-entropy of sigmoid(input) and targets.",
     "kl_div": "The Kullback-Leibler divergence of target and of input, which is a logarithm.",
 }

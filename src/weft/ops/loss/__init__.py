@@ -1,1 +1,1 @@
-"""Plans losses: classes.py prepares a call with labels for its kernels."""
+"""Plans losses: of labels (classes.py) and of pairs of numbers (pairs.py)."""
