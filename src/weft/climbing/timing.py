@@ -259,7 +259,7 @@ def _verify(
         if not spec.dtype.floating:
             wrong = got != answer
         else:
-            wide = dtypes.find("f64" if spec.dtype.name == "f64" else "f32")
+            wide = dtypes.find(op.accumulate or ("f64" if spec.dtype.name == "f64" else "f32"))
             # Probes would take too long at full size: the RMS approximates the sensitivity.
             size = answer.abs().clamp_min(float(answer.square().mean().sqrt()))
             most = spec.dtype.roundoff * answer.abs() + size * (

@@ -3,16 +3,16 @@
 //         queries, and their scores, weights and results stay in registers; tiles of keys and values
 //         arrive by cp.async while the last ones are used
 // precision: bf16
-// launch: attention<32, 64><<<cdiv(m, 64) * b * h if d == 32 else 0, 128, 25600>>>
-// launch: attention<128, 128><<<cdiv(m, 128) * b * h if d == 128 else 0, 128, 104448>>>
+// launch: attention<32, 64, 64><<<cdiv(m, 64) * b * h if d == 32 else 0, 128, 25600>>>
+// launch: attention<128, 128, 32><<<cdiv(m, 128) * b * h if d == 128 else 0, 128, 69632>>>
 // expect: shared load wavefronts per request <= 4.5
 
 #include "../../ops/cuda/attention/forward.cuh"
 #include "problem.cuh"
 
-template <int HEAD, int QUERIES>
+template <int HEAD, int QUERIES, int KEYS>
 __global__ void __launch_bounds__(128) attention(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
                                                  __nv_bfloat16* o, int b, int h, int m, int s, int d) {
-    attend_tile<__nv_bfloat16, HEAD, QUERIES, 64, 4, 2, FREE, true, false>(
+    attend_tile<__nv_bfloat16, HEAD, QUERIES, KEYS, 4, 2, FREE, true, false>(
         q, k, v, nullptr, o, nullptr, nullptr, nullptr, nullptr, nullptr, causal(b, h, m, s, d));
 }
