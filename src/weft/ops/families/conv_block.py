@@ -157,7 +157,7 @@ def images_each(p: Shape, target: Target) -> int:
     """Images of a filter that a block has: enough blocks for the GPU, but not many more."""
     rows, columns = p.pooled
     least = cdiv(BLOCK, rows * columns)
-    return max(least, cdiv(p.images * p.filters, 8 * target.sms), 1)
+    return max(least, cdiv(p.images * p.filters, 4 * target.sms), 1)
 
 
 def _updated(request: Request) -> list[Candidate]:
