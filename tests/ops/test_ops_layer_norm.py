@@ -103,7 +103,7 @@ def test_against_float64(subject: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm"])
 @pytest.mark.parametrize("dtype", [F32, BF16])
-@pytest.mark.parametrize("n", [1, 7, 257, 1000, 4096, 8193, 20000, 70001])
+@pytest.mark.parametrize("n", [1, 7, 257, 1000, 4096, 8193, 40000, 70001])
 def test_all_lengths(name: str, dtype: Any, n: int) -> None:
     rows = [drawn((3, n), i, dtype) for i in range(1 + name.startswith("add_"))]
     count = 2 if name.endswith("layer_norm") else 1
