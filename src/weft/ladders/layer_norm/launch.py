@@ -16,6 +16,6 @@ def rung_04_every_length(rows, n, sms):
         yield "ragged", min(cdiv(rows, 4), blocks), 128, 0
         return
     threads, held, shared = next(way for longest, way in LONGEST.items() if n <= longest)
-    block = max(threads, 128)
+    block = 128 if threads <= 32 else threads
     grid = cdiv(rows, block // threads)
     yield f"whole<{threads}, {held}, {shared}>", grid, block, shared * threads * 16

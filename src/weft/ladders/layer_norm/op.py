@@ -18,6 +18,7 @@ op = Op(
         Case(rows=6, n=1024),
         Case(rows=3, n=1000, why="ragged: no whole warps, whole vectors of eight"),
         Case(rows=5, n=77, why="ragged: no whole vectors either"),
+        Case(rows=2, n=2048, why="a row of two warps"),
     ],
     bench=[Case(rows=2**28 // n, n=n) for n in (1024, 4096, 16384, 65536, 131072)],
     flops="8*rows*n",
