@@ -47,8 +47,8 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         fetch<BN, HEAD, THREADS, WIDE>(ks + j % 2 * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
         fetch<BN, HEAD, THREADS, WIDE>(vs + j % 2 * TILE, j * BN, span.keys, p.width, v0, p.v.row);
     };
-    fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q)(0), p.q.row);
-    fetch<BM, HEAD, THREADS, WIDE>(ds, first, rows, p.width, row_of(dout, g.dout)(0), g.dout.row);
+    fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
+    fetch<BM, HEAD, THREADS, WIDE>(ds, first, rows, p.width, row_of(dout, g.dout));
     if (end > 0) fetch_tile(0);
     commit();
     wait<0>();
@@ -82,8 +82,6 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
 
     unsigned a = address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH, d = a + 2 * BM * PITCH;
     unsigned b = address(ks) + right_place(PITCH), c = b + 2 * 2 * TILE, e = address(ks) + left_place(PITCH);
-    int seen_here = mine < rows ? seen : 0;  // keys that a row of this warp sees
-    if (p.causal) seen_here = min(seen_here, min(mine + M * 16, rows) + span.diagonal);
     Rows<T, M, MASK> view(p, span, mask, at.batch, at.head, mine, rows);
     float scale = MASK == FREE ? p.scale : 1, result[M][HEAD / 8][4] = {};
     auto step = [&](auto guarded, int j) {
@@ -92,7 +90,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         __syncthreads();
         if (j + 1 < end) fetch_tile(j + 1);
         commit();
-        if (decltype(guarded)::value ? j * BN >= seen_here : mine >= rows) return;
+        if (mine >= rows) return;
         float s[M][N][4] = {}, dw[M][N][4] = {};
         product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
         if constexpr (decltype(guarded)::value) view.hide(s, j * BN, p.scale);
@@ -173,9 +171,8 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
         --left;
         if (++next == count) next = begin, q0 += p.q.head, d0 += g.dout.head, sums0 += p.lse.head;
     };
-    fetch<BN, HEAD, THREADS, WIDE>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0)(0), p.k.row);
-    if constexpr (KEYS)
-        fetch<BN, HEAD, THREADS, WIDE>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0)(0), p.v.row);
+    fetch<BN, HEAD, THREADS, WIDE>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
+    fetch<BN, HEAD, THREADS, WIDE>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
     fetch_tile(0);
     commit();
 

@@ -51,11 +51,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack, warp = threadIdx.x / 32;
     if (first >= rows) return;
     auto row_of = [&](auto* base, const Strides& s) {
-        return [=, &p](int r) {
-            int other = 0;
-            if (p.pack > 1) other = r % p.pack, r /= p.pack;  // divisions are slow
-            return base + s.at(at.batch, head + other, span.row0 + r);
-        };
+        return [=, &p](int r) { return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack); };
     };
     const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
     const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
@@ -81,10 +77,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         fetch<BN, HEAD, THREADS, WIDE>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width, v0,
                                        p.v.row);
     };
-    if (p.pack == 1)
-        fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q)(0), p.q.row);
-    else
-        fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
+    fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
     if (begin < end) {
         fetch_keys(begin);
         if constexpr (STAGES == 2) fetch_values(begin);
@@ -94,8 +87,6 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     int mine = first + warp * M * 16;  // the first row of this warp; a warp without rows helps to copy
     unsigned a = address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH;
     unsigned b = address(ks) + right_place(PITCH), c = address(vs) + left_place(PITCH);
-    int seen_here = mine < rows ? seen : 0;  // keys that a row of this warp sees
-    if (p.causal) seen_here = min(seen_here, (min(mine + M * 16, rows) - 1) / p.pack + span.diagonal + 1);
     Rows<T, M, MASK> view(p, span, mask, at.batch, head, mine, rows);
     float scale = MASK == FREE ? p.scale : 1, result[M][WIDTH][4] = {};
     Online<M> online;
@@ -110,15 +101,14 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
             fetch_keys(j + 1), fetch_values(j + 1);
         commit();
         float s[M][N][4] = {};
-        bool sees = GUARDED ? j * BN < seen_here : mine < rows;
-        if (sees) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
+        if (mine < rows) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
         if constexpr (STAGES == 1) {
             wait<0>();
             __syncthreads();
             if (j + 1 < end) fetch_keys(j + 1);
             commit();
         }
-        if (sees) {
+        if (mine < rows) {
             if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
             online.template weigh<GUARDED>(s, result, scale);
             product_nn<T, M, WIDTH, BN / 16>(result, s, c + stage, PITCH);

@@ -102,31 +102,33 @@ struct Online {
     // maximum has grown by more than SLACK: weights of up to 256 are as exact as weights of up to 1.
     template <bool GUARDED, int N, int WIDTH>
     __device__ void weigh(float (&s)[M][N][4], float (&o)[M][WIDTH][4], float scale) {
+        float now[M][2];
+        bool grows = false;
 #pragma unroll
-        for (int m = 0; m < M; ++m) {
-            float now[2];
-            bool grows = false;
+        for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 float x = fmaxf(s[m][0][2 * half], s[m][0][2 * half + 1]);
 #pragma unroll
                 for (int n = 1; n < N; ++n) x = fmaxf(x, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-                now[half] = fmaxf(quad_max(x), most[m][half]);
-                grows |= (now[half] - most[m][half]) * scale > SLACK;
+                now[m][half] = fmaxf(quad_max(x), most[m][half]);
+                grows |= (now[m][half] - most[m][half]) * scale > SLACK;
             }
-            if (!__any_sync(~0u, grows)) continue;
+        if (__any_sync(~0u, grows)) {
             bool large = false;
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                // A row without keys so far has the maximum -infinity, and -infinity - -infinity is NaN.
-                float base = GUARDED && now[half] == NONE ? 0 : now[half];
-                float factor = exp2_fast((most[m][half] - base) * scale);
-                most[m][half] = now[half], sum[m][half] *= factor;
-                large |= fabsf(base * scale) > LARGE;
+            for (int m = 0; m < M; ++m)
 #pragma unroll
-                for (int n = 0; n < WIDTH; ++n) o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
-            }
-            if (__any_sync(~0u, large)) huge = true;
+                for (int half = 0; half < 2; ++half) {
+                    // A row without keys so far has the maximum -infinity, and -infinity - -infinity is NaN.
+                    float base = GUARDED && now[m][half] == NONE ? 0 : now[m][half];
+                    float factor = exp2_fast((most[m][half] - base) * scale);
+                    most[m][half] = now[m][half], sum[m][half] *= factor;
+                    large |= fabsf(base * scale) > LARGE;
+#pragma unroll
+                    for (int n = 0; n < WIDTH; ++n) o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
+                }
+            huge = __any_sync(~0u, large);
         }
 #pragma unroll
         for (int m = 0; m < M; ++m)
