@@ -28,7 +28,11 @@ op = Op(
     ],
     flops="2*N*K*H*W*C*R*R",
     bytes="4*(N*C*H*W + K*C*R*R + N*K*H*W)",
-    peers=["torch.nn.functional.conv2d(x, w, padding=w.shape[2] // 2)"],
+    # As torch.nn.functional.conv2d calls it, with the last argument, allow_tf32, off.
+    peers=[
+        "torch._convolution(x, w, None, [1, 1], [w.shape[2] // 2] * 2, [1, 1], False, [0, 0], 1, "
+        "False, False, True, False)"
+    ],
     ceiling="compute",
     target="peer 1.0",
 )
