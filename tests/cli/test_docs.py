@@ -117,7 +117,8 @@ def test_the_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert next(i for i, line in enumerate(lines) if line.startswith("|")) < 70
     assert len(lines) < 220
-    assert not any("<!-- table:" in line for line in lines)
+    # The summary of the op library alone; its details are in docs/ops.md.
+    assert [line for line in lines if "<!-- table:" in line] == ["<!-- table:ops_families -->"]
 
 
 def test_the_index_has_every_document() -> None:

@@ -150,7 +150,7 @@ def test_only_numbers_are_saved_for_backward() -> None:
 
 @pytest.mark.parametrize("p", [0.0, 1e-9, 0.1, 0.5, 0.9, 1.0 - 1e-6, 1.0])
 def test_the_threshold_is_where_uniform_reaches_the_probability(p: float) -> None:
-    from weft.ops.families.dropout import threshold
+    from weft.ops.families.networks.dropout import threshold
 
     keep = np.float32(1.0 - p)
     edge = threshold(p)

@@ -12,7 +12,7 @@ import weft
 torch = pytest.importorskip("torch")
 
 from weft.ops import library  # noqa: E402
-from weft.ops.families.scan import reference  # noqa: E402
+from weft.ops.families.arrays.scan import reference  # noqa: E402
 from weft.ops.plan import COUNTERS, Counters, Pointer  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402

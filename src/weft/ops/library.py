@@ -18,8 +18,8 @@ _FAMILIES = "weft.ops.families"
 
 def _families() -> list[Any]:
     package = importlib.import_module(_FAMILIES)
-    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-    return [importlib.import_module(f"{_FAMILIES}.{name}") for name in names]
+    found = pkgutil.walk_packages(package.__path__, f"{_FAMILIES}.")
+    return [importlib.import_module(name) for name in sorted(m.name for m in found if not m.ispkg)]
 
 
 @functools.cache

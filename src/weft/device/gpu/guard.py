@@ -150,7 +150,7 @@ def guard(
     """The check for arrays like these (None for one that is left out) of one of two types.
 
     Always 0 where the arrays or the interpreter are not known well enough. `keep` gets what must
-    live as long as the check; without it, that lives for ever.
+    live as long as the check; without it, that lives indefinitely.
     """
     exchange = getattr(types[0], native_launch.EXCHANGE, None)
     # With several GPUs the launch behind the guard is not native either (`addressed_launch`).

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from weft.ops.families.scan import reference
+from weft.ops.families.arrays.scan import reference
 from weft.ops.sweep import draw
 from weft.ops.sweep.case import FLOATS, Case, Draw, sums, terms
 from weft.ops.sweep.draw import Call

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from weft.ops.choose import Candidate, Request
-from weft.ops.families.batch_norm import dtypes
+from weft.ops.families.networks.batch_norm import dtypes
 from weft.ops.function import Definition
 from weft.ops.normalisation.channels import Channels, channels, result_like, result_of
 from weft.ops.plan import Buffer, Counters, Plan, Step

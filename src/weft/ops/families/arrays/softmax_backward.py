@@ -12,7 +12,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
-from weft.ops.families.softmax import batch_dim, columns_of
+from weft.ops.families.arrays.softmax import batch_dim, columns_of
 from weft.ops.function import Definition
 from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.rows import BLOCK, View, group, parts_of, view_of

@@ -10,7 +10,7 @@ from typing import Any
 from weft.errors import ArgumentError
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.families.max_pool import adaptive
+from weft.ops.families.networks.max_pool import adaptive
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
 from weft.ops.pool.kernels import Job, nothing, read

@@ -10,7 +10,7 @@ from weft.errors import ArgumentError
 from weft.ops import library
 from weft.ops.activations import ACTIVATIONS, GELU, Activation
 from weft.ops.choose import Candidate, Request
-from weft.ops.families import elementwise
+from weft.ops.families.arrays import elementwise
 from weft.ops.function import Definition
 
 Variants = Mapping[str, Activation]

@@ -10,7 +10,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.families.matmul import DTYPES, candidates_of
+from weft.ops.families.arrays.matmul import DTYPES, candidates_of
 from weft.ops.function import Definition
 from weft.ops.gemm.product import ACTIVATIONS, Roles, product_of
 

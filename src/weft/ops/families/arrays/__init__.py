@@ -1,0 +1,1 @@
+"""Ops of arrays: elementwise, copies, reductions, products, transforms, random numbers."""

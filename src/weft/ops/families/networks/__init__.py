@@ -1,0 +1,1 @@
+"""Ops of networks: layers, losses, and their gradients."""
