@@ -144,6 +144,14 @@ def test_gradient_of_any_strides() -> None:
     assert float(x.grad.abs().max()) < 1e-5
 
 
+def test_gradient_of_another_dtype() -> None:
+    """torch.autograd.grad accepts a gradient of float for a result of half."""
+    x, dy = drawn((11, 40), 25, F16).requires_grad_(), drawn((11, 40), 26)
+    y = weft.ops.rms_norm(x, (40,), drawn((40,), 27, F16))
+    (wide,) = torch.autograd.grad(y, x, dy, retain_graph=True)
+    assert torch.equal(wide, torch.autograd.grad(y, x, dy.half())[0])
+
+
 def test_second_derivatives() -> None:
     tensors = [drawn((5, 64), 7), drawn((64,), 8), drawn((64,), 9)]
 

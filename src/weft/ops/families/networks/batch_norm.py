@@ -144,7 +144,8 @@ def _backward(options: int, ctx: Any, grad: Any) -> Any:
     training, eps = ctx.options
     wanted = any(ctx.needs_input_grad[3:5])
     backward = library.call("batch_norm_backward")
-    dx, dw, db = backward(grad, x, mean, var, weight, training, eps, wanted)
+    # torch.autograd.grad accepts gradients of any dtype.
+    dx, dw, db = backward(grad.to(x.dtype), x, mean, var, weight, training, eps, wanted)
     sums = (dw if weight is not None and wanted else None, db if ctx.biased and wanted else None)
     return (dx, None, None, *sums, *[None] * options)
 

@@ -127,7 +127,8 @@ def _gradients(ctx: Any, dy: Any, *_: Any) -> Any:
         _, *statistics = library.call("group_norm_forward")(x.detach(), ctx.groups, eps=ctx.eps)
     wanted = any(ctx.needs_input_grad[2:4])
     backward = library.call("group_norm_backward")
-    dx, dw, db = backward(dy, x, weight, *statistics, ctx.groups, wanted)
+    # torch.autograd.grad accepts gradients of any dtype.
+    dx, dw, db = backward(dy.to(x.dtype), x, weight, *statistics, ctx.groups, wanted)
     sums = (dw if weight is not None and wanted else None, db if ctx.biased and wanted else None)
     return dx, None, *sums, None
 

@@ -107,8 +107,9 @@ def _gradients(
     kind: Kind, ctx: Any, x: Any, weight: Any, statistics: Any, grads: tuple[Any, ...]
 ) -> Any:
     """One gradient per argument."""
-    dy = torch.zeros_like(x) if grads[0] is None else grads[0]
-    dtotal = grads[1] if kind.added else None
+    # torch.autograd.grad accepts gradients of any dtype.
+    dy = torch.zeros_like(x) if grads[0] is None else grads[0].to(x.dtype)
+    dtotal = grads[1].to(x.dtype) if kind.added and grads[1] is not None else None
     at = kind.tensors + 1
     wanted = any(ctx.needs_input_grad[at:])
     name = f"{kind.name.removeprefix('add_')}_backward"

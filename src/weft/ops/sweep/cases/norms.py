@@ -21,7 +21,7 @@ def _weights(rng: random.Random, shape: tuple[int, ...], dtype: str, count: int)
     """Weights of the input's dtype or float, or none."""
     if rng.random() < 0.2:
         return (None,) * count
-    kind = rng.choice((dtype, "float32"))
+    kind = dtype if count == 1 else rng.choice((dtype, "float32"))  # rms_norm of torch promotes
     return tuple(draw.tensor(rng, shape, kind, plain=0.9) for _ in range(count))
 
 
