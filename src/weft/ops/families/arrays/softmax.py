@@ -22,8 +22,6 @@ SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
-SPILLED = 1.5
-"""The time of rows that fill the registers of an SM, relative to a copy: no other row overlaps."""
 TWICE = 512
 """Vectors of a row above which it may be read twice."""
 HELD = 8
@@ -65,8 +63,7 @@ def _of_view(
         if shared > HELD + 4 or (most < HELD and (shared or chunks <= 32 * HELD)):
             continue
         row = 2 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
-        spilled = SPILLED if threads * held > 4096 else 1
-        time = gpu.launch + max(spilled * moved / gpu.bandwidth, row)
+        time = gpu.launch + max(moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
         name = "rows" if most == HELD else f"rows, {most} vectors per thread"
