@@ -79,7 +79,7 @@ def _same(a: Any, b: Any) -> None:
 
 def test_every_layer_has_a_test() -> None:
     classes = {n for n in dir(nn) if n[0].isupper()}
-    assert classes == {*LAYERS, *LOSSES}
+    assert classes == {*LAYERS, *LOSSES, "Embedding"}
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -118,6 +118,16 @@ def test_loss(name: str) -> None:
     got.backward()
     want.backward()
     _same(inputs[0].grad, inputs[1].grad)
+
+
+def test_embedding() -> None:
+    mine, torchs = _pair(lambda t: t.Embedding(6, 4, padding_idx=2))
+    indices = torch.tensor([[0, 5, 2], [5, 5, 1]])
+    got, want = mine(indices), torchs(indices)
+    _same(got, want)
+    got.sum().backward()
+    want.sum().backward()
+    _same(mine.weight.grad, torchs.weight.grad)
 
 
 # ---- whole models ------------------------------------------------------------------------------

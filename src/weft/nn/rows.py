@@ -49,6 +49,11 @@ def _old_reduction(layer: Any) -> str:
     return "" if layer.reduction in ("none", "mean", "sum") else f"reduction={layer.reduction!r}"
 
 
+def _embedding(layer: Any) -> str:
+    found = [n for n in ("max_norm", "scale_grad_by_freq", "sparse") if getattr(layer, n)]
+    return ", ".join(f"{n}={getattr(layer, n)}" for n in found)
+
+
 # ---- layers ------------------------------------------------------------------------------------
 def _convolution(name: str) -> Row:
     op = _op(name.lower())
@@ -127,6 +132,7 @@ ROWS = (
     Row("AdaptiveAvgPool1d", lambda m, x: _op("adaptive_avg_pool1d")(x, m.output_size)),
     Row("AdaptiveAvgPool2d", lambda m, x: _op("adaptive_avg_pool2d")(x, m.output_size)),
     Row("Dropout", lambda m, x: _op("dropout")(x, m.p, m.training), _in_place),
+    Row("Embedding", lambda m, x: _op("embedding")(x, m.weight, m.padding_idx), _embedding),
     _activation("ReLU", "relu"), _activation("ReLU6", "relu6"), _activation("SELU", "selu"),
     _activation("SiLU", "silu"), _activation("Mish", "mish"), _activation("Hardswish", "hardswish"),
     _activation("Hardsigmoid", "hardsigmoid"), _activation("ELU", "elu", "alpha"),

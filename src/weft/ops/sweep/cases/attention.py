@@ -32,8 +32,10 @@ def _attention(rng: random.Random, most: int) -> Call:
     group = rng.choice((1, 1, 2, 4))
     order = (0, 1, 2, 3) if rng.random() < 0.5 else (0, 2, 1, 3)
     few = (heads + group - 1) // group
+    # Offsets are multiples of 16 bytes: with others, a call of PyTorch's ends the sweep by a
+    # misaligned address. Tests cover them.
     tensors = [
-        Tensor((batch, h, n, depth), dtype, order, offset=rng.choice((0, 0, 0, 1)))
+        Tensor((batch, h, n, depth), dtype, order, offset=rng.choice((0, 0, 0, 8)))
         for h, n in ((few * group, rows), (few, keys), (few, keys))
     ]
     options = {"is_causal": rng.random() < 0.5 and rows > 1, "enable_gqa": group > 1}
