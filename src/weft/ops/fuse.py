@@ -24,7 +24,7 @@ def fuse(function: Callable[..., Any]) -> Fused:
     in the same way and computes the forward pass again.
 
     >>> swish = weft.fuse(lambda x, r: x * torch.sigmoid(x) + r)
-    >>> swish(torch.zeros(2, 4), torch.ones(2, 4)).sum()
+    >>> print(swish(torch.zeros(2, 4), torch.ones(2, 4)).sum())
     tensor(8.)
     >>> print(swish.explain())
     one kernel over 2x4, 96 bytes: sigmoid, mul, add
