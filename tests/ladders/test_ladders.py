@@ -72,11 +72,18 @@ def test_every_rung_is_right_and_does_what_it_says(name: str) -> None:
         assert reached.right, f"{reached.number:02} {reached.name}: {reached.error}"
 
 
+WITHOUT_TRITON = {"attention", "conv2d", "conv2d_bf16", "conv_block", "fft", "rfft"}
+"""Ladders that end with the kernel of the op library, and have no rung in Triton yet."""
+
+
 def test_rungs_are_numbered_and_say_their_idea() -> None:
+    triton = set()
     for name in ladder.names():
         found = ladder.find(name)
         assert [r.number for r in found.rungs] == list(range(len(found.rungs))), name
-        assert any(r.language == "Triton" for r in found.rungs) or len(found.rungs) == 3, name
+        if any(r.language == "Triton" for r in found.rungs):
+            triton.add(name)
+    assert set(ladder.names()) - triton == WITHOUT_TRITON
 
 
 def test_a_folder_of_ones_own(own: Path) -> None:
