@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,9 @@ def __getattr__(name: str) -> Any:
     if name in aliases.ALIASES:
         return aliases.resolve(name, library.call)
     if name not in library.names():
-        raise AttributeError(f"weft.ops has no '{name}'; there are {', '.join(__dir__())}")
+        near = difflib.get_close_matches(name, library.names(), 1)
+        hint = f"did you mean '{near[0]}'?" if near else "dir(weft.ops) lists the ops"
+        raise AttributeError(f"weft.ops has no '{name}'; {hint}")
     op = globals()[name] = library.call(name)  # the next access does not come here
     return op
 
