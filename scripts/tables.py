@@ -20,6 +20,7 @@ from typing import Any
 import api_document
 import conformance_tables
 import ladder_tables
+import network_tables
 import ops_tables
 import profile_tables
 import sanitizer_tables
@@ -211,6 +212,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "launch": launch_table,
     **{name: functools.partial(front_end_table, name) for name in ("numba", "triton")},
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
+    **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
     "coverage": coverage_table,
     "devices": devices_table,
     "speed": speed_table,
