@@ -147,6 +147,12 @@ def test_an_interrupt_ends_the_training_and_keeps_its_steps() -> None:
     assert history.stopped and len(history.losses) == 3 and training.done == 3
 
 
+def test_the_first_step_is_timed_apart() -> None:
+    history = loop.History("a", losses=[1.0, 1.0, 1.0], seconds=[10.0], first=8.0)
+    assert history.per_step == 1.0
+    assert loop.History("a", losses=[1.0], seconds=[8.0], first=8.0).per_step == 0.0
+
+
 # ---- the command line --------------------------------------------------------------------------
 def _invoke(*args: str) -> Any:
     return CliRunner().invoke(app, ["train", *args])

@@ -47,6 +47,7 @@ class History:
     losses    after each step
     accuracy  on the test images, after each epoch
     seconds   of each epoch's steps, without the evaluation
+    first     seconds of the first step, in which kernels are compiled
     stopped   True if the user stopped it
     """
 
@@ -54,13 +55,20 @@ class History:
     losses: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    first: float = 0.0
     stopped: bool = False
+
+    @property
+    def per_step(self) -> float:
+        """Seconds of a step, without the first one; 0 if there is no other."""
+        later = len(self.losses) - 1
+        return (sum(self.seconds) - self.first) / later if later > 0 and self.seconds else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The history for JSON."""
         return {
             "name": self.name, "losses": self.losses, "accuracy": self.accuracy,
-            "seconds": self.seconds, "stopped": self.stopped,
+            "seconds": self.seconds, "first": self.first, "stopped": self.stopped,
         }  # fmt: skip
 
 
@@ -132,6 +140,9 @@ class Training:
                 fill(self.step.pixels, self.step.classes)
                 self.step()
                 kept[count].copy_(self.step.loss, non_blocking=True)
+                if not self.history.first:
+                    synchronize(self.device)
+                    self.history.first = time.perf_counter() - begin
                 self.done, count = self.done + 1, count + 1
                 tell(self.done, float(kept[max(count - 2, 0)]))
         finally:

@@ -96,7 +96,8 @@ def _device(word: str) -> Any:
 def _trained(training: Training, json: bool) -> History:
     """Trains with a progress bar."""
     with show.bar(quiet=json) as progress:
-        task = progress.add_task(training.parts.name, total=training.total, completed=training.done)
+        name = f"{training.parts.name}, compiling"
+        task = progress.add_task(name, total=training.total, completed=training.done)
 
         def tell(number: int, loss: float) -> None:
             progress.update(
@@ -110,8 +111,8 @@ def _print(histories: list[Any], settings: Any, json: bool, checkpoint: Path | N
     if json:
         show.data({"batch": settings.batch, "trainings": [h.to_dict() for h in histories]})
         return
-    columns = ("", "steps", "first loss", "last loss", "accuracy", "per step", "epoch")
-    show.table(columns, [_row(h, settings) for h in histories], right=columns[1:])
+    columns = ("", "steps", "first loss", "last loss", "accuracy", "first step", "later steps")
+    show.table(columns, [_row(h) for h in histories], right=columns[1:])
     first = histories[0]
     if first.stopped:
         where = f"; {checkpoint} goes on with --resume" if checkpoint is not None else ""
@@ -124,14 +125,12 @@ def _print(histories: list[Any], settings: Any, json: bool, checkpoint: Path | N
         )
 
 
-def _row(history: History, settings: Any) -> list[str]:
+def _row(history: History) -> list[str]:
     losses = history.losses
-    # The first epoch includes compilation; a later one does not.
-    seconds = min(history.seconds, default=0.0)
-    each = seconds / max(1, len(losses) / max(1, len(history.seconds)))
     return [
         history.name, str(len(losses)), f"{losses[0]:.4f}" if losses else "",
         f"{losses[-1]:.4f}" if losses else "",
         f"{100 * history.accuracy[-1]:.2f} %" if history.accuracy else "",
-        show.duration(each) if seconds else "", show.duration(seconds) if seconds else "",
+        show.duration(history.first) if history.first else "",
+        show.duration(history.per_step) if history.per_step else "",
     ]  # fmt: skip
