@@ -5,6 +5,7 @@
 // find the element's place in the operands.
 #include "activations.cuh"
 #include "functions.cuh"
+#include "quotient.cuh"
 #include "vector.cuh"
 
 // An element that is only copied, of any dtype.
@@ -46,12 +47,6 @@ __global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC
             out[i] = to<O>(EXPRESSION);
         }
     }
-}
-
-// x / size is quotient(x, magic, shift), for x that is not negative. See divisor() in layouts.py.
-__device__ inline int quotient(int x, int magic, int shift) { return int(__umulhi(x, magic) >> shift); }
-__device__ inline long long quotient(long long x, long long magic, long long shift) {
-    return (long long)(__umul64hi(x, magic) >> shift);
 }
 
 // The dimensions, innermost first.

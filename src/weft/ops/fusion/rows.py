@@ -20,13 +20,15 @@ HELD, STREAMED, PER_ROW = "held", "streamed", "per row"
 
 
 class _Sum(NamedTuple):
-    """An accumulator of a pass: `name` joins `value` of every element, `result` is `final`."""
+    """An accumulator of a pass: `name` joins `value` of every element, `result` is `final`.
+
+    operation  of cuda/operations.cuh
+    """
 
     node: Node
     ctype: str
     name: str
-    start: str
-    join: str
+    operation: str
     value: str
     result: str
     final: str
@@ -116,11 +118,12 @@ class _Writer:
     # ---- passes --------------------------------------------------------------------------------
     def _pass(self, stage: int) -> list[str]:
         sums = [s for n in self.group.nodes if _is_reduction(n) for s in self._sums(n, stage)]
-        body = [f"{s.name} = {s.join}()({s.name}, {s.value});" for s in sums]
-        lines = [f"    {s.ctype} {s.name} = {s.start};" for s in sums]
+        body = [f"{s.name} = {s.operation}::join({s.name}, {s.value});" for s in sums]
+        lines = [f"    {s.ctype} {s.name} = {s.operation}::none();" for s in sums]
         lines += self._loop([inputs_of(s.node)[0] for s in sums], body, [])
         for s in sums:
-            lines.append(f"    {s.name} = across<G>({s.name}, {s.start}, {s.join}());")
+            start, join = f"{s.operation}::none()", f"{s.operation}::join"
+            lines.append(f"    {s.name} = across<G>({s.name}, {start}, {join});")
             lines.append(f"    const {s.ctype} {s.result} = {s.final};")
         return lines
 
@@ -133,17 +136,15 @@ class _Writer:
         turn, total, mean = stage - self.stage.get(operand, 0), f"sum_{mine}", f"mean_{mine}"
         if name in table.VARIANCES:
             if turn == 0:
-                return [_Sum(node, c, total, f"{c}(0)", "plus", value, mean, f"{total} / n")]
+                return [_Sum(node, c, total, f"Sum<{c}>", value, mean, f"{total} / n")]
             if turn == 1:
                 square = f"({value} - {mean}) * ({value} - {mean})"
                 left = f"maximum<{c}>({c}(n) - {table.literal(_correction(node), c)}, {c}(0))"
                 total = f"squares_{mine}"
-                return [_Sum(node, c, total, f"{c}(0)", "plus", square, mine, f"{total} / {left}")]
+                return [_Sum(node, c, total, f"Sum<{c}>", square, mine, f"{total} / {left}")]
         elif turn == 0:
-            row = table.REDUCTIONS[name]
-            start = row.start.replace("<C>", f"<{c}>").replace("C(", f"{c}(")
             final = f"{total} / n" if name == "mean" else total
-            return [_Sum(node, c, total, start, row.join, value, mine, final)]
+            return [_Sum(node, c, total, f"{table.REDUCTIONS[name]}<{c}>", value, mine, final)]
         return []
 
     def _results(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -78,19 +78,8 @@ FILLS = {"full": 1, "scalar_tensor": 0, "full_like": 1, "zeros_like": None, "one
 """Operations whose elements are one number, and the argument that has it."""
 
 
-class Reduction(NamedTuple):
-    """A reduction along the last dimensions: where it begins, and how two values join."""
-
-    start: str
-    join: str
-
-
-REDUCTIONS = {
-    "sum": Reduction("C(0)", "plus"),
-    "mean": Reduction("C(0)", "plus"),
-    "amax": Reduction("-infinity<C>()", "larger"),
-    "amin": Reduction("infinity<C>()", "smaller"),
-}
+REDUCTIONS = {"sum": "Sum", "mean": "Sum", "amax": "Max", "amin": "Min"}
+"""Reductions along the last dimensions, and the operation of cuda/operations.cuh that joins."""
 VARIANCES = frozenset({"var", "var_mean"})
 
 
@@ -120,7 +109,7 @@ def literal(value: Any, ctype: str) -> str:
     if ctype not in ("float", "double"):
         return f"static_cast<{ctype}>({int(value)}ll)"
     if math.isinf(value):
-        return f"{'-' if value < 0 else ''}infinity<{ctype}>()"
+        return f"{'least' if value < 0 else 'greatest'}<{ctype}>()"
     if math.isnan(value):
         return f"not_a_number<{ctype}>()"
     return f"{float(value)!r}{'f' if ctype == 'float' else ''}"
