@@ -26,7 +26,7 @@ from weft.ops.sweep.time import alone, as_called
 
 
 class Shape(NamedTuple):
-    """x [n, c, size, size] with k filters of `taps` x `taps`."""
+    """x [n, c, size, size] with k filters of `taps` x `taps`, each of c / groups channels."""
 
     net: str
     n: int
@@ -35,6 +35,7 @@ class Shape(NamedTuple):
     k: int
     taps: int
     stride: int = 1
+    groups: int = 1
 
     @property
     def pad(self) -> int:
@@ -42,7 +43,7 @@ class Shape(NamedTuple):
 
     def __str__(self) -> str:
         stride = f" /{self.stride}" if self.stride > 1 else ""
-        taps = f"{self.taps}x{self.taps}{stride}"
+        taps = f"{self.taps}x{self.taps}{stride}{' depthwise' if self.groups > 1 else ''}"
         return f"{self.net} {self.n} x {self.c}->{self.k} {self.size}² {taps}"
 
 
@@ -70,6 +71,14 @@ SHAPES = (
     Shape("MNIST", 256, 1, 28, 32, 3),
     Shape("MNIST", 256, 32, 14, 64, 3),
 )  # fmt: skip
+DEPTHWISE = tuple(
+    Shape(net, 32, c, size, c, taps, stride, c)
+    for net, c, size, taps, stride in (
+        ("MobileNet", 32, 112, 3, 1), ("MobileNet", 96, 112, 3, 2), ("MobileNet", 144, 56, 3, 1),
+        ("MobileNet", 384, 14, 3, 1), ("MobileNet", 960, 7, 3, 1), ("EfficientNet", 240, 28, 5, 1),
+        ("ConvNeXt", 96, 56, 7, 1), ("ConvNeXt", 384, 14, 7, 1),
+    )
+)  # fmt: skip
 PRECISIONS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16}
 PASSES = ("forward", "input", "weight")
 
@@ -93,18 +102,20 @@ def job(shape: Shape, which: str, precision: str, last: bool, device: str = "cud
         return x.to(dtype).contiguous(memory_format=order)
 
     x = made(shape.n, shape.c, shape.size, shape.size)
-    weight = made(shape.k, shape.c, shape.taps, shape.taps)
+    weight = made(shape.k, shape.c // shape.groups, shape.taps, shape.taps)
     dy = made(shape.n, shape.k, out, out) if which != "forward" else None
     stride, pad, one = [shape.stride] * 2, [shape.pad] * 2, [1, 1]
-    options = (stride, pad, one, 1, "fp32" if precision == "bf16" else precision)
+    options = (stride, pad, one, shape.groups, "fp32" if precision == "bf16" else precision)
     if which == "forward":
-        return Job("conv2d", (x, weight, None, *options),
-                   lambda: torch.conv2d(x, weight, None, stride, pad))  # fmt: skip
+        return Job(
+            "conv2d", (x, weight, None, *options),
+            lambda: torch.conv2d(x, weight, None, stride, pad, one, shape.groups),
+        )  # fmt: skip
     wants = [which == "input", which == "weight", False]
 
     def backward() -> Any:
         results = torch.ops.aten.convolution_backward(
-            dy, x, weight, None, stride, pad, one, False, [0, 0], 1, wants
+            dy, x, weight, None, stride, pad, one, False, [0, 0], shape.groups, wants
         )
         return results[wants.index(True)]
 

@@ -128,20 +128,26 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         corner[i] = x + pixel.n * p.source[0] + (pixel.i * window.h.mul + window.h.base) * p.source[2] + w[i] * p.source[3];
     }
     unsigned base = shared_address(memory), into = base;
-    auto fetch = [&](int step) {
+    // One of PARTS parts of a stage: copies between products do not hold them up.
+    constexpr int PARTS = BYTES / 32;
+    auto fetch = [&](int step, int part) {
         int dh = r * window.h.step, dw = s * window.w.step, offset = r * row_step + s * column_step + at * EACH;
         bool there = step < last && r < window.h.taps;
 #pragma unroll
         for (int i = 0; i < A_COPIES; ++i) {
+            if (i * PARTS / A_COPIES != part) continue;
             bool inside = there && unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
             copy16(into + place<BYTES>(row + i * ROWS, vector), corner[i] + offset, inside);
         }
         int number = (window.h.first + r * window.h.skip) * p.S + window.w.first + s * window.w.skip;
         const T* from = weight + (long long)(n0 + row) * p.weight_target + number * p.source_c + at * EACH;
 #pragma unroll
-        for (int i = 0; i < B_COPIES; ++i)
+        for (int i = 0; i < B_COPIES; ++i) {
+            if (i * PARTS / B_COPIES != part) continue;
             copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector), from + (long long)i * ROWS * p.weight_target,
                    there && n0 + row + i * ROWS < p.target_c);
+        }
+        if (part < PARTS - 1) return;
         asm volatile("cp.async.commit_group;");
         into = into + STAGE == base + STAGES * STAGE ? base : into + STAGE;
         at += VECTORS;
@@ -168,17 +174,19 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         for (int n = 0; n < ACROSS; n += 2)
             load_matrices(b[to][n], stage + BM * BYTES + place<BYTES>(b_row + n * 8, k * 2 + b_vector));
     };
-    for (int s = 0; s < STAGES - 1; ++s) fetch(first + s);
+    for (int s = 0; s < STAGES - 1; ++s)
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) fetch(first + s, part);
     unsigned stage = base;
 #pragma unroll 1
     for (int step = first; step < last; ++step) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
         load(0, stage, 0);
-        fetch(step + STAGES - 1);
 #pragma unroll
-        for (int k = 0; k < BYTES / 32; ++k) {
-            if (k + 1 < BYTES / 32) load((k + 1) % 2, stage, k + 1);
+        for (int k = 0; k < PARTS; ++k) {
+            if (k + 1 < PARTS) load((k + 1) % 2, stage, k + 1);
+            fetch(step + STAGES - 1, k);
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll

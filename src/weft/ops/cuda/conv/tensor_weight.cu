@@ -37,20 +37,25 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     dy += group * p.target_group + m0 + a_vector * EACH;
     x += group * p.source_c + dh * p.source[2] + dw * p.source[3] + channel;
     int into = 0;
-    auto fetch = [&]() {
+    // One of PARTS parts of a stage: copies between products do not hold them up.
+    constexpr int PARTS = PIXELS / DEEP;
+    auto fetch = [&](int part) {
         T* to = tile + into * STAGE;
 #pragma unroll
         for (int i = 0; i < PIXELS / A_ROWS; ++i) {
+            if (i * PARTS / (PIXELS / A_ROWS) != part) continue;
             const Step& s = steps.table[into][a_row + i * A_ROWS];
             copy16(shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH), dy + s.dy, a_there && s.there);
         }
         to += PIXELS * A_PITCH;
 #pragma unroll
         for (int i = 0; i < PIXELS / B_ROWS; ++i) {
+            if (i * PARTS / (PIXELS / B_ROWS) != part) continue;
             const Step& s = steps.table[into][b_row + i * B_ROWS];
             bool inside = b_there && unsigned(s.a + dh) < p.source_h && unsigned(s.b + dw) < p.source_w;
             copy16(shared_address(to + (b_row + i * B_ROWS) * B_PITCH + b_vector * EACH), x + s.x, inside);
         }
+        if (part < PARTS - 1) return;
         asm volatile("cp.async.commit_group;");
         into = into + 1 == STAGES ? 0 : into + 1;
     };
@@ -68,18 +73,20 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 4][e % 4] = as_tf32(b[to][e / 4][e % 4]);
         }
     };
-    for (int s = 0; s < STAGES - 1; ++s) fetch();
+    for (int s = 0; s < STAGES - 1; ++s)
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) fetch(part);
 #pragma unroll 1
     for (int k = k0; k < k1; k += PIXELS) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
         const T* stage = tile + now * STAGE;
         load(0, stage, 0);
-        fetch();
-        steps.fill(into, p, k1);
 #pragma unroll
-        for (int j = 0; j < PIXELS / DEEP; ++j) {
-            if (j + 1 < PIXELS / DEEP) load((j + 1) % 2, stage, j + 1);
+        for (int j = 0; j < PARTS; ++j) {
+            if (j + 1 < PARTS) load((j + 1) % 2, stage, j + 1);
+            fetch(j);
+            if (j == PARTS - 1) steps.fill(into, p, k1);
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll

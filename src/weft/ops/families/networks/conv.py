@@ -11,7 +11,7 @@ import torch
 
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.conv import arguments, direct, implicit, job, pointwise, tensor
+from weft.ops.conv import arguments, depthwise, direct, implicit, job, pointwise, tensor, winograd
 from weft.ops.conv.geometry import dense_strides, extents
 from weft.ops.fourier import convolution
 from weft.ops.function import Definition
@@ -48,7 +48,9 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
     raw = make(request, rows=False)
     return [
         *direct.windows(made, back),
+        *depthwise.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
+        *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(convolution.windows(raw, back) if _has_large_filters(raw) else ()),
@@ -71,7 +73,9 @@ def _backward_weight(request: Request) -> list[Candidate]:
     raw = job.backward_weight(request, rows=False)
     return [
         *direct.gradients(made),
+        *depthwise.gradients(made),
         *(implicit.gradients(made) if single else ()),
+        *(winograd.gradients(made) if single else ()),
         *(tensor.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(convolution.gradients(raw) if _has_large_filters(raw) else ()),
