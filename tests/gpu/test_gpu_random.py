@@ -98,6 +98,7 @@ def test_a_graph_holds_a_step(name: str) -> None:
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 def test_new_parameters_are_refused_in_a_capture() -> None:
     p = torch.nn.Parameter(torch.ones(8, device="cuda"))
     p.grad = torch.ones_like(p)

@@ -201,15 +201,15 @@ def _probes(op: Op, moved: float, torch: Any) -> dict[str, Contender]:
     if op.ceiling == "copy":
         copy = kernels.cuda(COPY, name="copy.cu").kernel("copy")[-(-source.numel() // 1024), 256]
         return {
-            "a copy": Contender(lambda: copy(source, target, source.numel() // 4)),
+            "a copy": Contender(lambda: copy(source, target, source.numel() // 4), computes=False),
             # Slower inside of a graph, which would lower the limit.
-            "PyTorch's copy": Contender(lambda: target.copy_(source), graph=False),
+            "PyTorch's copy": Contender(lambda: target.copy_(source), graph=False, computes=False),
         }
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     read = kernels.cuda(READ, name="read.cu").kernel("read")[4 * sms, 512]
     # A read probe moves all bytes one way.
     whole = torch.cat([source, source])
-    return {"a read": Contender(lambda: read(whole, target, whole.numel() // 4))}
+    return {"a read": Contender(lambda: read(whole, target, whole.numel() // 4), computes=False)}
 
 
 def _answer(op: Op, arrays: Mapping[str, Any], torch: Any) -> Any:

@@ -12,12 +12,12 @@ from weft.errors import ArgumentError
 from weft.ops import source
 from weft.optim.bucket import is_dense
 from weft.optim.scalars import DTYPES, one
-from weft.optim.table import Table
+from weft.optim.table import Table, captured
 
 THREADS, ELEMENTS = 512, 65536
 ORDERS = {2.0: 2, 1.0: 1, math.inf: 0}
 """The norms that there are, and their numbers in the kernel."""
-_TABLES: dict[Any, Table] = {}
+_TABLES: dict[Any, dict[int, Table]] = {}
 _REMEMBERED = 32
 """The most tables that are kept; when exceeded, all are dropped."""
 
@@ -94,16 +94,25 @@ def _parts(grads: Iterable[Any]) -> list[_Part]:
 
 def _part(dtype: torch.dtype, grads: list[Any]) -> _Part:
     device, sizes = grads[0].device, tuple(g.numel() for g in grads)
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    key = dtype, device, stream, sizes
-    table = _TABLES.get(key)
-    if table is None:
-        if len(_TABLES) >= _REMEMBERED:
-            _TABLES.clear()
-        table = _TABLES[key] = Table(sizes, 1, ELEMENTS, device)
+    table = _table(dtype, device, sizes)
     dense = [g if g.is_contiguous() else _dense(g) for g in grads]
     table.point(0, [g.data_ptr() for g in dense])
     return _Part(dtype, grads, dense, table)
+
+
+def _table(dtype: torch.dtype, device: torch.device, sizes: tuple[int, ...]) -> Table:
+    """The table of the current stream; in a capture, which has its own stream, that of any."""
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    key = dtype, device, sizes
+    tables = _TABLES.get(key, {})
+    if tables and captured(device):
+        return next(iter(tables.values()))
+    if stream not in tables:
+        if len(_TABLES) >= _REMEMBERED:
+            _TABLES.clear()
+        tables[stream] = Table(sizes, 1, ELEMENTS, device)
+        _TABLES[key] = tables
+    return tables[stream]
 
 
 def _dense(grad: Any) -> Any:

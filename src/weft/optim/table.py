@@ -22,6 +22,11 @@ WRITTEN = 448
 """Addresses that come with one launch; its arguments are limited to 4 KiB."""
 
 
+def captured(device: torch.device) -> bool:
+    """Whether what is launched on a device now goes into a CUDA graph."""
+    return device.type == "cuda" and bool(torch.cuda.is_current_stream_capturing())
+
+
 class Table:
     """Lists of as many tensors each, whose n-th ones have one size.
 
@@ -30,7 +35,7 @@ class Table:
     """
 
     def __init__(self, sizes: Sequence[int], lists: int, elements: int, device: torch.device):
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if captured(device):
             raise ArgumentError(
                 "an optimiser cannot meet new parameters while a CUDA graph is captured",
                 next="call step() once before the capture, as for torch's optimisers",
@@ -47,10 +52,13 @@ class Table:
         self.words = torch.from_numpy(words).to(device)
         self.counter = torch.zeros(1, dtype=torch.int32, device=device)
         self._addresses: list[list[int]] = [[] for _ in range(lists)]
+        self._captured = False
 
     def point(self, number: int, addresses: list[int]) -> None:
         """Sets the addresses of a list."""
-        if addresses == self._addresses[number]:
+        # A replayed graph writes its own addresses, which this object does not see.
+        self._captured = self._captured or captured(self.device)
+        if addresses == self._addresses[number] and not self._captured:
             return
         self._addresses[number] = addresses
         for first in range(0, self.tensors, WRITTEN):

@@ -20,5 +20,7 @@ op = Op(
     flops="2*N*K*H*W*C*R*R",
     bytes="2*(N*C*H*W + K*C*R*R + N*K*H*W)",
     peers=["torch.nn.functional.conv2d(x, w, padding=w.shape[2] // 2)"],
+    ceiling="compute",
+    reduce="C*R*R",
     target="peer 1.0",
 )

@@ -43,5 +43,6 @@ op = Op(
         "torch.nn.functional.conv2d(x, w, padding=1), mean, var, gamma, beta)), 2)",
     ],
     ceiling="compute",
+    reduce="9*C",
     target="peer 1.0",
 )

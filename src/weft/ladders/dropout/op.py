@@ -6,6 +6,8 @@ from weft.measure import Case, Op
 
 SEED = 7
 LOW = 2**32 - 1
+KEPT = 2**31 - 64
+"""Below it the uniform number is less than 1/2: from here on, the float of the bits is 2**31."""
 
 
 def kept(i):
@@ -18,7 +20,7 @@ def kept(i):
         a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
         c = [b >> 32 & LOW ^ c[1] ^ key[0], b & LOW, a >> 32 & LOW ^ c[3] ^ key[1], a & LOW]
         key = (key[0] + 0x9E3779B9 & LOW, key[1] + 0xBB67AE85 & LOW)
-    return sum((i % 4 == k) * (c[k] < 2**31) for k in range(4))
+    return sum((i % 4 == k) * (c[k] < KEPT) for k in range(4))
 
 
 def reference(x, dy):

@@ -29,10 +29,8 @@ op = Op(
     bench=[Case(n=2**28)],
     flops="40*n",
     bytes="20*n",
-    peers=[
-        "[torch.nn.functional.gelu(x), torch.ops.aten.gelu_backward(dy, x)]",
-        "compile: [torch.nn.functional.gelu(x), torch.ops.aten.gelu_backward(dy, x)]",
-    ],
+    # torch.compile would read x once for both passes, which training cannot.
+    peers=["[torch.nn.functional.gelu(x), torch.ops.aten.gelu_backward(dy, x)]"],
     answer=answer,
     target="limit 0.97",
 )

@@ -44,6 +44,7 @@ class Contender:
     run         called without arguments, or with the number of an input set
     precision   what it computes in, e.g. "f32", "tf32"; ratios across precisions are marked
     graph       whether its calls may be captured in a CUDA graph
+    computes    False if it only moves the bytes, so that it cannot be too fast for `flops`
 
     >>> contender = weft.Contender(lambda: None, precision="tf32", graph=False)
     >>> print(contender.precision)
@@ -53,6 +54,7 @@ class Contender:
     run: Callable[..., Any]
     precision: str = ""
     graph: bool = True
+    computes: bool = True
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,8 @@ def bench(
         runs = _sampled(by_name, sets, check, budget, progress, monitor)
     timings = tuple(_timing(n, by_name[n], r) for n, r in runs.items())
     for timing in timings:  # tensor cores have other ceilings
-        _alarm(timing, *ceiling(model, bytes, flops, timing.precision or precision), model)
+        work = flops if by_name[timing.name].computes else 0
+        _alarm(timing, *ceiling(model, bytes, work, timing.precision or precision), model)
     machine = {**_machine(), **monitor.to_dict()}
     return Bench(model.name, True, timings, bytes, flops, floor, bound, machine)
 
