@@ -108,7 +108,7 @@ def family_table(table: Table) -> str:
     rows = []
     for cases in families().values():
         names = [case.name for case in cases if case.name in found]
-        ratios = [ratio(result) for name in names for result in found[name]["results"]]
+        ratios = [ratio(result) for name in names for result in _compared(found[name])]
         times = [row for name in names for row in host.get(name, [])]
         if ratios:
             ops = ", ".join(f"`{name}`" for name in names)
@@ -170,8 +170,13 @@ def ratio(result: dict[str, Any]) -> float:
     return float(min(t for name, t in us.items() if name != "weft") / us["weft"])
 
 
+def _compared(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls that were timed with at least one peer."""
+    return [r for r in record["results"] if len(r["us"]) > 1]
+
+
 def _summary(record: dict[str, Any], host: Sequence[dict[str, Any]]) -> list[object]:
-    ratios = [ratio(r) for r in record["results"]]
+    ratios = [ratio(r) for r in _compared(record)]
     return [
         f"`{record['op']}`", *_speeds(ratios), _memory(record),
         *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
@@ -198,7 +203,7 @@ def _host_cell(host: Sequence[dict[str, Any]], who: str) -> str:
 
 
 def _worst(record: dict[str, Any], table: Table) -> str:
-    results = sorted(record["results"], key=ratio)[:WORST]
+    results = sorted(_compared(record), key=ratio)[:WORST]
     names = [n for n in ("weft", "torch", "compile") if any(n in r["us"] for r in results)]
     header = ("ratio#", "call", "kernel", *(f"{n}, µs#" for n in names))
     rows = [

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 import functools
 import json
+import math
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +17,16 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
+import pool_tasks
+import weft
 from folders import ROOT
+from weft import progress
 from weft.cli import app, bench_ops
-from weft.ops.sweep import compiled, gpu, host, run, whole
+from weft.ops.sweep import compiled, gpu, host, pool, run, whole, worker
 from weft.ops.sweep.case import arguments
 from weft.ops.sweep.cases import CASES
+from weft.ops.sweep.measure import Broken, Meter
+from weft.ops.sweep.turn import Turn
 from weft.pytest_plugin import no_gpu
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -57,16 +66,20 @@ MACHINE = {"date": "2026-01-02", "gpu": "NVIDIA H200", "driver": "1", "torch": "
 
 
 # ---- the sweep ---------------------------------------------------------------------------------
+def swept(case: Any, compiler: Any = None) -> whole.Swept:
+    """The sweep of an op in this process."""
+    meter = Meter(SMALL, compiler, clock)
+    results = tuple(meter(case, call) for call in whole.calls(case, SMALL))
+    return whole.Swept(case.name, SMALL, results)
+
+
 @pytest.mark.sim
 def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "about", lambda: MACHINE)
-    told: list[str] = []
-    plain = whole.sweep(case("add"), SMALL, tell=told.append, clock=clock)
+    plain = swept(case("add"))
     assert plain.mean == pytest.approx(1.5) and not plain.wrong
-    assert len(told) == 3 and all(text.startswith("add ") for text in told)
-    compiler = compiled.Compiler(60, EAGER, least=0.0)
-    both = whole.sweep(case("add"), SMALL, compiler, clock=clock)
-    assert both.mean == pytest.approx(0.5) and compiler.spent > 0 and not compiler.failures
+    both = swept(case("add"), compiled.Compiler(math.inf, EAGER, least=0.0))
+    assert both.mean == pytest.approx(0.5)
     assert [r.call for r in both.results] == [r.call for r in plain.results]
     times = host.times(["add"], "cpu", clock)
     whole.append(record, [plain], times)
@@ -81,10 +94,123 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.sim
-def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = type(case("mul"))(**{**vars(case("mul")), "torch": lambda a, b: a * b + 1})
-    found = whole.sweep(wrong, SMALL, clock=clock)
-    assert len(found.wrong) == 3
+def test_processes_measure_the_same_calls(tmp_path: Path) -> None:
+    job = worker.Job(SMALL, tmp_path / "lock", None, clock=clock)
+    told: list[str] = []
+    (one,) = whole.sweep([case("add")], job, 2, tell=told.append)
+    assert [r.call for r in one.results] == [str(c) for c in whole.calls(case("add"), SMALL)]
+    assert one.mean == pytest.approx(1.5) and not one.wrong and len(told) == 3
+
+
+@pytest.mark.sim
+def test_a_wrong_result_is_found() -> None:
+    wrong = dataclasses.replace(case("mul"), torch=lambda a, b: a * b + 1)
+    assert len(swept(wrong).wrong) == 3
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("who", ["weft", "torch", "reference", "compile"])
+def test_a_contender_that_fails_is_recorded(who: str, record: Path) -> None:
+    """The sweep goes on; only a failure of weft counts as a wrong result."""
+
+    def fails(*args: Any, **options: Any) -> Any:
+        raise RuntimeError("no such lowering\nand more")
+
+    add = case("add")
+    if who != "compile":
+        add = dataclasses.replace(add, **{who: fails})
+    if who == "torch":
+        add = dataclasses.replace(add, reference=lambda a, b: a + b)
+    compile = EAGER if who != "compile" else lambda function, dynamic: fails
+    one = swept(add, compiled.Compiler(math.inf, compile, least=0.0))
+    timed = {"weft": set(), "reference": set(), "torch": {"weft", "compile"},
+             "compile": {"weft", "torch"}}  # fmt: skip
+    for result in one.results:
+        reason = "RuntimeError: no such lowering"
+        assert result.failed.get(who) == reason and set(result.seconds) <= timed[who]
+        assert result.wrong == (who == "weft")
+    assert one.to_dict()["results"][0]["failed"][who] == reason
+
+
+def test_a_broken_process_is_replaced_and_the_peer_left_out() -> None:
+    add, call = case("add"), next(run.calls(case("add"), 1, 1, 50))
+    result = run.Result("add", str(call), "", math.nan, False, failed={"torch": "misaligned"})
+
+    class Meter:
+        who = "torch"
+
+        def __call__(self, case: Any, call: Any, failed: Any) -> Any:
+            raise Broken(result, self.who)
+
+    task, meter = worker.Task(add.name, call, {}), Meter()
+    again = pool.Answer(again=worker.Task("add", call, result.failed), broken=True)
+    assert worker.measured(meter, task) == again  # type: ignore[arg-type]
+    Meter.who = "reference"
+    result.failed["reference"] = "misaligned"
+    assert worker.measured(meter, task) == pool.Answer(result, broken=True)  # type: ignore[arg-type]
+
+
+# ---- turns and processes -----------------------------------------------------------------------
+def free(path: Path) -> bool:
+    """True if no turn is held: another process could take one at once."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def test_a_turn_is_given_up_while_something_compiles(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    turn = Turn(path)
+    seen: list[bool] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.append(free(path))
+
+        def compiled(*args: Any) -> Any:
+            seen.append(free(path))
+            return graph(*args)
+
+        return compiled
+
+    add = case("add")
+    made = arguments(add, next(run.calls(add, 1, 1, 50)), "cpu")
+    compile = functools.partial(torch.compile, backend=backend)
+    with turn:
+        assert not free(path)
+        compiled.Compiler(math.inf, compile, turn=turn)(add, made)
+        assert seen == [True, False]  # compiled, then run
+        with turn.paused():
+            assert free(path)
+            with turn.paused():
+                assert free(path)
+        assert not free(path)
+    assert free(path)
+
+
+def test_weft_gives_up_the_turn_while_nvrtc_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    turn = Turn(path)
+    monkeypatch.setattr(progress, "around", turn.paused)
+    with turn, progress.compiling("a kernel"):
+        assert free(path)
+
+
+def test_the_pool_survives_its_processes() -> None:
+    """Each kind of failure costs its own task; a task that comes again is done elsewhere."""
+    tasks = ["1", "die", "2", "hang", "break", "again", "3"]
+    answers = dict(pool.run(tasks, 2, pool_tasks.start, patience=4.0))
+    values = [a and a.value for a in (answers[i] for i in range(len(tasks)))]
+    assert values == ["did 1", None, "did 2", None, "broke", "did it again", "did 3"]
+
+
+def test_a_process_that_cannot_start() -> None:
+    with pytest.raises(weft.Error, match="ended while it started"):
+        next(pool.run(["1"], 1, pool_tasks.fail))
 
 
 def test_every_row_of_host_times_calls_both(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,39 +218,11 @@ def test_every_row_of_host_times_calls_both(monkeypatch: pytest.MonkeyPatch) -> 
     assert {row.op for row in host.times((), "cpu", clock)} == set(host.HOST)
 
 
-# ---- torch.compile -----------------------------------------------------------------------------
-def test_the_budget_ends_compiling() -> None:
-    add = case("add")
-    (call,) = whole.calls(add, whole.Settings(seed=1, count=1, most=50))
-    made = arguments(add, call, "cpu")
-    spent = compiled.Compiler(0.0, EAGER)
-    assert spent(add, call, made) is None and not spent.failures
-    assert compiled.Compiler(60.0, EAGER)(add, call, made) is not None
-
-
-def test_a_peer_that_fails_is_reported() -> None:
-    add = case("add")
-    (call,) = whole.calls(add, whole.Settings(seed=1, count=1, most=50))
-
-    def broken(function: Any, dynamic: bool) -> Any:
-        def fails(*args: Any) -> Any:
-            raise RuntimeError("no such lowering\nand more")
-
-        return fails
-
-    compiler = compiled.Compiler(60, broken, least=0.0)
-    assert compiler(add, call, arguments(add, call, "cpu")) is None
-    assert compiler.failures == [f"add {call}: RuntimeError: no such lowering"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("budget", "least"), [(120, 2), (1e-3, 0)])
-def test_compiling_ahead(budget: float, least: int) -> None:
-    settings = whole.Settings(seed=1, count=2, most=50)
-    told: list[int] = []
-    calls = [("add", call) for call in whole.calls(case("add"), settings)]
-    done = compiled.warm(calls, 2, budget, told.append, "cpu", EAGER)
-    assert done >= least and told == list(range(1, done + 1))
+def test_compiling_ends_at_its_time() -> None:
+    now = time.time()
+    assert compiled.Compiler(now + 60).may_win(1e-3)
+    assert not compiled.Compiler(now + 60).may_win(1e-6)
+    assert not compiled.Compiler(now).may_win(1e-3)
 
 
 # ---- the command line --------------------------------------------------------------------------

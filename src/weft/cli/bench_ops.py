@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +19,7 @@ from weft.ops import bind
 if TYPE_CHECKING:
     from weft.ops.sweep.case import Case
     from weft.ops.sweep.host import HostTime
+    from weft.ops.sweep.run import Result
     from weft.ops.sweep.whole import Swept
 
 
@@ -29,6 +33,7 @@ class Options:
     ops: str
     compile: bool
     budget: float
+    limit: float
     jobs: int
     record: Path | None
     json: bool
@@ -54,7 +59,7 @@ def run(options: Options) -> None:
 
 
 def _cases(names: str) -> list[Case]:
-    """The cases of the named ops; raises for an unknown op."""
+    """The cases of the named ops in this order, or all; raises for an unknown op."""
     every: Sequence[Case] = bind.with_torch("weft.ops.sweep.cases").CASES
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     every_name = [case.name for case in every]
@@ -62,33 +67,30 @@ def _cases(names: str) -> list[Case]:
         if name not in every_name:
             allowed = ", ".join(every_name)
             raise ArgumentError("`weft bench ops` has no such op", got=name, allowed=allowed)
-    return [case for case in every if not wanted or case.name in wanted]
+    by_name = {case.name: case for case in every}
+    return [by_name[name] for name in wanted or every_name]
 
 
 def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
-    compiled, whole = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("compiled", "whole"))
+    whole, worker = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("whole", "worker"))
     settings = whole.Settings(options.seed, options.count, options.most)
-    compiler = compiled.Compiler(options.budget) if options.compile else None
-    torch_compile = compiler.compile if compiler is not None else None
     swept: list[Swept] = []
-    with show.ends_at_once(), show.bar(quiet=options.json) as progress:
-        if options.jobs > 1:
-            calls = [(case.name, call) for case in cases for call in whole.calls(case, settings)]
-            task = progress.add_task("compiling in advance", total=len(calls))
-            compiled.warm(calls, options.jobs, options.budget,
-                          lambda done: progress.update(task, completed=done),
-                          compile=torch_compile)  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        show.ends_at_once(),
+        show.bar(quiet=options.json) as progress,
+    ):
         task = progress.add_task("", total=len(cases) * options.count)
 
         def tell(text: str) -> None:
             progress.update(task, advance=1, description=text)
 
-        for case in cases:
-            swept.append(whole.sweep(case, settings, compiler, tell))
+        job = worker.Job(settings, Path(folder) / "lock", until=time.time() + options.budget)
+        job = job if options.compile else dataclasses.replace(job, compile=None)
+        for one in whole.sweep(cases, job, options.jobs, options.limit, tell):
+            swept.append(one)
             if options.record is not None:  # now, because a later op may fail
-                whole.append(options.record, swept[-1:], [])
-    for failure in compiler.failures if compiler is not None and not options.json else ():
-        show.line(f"torch.compile failed: {failure}", "yellow")
+                whole.append(options.record, [one], [])
     return swept
 
 
@@ -109,17 +111,26 @@ def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> None:
         show.line(f"\n{one.op}, seed {one.settings.seed}: the worst calls", "bold")
         rows = [(f"{r.ratio:.2f} x", r.call, r.plan, *_times(r.seconds)) for r in one.worst()]
         show.table(WORST, rows, right=("ratio", *WORST[3:]))
-        for result in one.wrong:
-            show.line(f"WRONG by {result.error:.3g} x the allowed error: {result.call}", "red")
+        for result in one.results:
+            for text, style in _problems(result):
+                show.line(f"{text}: {result.call}", style)
+
+
+def _problems(result: Result) -> Iterator[tuple[str, str]]:
+    """What went wrong in a call, with the colour to print it in."""
+    if result.wrong and "weft" not in result.failed:
+        yield f"WRONG by {result.error:.3g} x the allowed error", "red"
+    for who, reason in result.failed.items():
+        yield f"{who} failed: {reason}", "red" if who == "weft" else "yellow"
 
 
 def _row(one: Swept, times: Sequence[HostTime]) -> list[str]:
     host = [t for t in times if t.op == one.op]
-    low = sum(r.ratio < 0.8 for r in one.results)
+    low, worst = sum(r.ratio < 0.8 for r in one.results), one.worst(1)
     compiled = sum("compile" in r.seconds for r in one.results)
     return [
         one.op, str(len(one.results)), str(compiled), f"{one.mean:.2f} x",
-        f"{one.worst(1)[0].ratio:.2f} x", str(low), str(len(one.wrong)),
+        f"{worst[0].ratio:.2f} x" if worst else "", str(low), str(len(one.wrong)),
         one.memory_ratio(), " ".join(f"{t.weft_us:.1f}" for t in host),
         " ".join(f"{t.torch_us:.1f}" for t in host),
     ]  # fmt: skip

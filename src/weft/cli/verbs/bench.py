@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,13 +62,21 @@ def run(
     budget: Annotated[
         float,
         typer.Option(
-            help="Limit of seconds for torch.compile to compile.", min=0, rich_help_panel=SWEEP
+            help="Seconds after which torch.compile is not timed.", min=0, rich_help_panel=SWEEP
         ),
     ] = 1800.0,
+    limit: Annotated[
+        float,
+        typer.Option(
+            help="Seconds after which no more calls are made.", min=0, rich_help_panel=SWEEP
+        ),
+    ] = math.inf,
     jobs: Annotated[
         int,
         typer.Option(
-            help="Number of processes that compile in advance.", min=1, rich_help_panel=SWEEP
+            help="Processes that compile; one at a time uses the GPU.",
+            min=1,
+            rich_help_panel=SWEEP,
         ),
     ] = 1,
     json: show.Json = False,
@@ -86,7 +95,7 @@ def run(
     if path == OPS:
         _refuse_sim(where, asked=device != options.AUTO)
         bench_ops.run(
-            bench_ops.Options(seed, calls, most, ops, compile, budget, jobs, record, json)
+            bench_ops.Options(seed, calls, most, ops, compile, budget, limit, jobs, record, json)
         )
         return
     if path.endswith(".jsonl"):

@@ -5,8 +5,12 @@ case.py      what a case is: random arguments of an op, and its torch counterpar
 cases/       the cases of each family, found by name
 time.py      times a call, as users make it and alone
 run.py       makes one call, checks it and times it
-compiled.py  torch.compile as a contender, compiled ahead in several processes
-whole.py     all calls of an op, and their record
+turn.py      lets one process at a time use the GPU
+compiled.py  torch.compile as a contender
+measure.py   measures one call with all contenders
+worker.py    a process that measures calls
+pool.py      runs tasks in processes, and replaces those that fail
+whole.py     all calls of the ops, and their record
 host.py      the host time of a call
 gpu.py       requires a GPU
 """

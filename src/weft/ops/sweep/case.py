@@ -33,6 +33,8 @@ class Case:
     backward   True: results and the gradients of all inputs are computed, checked and timed
     weft       the call by the library, if it is more than the op with its tensors and options
     reference  the computation in float64, if `torch` does not serve
+    judge      the error of a random result in units of what is allowed, instead of a reference:
+               (result, *tensors) -> number
     shared     True if its kernels differ from another case's in their arithmetic alone: tests
                draw it in the slow set
     """
@@ -47,6 +49,7 @@ class Case:
     backward: bool = False
     weft: Compute | None = None
     reference: Compute | None = None
+    judge: Callable[..., float] | None = None
     shared: bool = False
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,11 @@ EPSILON = {
 
 @dataclass(frozen=True)
 class Result:
-    """One call: whether it is right, and seconds per call and peak memory of every contender."""
+    """One call: whether it is right, and seconds per call and peak memory of every contender.
+
+    failed  the contenders that raised an error, "reference" if the float64 computation did, and
+            their reasons
+    """
 
     op: str
     call: str
@@ -37,12 +41,38 @@ class Result:
     right: bool
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
-        """The speed-up over the best other contender."""
+        """The speed-up over the best other contender; NaN if there is none."""
         others = [s for name, s in self.seconds.items() if name != "weft"]
         return min(others) / self.seconds["weft"] if others else math.nan
+
+    @property
+    def wrong(self) -> bool:
+        """True if weft gave a wrong result, or none."""
+        return "weft" in self.failed or not (self.right or self.failed)
+
+
+class Failed(Exception):
+    """A contender raised an error."""
+
+    def __init__(self, who: str, reason: str) -> None:
+        super().__init__(f"{who}: {reason}")
+        self.who, self.reason = who, reason
+
+
+def attempt(who: str, call: Callable[[], Any]) -> Any:
+    """Makes a contender's call, and waits for the GPU, whose errors come late."""
+    try:
+        result = call()
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise Failed(who, reason) from error
+    return result
 
 
 def cases(names: Sequence[str]) -> list[Case]:
@@ -58,13 +88,20 @@ def calls(case: Case, seed: int, count: int, most: int) -> Iterator[Call]:
 
 
 def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, Arguments]:
-    """Makes the call once and compares with torch in float64; also gives the arguments."""
+    """Makes the call once and compares with torch in float64; also gives the arguments.
+
+    Raises Failed if weft, torch or the reference raise.
+    """
     generator = torch.Generator(device).manual_seed(seed)
-    made = arguments(case, call, device, generator)
+    # With a backward pass, torch's forward pass gives the shapes of the gradients.
+    made = attempt("torch", lambda: arguments(case, call, device, generator))
     wide = made.double()  # before the call, which may change its tensors
-    plan = _plan(case, made)
-    got = made.of(case.call)
-    want = wide.of(case.reference or case.torch)
+    plan = attempt("weft", lambda: _plan(case, made))
+    got = attempt("weft", lambda: made.of(case.call))
+    if case.judge is not None:
+        error = case.judge(got, *made.tensors)
+        return Result(case.name, str(call), plan, error, error <= 1), made
+    want = attempt("reference", lambda: wide.of(case.reference or case.torch))
     error = max(
         (largest_error(case, call, made.tensors, g, w) for g, w in _pairs(got, want)), default=0.0
     )
@@ -106,17 +143,9 @@ def largest_error(
 
 
 def timed(
-    case: Case,
-    result: Result,
-    made: Arguments,
-    compiled: Callable[..., Any] | None,
-    clock: time.Clock = time.as_called,
+    result: Result, contenders: Mapping[str, time.Function], clock: time.Clock = time.as_called
 ) -> Result:
-    """The result with the times of all contenders, taken in turns."""
-    functions = {"weft": case.call, "torch": case.torch}
-    if compiled is not None:
-        functions["compile"] = compiled
-    contenders = {name: made.contender(function) for name, function in functions.items()}
+    """The result with the times and peak memory of contenders, which take turns."""
     seconds = clock(list(contenders.values()))
     peaks = {name: peak(contender) for name, contender in contenders.items()}
     return replace(
@@ -127,5 +156,6 @@ def timed(
 
 
 def mean(results: Sequence[Result]) -> float:
-    """The geometric mean of the ratios."""
-    return math.exp(sum(math.log(r.ratio) for r in results) / len(results))
+    """The geometric mean of the ratios; NaN if no call has one."""
+    ratios = [r.ratio for r in results if not math.isnan(r.ratio)]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan

@@ -1,32 +1,23 @@
-"""Sweeps one op: draws calls, checks and times them, and summarises the results."""
+"""Sweeps ops: draws their calls, has them measured in several processes, and keeps a record."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.ops.sweep import gpu, run, time
+from weft.ops.sweep import gpu, pool, run
 from weft.ops.sweep.case import Case
-from weft.ops.sweep.compiled import Compiler
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.host import HostTime
+from weft.ops.sweep.measure import Settings
 from weft.ops.sweep.run import Result
+from weft.ops.sweep.worker import Job, Task
 
-Progress = Callable[[str], None]
-"""Called with the text of each call before it is made."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The random calls: `count` per op, with at most `most` elements in a tensor."""
-
-    seed: int = 1
-    count: int = 60
-    most: int = 2**26
-    device: str = "cuda"
+LOST = "the process ended, or took too long"
 
 
 @dataclass(frozen=True)
@@ -44,11 +35,16 @@ class Swept:
 
     @property
     def wrong(self) -> list[Result]:
-        return [r for r in self.results if not r.right]
+        return [r for r in self.results if r.wrong]
+
+    @property
+    def compared(self) -> list[Result]:
+        """The calls that were timed with at least one peer."""
+        return [r for r in self.results if not math.isnan(r.ratio)]
 
     def worst(self, count: int = 10) -> list[Result]:
         """The calls that lose most, worst first."""
-        return sorted(self.results, key=lambda r: r.ratio)[:count]
+        return sorted(self.compared, key=lambda r: r.ratio)[:count]
 
     def memory_ratio(self) -> str:
         """The peak memory of all calls over PyTorch's; "" if it was not measured."""
@@ -61,19 +57,25 @@ class Swept:
             "op": self.op,
             "seed": self.settings.seed,
             "most": self.settings.most,
-            "mean": self.mean,
+            "mean": _finite(self.mean),
             "results": [_row(r) for r in self.results],
         }
+
+
+def _finite(number: float) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return number if math.isfinite(number) else None
 
 
 def _row(result: Result) -> dict[str, Any]:
     return {
         "call": result.call,
         "plan": result.plan,
-        "error": result.error,
+        "error": _finite(result.error),
         "right": result.right,
         "us": {name: round(1e6 * s, 2) for name, s in result.seconds.items()},
         "bytes": result.memory,
+        **({"failed": result.failed} if result.failed else {}),
     }
 
 
@@ -83,24 +85,37 @@ def calls(case: Case, settings: Settings) -> list[Call]:
 
 
 def sweep(
-    case: Case,
-    settings: Settings,
-    compiler: Compiler | None = None,
-    tell: Progress = lambda text: None,
-    clock: time.Clock = time.as_called,
-) -> Swept:
-    """Makes the calls of an op, one after the other."""
-    results = []
-    for call in calls(case, settings):
-        tell(f"{case.name} {call}")
-        result, made = run.check(case, call, settings.device, settings.seed)
-        result = run.timed(case, result, made, None, clock)
-        if compiler is not None and compiler.may_win(min(result.seconds.values())):
-            compiled = compiler(case, call, made)
-            if compiled is not None:
-                result = run.timed(case, result, made, compiled, clock)
-        results.append(result)
-    return Swept(case.name, settings, tuple(results))
+    cases: Sequence[Case],
+    job: Job,
+    jobs: int,
+    limit: float = math.inf,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Iterator[Swept]:
+    """Measures the calls of ops in `jobs` processes; each op is there as soon as it is finished.
+
+    An op that is not finished after `limit` seconds has the results that there are.
+    """
+    tasks = [Task(case.name, call, {}) for case in cases for call in calls(case, job.settings)]
+    left = {case.name: job.settings.count for case in cases}
+    results: dict[int, Result] = {}
+
+    def swept(name: str) -> Swept:
+        numbers = [i for i in sorted(results) if tasks[i].case == name]
+        return Swept(name, job.settings, tuple(results[i] for i in numbers))
+
+    for number, answer in pool.run(tasks, jobs, job.start, limit):
+        task = tasks[number]
+        tell(f"{task.case} {task.call}")
+        results[number] = answer.value if answer is not None else _lost(task)
+        left[task.case] -= 1
+        if not left[task.case]:
+            yield swept(task.case)
+    for name in [name for name, count in left.items() if 0 < count < job.settings.count]:
+        yield swept(name)
+
+
+def _lost(task: Task) -> Result:
+    return Result(task.case, str(task.call), "", math.nan, False, failed={"weft": LOST})
 
 
 # ---- records -----------------------------------------------------------------------------------

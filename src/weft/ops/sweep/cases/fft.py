@@ -44,5 +44,6 @@ CASES = (
     RFFT.with_backward(roundings=8, shared=True),
     Case("irfft", _line("irfft", ("complex64",), whole=False), torch.fft.irfft),
     Case("fft2", _plane("fft2", "complex64"), torch.fft.fft2, shared=True),
+    Case("ifft2", _plane("ifft2", "complex64"), torch.fft.ifft2, shared=True),
     Case("rfft2", _plane("rfft2", "float32"), torch.fft.rfft2, shared=True),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -33,9 +34,29 @@ def _linear(rng: random.Random, most: int) -> Call:
     return Call("linear", (x, weight, bias), {})
 
 
+def _addmm(rng: random.Random, most: int) -> Call:
+    """The sizes of matmul without a batch, a bias for each column, and an activation or none."""
+    call = matmul.drawn(rng, most)
+    a, b = (dataclasses.replace(t, shape=t.shape[-2:], order=_two(t)) for t in call.tensors if t)
+    bias = draw.tensor(rng, b.shape[-1:], "float32")
+    return Call("addmm", (bias, a, b), {"activation": rng.choice(("", "relu", "gelu"))})
+
+
+def _two(tensor: draw.Tensor) -> tuple[int, int]:
+    """The order of the last two dimensions."""
+    first, second = (d for d in tensor.order if d >= len(tensor.shape) - 2)
+    return (0, 1) if first < second else (1, 0)
+
+
+def _with_bias(bias: Any, a: Any, b: Any, activation: str) -> Any:
+    result = torch.addmm(bias, a, b)
+    return getattr(F, activation)(result) if activation else result
+
+
 _LINEAR = Case("linear", _linear, F.linear, depth=lambda call: call.shape()[-1])
 CASES = (
     Case("matmul half", _half, torch.matmul, depth=lambda call: call.shape()[-1]),
+    Case("addmm", _addmm, _with_bias, depth=lambda call: call.shape(1)[-1], shared=True),
     _LINEAR,
     _LINEAR.with_backward(depth=lambda call: max(call.shape()), roundings=8),
 )

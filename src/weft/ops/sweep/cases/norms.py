@@ -93,6 +93,19 @@ _ADD = Case(
         x, residual, normalized_shape, w, 1e-6),
     depth=_length, shared=True, roundings=8,
 )  # fmt: skip
+
+
+def _summed_layer(x: Any, residual: Any, w: Any, b: Any, normalized_shape: Any) -> Any:
+    total = x + residual
+    return functional.layer_norm(total, normalized_shape, w, b), total
+
+
+_ADD_LAYER = Case(
+    "add_layer_norm", _rows("add_layer_norm", 2, 2), _summed_layer,
+    weft=lambda x, residual, w, b, normalized_shape: library.call("add_layer_norm")(
+        x, residual, normalized_shape, w, b),
+    depth=_length, shared=True, roundings=8,
+)  # fmt: skip
 _BATCH = Case(
     "batch_norm", _batch, lambda x, w, b: functional.batch_norm(x, None, None, w, b, True),
     weft=lambda x, w, b: library.call("batch_norm")(x, None, None, w, b, True),
@@ -107,5 +120,6 @@ _GROUP = Case(
 _ALL = (_LAYER, _RMS, _ADD, _BATCH, _GROUP)
 CASES = (
     *_ALL,
+    _ADD_LAYER,
     *(dataclasses.replace(c.with_backward(roundings=16), shared=c is not _LAYER) for c in _ALL),
 )

@@ -42,10 +42,13 @@ def _drawn(name: str) -> Draw:
     return drawn
 
 
-def _adaptive(rng: random.Random, most: int) -> Call:
-    x = _images(rng, most, 2)
-    size = tuple(rng.randint(1, min(n, 9)) for n in x.shape[2:])
-    return Call("adaptive_avg_pool2d", (x,), {"output_size": size})
+def _adaptive(name: str) -> Draw:
+    def drawn(rng: random.Random, most: int) -> Call:
+        x = _images(rng, most, 2)
+        size = tuple(rng.randint(1, min(n, 9)) for n in x.shape[2:])
+        return Call(name, (x,), {"output_size": size})
+
+    return drawn
 
 
 def _taps(call: Call) -> int:
@@ -60,9 +63,12 @@ def _taps(call: Call) -> int:
 _MAX = Case("max_pool2d", _drawn("max_pool2d"), functional.max_pool2d, exact=True)
 _AVG = Case("avg_pool2d", _drawn("avg_pool2d"), functional.avg_pool2d, depth=_taps,
             scale=lambda x, call: 1.0)  # fmt: skip
-_ADAPTIVE = Case("adaptive_avg_pool2d", _adaptive, functional.adaptive_avg_pool2d, depth=_taps,
+_ADAPTIVE = Case("adaptive_avg_pool2d", _adaptive("adaptive_avg_pool2d"),
+                 functional.adaptive_avg_pool2d, depth=_taps,
                  scale=lambda x, call: 1.0)  # fmt: skip
 CASES = (
     _MAX, dataclasses.replace(_MAX.with_backward(), exact=False, depth=_taps), _AVG,
     _AVG.with_backward(), _ADAPTIVE, _ADAPTIVE.with_backward(),
+    Case("adaptive_max_pool2d", _adaptive("adaptive_max_pool2d"), functional.adaptive_max_pool2d,
+         exact=True, shared=True),
 )  # fmt: skip

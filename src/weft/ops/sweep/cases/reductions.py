@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
 import torch
 
 from weft.ops.sweep import draw
-from weft.ops.sweep.case import FLOATS, Case, Draw, sums, terms
+from weft.ops.sweep.case import FLOATS, Case, Compute, Draw, sums, terms
 from weft.ops.sweep.draw import Call
 
 
-def _reduced(name: str, one: bool = False, floats: bool = True, **extra: Any) -> Draw:
+def _reduced(
+    name: str, one: bool = False, floats: bool = True, contents: str = "plain", **extra: Any
+) -> Draw:
     def drawn(rng: random.Random, most: int) -> Call:
         shape = draw.shape(rng, (1, 2, 2, 3, 4), most)
         dtype = rng.choice(FLOATS if floats else (*FLOATS, "int32", "int64", "uint8", "bool"))
@@ -25,13 +28,28 @@ def _reduced(name: str, one: bool = False, floats: bool = True, **extra: Any) ->
         elif way < 0.8 and not one:
             dim = tuple(d for d in range(len(shape)) if rng.random() < 0.5) or (0,)
         options = {"dim": dim, "keepdim": rng.random() < 0.3, **extra}
-        return Call(name, (draw.tensor(rng, shape, dtype),), options)
+        tensor = dataclasses.replace(draw.tensor(rng, shape, dtype), contents=contents)
+        return Call(name, (tensor,), options)
 
     return drawn
 
 
 def _means(x: Any, call: Call) -> float:
     return sums(x, call) / max(1, terms(call))
+
+
+def _product(x: Any, dim: int | None, keepdim: bool) -> Any:
+    """torch's product; it has no `keepdim` for all dimensions."""
+    if dim is not None:
+        return torch.prod(x, dim, keepdim)
+    return torch.prod(x).reshape((1,) * x.dim()) if keepdim else torch.prod(x)
+
+
+def _truth(name: str) -> Compute:
+    function = getattr(torch, name)
+    return lambda x, dim, keepdim: function(
+        x, dim if dim is not None else tuple(range(x.dim())), keepdim
+    )
 
 
 CASES = (
@@ -45,6 +63,17 @@ CASES = (
         shared=True,
     ),
     Case("argmax", _reduced("argmax", one=True), torch.argmax, exact=True, shared=True),
+    Case(
+        "amin",
+        _reduced("amin", floats=False),
+        lambda x, dim, keepdim: torch.amin(x, dim if dim is not None else (), keepdim),
+        exact=True,
+        shared=True,
+    ),
+    Case("argmin", _reduced("argmin", one=True), torch.argmin, exact=True, shared=True),
+    Case(
+        "prod", _reduced("prod", one=True, contents="near one"), _product, depth=terms, shared=True
+    ),
     Case(
         "norm",
         _reduced("norm", ord=2.0),
@@ -61,16 +90,9 @@ CASES = (
         depth=terms,
         shared=True,
     ),
-    Case(
-        "any",
-        _reduced("any", floats=False),
-        lambda x, dim, keepdim: (
-            torch.any(x, dim, keepdim)
-            if dim is not None
-            else torch.any(x, tuple(range(x.dim())), keepdim)
-        ),
-        exact=True,
-        shared=True,
+    *(
+        Case(name, _reduced(name, floats=False), _truth(name), exact=True, shared=True)
+        for name in ("any", "all")
     ),
     Case(
         "count_nonzero",

@@ -1,0 +1,104 @@
+"""Measures one call: checks it, then times it with PyTorch and, if it may win, torch.compile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from weft.ops.sweep import run, time
+from weft.ops.sweep.case import Case
+from weft.ops.sweep.compiled import Compiler
+from weft.ops.sweep.draw import Call
+from weft.ops.sweep.run import Failed, Result
+from weft.ops.sweep.turn import Turn
+
+KEPT = 2**31
+"""Bytes that PyTorch's allocator may keep between calls: other processes need memory as well."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The random calls: `count` per op, with at most `most` elements in a tensor."""
+
+    seed: int = 1
+    count: int = 60
+    most: int = 2**26
+    device: str = "cuda"
+
+
+class Broken(Exception):
+    """A contender's CUDA error has made this process useless."""
+
+    def __init__(self, result: Result, who: str) -> None:
+        super().__init__(f"{who}: {result.failed[who]}")
+        self.result, self.who = result, who
+
+
+@dataclass(frozen=True)
+class Meter:
+    """How calls are measured: the clock, the turns on the GPU, and torch.compile if wanted."""
+
+    settings: Settings
+    compiler: Compiler | None = None
+    clock: time.Clock = time.as_called
+    turn: Turn = field(default_factory=Turn)
+
+    def __call__(self, case: Case, call: Call, failed: Mapping[str, str] | None = None) -> Result:
+        """The result of a call; contenders in `failed` are known to fail, and are left out.
+
+        Raises Broken if a contender fails with an error that no later call survives.
+        """
+        with self.turn:
+            try:
+                return self._measured(case, call, dict(failed or {}))
+            finally:
+                if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT:
+                    torch.cuda.empty_cache()
+
+    def _measured(self, case: Case, call: Call, failed: dict[str, str]) -> Result:
+        result = Result(case.name, str(call), "", math.nan, False, failed=failed)
+        if case.backward and "torch" in failed:  # it gives the shapes of the gradients
+            return result
+        try:
+            result, made = run.check(case, call, self.settings.device, self.settings.seed)
+        except Failed as failure:
+            return _noted(result, failure)
+        result = replace(result, failed=failed)
+        contenders = {}
+        for who, function in (("weft", case.call), ("torch", case.torch)):
+            if who in failed:
+                continue
+            contenders[who] = made.contender(function)
+            try:
+                run.attempt(who, contenders[who])
+            except Failed as failure:
+                result = _noted(result, failure)
+                del contenders[who]
+        if "weft" not in contenders:
+            return result
+        result = run.timed(result, contenders, self.clock)
+        compiler = self.compiler
+        if compiler is None or "compile" in failed:
+            return result
+        if not compiler.may_win(min(result.seconds.values())):
+            return result
+        try:
+            function = run.attempt("compile", lambda: compiler(case, made))
+        except Failed as failure:
+            return _noted(result, failure)
+        contenders["compile"] = made.contender(function)
+        return run.timed(result, contenders, self.clock)
+
+
+def _noted(result: Result, failure: Failed) -> Result:
+    """The result with a failure; raises Broken if the process has no usable GPU any more."""
+    noted = replace(result, failed={**result.failed, failure.who: failure.reason})
+    if torch.cuda.is_initialized():
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            raise Broken(noted, failure.who) from error
+    return noted

@@ -1,0 +1,94 @@
+"""A process of the sweep: measures the calls that it is given."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from weft import progress
+from weft.ops.sweep import time
+from weft.ops.sweep.case import find
+from weft.ops.sweep.cases import CASES
+from weft.ops.sweep.compiled import LEAST, Compile, Compiler
+from weft.ops.sweep.draw import Call
+from weft.ops.sweep.measure import Broken, Meter, Settings
+from weft.ops.sweep.pool import Answer
+from weft.ops.sweep.run import Result
+from weft.ops.sweep.turn import Turn
+
+
+@dataclass(frozen=True)
+class Task:
+    """A call to measure; `failed` has the contenders that are known to fail, and why."""
+
+    case: str
+    call: Call
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all processes of a sweep need to know.
+
+    lock     the file that a process locks while it uses the GPU
+    compile  None: torch.compile is not timed
+    until    the time, by time.time(), at which compiling ends
+    """
+
+    settings: Settings
+    lock: Path
+    compile: Compile | None = torch.compile
+    until: float = math.inf
+    least: float = LEAST
+    clock: time.Clock = time.as_called
+
+    def start(self) -> Callable[[Task], Answer]:
+        """Prepares this process: the function that measures a call in it."""
+        turn = Turn(self.lock)
+        progress.around = turn.paused
+        torch.set_num_threads(1)  # the other cores belong to other processes
+        torch.backends.cudnn.allow_tf32 = False  # a peer computes as precisely as weft
+        compiler = None
+        if self.compile is not None:
+            compiler = Compiler(self.until, self.compile, self.least, turn)
+        if self.settings.device == "cuda":
+            _load_libraries(compiler)
+        meter = Meter(self.settings, compiler, self.clock, turn)
+        return functools.partial(measured, meter)
+
+
+def measured(meter: Meter, task: Task) -> Answer:
+    """The result of a call, or what to do after a CUDA error."""
+    case = find(task.case, CASES)
+    try:
+        return Answer(meter(case, task.call, task.failed))
+    except Broken as broken:
+        if broken.who in ("torch", "compile"):  # weft can be timed without it
+            return Answer(again=Task(task.case, task.call, broken.result.failed), broken=True)
+        return Answer(broken.result, broken=True)
+    except Exception as error:  # the sweep goes on without this call
+        failed = {**task.failed, "sweep": f"{type(error).__name__}: {error}"}
+        return Answer(Result(case.name, str(task.call), "", math.nan, False, failed=failed),
+                      broken=True)  # fmt: skip
+
+
+def _load_libraries(compiler: Compiler | None) -> None:
+    """Makes the first call of CUDA's libraries, which load for seconds, and of Inductor."""
+    import torch._inductor.config as inductor
+
+    inductor.compile_threads = 1  # Inductor starts no processes of its own
+    x = torch.randn(2, 4, 16, 16, device="cuda")
+    for dtype in (torch.float32, torch.float16, torch.float64):
+        y = x.to(dtype)
+        torch.matmul(y, y)
+        torch.nn.functional.conv2d(y, y)
+        torch.nn.functional.scaled_dot_product_attention(y, y, y)
+    torch.fft.rfft(x)
+    if compiler is not None:
+        torch.compile(lambda t: t + 1, dynamic=False)(x)
+    torch.cuda.synchronize()
