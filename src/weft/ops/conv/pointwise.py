@@ -56,7 +56,7 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     candidates = []
     for tile in TILES:
         tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
-        count, deep = tiles[0] * tiles[1], 64 // size
+        count, deep = tiles[0] * tiles[1], tile.deep // size
         for splits in SPLITS:
             each = cdiv(cdiv(depth, splits), deep) * deep
             few = count <= min(COUNTERS, gpu.sms) and each >= 4 * deep
@@ -78,7 +78,7 @@ def _windows(
     g = job.geometry
     flags = (str(f).lower() for f in (back, splits > 1))
     ctype, size = source.ctype(job.out.dtype), int(job.out.dtype.itemsize)
-    shape = ", ".join((ctype, *map(str, (*tile[:2], *tile[3:7])), *flags))
+    shape = ", ".join((ctype, *map(str, tile[:7]), *flags))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise<{shape}>")
     parts: tuple[Argument, ...] = (None, None)
     scratch: tuple[Buffer, ...] = ()
@@ -90,7 +90,7 @@ def _windows(
         job.first.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles
     )
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
-    deep = 64 // size
+    deep = tile.deep // size
     weights = deep * (tile.bm + 8) if back else tile.bm * deep
     shared = tile.stages * size * (weights + deep * (tile.bn + 8))
     step = Step(kernel, (count * splits,), (tile.threads,), args, shared)
@@ -102,13 +102,12 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
     g, gpu = job.geometry, job.gpu
     if not applies(job, (job.first, g.y), (job.second, g.x)):
         return []
-    deep = 64 // int(job.out.dtype.itemsize)
-    steps = g.n * cdiv(g.p * g.q, deep)
     moved = int(job.out.dtype.itemsize) * (job.first.layout.numel + job.second.layout.numel)
     candidates = []
     for tile in TILES:
         tiles = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn))
-        count = tiles[0] * tiles[1]
+        count, deep = tiles[0] * tiles[1], tile.deep // int(job.out.dtype.itemsize)
+        steps = g.n * cdiv(g.p * g.q, deep)
         for splits in PARTS:
             each = cdiv(steps, splits)
             if splits > 1 and (
@@ -127,11 +126,11 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
 
 def _gradients(job: Job, tile: Tile, tiles: tuple[int, int], splits: int, each: int) -> Plan:
     g, ctype = job.geometry, source.ctype(job.out.dtype)
-    shape = ", ".join((ctype, *map(str, (*tile[:2], *tile[3:7]))))
+    shape = ", ".join((ctype, *map(str, tile[:7])))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise_weight<{shape}>")
     problem = g.problem(job.second.images, job.first.images, splits=splits, each=each, tiles=tiles)
     args = (job.second.pointer, job.first.pointer, job.place(), problem)
-    shared = tile.stages * (tile.bm + tile.bn) * 64
+    shared = tile.stages * (tile.bm + tile.bn) * tile.deep
     step = Step(kernel, (tiles[0] * tiles[1] * splits,), (tile.threads,), args, shared)
     size = g.k * g.c
     last = added(job, job.place(), size, splits)

@@ -2,14 +2,15 @@
 // 16-byte vectors. It is a matrix product of weights [target channel][source channel] and images [source channel][pixel].
 #include "tensor.cuh"
 
-// BM target channels x BN pixels for a block, 64 bytes of source channels for a stage; a warp owns WM x WN. BACK: the weights
+// BM target channels x BN pixels for a block, BYTES of source channels for a stage; a warp owns WM x WN. BACK: the weights
 // are [source channel][target channel]. Blocks are numbered by tile, then by part of the depth.
-template <class T, int BM, int BN, int WM, int WN, int STAGES, int RESIDENT, bool BACK, bool SPLIT>
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, bool BACK, bool SPLIT>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     pointwise(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
-    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = 64 / sizeof(T), SLICE = 32 / sizeof(T);
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = BYTES / sizeof(T), SLICE = 32 / sizeof(T);
     constexpr int A_PITCH = BACK ? BM + 8 : DEEP, B_PITCH = BN + 8, A_SIZE = BACK ? DEEP * A_PITCH : BM * DEEP;
     constexpr int STAGE = A_SIZE + DEEP * B_PITCH, DOWN = WM / 16, ACROSS = WN / 8;
+    constexpr int PARTS = BYTES / 32;  // copies between products do not hold them up
     constexpr int A_VECTORS = BACK ? BM / EACH : DEEP / EACH, A_ROWS = THREADS / A_VECTORS, B_ROWS = THREADS / (BN / EACH);
     static_assert((BACK ? DEEP : BM) % A_ROWS == 0 && DEEP % B_ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
@@ -24,11 +25,12 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     bool b_there = pixel < pixels;
     x += b_there ? n * p.source[0] + (pixel - n * image) : 0;
     int into = 0;
-    auto fetch = [&](int k) {
+    auto fetch = [&](int k, int part) {
         T* to = tile + into * STAGE;
         if constexpr (BACK) {
 #pragma unroll
             for (int i = 0; i < DEEP / A_ROWS; ++i) {
+                if (i * PARTS / (DEEP / A_ROWS) != part) continue;
                 int row = a_row + i * A_ROWS, m = m0 + a_vector * EACH;
                 copy16(shared_address(to + row * A_PITCH + a_vector * EACH), weight + (long long)(k + row) * p.weight_source + m,
                        k + row < last && m < p.target_c);
@@ -36,17 +38,20 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         } else {
 #pragma unroll
             for (int i = 0; i < BM / A_ROWS; ++i) {
+                if (i * PARTS / (BM / A_ROWS) != part) continue;
                 int row = a_row + i * A_ROWS, c = k + a_vector * EACH;
-                copy16(shared_address(to) + place<64>(row, a_vector), weight + (long long)(m0 + row) * p.weight_target + c,
+                copy16(shared_address(to) + place<BYTES>(row, a_vector), weight + (long long)(m0 + row) * p.weight_target + c,
                        m0 + row < p.target_c && c < last);
             }
         }
         to += A_SIZE;
 #pragma unroll
         for (int i = 0; i < DEEP / B_ROWS; ++i) {
+            if (i * PARTS / (DEEP / B_ROWS) != part) continue;
             int row = b_row + i * B_ROWS;
             copy16(shared_address(to + row * B_PITCH + b_vector * EACH), x + (k + row) * p.source[1], b_there && k + row < last);
         }
+        if (part < PARTS - 1) return;
         asm volatile("cp.async.commit_group;");
         into = into + 1 == STAGES ? 0 : into + 1;
     };
@@ -58,7 +63,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         else
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
-                load_matrices(a[to][i], shared_address(stage) + place<64>(wm + i * 16 + lane % 16, k * 2 + lane / 16));
+                load_matrices(a[to][i], shared_address(stage) + place<BYTES>(wm + i * 16 + lane % 16, k * 2 + lane / 16));
         load_channels<T, B_PITCH, ACROSS / 2>(b[to], stage + A_SIZE + k * SLICE * B_PITCH + wn, true);
         if constexpr (sizeof(T) == 4) {
 #pragma unroll
@@ -67,21 +72,24 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 4][e % 4] = as_tf32(b[to][e / 4][e % 4]);
         }
     };
-    for (int s = 0; s < STAGES - 1; ++s) fetch(first + s * DEEP);
+    for (int s = 0; s < STAGES - 1; ++s)
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) fetch(first + s * DEEP, part);
 #pragma unroll 1
     for (int k = first; k < last; k += DEEP) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
         const T* stage = tile + now * STAGE;
         load(0, stage, 0);
-        fetch(k + (STAGES - 1) * DEEP);
-        load(1, stage, 1);
 #pragma unroll
-        for (int j = 0; j < 2; ++j)
+        for (int j = 0; j < PARTS; ++j) {
+            if (j + 1 < PARTS) load((j + 1) % 2, stage, j + 1);
+            fetch(k + (STAGES - 1) * DEEP, j);
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j][i], b[j][c / 2] + c % 2 * 2);
+                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j % 2][i], b[j % 2][c / 2] + c % 2 * 2);
+        }
         now = now + 1 == STAGES ? 0 : now + 1;
     }
     asm volatile("cp.async.wait_all;");
@@ -116,32 +124,37 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
 }
 
 // The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is all pixels, which are
-// contiguous in both. Each part of the depth is a matrix of its own in `parts`; `each` counts steps of 64 bytes.
-template <class T, int BM, int BN, int WM, int WN, int STAGES, int RESIDENT>
+// contiguous in both. Each part of the depth is a matrix of its own in `parts`; `each` counts steps of BYTES.
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     pointwise_weight(const T* x, const T* dy, float* parts, const Conv p) {
-    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = 64 / sizeof(T), ROWS = THREADS / 4;
-    constexpr int STAGE = (BM + BN) * 64, DOWN = WM / 16, ACROSS = WN / 8;
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = BYTES / sizeof(T), VECTORS = BYTES / 16, ROWS = THREADS / VECTORS;
+    constexpr int STAGE = (BM + BN) * BYTES, PARTS = BYTES / 32, DOWN = WM / 16, ACROSS = WN / 8;
     static_assert(BM % ROWS == 0 && BN % ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles;
     int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w, per_image = (image + DEEP - 1) / DEEP;
     int steps = p.batch * per_image, first = min(steps, split * p.each), last = min(steps, first + p.each);
-    int vector = threadIdx.x % 4, row = threadIdx.x / 4, n = first / per_image, o = first - n * per_image;
+    int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, n = first / per_image, o = first - n * per_image;
     dy += (m0 + row) * p.target[1], x += (n0 + row) * p.source[1];
     unsigned base = shared_address(memory), into = base;
-    auto fetch = [&](int step) {
+    auto fetch = [&](int step, int part) {
         int pixel = o * DEEP + vector * EACH;
         bool there = step < last && pixel < image;
 #pragma unroll
-        for (int i = 0; i < BM / ROWS; ++i)
-            copy16(into + place<64>(row + i * ROWS, vector), dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
+        for (int i = 0; i < BM / ROWS; ++i) {
+            if (i * PARTS / (BM / ROWS) != part) continue;
+            copy16(into + place<BYTES>(row + i * ROWS, vector), dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
                    there && m0 + row + i * ROWS < p.target_c);
+        }
 #pragma unroll
-        for (int i = 0; i < BN / ROWS; ++i)
-            copy16(into + BM * 64 + place<64>(row + i * ROWS, vector),
+        for (int i = 0; i < BN / ROWS; ++i) {
+            if (i * PARTS / (BN / ROWS) != part) continue;
+            copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector),
                    x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel, there && n0 + row + i * ROWS < p.source_c);
+        }
+        if (part < PARTS - 1) return;
         asm volatile("cp.async.commit_group;");
         into = into + STAGE == base + STAGES * STAGE ? base : into + STAGE;
         if (++o == per_image) o = 0, ++n;
@@ -152,9 +165,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     unsigned a[2][DOWN][4], b[2][ACROSS][2];
     auto load = [&](int to, unsigned stage, int k) {
 #pragma unroll
-        for (int i = 0; i < DOWN; ++i) load_matrices(a[to][i], stage + place<64>(a_row + i * 16, k * 2 + a_vector));
+        for (int i = 0; i < DOWN; ++i) load_matrices(a[to][i], stage + place<BYTES>(a_row + i * 16, k * 2 + a_vector));
 #pragma unroll
-        for (int c = 0; c < ACROSS; c += 2) load_matrices(b[to][c], stage + BM * 64 + place<64>(b_row + c * 8, k * 2 + b_vector));
+        for (int c = 0; c < ACROSS; c += 2) load_matrices(b[to][c], stage + BM * BYTES + place<BYTES>(b_row + c * 8, k * 2 + b_vector));
         if constexpr (sizeof(T) == 4) {
 #pragma unroll
             for (int e = 0; e < DOWN * 4; ++e) a[to][e / 4][e % 4] = as_tf32(a[to][e / 4][e % 4]);
@@ -162,21 +175,24 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 2][e % 2] = as_tf32(b[to][e / 2][e % 2]);
         }
     };
-    for (int s = 0; s < STAGES - 1; ++s) fetch(first + s);
+    for (int s = 0; s < STAGES - 1; ++s)
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) fetch(first + s, part);
     unsigned stage = base;
 #pragma unroll 1
     for (int step = first; step < last; ++step) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
         load(0, stage, 0);
-        fetch(step + STAGES - 1);
-        load(1, stage, 1);
 #pragma unroll
-        for (int j = 0; j < 2; ++j)
+        for (int j = 0; j < PARTS; ++j) {
+            if (j + 1 < PARTS) load((j + 1) % 2, stage, j + 1);
+            fetch(step + STAGES - 1, j);
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j][i], b[j][c]);
+                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j % 2][i], b[j % 2][c]);
+        }
         stage = stage + STAGE == base + STAGES * STAGE ? base : stage + STAGE;
     }
     asm volatile("cp.async.wait_all;");
