@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import devices
+import weft
 
 torch = pytest.importorskip("torch")
 
+from weft import ops  # noqa: E402
 from weft.ops import library  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
@@ -87,6 +89,15 @@ def test_short_rows(op: str, dtype: Any, n: int, offset: int) -> None:
     assert chosen(op, x, 1) == "short rows"
     wanted = (x != 0).sum(1) if op == "count_nonzero" else getattr(torch, op)(x, 1)
     torch.testing.assert_close(library.call(op)(x, 1), wanted)
+
+
+@pytest.mark.parametrize("dim", [[], ()])
+def test_no_named_dimension_means_all(dim: Any) -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    for op in ("sum", "amax", "var", "count_nonzero"):
+        torch.testing.assert_close(getattr(ops, op)(x, dim=dim), getattr(torch, op)(x, dim=dim))
+    with pytest.raises(weft.ArgumentError, match="reduces none"):
+        ops.any(x, dim=dim)
 
 
 def test_variance_of_rows_that_begin_with_an_outlier() -> None:

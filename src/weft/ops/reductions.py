@@ -68,7 +68,7 @@ class Row:
 # ---- shapes and dtypes -------------------------------------------------------------------------
 def reduced_dims(rank: int, dim: Any) -> tuple[int, ...]:
     """The reduced dimensions in order; all if none is named."""
-    if dim is None or dim == ():
+    if dim is None or (not isinstance(dim, int) and not len(dim)):
         return tuple(range(rank))
     named = (dim,) if isinstance(dim, int) else tuple(dim)
     return tuple(sorted({d % max(rank, 1) for d in named})) if rank else ()

@@ -51,6 +51,11 @@ def _check(row: Row, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
             f"weft.ops.{row.name}: the dimensions are not those of the tensor",
             got=f"dim {dim} of {x.dim()} dimensions", allowed=f"{-rank} to {rank - 1}, each once",
         )  # fmt: skip
+    if row.name in ("any", "all") and dim is not None and not named:
+        raise ArgumentError(
+            f"weft.ops.{row.name}: no dimension is named, for which torch.{row.name} reduces none",
+            got=f"dim {dim}", allowed="dimensions, or None for all", next="x != 0 reduces none",
+        )  # fmt: skip
     dims = reduced_dims(x.dim(), dim)
     if not row.empty and 0 in [x.shape[d] for d in dims]:
         raise ArgumentError(
