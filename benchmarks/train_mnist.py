@@ -1,15 +1,19 @@
 """Times a training step of MNIST's network on a GPU: weft and PyTorch, from the same weights.
 
-    python benchmarks/train_mnist.py [--batches 64,256] [--peers graph,eager,compile,overhead]
-                                     [--data DIR] [--record FILE.jsonl] [--kernels]
+    python benchmarks/train_mnist.py [--batches 64,256] [--precisions fp32,tf32]
+                                     [--peers graph,eager,compile,overhead] [--parts] [--kernels]
+                                     [--data DIR] [--record FILE.jsonl] [--log FILE.jsonl]
 
 A figure is the mean of 100 steps after warm-up, for images in the GPU's memory and for images in
-host memory. `--kernels` lists the kernels of an eager step of weft. `--data` also trains an epoch.
+host memory. `--parts` splits a step into load, forward, backward and update. `--kernels` lists the
+kernels of an eager step of weft. `--data` also trains two epochs. `--log` writes each row when it
+is measured, `--record` all of them at the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from collections import Counter
@@ -17,10 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from weft.ops.sweep import gpu
 from weft.train import contenders, data, loop
+from weft.train.settings import PRECISIONS, Settings, of_torch
 
 STEPS, WARM_UP = 100, 20
 NAMES = {
@@ -30,55 +36,47 @@ NAMES = {
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _make(name: str, settings: loop.Settings) -> tuple[Any, loop.Settings]:
-    if name == "weft":
-        return contenders.own_parts(settings, DEVICE), settings
-    make, graph = contenders.PEERS[NAMES[name]]
-    settings = replace(settings, graph=graph)
-    return make(settings, DEVICE), settings
+def _training(name: str, settings: Settings, found: data.Mnist) -> loop.Training:
+    make = contenders.weft_step if name == "weft" else contenders.PEERS[NAMES[name]]
+    return loop.Training(make(settings, DEVICE), found, settings, DEVICE)
 
 
 def _repeated(found: data.Mnist, count: int) -> data.Mnist:
     """At least so many training images."""
-    import numpy as np
-
     times = -(-count // len(found.training))
     images = np.concatenate([found.training.images] * times)
     labels = np.concatenate([found.training.labels] * times)
     return replace(found, training=data.Digits(images, labels))
 
 
-def _step(name: str, batch: int, host: bool, found: data.Mnist, steps: int) -> float:
-    """Seconds per step."""
-    settings = loop.Settings(batch=batch, host=host)
-    parts, settings = _make(name, settings)
-    training = loop.Training(parts, _repeated(found, 8 * batch), settings, DEVICE)
-    chosen = loop.order(len(training.data.training), 0, 0)
-    parts.model.train()
+def _step(
+    name: str, settings: Settings, found: data.Mnist, steps: int, parts: bool
+) -> tuple[float, dict[str, float]]:
+    """Microseconds per step, and of each part of it."""
+    training = _training(name, settings, _repeated(found, 8 * settings.batch))
+    training.model.train()
+    batches = training.endless()
 
     def some(count: int) -> None:
-        done = 0
-        while True:
-            for fill in training.source.batches(chosen, batch):
-                if done == count:
-                    return
-                fill(training.step.pixels, training.step.classes)
-                training.step()
-                done += 1
+        for fill in itertools.islice(batches, count):
+            fill(training.step.pixels, training.step.classes)
+            training.step()
 
     some(min(WARM_UP, steps))
     loop.synchronize(DEVICE)
     begin = time.perf_counter()
     some(steps)
     loop.synchronize(DEVICE)
-    return (time.perf_counter() - begin) / steps
+    us = 1e6 * (time.perf_counter() - begin) / steps
+    if parts:
+        training.time_parts()
+    times = training.history.times
+    return us, {} if times is None else {k: round(1e6 * v, 2) for k, v in times.parts.items()}
 
 
 def _kernels(batch: int, found: data.Mnist) -> Counter[str]:
     """The kernels of an eager step of weft, by name."""
-    settings = loop.Settings(batch=batch, host=False, graph=False)
-    parts, _ = _make("weft", settings)
-    training = loop.Training(parts, found, settings, DEVICE)
+    training = _training("weft", Settings(batch=batch, host=False, graph=False), found)
     for _ in range(3):
         training.step.eager()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
@@ -91,45 +89,73 @@ def _kernels(batch: int, found: data.Mnist) -> Counter[str]:
     return names
 
 
+def _epochs(names: list[str], precision: str, found: data.Mnist) -> dict[str, Any]:
+    """Two epochs of all images with batches of 64, by each contender."""
+    record = {}
+    for name in names:
+        settings = Settings(batch=64, epochs=2, precision=precision)
+        history = _training(name, settings, found).run()
+        record[name] = {
+            "accuracy": history.accuracy, "seconds": history.seconds,
+            "losses": [round(loss, 5) for loss in history.losses[::16]],
+        }  # fmt: skip
+        print(f"{name} {precision}: accuracy {history.accuracy}, seconds {history.seconds}")
+    return record
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", default="64,256,1024,4096")
+    parser.add_argument("--precisions", default="fp32")
     parser.add_argument("--peers", default="graph,eager")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--log", type=Path)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--tf32", action="store_true")
+    parser.add_argument("--parts", action="store_true")
     parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.tf32
-    torch.backends.cudnn.benchmark = True
     found, rows = data.load(options.data), []
-    for batch in map(int, options.batches.split(",")):
-        for host in (False, True):
-            names = ["weft", *filter(None, options.peers.split(","))]
-            us = {n: 1e6 * _step(n, batch, host, found, options.steps) for n in names}
-            where = "host" if host else "GPU"
-            rows.append({"batch": batch, "images": where, "tf32": options.tf32, "us": us})
-            best = min((v for n, v in us.items() if n != "weft"), default=us["weft"])
-            times = "  ".join(f"{n} {v:9.1f}" for n, v in us.items())
-            print(f"batch {batch:5} {where:4}  {times}  {best / us['weft']:.2f} x", flush=True)
-    record: dict[str, Any] = {"train_mnist": rows}
+    names = ["weft", *filter(None, options.peers.split(","))]
+    precisions = options.precisions.split(",")
+    record: dict[str, Any] = {"train_mnist": rows, "epochs": {}}
+    for precision, batch, host in itertools.product(
+        precisions, map(int, filter(None, options.batches.split(","))), (False, True)
+    ):
+        settings = Settings(batch=batch, host=host, precision=precision)
+        row: dict[str, Any] = {
+            "batch": batch, "images": "host" if host else "GPU", "precision": precision,
+            "us": {}, "parts": {},
+        }  # fmt: skip
+        rows.append(row)
+        with of_torch(precision):
+            for name in names:
+                parts = options.parts and not host
+                row["us"][name], row["parts"][name] = _step(
+                    name, settings, found, options.steps, parts
+                )
+        best = min((v for n, v in row["us"].items() if n != "weft"), default=row["us"]["weft"])
+        times = "  ".join(f"{n} {v:9.1f}" for n, v in row["us"].items())
+        ratio = f"{best / row['us']['weft']:.2f} x"
+        print(f"{precision} batch {batch:5} {row['images']:4}  {times}  {ratio}", flush=True)
+        _log(options.log, row)
     if options.kernels:
         record["kernels"] = dict(_kernels(64, found))
         for name, count in record["kernels"].items():
             print(f"  {count} x {name}")
-    if options.data is not None:
-        record["epoch"] = {}
-        for name in ("weft", *filter(None, options.peers.split(","))):
-            settings = loop.Settings(batch=64, epochs=2, host=True)
-            parts, settings = _make(name, settings)
-            history = loop.Training(parts, found, settings, DEVICE).run()
-            record["epoch"][name] = {"accuracy": history.accuracy, "seconds": history.seconds,
-                                     "losses": history.losses[::16]}  # fmt: skip
-            print(f"{name}: accuracy {history.accuracy}, seconds of an epoch {history.seconds}")
+    for precision in precisions if options.data is not None else ():
+        assert precision in PRECISIONS
+        with of_torch(precision):
+            record["epochs"][precision] = _epochs(names, precision, found)
+        _log(options.log, {"epochs": {precision: record["epochs"][precision]}})
     if options.record is not None:
-        with options.record.open("a") as file:
-            file.write(json.dumps({**record, **gpu.about()}) + "\n")
+        _log(options.record, {**record, **gpu.about()})
+
+
+def _log(path: Path | None, row: dict[str, Any]) -> None:
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def fuse(table: Table) -> str:
 
 
 def train(table: Table) -> str:
-    """The newest run of `benchmarks/train_mnist.py --record`."""
+    """The newest run of `benchmarks/train_mnist.py --record`: steps of each batch and precision."""
     record = _last("train_mnist.jsonl")
     peers = [n for n in record["train_mnist"][0]["us"] if n != "weft"]
     body = []
@@ -47,16 +47,46 @@ def train(table: Table) -> str:
         us = row["us"]
         best = min(us[n] for n in peers)
         body.append(
-            (row["batch"], row["images"], f"{us['weft']:,.0f}", *(f"{us[n]:,.0f}" for n in peers),
-             f"{best / us['weft']:.2f} x")
+            (row["precision"], row["batch"], row["images"], f"{us['weft']:,.0f}",
+             *(f"{us[n]:,.0f}" for n in peers), f"{best / us['weft']:.2f} x")
         )  # fmt: skip
-    head = ("batch#", "images in", "weft, µs#", *(f"PyTorch, {n}, µs#" for n in peers), "ratio#")
-    epochs = "; ".join(
-        f"{name}: {', '.join(f'{100 * a:.2f} %' for a in run['accuracy'])}, "
-        f"{min(run['seconds']):.2f} s an epoch"
-        for name, run in record["epoch"].items()
-    )
-    return f"{_machine(record)}.\n\n{table(head, body)}\n\nAccuracy after each epoch: {epochs}."
+    head = (
+        "precision", "batch#", "images in", "weft, µs#", *(f"{PEERS[n]}, µs#" for n in peers),
+        "best of PyTorch / weft#",
+    )  # fmt: skip
+    return f"{_machine(record)}.\n\n{table(head, body)}"
 
 
-TABLES: dict[str, Callable[[Table], str]] = {"fuse": fuse, "train": train}
+def train_parts(table: Table) -> str:
+    """The parts of these steps, for images in the GPU's memory."""
+    record = _last("train_mnist.jsonl")
+    body = [
+        (row["precision"], row["batch"], PEERS.get(name, name),
+         *(f"{parts[p]:,.0f}" if p in parts else "" for p in PARTS))
+        for row in record["train_mnist"] for name, parts in row["parts"].items() if parts
+    ]  # fmt: skip
+    head = ("precision", "batch#", "", *(f"{p}, µs#" for p in PARTS))
+    return f"{_machine(record)}.\n\n{table(head, body)}"
+
+
+def train_epochs(table: Table) -> str:
+    """Accuracy and time of whole epochs."""
+    record = _last("train_mnist.jsonl")
+    body = [
+        (precision, PEERS.get(name, name), *(f"{100 * a:.2f} %" for a in run["accuracy"]),
+         f"{min(run['seconds']):.2f}")
+        for precision, runs in record["epochs"].items() for name, run in runs.items()
+    ]  # fmt: skip
+    count = max(len(run["accuracy"]) for runs in record["epochs"].values() for run in runs.values())
+    head = ("precision", "", *(f"after epoch {i + 1}#" for i in range(count)), "s per epoch#")
+    return f"{_machine(record)}.\n\n{table(head, body)}"
+
+
+PARTS = ("load", "forward", "backward", "update")
+PEERS = {
+    "eager": "PyTorch, eager", "compile": "torch.compile", "overhead": "reduce-overhead",
+    "graph": "PyTorch, CUDA graph",
+}  # fmt: skip
+TABLES: dict[str, Callable[[Table], str]] = {
+    "fuse": fuse, "train": train, "train_parts": train_parts, "train_epochs": train_epochs,
+}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from weft.cli import app
 from weft.train import data
 
 torch = pytest.importorskip("torch")
-from weft.train import contenders, loop, page  # noqa: E402  they need torch
+from weft.train import (  # noqa: E402  they need torch
+    checkpoint,
+    contenders,
+    loop,
+    page,
+    parallel,
+)
+from weft.train.settings import Settings, of_torch  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -66,12 +74,12 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 # ---- training ----------------------------------------------------------------------------------
 def _losses(host: bool, steps: int, batch: int) -> tuple[list[float], list[float]]:
-    settings = loop.Settings(batch=batch, steps=steps, host=host)
+    settings = Settings(batch=batch, steps=steps, host=host)
     found = data.load(None)
     small = data.Mnist(
         found.training, data.Digits(found.test.images[:8], found.test.labels[:8]), ""
     )
-    makes = (contenders.own_parts, contenders.PEERS["PyTorch"][0])
+    makes = (contenders.weft_step, contenders.PEERS["PyTorch"])
     first, second = (loop.Training(m(settings, CPU), small, settings, CPU).run() for m in makes)
     assert first.accuracy == second.accuracy and len(first.losses) == steps
     return first.losses, second.losses
@@ -114,43 +122,90 @@ def test_checkpoints(tmp_path: Path) -> None:
         data.Digits(found.training.images[:8], found.training.labels[:8]),
         data.Digits(found.test.images[:4], found.test.labels[:4]), "",
     )  # fmt: skip
-    make = contenders.PEERS["PyTorch"][0]  # the loop is the same for both, and PyTorch's is quick
-    whole = loop.Settings(batch=2, steps=4)
+    make = contenders.PEERS["PyTorch"]  # the loop is the same for both, and PyTorch's is quick
+    whole = Settings(batch=2, steps=4)
     one = loop.Training(make(whole, CPU), small, whole, CPU)
     one.run()
-    half = loop.Settings(batch=2, steps=2)
+    half = Settings(batch=2, steps=2)
     first = loop.Training(make(half, CPU), small, half, CPU)
     first.run()
-    first.save(tmp_path / "a" / "half.pt")
+    checkpoint.save(first, tmp_path / "a" / "half.pt")
     second = loop.Training(make(whole, CPU), small, whole, CPU)
-    second.load(tmp_path / "a" / "half.pt")
+    checkpoint.load(second, tmp_path / "a" / "half.pt")
     second.run()
     assert second.history.losses == one.history.losses and second.done == 4
-    for a, b in zip(one.parts.model.parameters(), second.parts.model.parameters(), strict=True):
+    for a, b in zip(one.model.parameters(), second.model.parameters(), strict=True):
         assert torch.equal(a, b)
-    other = loop.Training(make(whole, CPU), small, loop.Settings(batch=4, steps=4), CPU)
+    other = loop.Training(make(whole, CPU), small, Settings(batch=4, steps=4), CPU)
     with pytest.raises(weft.ArgumentError, match="of another training"):
-        other.load(tmp_path / "a" / "half.pt")
+        checkpoint.load(other, tmp_path / "a" / "half.pt")
     with pytest.raises(weft.ArgumentError, match="no such checkpoint"):
-        other.load(tmp_path / "none.pt")
+        checkpoint.load(other, tmp_path / "none.pt")
+    (tmp_path / "text.pt").write_text("no checkpoint")
+    torch.save({"weights": torch.ones(2)}, tmp_path / "weights.pt")
+    torch.save(torch.ones(2), tmp_path / "tensor.pt")
+    for name in ("text.pt", "weights.pt", "tensor.pt"):
+        with pytest.raises(weft.ArgumentError, match="not a checkpoint of weft train"):
+            checkpoint.load(other, tmp_path / name)
 
 
 def test_an_interrupt_ends_the_training_and_keeps_its_steps() -> None:
-    found, settings = data.load(None), loop.Settings(batch=2, steps=6)
-    training = loop.Training(contenders.PEERS["PyTorch"][0](settings, CPU), found, settings, CPU)
+    found, settings = data.load(None), Settings(batch=2, steps=6)
+    training = loop.Training(contenders.PEERS["PyTorch"](settings, CPU), found, settings, CPU)
 
     def tell(number: int, loss: float) -> None:
         if number == 3:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     history = training.run(tell)
     assert history.stopped and len(history.losses) == 3 and training.done == 3
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert not history.accuracy  # the epoch has not ended
 
 
 def test_the_first_step_is_timed_apart() -> None:
     history = loop.History("a", losses=[1.0, 1.0, 1.0], seconds=[10.0], first=8.0)
     assert history.per_step == 1.0
     assert loop.History("a", losses=[1.0], seconds=[8.0], first=8.0).per_step == 0.0
+
+
+def test_the_step_has_no_kernels_but_wefts() -> None:
+    """On the simulated GPU every launch is weft's: PyTorch allocates, views and detaches only."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Calls(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.add(function.name().partition("::")[0::2])
+            return function(*args, **(kwargs or {}))
+
+    seen: set[tuple[str, str]] = set()
+    settings = Settings(batch=4)
+    step = contenders.weft_step(settings, CPU)
+    step.eager()  # the first step allocates the momentum
+    with Calls():
+        step.eager()
+    assert {"weft"} <= {namespace for namespace, _ in seen}
+    others = {name for namespace, name in seen if namespace != "weft"}
+    views = {"detach", "view", "alias", "t", "slice.Tensor"}
+    marks = {name for name in others if name.startswith("_record_function")}  # for profilers
+    assert others <= views | marks, others
+
+
+# ---- several processes -------------------------------------------------------------------------
+def test_shares_of_a_batch() -> None:
+    chosen = np.arange(14, dtype=np.int32)
+    shares = [parallel.Group(rank, 2).share(chosen, 3).tolist() for rank in range(2)]
+    assert shares == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
+    assert parallel.Group().share(chosen, 4).tolist() == list(range(12))
+
+
+def test_precision_of_torch() -> None:
+    before = torch.get_float32_matmul_precision()
+    with of_torch("tf32"):
+        assert torch.get_float32_matmul_precision() == "high" and torch.backends.cudnn.allow_tf32
+    assert torch.get_float32_matmul_precision() == before
 
 
 # ---- the command line --------------------------------------------------------------------------
@@ -164,6 +219,10 @@ def test_command(tmp_path: Path) -> None:
     result = _invoke("mnist", *options, "--html", str(curves), "--checkpoint", str(kept), "--json")
     assert result.exit_code == 0, result.output
     own, torchs = json.loads(result.stdout)["trainings"]
+    for one in (own, torchs):
+        assert [*one["times"]["parts"]] == ["load", "forward", "backward", "update"]
+        assert all(seconds > 0 for seconds in one["times"]["parts"].values())
+        assert "simulated GPU" in one["times"]["how"]
     assert own["losses"] == pytest.approx(torchs["losses"], abs=1e-3) and kept.is_file()
     text = curves.read_text()
     assert text.count("<polyline") == 4 and "PyTorch" in text
@@ -171,11 +230,13 @@ def test_command(tmp_path: Path) -> None:
 
 def test_messages(tmp_path: Path) -> None:
     assert "allowed: mnist" in _invoke("cifar").stderr
+    assert "did you mean 'mnist'?" in _invoke("mnits").stderr
+    assert "allowed: fp32, tf32" in _invoke("mnist", "--precision", "bf16").stderr
     assert "--resume needs --checkpoint" in _invoke("mnist", "--resume").stderr
     assert "1 to 512" in _invoke("mnist", "--batch", "513", "--device", "sim").stderr
     assert "is missing" in _invoke("mnist", "--data", str(tmp_path)).stderr
 
 
 def test_page_of_an_empty_training(tmp_path: Path) -> None:
-    page.write(tmp_path / "p.html", [loop.History("<weft>")], loop.Settings())
+    page.write(tmp_path / "p.html", [loop.History("<weft>")], Settings())
     assert "&lt;weft&gt;" in (tmp_path / "p.html").read_text()

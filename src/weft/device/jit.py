@@ -7,6 +7,7 @@ import functools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from weft.errors import Error
 from weft.memory_errors import unloadable
@@ -14,6 +15,7 @@ from weft.memory_errors import unloadable
 try:
     import llvmlite
     import llvmlite.binding as llvm
+    from llvmlite.binding import ffi
 except (ImportError, OSError, MemoryError) as error:
     raise unloadable("LLVM", error, "pip install 'llvmlite>=0.50,<0.51'") from error
 
@@ -83,7 +85,7 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
     """IR text to an object file; a draft is made in a fraction of the time and runs slowly."""
     _initialise()
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as e:
         raise Error(
             "LLVM refuses the code that weft made for this kernel",
@@ -96,14 +98,39 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
     # Inlining comes first, so that the function passes see the code of the callees.
     inline = llvm.create_new_module_pass_manager()
     inline.add_always_inliner_pass()
-    inline.run(module, builder)
+    _unlocked("LLVMPY_RunNewModulePassManager")(inline, module, builder)
     passes = llvm.create_new_function_pass_manager()
     for name in DRAFT_PASSES if draft else PASSES:
         getattr(passes, f"add_{name}_pass")()
+    run = _unlocked("LLVMPY_RunNewFunctionPassManager")
     for function in module.functions:
         if not function.is_declaration:
-            passes.run(function, builder)
-    return machine.emit_object(module)  # type: ignore[no-any-return]
+            run(passes, function, builder)
+    return _emit(machine, module)
+
+
+def _unlocked(name: str) -> Callable[..., Any]:
+    """A function of LLVM without llvmlite's lock, which admits one thread at a time.
+
+    LLVM allows several threads that share no context. Each compilation has a context of its own,
+    so kernels are compiled at the same time.
+    """
+    function: Callable[..., Any] = getattr(ffi.lib, name)
+    unlocked: Callable[..., Any] = getattr(function, "_cfn", function)
+    return unlocked
+
+
+def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """The object file of a module, as `machine.emit_object`, without the lock."""
+    with ffi.OutputString() as error:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        if not buffer:
+            raise Error("LLVM cannot emit the code of this kernel", got=str(error))
+    try:
+        start, size = ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(start, size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def load_object(data: bytes) -> Code:

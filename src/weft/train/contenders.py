@@ -6,21 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from weft import nn, optim
-from weft.train.loop import Settings
 from weft.train.network import Own, network
-from weft.train.step import Parts
+from weft.train.parallel import Group
+from weft.train.settings import Settings
+from weft.train.step import Parts, Step
+from weft.train.synchronised import Synchronised
+
+Make = Callable[[Settings, torch.device], Step]
+"""Makes the step of a contender."""
 
 
-def own_parts(settings: Settings, device: torch.device) -> Parts:
-    """The training on weft's kernels alone."""
-    model = Own(network(seed=settings.seed)).to(device)
+def weft_parts(settings: Settings, device: torch.device, model: Own | None = None) -> Parts:
+    """The network, its loss and its optimiser on weft's kernels alone."""
+    model = (model or Own(network(seed=settings.seed))).to(device)
     update = optim.SGD(model.parameters(), settings.rate, momentum=settings.momentum)
     return Parts("weft", model, nn.CrossEntropyLoss(), update)
 
 
-def _eager(settings: Settings, device: torch.device) -> Parts:
+def torch_parts(settings: Settings, device: torch.device) -> Parts:
+    """The same on PyTorch's kernels."""
     model = network(seed=settings.seed).to(device)
     update = torch.optim.SGD(
         model.parameters(), settings.rate, momentum=settings.momentum, fused=device.type == "cuda"
@@ -28,33 +35,53 @@ def _eager(settings: Settings, device: torch.device) -> Parts:
     return Parts("PyTorch", model, torch.nn.CrossEntropyLoss(), update)
 
 
-def _compiled(name: str, mode: str | None) -> Callable[[Settings, torch.device], Parts]:
-    def make(settings: Settings, device: torch.device) -> Parts:
-        parts = _eager(settings, device)
+def weft_step(settings: Settings, device: torch.device) -> Step:
+    return Step(weft_parts(settings, device), settings.batch, device, settings.graph)
+
+
+def parallel_step(settings: Settings, device: torch.device, group: Group) -> Step:
+    """The step of one process of a group; the gradients are averaged by PyTorch's DDP.
+
+    It is not captured as a graph.
+    """
+    parts = weft_parts(settings, device, Synchronised(network(seed=settings.seed), group))
+    if group.communicates:
+        devices = [device.index] if device.type == "cuda" else None
+        parts.model = DistributedDataParallel(parts.model, devices, broadcast_buffers=False)
+    return Step(parts, settings.batch, device, graph=False)
+
+
+def _eager(settings: Settings, device: torch.device) -> Step:
+    return Step(torch_parts(settings, device), settings.batch, device, graph=False)
+
+
+def _compiled(name: str, mode: str | None) -> Make:
+    def make(settings: Settings, device: torch.device) -> Step:
+        parts = torch_parts(settings, device)
         parts.name = name
         loss, model = parts.loss, parts.model
         together: Any = torch.compile(lambda x, t: loss(model(x), t), mode=mode, dynamic=False)
         parts.forward = together  # type: ignore[method-assign]
-        return parts
+        return Step(parts, settings.batch, device, graph=False)
 
     return make
 
 
-def _graphed(settings: Settings, device: torch.device) -> Parts:
-    parts = _eager(settings, device)
+def _graphed(settings: Settings, device: torch.device) -> Step:
+    parts = torch_parts(settings, device)
     parts.name = "PyTorch, CUDA graph"
-    return parts
+    return Step(parts, settings.batch, device, graph=True)
 
 
-PEERS = {
-    "PyTorch": (_eager, False),
-    "PyTorch, torch.compile": (_compiled("PyTorch, torch.compile", None), False),
-    "PyTorch, reduce-overhead": (_compiled("PyTorch, reduce-overhead", "reduce-overhead"), False),
-    "PyTorch, CUDA graph": (_graphed, True),
+PEERS: dict[str, Make] = {
+    "PyTorch": _eager,
+    "PyTorch, torch.compile": _compiled("PyTorch, torch.compile", None),
+    "PyTorch, reduce-overhead": _compiled("PyTorch, reduce-overhead", "reduce-overhead"),
+    "PyTorch, CUDA graph": _graphed,
 }
-"""Name -> what makes the parts, and whether the step is captured as a graph."""
+"""PyTorch's ways to run the step."""
 
 
-def peers(device: torch.device) -> list[str]:
-    """The peers that run on a device."""
-    return list(PEERS) if device.type == "cuda" else ["PyTorch"]
+def peers(device: torch.device) -> dict[str, Make]:
+    """The peers that run on a device: on a CPU there is nothing that a graph could save."""
+    return PEERS if device.type == "cuda" else {"PyTorch": _eager}

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
+from weft.device.sim.run.ahead import compile_ahead
 from weft.errors import ArgumentError
-from weft.train.batches import OnDevice, OnHost, order
+from weft.train.batches import Fill, OnDevice, OnHost, order
 from weft.train.data import Digits, Mnist
-from weft.train.network import Own
-from weft.train.step import Parts, Step
+from weft.train.interrupts import Interrupts
+from weft.train.parallel import Group
+from weft.train.settings import Settings
+from weft.train.step import Step
+from weft.train.times import Times, part_times
 
 TESTED = 1000
 """Images of a batch of the evaluation."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train.
-
-    steps  at the most; 0: all of the epochs
-    host   True if the images stay in host memory
-    graph  True if the step is captured as a CUDA graph
-    """
-
-    epochs: int = 1
-    batch: int = 64
-    rate: float = 0.05
-    momentum: float = 0.9
-    seed: int = 0
-    steps: int = 0
-    host: bool = True
-    graph: bool = True
 
 
 @dataclass
@@ -49,6 +33,7 @@ class History:
     seconds   of each epoch's steps, without the evaluation
     first     seconds of the first step, in which kernels are compiled
     stopped   True if the user stopped it
+    times     of the parts of a step, if they were measured
     """
 
     name: str
@@ -57,6 +42,7 @@ class History:
     seconds: list[float] = field(default_factory=list)
     first: float = 0.0
     stopped: bool = False
+    times: Times | None = None
 
     @property
     def per_step(self) -> float:
@@ -66,10 +52,7 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """The history for JSON."""
-        return {
-            "name": self.name, "losses": self.losses, "accuracy": self.accuracy,
-            "seconds": self.seconds, "first": self.first, "stopped": self.stopped,
-        }  # fmt: skip
+        return {**asdict(self), "per_step": self.per_step}
 
 
 Tell = Callable[[int, float], None]
@@ -82,15 +65,20 @@ class Training:
     done  steps so far
     """
 
-    def __init__(self, parts: Parts, data: Mnist, settings: Settings, device: torch.device) -> None:
-        if not 0 < settings.batch <= len(data.training):
+    def __init__(
+        self, step: Step, data: Mnist, settings: Settings, device: torch.device,
+        group: Group = Group(),  # noqa: B008  a frozen value
+    ) -> None:  # fmt: skip
+        most = len(data.training) // group.world
+        if not 0 < settings.batch <= most:
+            processes = f" in each of {group.world} processes" if group.world > 1 else ""
             raise ArgumentError(
-                "a batch must have an image and at most all of them", got=str(settings.batch),
-                allowed=f"1 to {len(data.training)}",
+                "a batch must have an image and at most all of them",
+                got=f"{settings.batch}{processes}", allowed=f"1 to {most}",
             )  # fmt: skip
-        self.parts, self.data, self.settings, self.device = parts, data, settings, device
-        self.history = History(parts.name)
-        self.step = Step(parts, settings.batch, device, settings.graph)
+        self.step, self.data, self.settings, self.device = step, data, settings, device
+        self.group = group
+        self.history = History(step.parts.name)
         self.source: OnHost | OnDevice = (
             OnHost(data.training, device, settings.batch)
             if settings.host
@@ -99,15 +87,13 @@ class Training:
         self.done = 0
 
     @property
-    def _layers(self) -> torch.nn.Module:
-        """The layers as in PyTorch, so that checkpoints of both load both ways."""
-        layers: torch.nn.Module = getattr(self.parts.model, "layers", self.parts.model)
-        return layers
+    def model(self) -> torch.nn.Module:
+        return self.step.parts.model
 
     @property
     def per_epoch(self) -> int:
         """Steps of an epoch; images that do not fill a batch are left out."""
-        return len(self.data.training) // self.settings.batch
+        return len(self.data.training) // (self.settings.batch * self.group.world)
 
     @property
     def total(self) -> int:
@@ -115,71 +101,69 @@ class Training:
         whole = self.per_epoch * self.settings.epochs
         return min(whole, self.settings.steps) if self.settings.steps else whole
 
+    def compile(self, step: Step) -> None:
+        """Compiles what the simulated GPU runs in a step and in the evaluation, on all cores.
+
+        step  another one of the same kind, without communication; its weights are spoiled
+
+        Of several processes the first one compiles; the others find the code in the cache.
+        """
+        if self.device.type == "cpu" and self.done < self.total and self.group.leads:
+            step.parts.model.train()
+            with compile_ahead():
+                next(self._batches(0, 0))(step.pixels, step.classes)
+                step.eager()
+                accuracy(step.parts.model, self.data.test, self.device, self.group.alone)
+        self.group.wait()
+
     def run(self, tell: Tell = lambda number, loss: None) -> History:
         """Trains to the end, or until the user interrupts."""
-        try:
-            while self.done < self.total:
-                self._epoch(tell)
-        except KeyboardInterrupt:
-            self.history.stopped = True
+        with Interrupts() as interrupts:
+            while self.done < self.total and not self.history.stopped:
+                self._epoch(tell, interrupts)
         return self.history
 
-    def _epoch(self, tell: Tell) -> None:
+    def time_parts(self) -> None:
+        """Times the parts of a step. Its steps train on, so this comes after everything else."""
+        self.model.train()
+        self.history.times = part_times(self.step, self.endless(), self.device)
+
+    def _batches(self, epoch: int, first: int) -> Iterator[Fill]:
+        """The batches of an epoch from one on, this process's part of each."""
+        chosen = order(len(self.data.training), epoch, self.settings.seed)
+        share = self.group.share(chosen, self.settings.batch)
+        return self.source.batches(share[first * self.settings.batch :], self.settings.batch)
+
+    def endless(self) -> Iterator[Fill]:
+        """The batches of the first epoch, again and again."""
+        while True:
+            yield from self._batches(0, 0)
+
+    def _epoch(self, tell: Tell, interrupts: Interrupts) -> None:
         """The remaining steps of an epoch, and the evaluation."""
         epoch, first = divmod(self.done, self.per_epoch)
-        chosen = order(len(self.data.training), epoch, self.settings.seed)
-        chosen = chosen[first * self.settings.batch :]
         last = min(self.per_epoch, self.total - epoch * self.per_epoch)
         kept = torch.zeros(last - first, pin_memory=self.device.type == "cuda")
-        self.parts.model.train()
+        self.model.train()
         begin, count = time.perf_counter(), 0
-        try:
-            for fill in self.source.batches(chosen, self.settings.batch):
-                if count == last - first:
-                    break
-                fill(self.step.pixels, self.step.classes)
-                self.step()
-                kept[count].copy_(self.step.loss, non_blocking=True)
-                if not self.history.first:
-                    synchronize(self.device)
-                    self.history.first = time.perf_counter() - begin
-                self.done, count = self.done + 1, count + 1
-                tell(self.done, float(kept[max(count - 2, 0)]))
-        finally:
-            synchronize(self.device)
-            self.history.losses += kept[:count].tolist()
+        for fill in self._batches(epoch, first):
+            fill(self.step.pixels, self.step.classes)
+            self.step()
+            kept[count].copy_(self.step.loss, non_blocking=True)
+            if not self.history.first:
+                synchronize(self.device)
+                self.history.first = time.perf_counter() - begin
+            self.done, count = self.done + 1, count + 1
+            tell(self.done, float(kept[max(count - 2, 0)]))
+            self.history.stopped = self.group.any(interrupts.asked)
+            if count == last - first or self.history.stopped:
+                break
+        synchronize(self.device)
+        self.history.losses += self.group.mean(kept[:count]).tolist()
         self.history.seconds.append(time.perf_counter() - begin)
-        self.history.accuracy.append(accuracy(self.parts.model, self.data.test, self.device))
-
-    # ---- checkpoints ---------------------------------------------------------------------------
-    def save(self, path: Path) -> None:
-        """Writes a checkpoint from which `load` goes on."""
-        if isinstance(self.parts.model, Own):
-            self.parts.model.count(self.done)
-        state = {
-            "model": self._layers.state_dict(), "optimiser": self.parts.optimiser.state_dict(),
-            "done": self.done, "history": self.history.to_dict(), "seed": self.settings.seed,
-            "batch": self.settings.batch,
-        }  # fmt: skip
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(state, path)
-
-    def load(self, path: Path) -> None:
-        """Goes on where a checkpoint was written."""
-        if not path.is_file():
-            raise ArgumentError("there is no such checkpoint", got=str(path))
-        state = torch.load(path, map_location=self.device, weights_only=True)
-        same = (self.settings.seed, self.settings.batch)
-        if (state["seed"], state["batch"]) != same:
-            raise ArgumentError(
-                f"{path} is of another training",
-                got=f"seed {state['seed']}, batch {state['batch']}",
-                allowed=f"seed {same[0]}, batch {same[1]}", next="pass --seed and --batch as there",
-            )  # fmt: skip
-        self._layers.load_state_dict(state["model"])
-        self.parts.optimiser.load_state_dict(state["optimiser"])
-        self.done, self.history = state["done"], History(**state["history"])
-        self.history.stopped = False
+        if not self.history.stopped:
+            reached = accuracy(self.model, self.data.test, self.device, self.group)
+            self.history.accuracy.append(reached)
 
 
 def synchronize(device: torch.device) -> None:
@@ -188,17 +172,18 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def accuracy(model: torch.nn.Module, digits: Digits, device: torch.device) -> float:
-    """The part of the images that a model recognises."""
-    source, every = OnDevice(digits, device), np.arange(len(digits), dtype=np.int32)
+def accuracy(model: torch.nn.Module, digits: Digits, device: torch.device, group: Group) -> float:
+    """The part of the images that a model recognises; each process of a group tests some."""
+    source = OnDevice(digits, device)
+    every = np.arange(group.rank, len(digits), group.world, dtype=np.int32)
     model.eval()
     right = 0
     with torch.no_grad():
-        for start in range(0, len(digits), TESTED):
-            count = min(TESTED, len(digits) - start)
-            pixels = torch.empty(count, 1, 28, 28, device=device)
-            classes = torch.empty(count, dtype=torch.int64, device=device)
-            for fill in source.batches(every[start : start + count], count):
+        for start in range(0, len(every), TESTED):
+            some = every[start : start + TESTED]
+            pixels = torch.empty(len(some), 1, 28, 28, device=device)
+            classes = torch.empty(len(some), dtype=torch.int64, device=device)
+            for fill in source.batches(some, len(some)):
                 fill(pixels, classes)
             right += int((model(pixels).argmax(1) == classes).sum())
-    return right / len(digits)
+    return float(group.total(torch.tensor(float(right)))) / len(digits)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import jinja2
 
-from weft.train.loop import History, Settings
+from weft.train.loop import History
+from weft.train.settings import Settings
 
 PAGE = Path(__file__).with_name("page.html")
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed")

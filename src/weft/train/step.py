@@ -33,7 +33,8 @@ class Parts:
 class Step:
     """A step over fixed memory: `pixels` and `classes` are written, `loss` is read.
 
-    one  the gradient of the loss; given, because PyTorch's would be one more kernel
+    graphed  True if the step is captured as a CUDA graph
+    stages   name -> call: the parts of the step, in order; `eager` is all of them
     """
 
     def __init__(self, parts: Parts, batch: int, device: torch.device, graph: bool) -> None:
@@ -41,32 +42,38 @@ class Step:
         self.pixels = torch.zeros(batch, 1, 28, 28, device=device)
         self.classes = torch.zeros(batch, dtype=torch.int64, device=device)
         self.loss = torch.zeros((), device=device)
-        self.one = torch.ones((), device=device)
-        self._wanted, self._done = graph and device.type == "cuda", 0
+        # The gradient of the loss; given, because PyTorch's would be one more kernel.
+        self._one = torch.ones((), device=device)
+        self._differentiable = self.loss
+        self.graphed, self._done = graph and device.type == "cuda", 0
         self._graph: Any = None
 
-    def forward(self) -> torch.Tensor:
-        return self.parts.forward(self.pixels, self.classes)
+    @property
+    def stages(self) -> dict[str, Callable[[], None]]:
+        return {"forward": self._forward, "backward": self._backward, "update": self._update}
 
-    def backward(self, loss: torch.Tensor) -> None:
-        loss.backward(self.one)
+    def _forward(self) -> None:
+        self._differentiable = self.parts.forward(self.pixels, self.classes)
+        self.loss = self._differentiable.detach()
 
-    def update(self) -> None:
+    def _backward(self) -> None:
+        self._differentiable.backward(self._one)
+        self._differentiable = self.loss  # frees what the backward pass has used
+
+    def _update(self) -> None:
         self.parts.optimiser.step()
         self.parts.optimiser.zero_grad(set_to_none=True)
 
     def eager(self) -> None:
         """The step as separate launches."""
-        loss = self.forward()
-        self.backward(loss)
-        self.update()
-        self.loss = loss.detach()
+        for run in self.stages.values():
+            run()
 
     def __call__(self) -> None:
         """The step on what `pixels` and `classes` hold."""
         if self._graph is not None:
             self._graph.replay()
-        elif self._wanted and self._done >= WARM_UP:
+        elif self.graphed and self._done >= WARM_UP:
             self._capture()
         else:
             self.eager()

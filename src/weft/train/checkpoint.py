@@ -1,0 +1,88 @@
+"""Writes a training to a file and goes on from it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.train.loop import History, Training
+from weft.train.network import Own
+
+KEYS = {"model", "optimiser", "done", "history", "seed", "batch"}
+
+
+def save(training: Training, path: Path) -> None:
+    """Writes a checkpoint from which `load` goes on."""
+    model = _network(training)
+    if isinstance(model, Own):
+        model.count(training.done)
+    history = {**training.history.to_dict(), "times": None}
+    history.pop("per_step")
+    state = {
+        "model": _layers(training).state_dict(),
+        "optimiser": training.step.parts.optimiser.state_dict(), "done": training.done,
+        "history": history, "seed": training.settings.seed, "batch": _batch(training),
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A write that is interrupted leaves the checkpoint before it.
+    part = path.with_name(f"{path.name}.part")
+    torch.save(state, part)
+    part.replace(path)
+
+
+def load(training: Training, path: Path) -> None:
+    """Goes on where a checkpoint was written."""
+    state = _read(path, training.device)
+    same = (training.settings.seed, _batch(training))
+    if (state["seed"], state["batch"]) != same:
+        raise ArgumentError(
+            f"{path} is of another training", got=f"seed {state['seed']}, batch {state['batch']}",
+            allowed=f"seed {same[0]}, batch {same[1]}", next="pass --seed and --batch as there",
+        )  # fmt: skip
+    _layers(training).load_state_dict(state["model"])
+    training.step.parts.optimiser.load_state_dict(state["optimiser"])
+    training.done, training.history = state["done"], History(**state["history"])
+    training.history.stopped = False
+
+
+def _read(path: Path, device: torch.device) -> dict[str, Any]:
+    if not path.is_file():
+        raise ArgumentError("there is no such checkpoint", got=str(path))
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        first = str(error).partition("\n")[0]
+        raise _wrong(path, first) from None
+    if not isinstance(state, dict) or not state.keys() >= KEYS:
+        names = ", ".join(map(str, state)) if isinstance(state, dict) else ""
+        raise _wrong(path, f"a {type(state).__name__} {names}".rstrip()[:80])
+    return state
+
+
+def _wrong(path: Path, got: str) -> ArgumentError:
+    return ArgumentError(
+        f"{path} is not a checkpoint of weft train", got=got,
+        allowed="a file that --checkpoint wrote",
+        next="leave --resume out to start anew; the file is then overwritten",
+    )  # fmt: skip
+
+
+def _batch(training: Training) -> int:
+    """Images of a step, of all processes together."""
+    return training.settings.batch * training.group.world
+
+
+def _layers(training: Training) -> torch.nn.Module:
+    """The layers as in PyTorch, so that checkpoints of both load both ways."""
+    model = _network(training)
+    return model.layers if isinstance(model, Own) else model
+
+
+def _network(training: Training) -> torch.nn.Module:
+    """The model without DDP, which has it inside."""
+    model: torch.nn.Module = getattr(training.model, "module", training.model)
+    return model

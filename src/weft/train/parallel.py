@@ -1,0 +1,85 @@
+"""Several processes that train one network: `torchrun` starts them, each has a part of a batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+BACKEND = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
+"""Of PyTorch's communication, by the type of the device; losses and counts are on the CPU."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of a training; one process alone is a group as well.
+
+    rank       number of this process
+    world      how many there are
+    connected  False if this process computes its part as if it were all
+    """
+
+    rank: int = 0
+    world: int = 1
+    connected: bool = True
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process prints and saves."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> Group:
+        """This process's part of the work, without communication."""
+        return replace(self, connected=False)
+
+    @property
+    def communicates(self) -> bool:
+        return self.connected and self.world > 1
+
+    def wait(self) -> None:
+        """Waits until all processes are here."""
+        self.total(torch.zeros(1))
+
+    def share(self, chosen: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
+        """Of each whole batch of all processes, the part of this one."""
+        whole = len(chosen) // (batch * self.world)
+        parts = chosen[: whole * batch * self.world].reshape(whole, self.world, batch)
+        return np.ascontiguousarray(parts[:, self.rank].reshape(-1))
+
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
+        """The mean over all processes."""
+        return self.total(values) / self.world if self.communicates else values
+
+    def total(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes."""
+        if self.communicates:
+            values = values.clone()
+            dist.all_reduce(values)
+        return values
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in one of the processes."""
+        return bool(self.total(torch.tensor(float(flag))) > 0) if self.communicates else flag
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[Group]:
+    """The group that torchrun started; without torchrun, this process alone."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1 or not dist.is_available():
+        yield Group()
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group(BACKEND[device.type])
+    try:
+        yield Group(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()

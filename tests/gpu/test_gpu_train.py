@@ -1,0 +1,75 @@
+"""`weft train mnist` on a real GPU: what its step launches, and every contender of `--compare`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+from weft.train import contenders, data, loop  # noqa: E402  they need torch
+from weft.train.settings import PRECISIONS, Settings, of_torch  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+SOURCES = Path(weft.__file__).parent
+KERNEL = re.compile(r"__global__[^;{]*?(\w+)\s*\(")
+BOUNDS = re.compile(r"__launch_bounds__\s*\([^)]*\)")
+
+
+def _own_kernels() -> set[str]:
+    """The names of all kernels in weft's sources."""
+    files = [f for kind in ("*.cu", "*.cuh", "*.py") for f in SOURCES.rglob(kind)]
+    return {name for f in files for name in KERNEL.findall(BOUNDS.sub("", f.read_text()))}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("batch", [64, 1024])
+def test_the_step_has_no_kernels_but_wefts(batch: int, precision: str) -> None:
+    device = torch.device("cuda")
+    settings = Settings(batch=batch, host=False, precision=precision)
+    training = loop.Training(
+        contenders.weft_step(settings, device), _repeated(batch), settings, device
+    )
+    fill = next(training.endless())
+    for _ in range(6):  # the graph is captured meanwhile
+        fill(training.step.pixels, training.step.classes)
+        training.step()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        fill(training.step.pixels, training.step.classes)
+        training.step()
+        torch.cuda.synchronize()
+    cuda = torch.autograd.DeviceType.CUDA
+    names = [e.name for e in seen.events() if e.device_type == cuda]
+    short = {re.sub(r"^void ", "", name).partition("<")[0].partition("(")[0] for name in names}
+    assert names and short <= _own_kernels(), sorted(short - _own_kernels())
+
+
+def _repeated(count: int) -> data.Mnist:
+    found, times = data.load(None), -(-count // 512)
+    digits = data.Digits(
+        found.training.images.repeat(times, 0), found.training.labels.repeat(times, 0)
+    )
+    return data.Mnist(digits, found.test, found.origin)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_contenders_agree(precision: str) -> None:
+    """Ten steps on the sample: the losses of weft's step and of PyTorch's graph."""
+    device, found = torch.device("cuda"), data.load(None)
+    settings = Settings(steps=10, precision=precision)
+    losses = {}
+    with of_torch(precision):
+        for name in ("weft", "PyTorch", "PyTorch, CUDA graph"):
+            make = contenders.PEERS.get(name, contenders.weft_step)
+            training = loop.Training(make(settings, device), found, settings, device)
+            losses[name] = training.run().losses
+            training.time_parts()
+            times = training.history.times
+            assert times is not None and all(seconds > 0 for seconds in times.parts.values())
+    within = {"fp32": 1e-3, "tf32": 2e-2}[precision]
+    assert losses["weft"] == pytest.approx(losses["PyTorch"], abs=within)
+    assert losses["PyTorch, CUDA graph"] == pytest.approx(losses["PyTorch"], abs=within)
