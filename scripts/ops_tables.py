@@ -128,7 +128,8 @@ def worst_table(table: Table) -> str:
 # ---- records -----------------------------------------------------------------------------------
 def newest() -> dict[str, dict[str, Any]]:
     """The newest sweep of each op, in the order of their first records."""
-    return {record["op"]: record for record in _lines() if "op" in record}
+    sweeps = (record for record in _lines() if "op" in record and "again" not in record)
+    return {record["op"]: record for record in sweeps}
 
 
 def _host() -> dict[str, list[dict[str, Any]]]:

@@ -34,7 +34,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import ops_tables
 import tables
 
-SMALL = whole.Settings(seed=3, count=3, most=200, device="cpu")
+SEED, COUNT, MOST = 3, 3, 200
+"""Of small sweeps on the simulated GPU."""
 EAGER = functools.partial(torch.compile, backend="eager")
 
 
@@ -68,9 +69,8 @@ MACHINE = {"date": "2026-01-02", "gpu": "NVIDIA H200", "driver": "1", "torch": "
 # ---- the sweep ---------------------------------------------------------------------------------
 def swept(case: Any, compiler: Any = None) -> whole.Swept:
     """The sweep of an op in this process."""
-    meter = Meter(SMALL, compiler, clock)
-    results = tuple(meter(case, call) for call in whole.calls(case, SMALL))
-    return whole.Swept(case.name, SMALL, results)
+    meter, batch = Meter("cpu", compiler, clock), whole.drawn(case, SEED, COUNT, MOST)
+    return whole.Swept(case.name, batch, tuple(meter(case, c, SEED) for c in batch.calls))
 
 
 @pytest.mark.sim
@@ -95,10 +95,11 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.sim
 def test_processes_measure_the_same_calls(tmp_path: Path) -> None:
-    job = worker.Job(SMALL, tmp_path / "lock", None, clock=clock)
+    job = worker.Job(tmp_path / "lock", "cpu", None, clock=clock)
     told: list[str] = []
-    (one,) = whole.sweep([case("add")], job, 2, tell=told.append)
-    assert [r.call for r in one.results] == [str(c) for c in whole.calls(case("add"), SMALL)]
+    batch = whole.drawn(case("add"), SEED, COUNT, MOST)
+    (one,) = whole.sweep([batch], job, 2, tell=told.append)
+    assert [r.call for r in one.results] == [str(c) for c in batch.calls]
     assert one.mean == pytest.approx(1.5) and not one.wrong and len(told) == 3
 
 
@@ -139,15 +140,33 @@ def test_a_broken_process_is_replaced_and_the_peer_left_out() -> None:
     class Meter:
         who = "torch"
 
-        def __call__(self, case: Any, call: Any, failed: Any) -> Any:
+        def __call__(self, case: Any, call: Any, seed: int, failed: Any) -> Any:
             raise Broken(result, self.who)
 
-    task, meter = worker.Task(add.name, call, {}), Meter()
-    again = pool.Answer(again=worker.Task("add", call, result.failed), broken=True)
+    task, meter = worker.Task(add.name, call, 1), Meter()
+    again = pool.Answer(again=worker.Task("add", call, 1, result.failed), broken=True)
     assert worker.measured(meter, task) == again  # type: ignore[arg-type]
     Meter.who = "reference"
     result.failed["reference"] = "misaligned"
     assert worker.measured(meter, task) == pool.Answer(result, broken=True)  # type: ignore[arg-type]
+
+
+def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record names its calls; the same are drawn from its seed. Their record is no sweep."""
+    monkeypatch.setattr(gpu, "about", lambda: MACHINE)
+    add = whole.drawn(case("add"), SEED, COUNT, MOST)
+    times = [{"weft": 2e-6, "torch": t} for t in (1e-6, 3e-6, 4e-6)]
+    results = [
+        run.Result("add", str(call), "flat", 0.5, seconds["torch"] < 4e-6, seconds)
+        for call, seconds in zip(add.calls, times, strict=True)
+    ]
+    whole.append(record, [whole.Swept("add", add, tuple(results))], [])
+    (batch,) = whole.slow(record, [case("mul"), case("add")], 0.8)
+    assert batch.calls == (add.calls[0], add.calls[2]) and batch.seed == SEED  # slow, wrong
+    whole.append(record, [whole.Swept("add", batch, tuple(results[:1]))], [])
+    assert whole.slow(record, [case("add")], 0.8) == [batch]
+    assert len(ops_tables.newest()["add"]["results"]) == 3
+    assert "nothing to time again" in invoke("--again", str(record), "--ops", "mul").stderr
 
 
 # ---- turns and processes -----------------------------------------------------------------------
@@ -244,7 +263,7 @@ def test_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
         run.Result("add", f"call {i}", "flat", 0.5, i != 2, {"weft": 2e-6, "torch": (i + 1) * 1e-6})
         for i in range(12)
     )
-    one = whole.Swept("add", SMALL, results)
+    one = whole.Swept("add", whole.Batch("add", SEED, MOST, ()), results)
     bench_ops.summary([one], [host.HostTime("add", (64, 64), 3.14, 2.72)])
     out = capsys.readouterr().out
     assert "0.50 x  call 0" in out.replace("│", "") and "call 10" not in out

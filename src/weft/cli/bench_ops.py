@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.ops.sweep.case import Case
     from weft.ops.sweep.host import HostTime
     from weft.ops.sweep.run import Result
-    from weft.ops.sweep.whole import Swept
+    from weft.ops.sweep.whole import Batch, Swept
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Options:
     budget: float
     limit: float
     jobs: int
+    again: Path | None
+    below: float
     record: Path | None
     json: bool
 
@@ -43,9 +45,10 @@ def run(options: Options) -> None:
     """Times the ops, prints a summary and the worst calls; exits with 1 if a result was wrong."""
     gpu, host = (bind.with_torch(f"weft.ops.sweep.{name}") for name in ("gpu", "host"))
     cases = _cases(options.ops)
+    batches = _batches(cases, options)
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
     gpu.need("weft bench ops", instead)
-    swept = _swept(cases, options)
+    swept = _swept(batches, options)
     times: list[HostTime] = host.times([case.name for case in cases])
     if options.record is not None:
         bind.with_torch("weft.ops.sweep.whole").append(options.record, [], times)
@@ -71,23 +74,34 @@ def _cases(names: str) -> list[Case]:
     return [by_name[name] for name in wanted or every_name]
 
 
-def _swept(cases: Sequence[Case], options: Options) -> list[Swept]:
+def _batches(cases: Sequence[Case], options: Options) -> list[Batch]:
+    """The calls to make: drawn ones, or the slow ones of a record."""
+    whole = bind.with_torch("weft.ops.sweep.whole")
+    if options.again is None:
+        return [whole.drawn(case, options.seed, options.count, options.most) for case in cases]
+    batches: list[Batch] = whole.slow(options.again, cases, options.below)
+    if not batches:
+        got = f"no call of {options.again} is slower than {options.below} x the best peer"
+        raise ArgumentError("there is nothing to time again", got=got, next="--below NUMBER")
+    return batches
+
+
+def _swept(batches: Sequence[Batch], options: Options) -> list[Swept]:
     whole, worker = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("whole", "worker"))
-    settings = whole.Settings(options.seed, options.count, options.most)
     swept: list[Swept] = []
     with (
         tempfile.TemporaryDirectory() as folder,
         show.ends_at_once(),
         show.bar(quiet=options.json) as progress,
     ):
-        task = progress.add_task("", total=len(cases) * options.count)
+        task = progress.add_task("", total=sum(len(batch.calls) for batch in batches))
 
         def tell(text: str) -> None:
             progress.update(task, advance=1, description=text)
 
-        job = worker.Job(settings, Path(folder) / "lock", until=time.time() + options.budget)
+        job = worker.Job(Path(folder) / "lock", until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
-        for one in whole.sweep(cases, job, options.jobs, options.limit, tell):
+        for one in whole.sweep(batches, job, options.jobs, options.limit, tell):
             swept.append(one)
             if options.record is not None:  # now, because a later op may fail
                 whole.append(options.record, [one], [])
@@ -108,7 +122,7 @@ def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> None:
         " take turns.\nmemory: the peak of all calls over PyTorch's.", "dim"
     )  # fmt: skip
     for one in swept:
-        show.line(f"\n{one.op}, seed {one.settings.seed}: the worst calls", "bold")
+        show.line(f"\n{one.op}, seed {one.batch.seed}: the worst calls", "bold")
         rows = [(f"{r.ratio:.2f} x", r.call, r.plan, *_times(r.seconds)) for r in one.worst()]
         show.table(WORST, rows, right=("ratio", *WORST[3:]))
         for result in one.results:

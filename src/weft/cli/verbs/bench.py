@@ -79,6 +79,17 @@ def run(
             rich_help_panel=SWEEP,
         ),
     ] = 1,
+    again: Annotated[
+        Path | None,
+        typer.Option(help="Time the slow calls of this record again.", rich_help_panel=SWEEP),
+    ] = None,
+    below: Annotated[
+        float,
+        typer.Option(
+            help="With --again: calls slower than this ratio to the best peer.",
+            rich_help_panel=SWEEP,
+        ),
+    ] = 0.8,
     json: show.Json = False,
 ) -> None:
     """Time the solutions of a file, or the rungs of a ladder, together with their peers.
@@ -95,7 +106,9 @@ def run(
     if path == OPS:
         _refuse_sim(where, asked=device != options.AUTO)
         bench_ops.run(
-            bench_ops.Options(seed, calls, most, ops, compile, budget, limit, jobs, record, json)
+            bench_ops.Options(
+                seed, calls, most, ops, compile, budget, limit, jobs, again, below, record, json
+            )
         )
         return
     if path.endswith(".jsonl"):

@@ -19,16 +19,6 @@ KEPT = 2**31
 """Bytes that PyTorch's allocator may keep between calls: other processes need memory as well."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The random calls: `count` per op, with at most `most` elements in a tensor."""
-
-    seed: int = 1
-    count: int = 60
-    most: int = 2**26
-    device: str = "cuda"
-
-
 class Broken(Exception):
     """A contender's CUDA error has made this process useless."""
 
@@ -41,29 +31,33 @@ class Broken(Exception):
 class Meter:
     """How calls are measured: the clock, the turns on the GPU, and torch.compile if wanted."""
 
-    settings: Settings
+    device: str
     compiler: Compiler | None = None
     clock: time.Clock = time.as_called
     turn: Turn = field(default_factory=Turn)
 
-    def __call__(self, case: Case, call: Call, failed: Mapping[str, str] | None = None) -> Result:
+    def __call__(
+        self, case: Case, call: Call, seed: int, failed: Mapping[str, str] | None = None
+    ) -> Result:
         """The result of a call; contenders in `failed` are known to fail, and are left out.
+
+        The seed is that of the tensors' contents.
 
         Raises Broken if a contender fails with an error that no later call survives.
         """
         with self.turn:
             try:
-                return self._measured(case, call, dict(failed or {}))
+                return self._measured(case, call, seed, dict(failed or {}))
             finally:
                 if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT:
                     torch.cuda.empty_cache()
 
-    def _measured(self, case: Case, call: Call, failed: dict[str, str]) -> Result:
+    def _measured(self, case: Case, call: Call, seed: int, failed: dict[str, str]) -> Result:
         result = Result(case.name, str(call), "", math.nan, False, failed=failed)
         if case.backward and "torch" in failed:  # it gives the shapes of the gradients
             return result
         try:
-            result, made = run.check(case, call, self.settings.device, self.settings.seed)
+            result, made = run.check(case, call, self.device, seed)
         except Failed as failure:
             return _noted(result, failure)
         result = replace(result, failed=failed)

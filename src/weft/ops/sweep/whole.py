@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from weft.ops.sweep import gpu, pool, run
 from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.host import HostTime
-from weft.ops.sweep.measure import Settings
 from weft.ops.sweep.run import Result
 from weft.ops.sweep.worker import Job, Task
 
@@ -21,11 +20,25 @@ LOST = "the process ended, or took too long"
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Calls of one op, drawn with a seed and with at most `most` elements in a tensor.
+
+    again  True if they are some of a record's calls
+    """
+
+    op: str
+    seed: int
+    most: int
+    calls: tuple[Call, ...]
+    again: bool = False
+
+
+@dataclass(frozen=True)
 class Swept:
     """The results of one op."""
 
     op: str
-    settings: Settings
+    batch: Batch
     results: tuple[Result, ...]
 
     @property
@@ -55,8 +68,9 @@ class Swept:
         """The record."""
         return {
             "op": self.op,
-            "seed": self.settings.seed,
-            "most": self.settings.most,
+            "seed": self.batch.seed,
+            "most": self.batch.most,
+            **({"again": True} if self.batch.again else {}),
             "mean": _finite(self.mean),
             "results": [_row(r) for r in self.results],
         }
@@ -79,13 +93,36 @@ def _row(result: Result) -> dict[str, Any]:
     }
 
 
-def calls(case: Case, settings: Settings) -> list[Call]:
-    """The calls that a sweep of an op makes."""
-    return list(run.calls(case, settings.seed, settings.count, settings.most))
+# ---- what is swept -----------------------------------------------------------------------------
+def drawn(case: Case, seed: int, count: int, most: int) -> Batch:
+    """The calls that a seed stands for."""
+    return Batch(case.name, seed, most, tuple(run.calls(case, seed, count, most)))
+
+
+def slow(record: Path, cases: Sequence[Case], below: float) -> list[Batch]:
+    """The calls in the newest records of ops whose ratio is below a limit, or that were wrong."""
+    newest = {line["op"]: line for line in map(json.loads, record.read_text().splitlines())
+              if "op" in line and "again" not in line}  # fmt: skip
+    batches = []
+    for case in cases:
+        line = newest.get(case.name, {"results": [], "seed": 0, "most": 1})
+        texts = {row["call"] for row in line["results"] if _is_slow(row, below)}
+        # More than are recorded, because a limit of time may have left some out.
+        every = drawn(case, line["seed"], max(60, len(line["results"])), line["most"])
+        calls = tuple(call for call in every.calls if str(call) in texts)
+        if calls:
+            batches.append(replace(every, calls=calls, again=True))
+    return batches
+
+
+def _is_slow(row: dict[str, Any], below: float) -> bool:
+    us = dict(row["us"])
+    weft = us.pop("weft", None)
+    return not row["right"] or (weft is not None and bool(us) and min(us.values()) / weft < below)
 
 
 def sweep(
-    cases: Sequence[Case],
+    batches: Sequence[Batch],
     job: Job,
     jobs: int,
     limit: float = math.inf,
@@ -95,23 +132,25 @@ def sweep(
 
     An op that is not finished after `limit` seconds has the results that there are.
     """
-    tasks = [Task(case.name, call, {}) for case in cases for call in calls(case, job.settings)]
-    left = {case.name: job.settings.count for case in cases}
+    tasks = [Task(batch.op, call, batch.seed) for batch in batches for call in batch.calls]
+    left = {batch.op: len(batch.calls) for batch in batches}
     results: dict[int, Result] = {}
 
-    def swept(name: str) -> Swept:
-        numbers = [i for i in sorted(results) if tasks[i].case == name]
-        return Swept(name, job.settings, tuple(results[i] for i in numbers))
+    def swept(batch: Batch) -> Swept:
+        numbers = [i for i in sorted(results) if tasks[i].case == batch.op]
+        return Swept(batch.op, batch, tuple(results[i] for i in numbers))
 
+    by_op = {batch.op: batch for batch in batches}
     for number, answer in pool.run(tasks, jobs, job.start, limit):
         task = tasks[number]
         tell(f"{task.case} {task.call}")
         results[number] = answer.value if answer is not None else _lost(task)
         left[task.case] -= 1
         if not left[task.case]:
-            yield swept(task.case)
-    for name in [name for name, count in left.items() if 0 < count < job.settings.count]:
-        yield swept(name)
+            yield swept(by_op[task.case])
+    for batch in batches:
+        if 0 < left[batch.op] < len(batch.calls):
+            yield swept(batch)
 
 
 def _lost(task: Task) -> Result:

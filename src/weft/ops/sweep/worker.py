@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from weft.ops.sweep.case import find
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.compiled import LEAST, Compile, Compiler
 from weft.ops.sweep.draw import Call
-from weft.ops.sweep.measure import Broken, Meter, Settings
+from weft.ops.sweep.measure import Broken, Meter
 from weft.ops.sweep.pool import Answer
 from weft.ops.sweep.run import Result
 from weft.ops.sweep.turn import Turn
@@ -28,7 +28,8 @@ class Task:
 
     case: str
     call: Call
-    failed: dict[str, str]
+    seed: int
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Job:
     until    the time, by time.time(), at which compiling ends
     """
 
-    settings: Settings
     lock: Path
+    device: str = "cuda"
     compile: Compile | None = torch.compile
     until: float = math.inf
     least: float = LEAST
@@ -56,9 +57,9 @@ class Job:
         compiler = None
         if self.compile is not None:
             compiler = Compiler(self.until, self.compile, self.least, turn)
-        if self.settings.device == "cuda":
+        if self.device == "cuda":
             _load_libraries(compiler)
-        meter = Meter(self.settings, compiler, self.clock, turn)
+        meter = Meter(self.device, compiler, self.clock, turn)
         return functools.partial(measured, meter)
 
 
@@ -66,10 +67,10 @@ def measured(meter: Meter, task: Task) -> Answer:
     """The result of a call, or what to do after a CUDA error."""
     case = find(task.case, CASES)
     try:
-        return Answer(meter(case, task.call, task.failed))
+        return Answer(meter(case, task.call, task.seed, task.failed))
     except Broken as broken:
         if broken.who in ("torch", "compile"):  # weft can be timed without it
-            return Answer(again=Task(task.case, task.call, broken.result.failed), broken=True)
+            return Answer(again=replace(task, failed=broken.result.failed), broken=True)
         return Answer(broken.result, broken=True)
     except Exception as error:  # the sweep goes on without this call
         failed = {**task.failed, "sweep": f"{type(error).__name__}: {error}"}
