@@ -51,6 +51,44 @@ def test_products(subject: str) -> None:
     close(result, a.double() @ b.double(), dtype)
 
 
+SHALLOW = {
+    "a batch": lambda: (drawn(3, 70, 4), drawn(3, 4, 133, seed=2)),
+    "whole vectors": lambda: (drawn(70, 8), drawn(8, 132, seed=2)),
+    "both transposed": lambda: (drawn(13, 70).t(), drawn(131, 13, seed=2).t()),
+    "parts of wider matrices": lambda: (drawn(40, 37)[:, 3:8], drawn(9, 140, seed=2)[:5, 1:134]),
+    "one term": lambda: (drawn(40, 1), drawn(1, 136, seed=2)),
+}
+
+
+@pytest.mark.parametrize("subject", SHALLOW)
+def test_products_of_few_terms(subject: str) -> None:
+    a, b = SHALLOW[subject]()
+    assert "shallow" in str(weft.ops.explain(weft.ops.matmul, a, b))
+    close(weft.ops.matmul(a, b), a.double() @ b.double(), torch.float32)
+    if a.dim() == 2:
+        bias = drawn(a.shape[0], 1)
+        true = F.gelu(a.double() @ b.double() + bias)
+        close(weft.ops.addmm(bias, a, b, activation="gelu"), true, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "dtype"),
+    [
+        (1, 4, torch.float32),
+        (9, 3, torch.float32),
+        pytest.param(9, 40, torch.float32, marks=pytest.mark.slow),
+        pytest.param(9, 8, torch.float16, marks=pytest.mark.slow),
+    ],
+)
+def test_a_batch_larger_than_a_dimension_of_the_grid(rows: int, terms: int, dtype: Any) -> None:
+    """The grid has two dimensions for 32769 products, and blocks for more than there are."""
+    a = drawn(1, rows, terms, dtype=dtype).expand(32769, -1, -1)
+    b = drawn(32769, terms, dtype=dtype, seed=2)[:, :, None]
+    if rows > 8:
+        b = b.expand(-1, -1, 9)
+    close(weft.ops.matmul(a, b), a.double() @ b.double(), dtype)
+
+
 def test_special_values() -> None:
     """Overflow is infinite, and what is not finite stays so."""
     a = torch.full((16, 40), 200.0, dtype=torch.float16)

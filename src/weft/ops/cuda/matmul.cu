@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     T tile;
     {
         Place at = Place::here<BM, BN>(p);
+        if (at.batch >= p.batch) return;
         int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
         float *as = memory, *bs = memory + STAGES * T::A::SIZE;
         tile.run(typename T::A(A + at.batch * p.batch_a, as, p.lda, at.row, p.M, k0, k1),
@@ -66,10 +67,10 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
 template <int ROWS, int WIDE, int ACTIVATION>
 __global__ void __launch_bounds__(256) dots(const float* A, const float* B, const float* bias, float* C, float* parts,
                                             const Problem p) {
-    int lane = threadIdx.x % 32, split = blockIdx.y;
-    long long n = blockIdx.x * 8ll + threadIdx.x / 32;
-    long long batch = blockIdx.z;
-    if (n >= p.N) return;
+    int lane = threadIdx.x % 32, split = blockIdx.x % p.splits;
+    long long n = blockIdx.x / p.splits * 8ll + threadIdx.x / 32;
+    long long batch = product_of_batch();
+    if (n >= p.N || batch >= p.batch) return;
     A += batch * p.batch_a, B += batch * p.batch_b + n * p.ldb, C += batch * p.batch_c;
     if (bias) bias += batch * p.batch_bias;
     int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
@@ -112,9 +113,10 @@ __global__ void __launch_bounds__(128) columns(const float* A, const float* B, c
                                                const Problem p) {
     constexpr int DEEP = 64;
     __shared__ float a[DEEP][ROWS];
-    long long n = (blockIdx.x * 128ll + threadIdx.x) * WIDE;
-    long long batch = blockIdx.z;
-    int split = blockIdx.y;
+    long long n = (blockIdx.x / p.splits * 128ll + threadIdx.x) * WIDE;
+    long long batch = product_of_batch();
+    int split = blockIdx.x % p.splits;
+    if (batch >= p.batch) return;
     A += batch * p.batch_a, B += batch * p.batch_b + n, C += batch * p.batch_c;
     if (bias) bias += batch * p.batch_bias;
     int k0 = split * p.each, k1 = min(p.K, k0 + p.each);
@@ -155,11 +157,52 @@ __global__ void __launch_bounds__(128) columns(const float* A, const float* B, c
     }
 }
 
+// A short K: memory is the limit, and most of it is C. Each thread keeps WIDE columns of B in registers and goes down the ROWS
+// rows of its tile; A passes through shared memory. The rows of a tile are stored one after the other, each by neighbours.
+template <int DEEP, int ROWS, int WIDE, bool TURNED, int ACTIVATION>
+__global__ void __launch_bounds__(128) shallow(const float* A, const float* B, const float* bias, float* C, const Problem p) {
+    __shared__ __align__(16) float a[ROWS][DEEP];
+    int r0 = blockIdx.x / p.tiles_n * ROWS, rows = min(ROWS, p.M - r0);
+    int n = (blockIdx.x % p.tiles_n * 128 + threadIdx.x) * WIDE;
+    long long batch = product_of_batch();
+    if (batch >= p.batch) return;
+    A += batch * p.batch_a + r0 * p.row_a, B += batch * p.batch_b, C += batch * p.batch_c + r0 * p.row_c + n;
+    if (bias) bias += batch * p.batch_bias + r0 * p.row_bias + n * p.column_bias;
+    for (int i = threadIdx.x; i < ROWS * DEEP; i += 128) {
+        int m = i / DEEP, k = i % DEEP;
+        a[m][k] = m < rows && k < p.K ? A[m * p.row_a + k * p.column_a] : 0;
+    }
+    float b[DEEP][WIDE];
+#pragma unroll
+    for (int k = 0; k < DEEP; ++k)
+#pragma unroll
+        for (int j = 0; j < WIDE; ++j)
+            b[k][j] = k < p.K && n + j < p.N ? B[TURNED ? (n + j) * p.ldb + k : k * p.ldb + n + j] : 0;
+    __syncthreads();
+    if (n >= p.N) return;
+#pragma unroll 4
+    for (int m = 0; m < rows; ++m) {
+        float sum[WIDE] = {};
+#pragma unroll
+        for (int k = 0; k < DEEP; k += 4) {
+            float4 v = *reinterpret_cast<const float4*>(&a[m][k]);
+#pragma unroll
+            for (int j = 0; j < WIDE; ++j)
+                sum[j] += v.x * b[k][j], sum[j] += v.y * b[k + 1][j], sum[j] += v.z * b[k + 2][j], sum[j] += v.w * b[k + 3][j];
+        }
+#pragma unroll
+        for (int j = 0; j < WIDE; ++j)
+            sum[j] = activated<ACTIVATION>(sum[j] + (bias ? bias[m * p.row_bias + j * p.column_bias] : 0));
+        if constexpr (WIDE == 4) *reinterpret_cast<float4*>(C + m * p.row_c) = make_float4(sum[0], sum[1], sum[2], sum[3]);
+        else C[m * p.row_c] = sum[0];
+    }
+}
+
 // Adds the parts of K that `dots` and `columns` have stored, in order.
 template <int ACTIVATION>
 __global__ void __launch_bounds__(256) add_parts(const float* bias, float* C, const float* parts, const Problem p) {
-    long long i = blockIdx.x * 256ll + threadIdx.x, batch = blockIdx.z, size = (long long)p.M * p.N;
-    if (i >= size) return;
+    long long i = blockIdx.x * 256ll + threadIdx.x, batch = product_of_batch(), size = (long long)p.M * p.N;
+    if (i >= size || batch >= p.batch) return;
     float sum = 0;
     for (int s = 0; s < p.splits; ++s) sum += parts[(batch * p.splits + s) * size + i];
     C += batch * p.batch_c;

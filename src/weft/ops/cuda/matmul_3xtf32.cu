@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
     extern __shared__ __align__(16) float memory[];
     float *as = memory, *bs = memory + STAGES * SideA::SIZE;
     Place at = Place::here<BM, BN>(p);
+    if (at.batch >= p.batch) return;
     SideA a_side(A + at.batch * p.batch_a, as, p.lda, at.row, p.M, 0, p.K);
     SideB b_side(B + at.batch * p.batch_b, bs, p.ldb, at.column, p.N, 0, p.K);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;

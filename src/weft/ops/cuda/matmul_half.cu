@@ -50,6 +50,7 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
     G tile;
     {
         Place at = Place::here<BM, BN>(p);
+        if (at.batch >= p.batch) return;
         int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
         tile.run(typename G::A(A + at.batch * p.batch_a, p.lda, at.row, p.M, k0, k1),
                  typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, k0, k1), memory, k0, k1);

@@ -4,6 +4,7 @@
 // Everything about a product that its kernels need. Strides are in elements.
 struct Problem {
     int M, N, K, splits, each;             // K is cut into `splits` parts of `each`
+    int batch;                             // products; a grid may have more, as its dimensions along y and z are limited
     long long lda, ldb;                    // the strides of A and B that are not 1
     long long row_a, column_a;             // both strides of A, for the kernels of a few rows
     long long batch_a, batch_b, batch_c;   // from one product of the batch to the next
@@ -35,6 +36,9 @@ __device__ int2 in_bands(int index, int rows, int columns) {
     int band = index / (8 * columns), height = min(8, rows - band * 8), rest = index - band * 8 * columns;
     return make_int2(band * 8 + rest % height, rest / height);
 }
+
+// The number of a block's product in the batch, which may be past the last.
+__device__ long long product_of_batch() { return blockIdx.y + (long long)blockIdx.z * gridDim.y; }
 
 // What a block computes. It is read anew after the loop over K, where registers are free again: the compiler must not keep
 // it meanwhile.

@@ -31,8 +31,7 @@ def few(p: Product, gpu: Target) -> list[Candidate]:
     lines = cdiv(p.n, 8) if turned else cdiv(p.n, 128 * width)
     least = 512 if turned else 64
     wanted = max(1, cdiv(8 * gpu.sms, lines * p.batch))
-    # 65535 is the largest grid dimension along y.
-    splits = max(1, min(wanted, cdiv(p.k, least), 65535))
+    splits = max(1, min(wanted, cdiv(p.k, least)))
     each = cdiv(cdiv(max(p.k, 1), splits), 128 if turned else 4) * (128 if turned else 4)
     splits = max(1, cdiv(p.k, each))
     cost = gpu.launch * (1 if splits == 1 else 2) + 1.1 * moved / gpu.bandwidth + p.m * 1e-6
@@ -52,11 +51,11 @@ def _plan_few(p: Product, turned: bool, width: int, lines: int, splits: int, eac
     parts = p.scratch_number() if splits > 1 else None
     args = (p.a.pointer, p.b.pointer, bias, p.c, parts, problem)
     threads = 256 if turned else 128
-    steps = [*p.before, Step(kernel, (lines, splits, p.batch), (threads,), args)]
+    steps = [*p.before, Step(kernel, p.grid(lines * splits), (threads,), args)]
     scratch: tuple[Buffer, ...] = ()
     if splits > 1:
         scratch = (Buffer((p.batch * splits * p.m * p.n,), torch.float32),)
         add = source.kernel("matmul.cu", f"add_parts<{p.activation}>")
-        grid = (cdiv(p.m * p.n, 256), 1, p.batch)
+        grid = p.grid(cdiv(p.m * p.n, 256))
         steps.append(Step(add, grid, (256,), (bias, p.c, parts, problem)))
     return Plan(tuple(steps), (p.out,), (*p.scratch, *scratch))

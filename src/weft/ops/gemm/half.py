@@ -130,6 +130,5 @@ def plan(p: Product, tile: Tile, splits: int, each: int, a: Side, b: Side) -> Pl
         parts = (p.scratch_number(), Counters())
     problem = p.problem(splits, each, tiles, a.pitch, b.pitch)
     args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, *parts, problem)
-    grid = (count * splits, min(p.batch, 32768), cdiv(p.batch, 32768))
-    step = Step(kernel, grid, (tile.threads,), args, tile.shared)
+    step = Step(kernel, p.grid(count * splits), (tile.threads,), args, tile.shared)
     return Plan((*p.before, step), (p.out,), (*p.scratch, *scratch))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from weft.kernels import cdiv
 from weft.ops.choose import Request
 from weft.ops.copies import contiguous
 from weft.ops.layouts import merged
@@ -72,6 +73,10 @@ class Product:
     def c(self) -> Pointer:
         return Pointer(self.inputs)
 
+    def grid(self, blocks: int) -> tuple[int, int, int]:
+        """The grid of so many blocks for each product; products past the last have no work."""
+        return blocks, min(self.batch, 32768), cdiv(self.batch, 32768)
+
     def turned(self) -> Product:
         """The same product as the transpose of B' A'."""
         bias = self.bias and (self.bias[0], self.bias[1], self.bias[3], self.bias[2])
@@ -84,8 +89,8 @@ class Product:
         """The struct that the kernels take."""
         _, *strides = self.bias or (None, 0, 0, 0)
         return struct.pack(
-            "<5i4x12q2i", self.m, self.n, self.k, splits, each, lda, ldb, self.a.along, self.a.k,
-            self.a.batch, self.b.batch, self.m * self.n, self.row_c, self.column_c,
+            "<6i12q2i", self.m, self.n, self.k, splits, each, self.batch, lda, ldb, self.a.along,
+            self.a.k, self.a.batch, self.b.batch, self.m * self.n, self.row_c, self.column_c,
             strides[1], strides[2], strides[0], *tiles,
         )  # fmt: skip
 

@@ -39,7 +39,6 @@ def _plan(p: Product, tile: tuple[int, ...]) -> Plan:
     kernel = source.kernel("matmul_3xtf32.cu", f"tensor<{shape}>")
     problem = p.problem(1, max(p.k, 1), tiles, p.a.pitch(a_mode), p.b.pitch(b_mode))
     args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, problem)
-    grid = (tiles[0] * tiles[1], min(p.batch, 32768), cdiv(p.batch, 32768))
     shared = 4 * stages * bk * (bm + bn + 2 * PAD)
-    step = Step(kernel, grid, (bm // wm * (bn // wn) * 32,), args, shared)
+    step = Step(kernel, p.grid(tiles[0] * tiles[1]), (bm // wm * (bn // wn) * 32,), args, shared)
     return Plan((*p.before, step), (p.out,), p.scratch)

@@ -133,6 +133,5 @@ def _plan_tiled(p: Product, tile: Tile, splits: int, each: int, a_mode: int, b_m
         parts = (p.scratch_number(), Counters())
     problem = p.problem(splits, each, tiles, p.a.pitch(a_mode), p.b.pitch(b_mode))
     args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, *parts, problem)
-    grid = (count * splits, min(p.batch, 32768), cdiv(p.batch, 32768))
-    step = Step(kernel, grid, (tile.threads,), args, tile.shared(a_mode, b_mode))
+    step = Step(kernel, p.grid(count * splits), (tile.threads,), args, tile.shared(a_mode, b_mode))
     return Plan((*p.before, step), (p.out,), (*p.scratch, *scratch))

@@ -14,6 +14,7 @@ from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
 from weft.ops.gemm.half import half
 from weft.ops.gemm.product import ACTIVATIONS, Product, Roles, product_of
+from weft.ops.gemm.shallow import shallow
 from weft.ops.gemm.tensor import tensor
 from weft.ops.gemm.tiled import tiled
 from weft.ops.plan import Plan
@@ -34,7 +35,7 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         return half(made, request.target)
     if request.options.get("precision") == "3xtf32":
         return tensor(made, request.target)
-    candidates = tiled(made, request.target)
+    candidates = tiled(made, request.target) + shallow(made, request.target)
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
     return candidates
