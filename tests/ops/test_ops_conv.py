@@ -336,3 +336,10 @@ def test_dtypes_are_refused() -> None:
     for a, b in ((x.double(), weight.double()), (x.half(), weight), (x.int(), weight.int())):
         with pytest.raises(weft.ArgumentError, match="has a dtype that no kernel takes"):
             weft.ops.conv2d(a, b)
+
+
+def test_a_bias_with_gaps() -> None:
+    x, weight, bias = drawn((1, 2, 6), 1), drawn((4, 2, 3), 2), drawn((8,), 3)[::2]
+    wanted = torch.nn.functional.conv1d(x.double(), weight.double(), bias.double())
+    got = weft.ops.conv1d(x, weight, bias)
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-5)

@@ -60,18 +60,25 @@ class Builder:
 
     def tensor(self, number: int, dense: bool = False) -> Tensor:
         """An input; copied where it has to be contiguous."""
+        pointer, layout = self._placed(number, dense)
+        return Tensor(pointer, layout, images(layout, self.dims))
+
+    def vector(self, number: int) -> Pointer | None:
+        """An optional input of one dimension; copied if its elements are not adjacent."""
+        return None if self.request.inputs[number] is None else self._placed(number, True)[0]
+
+    def _placed(self, number: int, dense: bool) -> tuple[Pointer, Layout]:
         x = self.request.inputs[number]
         assert x is not None
         if x.contiguous or not dense:
-            return Tensor(Pointer(number), x, images(x, self.dims))
+            return Pointer(number), x
         end = Pointer(len(self.request.inputs) + 1 + len(self.scratch))
         copy = contiguous(x, Pointer(number), end, self.request.target)
         buffer = Buffer(x.shape, x.dtype)
         self.steps += copy.steps
         self.scratch.append(buffer)
         self.cost += copy.cost
-        made = Layout(x.dtype, x.shape, buffer.steps, 16)
-        return Tensor(end, made, images(made, self.dims))
+        return end, Layout(x.dtype, x.shape, buffer.steps, 16)
 
     def job(
         self, shape: Geometry, first: Tensor, second: Tensor, bias: Pointer | None, out: Buffer
@@ -91,7 +98,7 @@ def _reads_rows(x: Layout) -> bool:
 
 def forward(request: Request, dims: int, rows: bool = True) -> Job:
     """The forward pass. With `rows`, tensors whose rows are not contiguous are copied."""
-    x, weight, bias = request.inputs
+    x, weight, _ = request.inputs
     assert x is not None and weight is not None
     shape = geometry(x.shape, weight.shape, request.options)
     spatial = (shape.q,) if dims == 1 else (shape.p, shape.q)
@@ -102,7 +109,7 @@ def forward(request: Request, dims: int, rows: bool = True) -> Job:
     source = builder.tensor(0, rows and not _reads_rows(x))
     weights = builder.tensor(1, dense=rows or not is_last(weight))
     out = Buffer(size, x.dtype, strides=dense_strides(size, last=True) if last and lead else None)
-    return builder.job(shape, source, weights, Pointer(2) if bias is not None else None, out)
+    return builder.job(shape, source, weights, builder.vector(2), out)
 
 
 def backward_input(request: Request, rows: bool = True) -> Job:
