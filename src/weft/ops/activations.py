@@ -107,7 +107,7 @@ ACTIVATIONS = (
                lambda y: -2 * y, of_output=True, integers="promoted"),
     Activation("softsign", "input / (1 + abs(input))", "a * reciprocal(C(1) + absolute<C>(a))",
                "a * softsign_slope<C>(b)", lambda x: -2 * x.sign() / (1 + x.abs()) ** 3),
-    Activation("silu", "input * sigmoid(input)", "silu<C>(a)", "a * silu_slope<C>(b)", _silu),
+    Activation("silu", "input * sigmoid(input)", "silu<O, C>(a)", "a * silu_slope<C>(b)", _silu),
     Activation("hardswish", "input * hardsigmoid(input)", "hardswish<C>(a)",
                "b <= C(-3) ? C(0) : b < C(3) ? a * (b * C(1.0 / 3) + C(0.5)) : a",
                lambda x: (x.abs() < 3) / 3),
@@ -134,6 +134,7 @@ GELU = {
     "none": Activation("gelu", "input times the integral of the normal distribution up to it; "
                        "approximate='tanh' computes it by tanh", "gelu<O, C>(a)",
                        "a * gelu_slope<O, C>(b)", _gelu),
-    "tanh": Activation("gelu", "", "gelu_tanh<C>(a)", "a * gelu_tanh_slope<C>(b)", _gelu_tanh),
+    "tanh": Activation("gelu", "", "gelu_tanh<O, C>(a)", "a * gelu_tanh_slope<O, C>(b)",
+                       _gelu_tanh),
 }  # fmt: skip
 """gelu by the value of `approximate`."""

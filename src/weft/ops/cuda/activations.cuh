@@ -3,8 +3,11 @@
 #pragma once
 #include "functions.cuh"
 
-// exp for a result of type O: __expf has a relative error of 2e-6 for the arguments that matter here.
-template <class O> __device__ float quick_exp(float x) { return sizeof(O) > 2 ? expf(x) : __expf(x); }
+// exp for a result of type O: for half precision with a relative error of 5e-6 at most.
+template <class O> __device__ float quick_exp(float x) {
+    if constexpr (sizeof(O) > 2) return expf(x);
+    else return quick_exp2(1.442695f * x);
+}
 template <class O> __device__ double quick_exp(double x) { return exp(x); }
 
 template <class T> __device__ T clamped(T x, T low, T high) { return minimum<T>(maximum<T>(x, low), high); }
@@ -17,7 +20,7 @@ template <bool EXACT>
 struct Normal {
     float below, density;
     __device__ explicit Normal(float x) {
-        float a = fabsf(x), z = a * a, e = exp2f(-0.72134752f * z), p;
+        float a = fabsf(x), z = a * a, e = EXACT ? exp2f(-0.72134752f * z) : quick_exp2(-0.72134752f * z), p;
         float r = reciprocal(1 + (EXACT ? 0.5f : 0.38f) * a);
         if constexpr (EXACT) {
             p = -0.12840834f * r + 0.37607484f;
@@ -61,31 +64,34 @@ template <class O, class T> __device__ T gelu_slope(T x) {
     return n.below + x * n.density;
 }
 
-// log(1 + u) for u from 0 to 1, by the series of 2 atanh(u / (2 + u)); exp(x) - 1 for x up to 0, by its series near 0. Fewer
-// terms do where the result is to be rounded to half precision.
+// log(1 + u) for u from 0 to 1: by the series of 2 atanh(u / (2 + u)). For half precision by the logarithm, and near 0 by its
+// series.
 template <class O> __device__ float log1p_unit(float u) {
-    float s = u * reciprocal(2 + u), z = s * s, p = 1.0f / 7;
     if constexpr (sizeof(O) > 2) {
-        p = z * (1.0f / 13) + 1.0f / 11;
+        float s = u * reciprocal(2 + u), z = s * s, p = z * (1.0f / 13) + 1.0f / 11;
         p = p * z + 1.0f / 9;
         p = p * z + 1.0f / 7;
+        p = p * z + 1.0f / 5;
+        p = p * z + 1.0f / 3;
+        return 2 * (s + s * z * p);
+    } else {
+        float logarithm = 0.6931472f * quick_log2(1 + u);
+        return u < 0.004f ? u - 0.5f * u * u : logarithm;
     }
-    p = p * z + 1.0f / 5;
-    p = p * z + 1.0f / 3;
-    return 2 * (s + s * z * p);
 }
 template <class O> __device__ double log1p_unit(double u) { return log1p(u); }
+// exp(x) - 1 for x up to 0: near 0 by its series.
 template <class O> __device__ float expm1_negative(float x) {
-    float p = 1.0f / 120;
+    float e = quick_exp<O>(x) - 1, p = 1.0f / 6;
     if constexpr (sizeof(O) > 2) {
         p = x * (1.0f / 40320) + 1.0f / 5040;
         p = p * x + 1.0f / 720;
         p = p * x + 1.0f / 120;
+        p = p * x + 1.0f / 24;
+        p = p * x + 1.0f / 6;
     }
-    p = p * x + 1.0f / 24;
-    p = p * x + 1.0f / 6;
     p = p * x + 0.5f;
-    return x > -0.5f ? x + x * x * p : quick_exp<O>(x) - 1;
+    return x > (sizeof(O) > 2 ? -0.5f : -0.06f) ? x + x * x * p : e;
 }
 template <class O> __device__ double expm1_negative(double x) { return expm1(x); }
 
@@ -93,7 +99,8 @@ template <class O> __device__ double expm1_negative(double x) { return expm1(x);
 template <class O, class T> __device__ T hyperbolic(T x) {
     if constexpr (sizeof(O) == 2) {
         T z = x * x, near_zero = x + x * z * (T(-1.0 / 3) + z * T(2.0 / 15));
-        return z < T(0.04) ? near_zero : T(1) - T(2) * reciprocal(T(1) + quick_exp<O>(T(2) * x));
+        T far = T(1) - T(2) * reciprocal(T(1) + quick_exp<O>(T(2) * x));
+        return z < T(0.04) ? near_zero : far;
     } else {
         return tanh(x);
     }
@@ -101,22 +108,24 @@ template <class O, class T> __device__ T hyperbolic(T x) {
 
 // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh is near -1.
 constexpr double GELU_LINEAR = 1.5957691216057308, GELU_CUBIC = 0.044715;
-template <class T> __device__ T gelu_gate(T x) { return sigmoid<T>(T(GELU_LINEAR) * (x + T(GELU_CUBIC) * x * x * x)); }
-template <class T> __device__ T gelu_tanh(T x) { return x * gelu_gate(x); }
-template <class T> __device__ T gelu_tanh_slope(T x) {
-    T gate = gelu_gate(x);
+template <class O, class T> __device__ T gelu_gate(T x) {
+    return reciprocal(T(1) + quick_exp<O>(T(-GELU_LINEAR) * x - T(GELU_LINEAR * GELU_CUBIC) * x * x * x));
+}
+template <class O, class T> __device__ T gelu_tanh(T x) { return x * gelu_gate<O>(x); }
+template <class O, class T> __device__ T gelu_tanh_slope(T x) {
+    T gate = gelu_gate<O>(x);
     return gate + x * gate * (T(1) - gate) * (T(GELU_LINEAR) * (T(1) + T(3 * GELU_CUBIC) * x * x));
 }
 
-template <class T> __device__ T silu(T x) { return x * sigmoid<T>(x); }
+template <class O, class T> __device__ T silu(T x) { return x * reciprocal(T(1) + quick_exp<O>(-x)); }
 template <class T> __device__ T silu_slope(T x) {
     T gate = sigmoid<T>(x);
     return gate * (T(1) + x * (T(1) - gate));
 }
 
 template <class O, class T> __device__ T softplus(T x, T beta, T threshold) {
-    T z = x * beta;
-    return z > threshold ? x : (maximum<T>(z, T(0)) + log1p_unit<O>(quick_exp<O>(-absolute<T>(z)))) * (T(1) / beta);
+    T z = x * beta, bent = (maximum<T>(z, T(0)) + log1p_unit<O>(quick_exp<O>(-absolute<T>(z)))) * (T(1) / beta);
+    return z > threshold ? x : bent;
 }
 template <class T> __device__ T softplus_slope(T x, T beta, T threshold) {
     return x * beta > threshold ? T(1) : sigmoid<T>(x * beta);
@@ -128,7 +137,8 @@ template <class O, class T> __device__ T logsigmoid(T x) {
 
 // alpha expm1(rate x) below 0, else x; `scale` times all of it.
 template <class O, class T> __device__ T elu(T x, T alpha, T scale, T rate) {
-    return x > T(0) ? scale * x : scale * alpha * (rate > T(0) ? expm1_negative<O>(x * rate) : expm1(x * rate));
+    T below = scale * alpha * (rate > T(0) ? expm1_negative<O>(x * rate) : expm1(x * rate));
+    return x > T(0) ? scale * x : below;
 }
 template <class T> __device__ T elu_slope(T x, T alpha, T scale, T rate) {
     return x <= T(0) ? scale * alpha * rate * exp(x * rate) : scale;
@@ -137,8 +147,8 @@ constexpr double SELU_ALPHA = 1.6732632423543772, SELU_SCALE = 1.050700987355480
 
 // tanh(softplus(x)) is n / (n + 2) with n = e (e + 2); from x = 20 on it rounds to 1.
 template <class O, class T> __device__ T mish(T x) {
-    T e = quick_exp<O>(x), n = e * (e + T(2));
-    return x * (x > T(20) ? T(1) : n * reciprocal(n + T(2)));
+    T e = quick_exp<O>(x), n = e * (e + T(2)), gate = n * reciprocal(n + T(2));
+    return x * (x > T(20) ? T(1) : gate);
 }
 template <class T> __device__ T mish_slope(T x) {
     T e = exp(x), n = e * (e + T(2)), r = reciprocal(n + T(2));

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC
             C a = to<C>(va[k]), b = to<C>(vb[k]), c = to<C>(vc[k]);
             result[k] = to<O>(EXPRESSION);
         }
-        store(out + i, result);
+        store_whole(out + i, result);
     } else {
         for (; i < n; i++) {
             C a = to<C>(pa[i * sa]), b = to<C>(pb[i * sb]), c = to<C>(pc[i * sc]);

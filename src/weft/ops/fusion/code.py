@@ -1,7 +1,4 @@
-"""Writes the CUDA C++ of a group: one kernel that computes all its operations.
-
-The text has no sizes, so tensors of other shapes use the same machine code.
-"""
+"""Writes the CUDA C++ of operations: names of values, expressions, statements."""
 
 from __future__ import annotations
 
@@ -16,10 +13,7 @@ from torch.fx import Node
 from weft.ops import source
 from weft.ops.fusion import table
 from weft.ops.fusion.groups import Group, dtype_of, inputs_of, is_number
-
-BLOCK = 256
-WHOLE, REPEATED, EACH = "whole", "repeated", "each"
-"""How V neighbours of an operand are read: by one load, as one element, element by element."""
+from weft.ops.fusion.masks import mask_of
 
 
 class Operand(NamedTuple):
@@ -45,12 +39,45 @@ class Names:
         self.outputs = [Operand(n, f"q{i}") for i, n in enumerate(self.group.results)]
         self.of = {n: f"x{i}" for i, n in enumerate(arguments)}
         self.of |= {n: f"v{i}" for i, n in enumerate(self.group.nodes)}
+        self.masks = [Operand(n, f"m{i}") for i, n in enumerate(self.group.masks)]
+        self.of |= {o.node: f"f{i}" for i, o in enumerate(self.masks)}
+        self.quick = _quick(self.group)
 
     @property
-    def pointers(self) -> str:
+    def parameters(self) -> str:
+        """The first parameters of the kernel: operands, results, and what masks need."""
         reads = (f"const {o.ctype}* __restrict__ {o.pointer}" for o in self.inputs)
         writes = (f"{o.ctype}* __restrict__ {o.pointer}" for o in self.outputs)
-        return ", ".join([*reads, *writes])
+        masks = (
+            f"const long long* {m}_state, long long {m}_seed, long long {m}_offset, "
+            f"unsigned {m}_blocks, unsigned {m}_below, float {m}_scale"
+            for m in (o.pointer for o in self.masks)
+        )
+        return ", ".join([*reads, *writes, *masks])
+
+    @property
+    def includes(self) -> list[str]:
+        return [f'#include "{h}"' for h in ("fused.cuh", "mask.cuh")[: 1 + bool(self.masks)]]
+
+    def made_masks(self) -> list[str]:
+        """The statements that make the masks."""
+        return [
+            f"    const Mask<{mask_of(o.node).group}> {m}{{Start({m}_state, {m}_seed, {m}_offset), "
+            f"{m}_blocks, {m}_below, {m}_scale}};"
+            for o, m in ((o, o.pointer) for o in self.masks)
+        ]
+
+
+def _quick(group: Group) -> set[Node]:
+    """Values that reach only results of half precision; they need no more than its digits."""
+    half, inside = (torch.float16, torch.bfloat16), set(group.nodes)
+    found: set[Node] = set()
+    for node in reversed(group.nodes):
+        users = [u for u in node.users if u in inside]
+        kept = node in group.results and dtype_of(node) not in half
+        if dtype_of(node) in half or (users and not kept and all(u in found for u in users)):
+            found.add(node)
+    return found
 
 
 # ---- expressions -------------------------------------------------------------------------------
@@ -98,12 +125,26 @@ def expression(node: Node, names: Names) -> str:
     args = [a for a in node.args if not isinstance(a, list)]
     if name == "pow" and args[1] == 2:
         name, args = "square", args[:1]
+    quick = node in names.quick and c == "float"
+    if name in table.FUNCTIONS:
+        name, args = _function(node, name)
     types = ["bool", c, c] if name == "where" else [c] * len(args)
     given = [_operand(a, t, names) for a, t in zip(args, types, strict=False)]
     if name in ("add", "sub") and node.kwargs.get("alpha", 1) != 1:
         given[1] = f"{table.literal(node.kwargs['alpha'], c)} * {given[1]}"
-    text = table.ELEMENTWISE[table.BITWISE.get(name, name)].format(*map(_closed, given))
+    row = table.ELEMENTWISE[table.BITWISE.get(name, name)]
+    row = table.QUICK.get(name, row) if quick else row
+    text = row.format(*map(_closed, given)).replace("<O>", "<__half>" if quick else f"<{c}>")
     return text.replace("<C>", f"<{c}>").replace("C(", f"static_cast<{c}>(")
+
+
+def _function(node: Node, name: str) -> tuple[str, list[Any]]:
+    """The row and the arguments of a function with options; those left out have their defaults."""
+    arguments = node.target._schema.arguments
+    given = dict(zip((a.name for a in arguments), node.args, strict=False)) | node.kwargs
+    values = [given.get(a.name, a.default_value) for a in arguments]
+    words = [v for v in values if isinstance(v, str) and v != "none"]
+    return "_".join([name, *words]), [v for v in values if not isinstance(v, str)]
 
 
 def _closed(text: str) -> str:
@@ -125,86 +166,3 @@ def fetched(
     for operand, place in zip(operands, places, strict=True):
         kept = table.compute_type(dtype_of(operand.node))
         yield f"{indent}const {kept} {names.of[operand.node]} = to<{kept}>({place});"
-
-
-# ---- elementwise kernels -----------------------------------------------------------------------
-def flat(group: Group, modes: Sequence[str], vector: int) -> str:
-    """A kernel whose operands all have the order of the results, or are one element."""
-    names = Names(group)
-    single = [m == REPEATED for m in modes]
-    lines = [*_head(f"{names.pointers}, long long n")]
-    lines += [f"    const long long i = (blockIdx.x * {BLOCK}ll + threadIdx.x) * {vector};"]
-    if vector > 1:
-        lines += [f"    if (i + {vector} <= n) {{"]
-        for operand, one in zip(names.inputs, single, strict=True):
-            read = (
-                f"broadcast<{vector}>({operand.pointer})"
-                if one
-                else f"load<{vector}>({operand.pointer} + i)"
-            )
-            lines.append(f"        const auto in_{operand.pointer} = {read};")
-        lines += _vector_body(names, vector, "        ")
-        lines += [f"        store({o.pointer} + i, out_{o.pointer});" for o in names.outputs]
-        lines += ["        return;", "    }"]
-    lines += [f"    for (long long j = i; j < n && j < i + {vector}; j++) {{"]
-    places = [
-        f"{o.pointer}[{0 if one else 'j'}]" for o, one in zip(names.inputs, single, strict=True)
-    ]
-    lines += fetched(names.inputs, names, "        ", places)
-    lines += statements(group.nodes, names, "        ")
-    lines += [f"        {o.pointer}[j] = to<{o.ctype}>({names.of[o.node]});" for o in names.outputs]
-    return "\n".join([*lines, "    }", "}", ""])
-
-
-def strided(group: Group, modes: Sequence[str], vector: int, rank: int, index: str) -> str:
-    """A kernel whose operands have any strides; the innermost rows are whole vectors."""
-    names = Names(group)
-    sizes = ", ".join(
-        f"{index} size{d}, {index} magic{d}, {index} shift{d}" for d in range(1, rank)
-    )
-    steps = ", ".join(f"{index} {o.pointer}_{d}" for o in names.inputs for d in range(rank))
-    lines = _head(", ".join(t for t in (names.pointers, f"{index} n", sizes, steps) if t))
-    lines += [f"    const {index} i = ({index}(blockIdx.x) * {BLOCK} + threadIdx.x) * {vector};",
-              "    if (i >= n) return;"]  # fmt: skip
-    rest = "i"
-    for d in range(rank - 1, 0, -1):
-        lines += [f"    const {index} rest{d} = quotient({rest}, magic{d}, shift{d});",
-                  f"    const {index} at{d} = {rest} - rest{d} * size{d};"]  # fmt: skip
-        rest = f"rest{d}"
-    lines += [f"    const {index} at0 = {rest};"]
-    for operand, mode in zip(names.inputs, modes, strict=True):
-        p = operand.pointer
-        place = " + ".join(f"at{d} * {p}_{d}" for d in range(rank))
-        lines.append(f"    const {operand.ctype}* __restrict__ from_{p} = {p} + ({place});")
-        if mode == WHOLE:
-            lines.append(f"    const auto in_{p} = load<{vector}>(from_{p});")
-        elif mode == REPEATED:
-            lines.append(f"    const auto in_{p} = broadcast<{vector}>(from_{p});")
-        else:
-            lines += [
-                f"    Vector<{operand.ctype}, {vector}> in_{p};", "#pragma unroll",
-                f"    for (int k = 0; k < {vector}; k++)",
-                f"        in_{p}[k] = from_{p}[k * {p}_{rank - 1}];",
-            ]  # fmt: skip
-    lines += _vector_body(names, vector, "    ")
-    lines += [f"    store({o.pointer} + i, out_{o.pointer});" for o in names.outputs]
-    return "\n".join([*lines, "}", ""])
-
-
-def _head(parameters: str) -> list[str]:
-    bounds = f"__launch_bounds__({BLOCK})"
-    return ['#include "fused.cuh"', "", f'extern "C" __global__ void {bounds}',
-            f"fused({parameters}) {{"]  # fmt: skip
-
-
-def _vector_body(names: Names, vector: int, indent: str) -> list[str]:
-    lines = [f"{indent}Vector<{o.ctype}, {vector}> out_{o.pointer};" for o in names.outputs]
-    lines += ["#pragma unroll", f"{indent}for (int k = 0; k < {vector}; k++) {{"]
-    places = [f"in_{o.pointer}[k]" for o in names.inputs]
-    lines += fetched(names.inputs, names, indent + "    ", places)
-    lines += statements(names.group.nodes, names, indent + "    ")
-    lines += [
-        f"{indent}    out_{o.pointer}[k] = to<{o.ctype}>({names.of[o.node]});"
-        for o in names.outputs
-    ]
-    return [*lines, f"{indent}}}"]

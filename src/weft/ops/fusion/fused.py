@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from weft.errors import ArgumentError, Error
 from weft.ops.eager import PLAIN
+from weft.ops.fusion.masks import Starts, drawn
 from weft.ops.fusion.program import Program
 from weft.ops.fusion.trace import gradient_of, graph_of
 
@@ -72,7 +73,7 @@ class Fused:
         )  # fmt: skip
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return _Differentiable.apply(self, rest, *tensors)
-        return self._forward(rest, tensors)
+        return self.forward(rest, tensors)[0]
 
     @property
     def source(self) -> str:
@@ -92,22 +93,27 @@ class Fused:
         return self._last
 
     # ---- programs ------------------------------------------------------------------------------
-    def _forward(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> Any:
-        return self._program((_key(tensors), rest), lambda: self._of_tensors(rest), tensors)
+    def forward(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> tuple[Any, Starts]:
+        """The results, and where the random numbers of the call began."""
+        program = self._program((_key(tensors), rest), lambda: self._of_tensors(rest), tensors)
+        starts = drawn(program.masks) if program.masks else {}
+        return program(tensors, starts), starts
 
-    def _backward(
+    def backward(
         self, rest: Arguments, tensors: Sequence[torch.Tensor], wanted: tuple[int, ...],
-        gradients: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor], starts: Starts,
     ) -> Any:  # fmt: skip
+        """The gradients of the wanted tensors, by those of the results."""
+
         def make() -> Callable[..., Any]:
             return gradient_of(self._of_tensors(rest), len(tensors), wanted)
 
         values = [*tensors, *gradients]
-        return self._program((_key(values), rest, wanted), make, values)
+        return self._program((_key(values), rest, wanted), make, values)(values, starts)
 
     def _program(
         self, key: Any, make: Callable[[], Callable[..., Any]], tensors: Sequence[torch.Tensor]
-    ) -> Any:
+    ) -> Program:
         program = self._programs.get(key)
         if program is None:
             program = Program(graph_of(make(), tensors))
@@ -115,7 +121,7 @@ class Fused:
                 self._programs.clear()
             self._programs[key] = program
         self._last = program
-        return program(tensors)
+        return program
 
     def _of_tensors(self, rest: Arguments) -> Callable[..., Any]:
         """The function of the tensors alone, with the other arguments fixed."""
@@ -129,7 +135,8 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, fused: Fused, rest: Arguments, *tensors: torch.Tensor) -> Any:
         ctx.fused, ctx.rest = fused, rest
         ctx.save_for_backward(*tensors)
-        return fused._forward(rest, tensors)
+        results, ctx.starts = fused.forward(rest, tensors)
+        return results
 
     @staticmethod
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
@@ -137,7 +144,7 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
         tensors = ctx.saved_tensors
         wanted = tuple(i for i in range(len(tensors)) if ctx.needs_input_grad[2 + i])
         results: list[Any] = [None] * (2 + len(tensors))
-        found = ctx.fused._backward(ctx.rest, tensors, wanted, gradients)
+        found = ctx.fused.backward(ctx.rest, tensors, wanted, gradients, ctx.starts)
         for i, gradient in zip(wanted, found, strict=True):
             results[2 + i] = gradient
         return tuple(results)

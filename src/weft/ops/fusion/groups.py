@@ -16,6 +16,7 @@ from torch.fx import Graph, Node
 
 from weft.ops import source
 from weft.ops.fusion import table
+from weft.ops.fusion.masks import is_mask
 
 FILLS_THE_GPU = 64
 """Rows from which on one block per row is enough work for a GPU."""
@@ -52,7 +53,13 @@ class Group:
         """The values from outside that the group reads, each once."""
         inside = set(self.nodes)
         found = (n for node in self.nodes for n in inputs_of(node))
-        return [n for n in dict.fromkeys(found) if n not in inside and not is_number(n)]
+        return [n for n in dict.fromkeys(found) if n not in inside and not is_free(n)]
+
+    @property
+    def masks(self) -> list[Node]:
+        """The masks of dropout that the group uses, each once."""
+        found = (n for node in self.nodes for n in inputs_of(node))
+        return [n for n in dict.fromkeys(found) if is_mask(n)]
 
     def full(self, node: Node) -> bool:
         """Whether a value has the shape of the space."""
@@ -100,12 +107,17 @@ def is_number(node: Node) -> bool:
     return node.op == "call_function" and table.name_of(node.target) in table.FILLS
 
 
+def is_free(node: Node) -> bool:
+    """Whether a kernel has a value without reading it."""
+    return is_number(node) or is_mask(node)
+
+
 def grouped(graph: Graph) -> list[Step]:
     """The steps of a graph, in an order in which they can run."""
     steps: list[Step] = []
     place: dict[Node, int] = {}
     for node in graph.nodes:
-        if node.op == "call_function" and not is_number(node):
+        if node.op == "call_function" and not is_free(node):
             place[node] = _placed(node, steps, place)
     numbers = [n for n in graph.nodes if is_number(n)]
     split = [part for number, step in enumerate(steps) for part in _split(step, number, place)]
@@ -181,6 +193,8 @@ def _refused(node: Node) -> str:
 def _joins(group: Group, node: Node, place: dict[Node, int], number: int) -> bool:
     """Adds an operation to a group if the group can compute it."""
     inside = [n for n in inputs_of(node) if place.get(n) == number]
+    if group.k and any(is_mask(n) and shape_of(n) != group.space for n in inputs_of(node)):
+        return False  # a mask's elements are numbered as those of the space
     name = table.name_of(node.target)
     if name in table.VIEWS:
         joined = bool(inside) and _joins_as_view(group, node, inside[0])
@@ -236,6 +250,8 @@ def _joins_as_reduction(group: Group, node: Node) -> bool:
         return False
     k = _reduced(node)
     if not k or (group.k and group.k != k) or _few(group.space, k):
+        return False
+    if any(shape_of(n) != group.space for n in group.masks):
         return False
     if not group.k:  # values that were broadcast along a row stay so; all others are elements
         group.k = k

@@ -7,16 +7,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+from torch.fx import Node
+
 from weft import kernels
 from weft.errors import ArgumentError
 from weft.kernels import Kernel, cdiv
 from weft.ops import source
-from weft.ops.fusion import code, rows
+from weft.ops.fusion import elements, rows
+from weft.ops.fusion.elements import Access
 from weft.ops.fusion.groups import Group, dtype_of, shape_of
+from weft.ops.fusion.masks import mask_of
 from weft.ops.layouts import broadcast, divisor, memory_order, merged
-from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step, Word, layout
 from weft.ops.pointwise import NARROW
 
+WIDEST = 16
+"""Bytes of the widest load."""
+IN_FLIGHT = 16
+"""Bytes of an operand that a thread has in flight."""
+UNROLLED = 1
+"""Vectors of an operand that a thread of a flat kernel has in flight."""
 MOST_HELD = 16
 """Vectors, of all operands together, that a thread keeps in registers."""
 LARGEST = 1024
@@ -35,9 +46,15 @@ class Launch:
     dense: tuple[int, ...]
 
 
-def launch(group: Group, layouts: Sequence[Layout]) -> Launch:
-    """The launch for arguments of these layouts."""
-    return _by_rows(group, layouts) if group.k else _elementwise(group, layouts)
+def launch(group: Group, tensors: Sequence[torch.Tensor], recorded: bool) -> Launch:
+    """The launch for these arguments.
+
+    recorded  tensors with the starts of the group's masks follow the arguments
+    """
+    layouts = [layout(t) for t in tensors]
+    if group.k:
+        return _by_rows(group, layouts, recorded)
+    return _elementwise(group, layouts, [t.data_ptr() % WIDEST for t in tensors], recorded)
 
 
 @functools.cache
@@ -45,44 +62,78 @@ def _kernel(text: str, name: str) -> Kernel:
     return kernels.cuda(text, include=[source.HOME]).kernel(name)
 
 
-def _wide(group: Group, layouts: Sequence[Layout]) -> int:
-    """Elements of a vector: 16 bytes of the widest type."""
+def _widest(group: Group, layouts: Sequence[Layout]) -> int:
+    """Bytes of the widest type."""
     sizes = [x.itemsize for x in layouts] + [dtype_of(n).itemsize for n in group.results]
-    return 16 // int(max(sizes))
+    return int(max(sizes))
+
+
+def _wide(group: Group, layouts: Sequence[Layout]) -> int:
+    """Elements of the widest vector."""
+    return WIDEST // _widest(group, layouts)
 
 
 # ---- elementwise -------------------------------------------------------------------------------
-def _elementwise(group: Group, layouts: Sequence[Layout]) -> Launch:
+def _elementwise(
+    group: Group, layouts: Sequence[Layout], addresses: Sequence[int], recorded: bool
+) -> Launch:
+    """addresses  those of the arguments, modulo `WIDEST`"""
     outputs = _outputs(group)
     order = sorted(range(len(group.space)), key=lambda d: -outputs[0].steps[d])
     sizes = [group.space[d] for d in order]
     dense = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
-    strides = [[broadcast(x, group.space)[d] for d in order] for x in layouts]
+    read = [*layouts, *map(_of_mask, group.masks)]
+    strides = [[broadcast(x, group.space)[d] for d in order] for x in read]
     walk = merged(sizes, [dense, *strides])
-    n, steps = math.prod(sizes), walk.strides[1:]
-    first = len(layouts)
-    pointers: list[Argument] = [Pointer(i) for i in range(first + len(outputs))]
-    if len(walk.sizes) == 1 and all(s[0] in (0, 1) for s in steps):
-        vector = _aligned(_wide(group, layouts), layouts, steps)
-        modes = [code.WHOLE if s[0] else code.REPEATED for s in steps]
-        text = code.flat(group, modes, vector)
+    n, steps = math.prod(sizes), walk.strides[1 : 1 + len(layouts)]
+    of_masks = walk.strides[1 + len(layouts) :]
+    pointers = _pointers(group, len(layouts), recorded)
+    linear = all(s[0] in (0, 1) for s in steps) and all(s[0] == 1 for s in of_masks)
+    vector = _wide(group, layouts)
+    if len(walk.sizes) == 1 and linear:
+        accesses = [
+            Access(single=not s[0], behind=a % (vector * x.itemsize) // x.itemsize if s[0] else 0)
+            for x, s, a in zip(layouts, steps, addresses, strict=True)
+        ]
+        unrolled = UNROLLED
+        text = elements.flat(group, accesses, vector, unrolled)
         args: tuple[Argument, ...] = (*pointers, n)
     else:
-        vector = _wide(group, layouts)
         while walk.sizes[-1] % vector:
             vector //= 2
-        modes = [_mode(x, s, vector) for x, s in zip(layouts, steps, strict=True)]
+        accesses = [_access(x, s, vector) for x, s in zip(layouts, steps, strict=True)]
+        whole = [s[-1] == 1 and not any(t % 4 for t in s[:-1]) for s in of_masks]
         reach = max(
-            (sum(z * t for z, t in zip(walk.sizes, s, strict=True)) for s in steps), default=0
+            (sum(z * t for z, t in zip(walk.sizes, s, strict=True)) for s in walk.strides),
+            default=0,
         )
         index, bits = ("int", 32) if max(n, reach) < NARROW // 2 else ("long long", 64)
-        rank = len(walk.sizes)
-        text = code.strided(group, modes, vector, rank, index)
+        rank, unrolled = len(walk.sizes), max(1, IN_FLIGHT // (vector * _widest(group, layouts)))
+        text = elements.strided(group, accesses, whole, vector, unrolled, rank, index)
         divisors = [v for z in walk.sizes[1:] for v in (z, *_signed(divisor(z, bits), bits))]
-        args = (*pointers, n, *divisors, *(t for s in steps for t in s))
-    grid = cdiv(n, code.BLOCK * vector)
-    step = Step(_kernel(text, "fused"), (grid,), (code.BLOCK,), args)
+        args = (*pointers, n, *divisors, *(t for s in walk.strides[1:] for t in s))
+    grid = cdiv(n, elements.BLOCK * vector * unrolled)
+    step = Step(_kernel(text, "fused"), (grid,), (elements.BLOCK,), args)
     return Launch(Plan((step,), tuple(outputs)), text, ())
+
+
+def _of_mask(node: Node) -> Layout:
+    """A mask as a contiguous tensor: its elements are numbered in this order."""
+    shape = shape_of(node)
+    return Layout(dtype_of(node), shape, Buffer(shape, dtype_of(node)).steps, WIDEST)
+
+
+def _pointers(group: Group, count: int, recorded: bool) -> list[Argument]:
+    """The arguments for operands, results and masks of a group with so many operands."""
+    masks = [mask_of(n) for n in group.masks]
+    outputs = count + (len(masks) if recorded else 0)
+    found: list[Argument] = [
+        *map(Pointer, range(count)), *(Pointer(outputs + i) for i in range(len(group.results)))
+    ]  # fmt: skip
+    for i, mask in enumerate(masks):
+        state = Pointer(count + i) if recorded else None
+        found += [state, Word(2 * i), Word(2 * i + 1), *mask.numbers]
+    return found
 
 
 def _signed(magic: tuple[int, int], bits: int) -> tuple[int, int]:
@@ -91,19 +142,11 @@ def _signed(magic: tuple[int, int], bits: int) -> tuple[int, int]:
     return (value - (1 << bits) if value >> (bits - 1) else value), shift
 
 
-def _aligned(wide: int, layouts: Sequence[Layout], steps: Sequence[Sequence[int]]) -> int:
-    while wide > 1 and any(
-        s[-1] and x.aligned % (wide * x.itemsize) for x, s in zip(layouts, steps, strict=True)
-    ):
-        wide //= 2
-    return wide
-
-
-def _mode(x: Layout, steps: Sequence[int], vector: int) -> str:
+def _access(x: Layout, steps: Sequence[int], vector: int) -> Access:
     if steps[-1] == 0:
-        return code.REPEATED
+        return Access(single=True)
     whole = x.aligned % (vector * x.itemsize) == 0 and all(s % vector == 0 for s in steps[:-1])
-    return code.WHOLE if steps[-1] == 1 and whole else code.EACH
+    return Access(apart=steps[-1] != 1 or not whole)
 
 
 def _outputs(group: Group) -> list[Buffer]:
@@ -116,7 +159,7 @@ def _outputs(group: Group) -> list[Buffer]:
 
 
 # ---- rows --------------------------------------------------------------------------------------
-def _by_rows(group: Group, layouts: Sequence[Layout]) -> Launch:
+def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
     split = len(group.space) - group.k
     copied, steps = [], []
     for i, x in enumerate(layouts):
@@ -146,8 +189,7 @@ def _by_rows(group: Group, layouts: Sequence[Layout]) -> Launch:
             got=f"{group.rows:,} rows of {group.n:,} elements", allowed="less than 2^31 of each",
         )  # fmt: skip
     outputs = [Buffer(shape_of(n), dtype_of(n)) for n in group.results]
-    pointers: list[Argument] = [Pointer(i) for i in range(len(layouts) + len(outputs))]
-    args = (*pointers, group.rows, group.n, *(s[0] for s in steps))
+    args = (*_pointers(group, len(layouts), recorded), group.rows, group.n, *(s[0] for s in steps))
     step = Step(_kernel(text, f"fused<{threads}>"), (grid,), (block,), args)
     return Launch(Plan((step,), tuple(outputs)), text, tuple(copied))
 

@@ -14,7 +14,7 @@ from weft.ops import library
 from weft.ops.fusion import table
 from weft.ops.fusion.groups import Group, Other, argument, grouped, shape_of
 from weft.ops.fusion.launch import Launch, launch
-from weft.ops.plan import layout
+from weft.ops.fusion.masks import Starts, is_mask, mask_of
 from weft.ops.runner import Run, runner
 
 Values = dict[Node, Any]
@@ -26,19 +26,32 @@ class Bound:
 
     group: Group
     made: Launch | None = None
-    run: Run | None = None
 
-    def __call__(self, values: Values) -> None:
-        tensors = [values[n] for n in self.group.arguments]
-        if self.made is None or self.run is None:
-            self.made = launch(self.group, [layout(t) for t in tensors])
-            self.run = runner(self.made.plan, len(tensors), tensors[0].device)
+    def __post_init__(self) -> None:
+        self.arguments = self.group.arguments
+        self.masks = [mask_of(n) for n in self.group.masks]
+        self._runs: dict[bool, Run] = {}
+
+    def __call__(self, values: Values, starts: Starts) -> None:
+        tensors = [values[n] for n in self.arguments]
+        begin = [starts[m.number] for m in self.masks]
+        states = [s.state for s in begin if s.state is not None]
+        words = [w for s in begin for w in (s.seed, s.offset)]
+        run = self._runs.get(bool(states)) or self._make(tensors, states)
+        assert self.made is not None
         for i in self.made.dense:
             whole = tensors[i].expand(self.group.space)
             tensors[i] = library.call("contiguous")(whole)
-        results = self.run(*tensors)
+        results = run(*tensors, *states, *words)
         several = results if len(self.group.results) > 1 else (results,)
         values.update(zip(self.group.results, several, strict=True))
+
+    def _make(self, tensors: Sequence[torch.Tensor], states: Sequence[torch.Tensor]) -> Run:
+        self.made = launch(self.group, tensors, bool(states))
+        device = self.group.results[0].meta["val"].device
+        count, words = len(tensors) + len(states), 2 * len(self.masks)
+        run = self._runs[bool(states)] = runner(self.made.plan, count, device, words)
+        return run
 
 
 @dataclass
@@ -50,7 +63,7 @@ class Called:
     def __post_init__(self) -> None:
         self.call = _own(self.other.node) or _torchs(self.other.node)
 
-    def __call__(self, values: Values) -> None:
+    def __call__(self, values: Values, starts: Starts) -> None:
         values[self.other.node] = self.call(values)
 
 
@@ -88,12 +101,13 @@ class Program:
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         self.output = next(n for n in graph.nodes if n.op == "output").args[0]
         module: Any = graph.owning_module
+        self.masks = [mask_of(n) for n in graph.nodes if is_mask(n)]
         self.constants = {n: getattr(module, n.target) for n in graph.nodes if n.op == "get_attr"}
 
-    def __call__(self, tensors: Sequence[torch.Tensor]) -> Any:
+    def __call__(self, tensors: Sequence[torch.Tensor], starts: Starts) -> Any:
         values: Values = {**self.constants, **dict(zip(self.inputs, tensors, strict=True))}
         for step in self.steps:
-            step(values)
+            step(values, starts)
         return map_arg(self.output, lambda n: values[n])
 
     @property
@@ -117,7 +131,8 @@ def _kernel_line(group: Group) -> str:
     moved = sum(_bytes(n) for n in (*group.arguments, *group.results))
     space = "x".join(map(str, group.space)) or "1"
     kind = f"{group.rows} rows of {group.n}" if group.k else space
-    names = ", ".join(table.name_of(n.target) for n in group.nodes)
+    operations = [table.name_of(n.target) for n in group.nodes]
+    names = ", ".join([*operations, *("dropout" for _ in group.masks)])
     return f"one kernel over {kind}, {moved:,} bytes: {names}"
 
 

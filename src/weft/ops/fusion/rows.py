@@ -68,16 +68,17 @@ class _Writer:
         steps = "".join(f", long long {o.pointer}_row" for o in self.names.inputs)
         size = "G < 128 ? 128 : G"
         lines = [
-            '#include "fused.cuh"', "",
+            *self.names.includes, "",
             "template <int G>",
             f"__global__ void __launch_bounds__({size})",
-            f"fused({self.names.pointers}, int rows, int n{steps}) {{",
+            f"fused({self.names.parameters}, int rows, int n{steps}) {{",
             "    constexpr int BESIDE = (G < 128 ? 128 : G) / G;  // rows of a block",
             "    const int lane = threadIdx.x % G;",
             "    const long long number = (long long)blockIdx.x * BESIDE + threadIdx.x / G;",
             "    const bool there = number < rows;",
             "    const long long row = there ? number : 0;  // all threads take part in reductions",
         ]  # fmt: skip
+        lines += self.names.made_masks()
         for o in self.names.inputs:
             lines.append(
                 f"    const {o.ctype}* from_{o.pointer} = {o.pointer} + row * {o.pointer}_row;"
@@ -186,14 +187,22 @@ class _Writer:
                 continue
             lines.append(f"        const auto in_{o.pointer} = load<{v}>(from_{o.pointer} + at);")
             places.append(f"in_{o.pointer}[k]")
+        masks = [o for o in self.names.masks if any(o.node in inputs_of(n) for n in nodes)]
+        for o in masks:
+            whole = str(v % 4 == 0).lower()
+            made = f"{o.pointer}.some<{v}, {whole}>(row * n + at)"
+            lines.append(f"        const auto in_{o.pointer} = {made};")
         lines += [f"        {line}" for line in before]
         lines += ["#pragma unroll", f"        for (int k = 0; k < {v}; k++) {{"]
         lines += fetched(operands, self.names, " " * 12, places)
+        lines += fetched(masks, self.names, " " * 12, [f"in_{o.pointer}[k]" for o in masks])
         lines += statements(nodes, self.names, " " * 12)
         lines += [f"            {line}" for line in body]
         lines += ["        }"]
         for o in stores:
-            lines.append(f"        if (there) store({o.pointer} + row * n + at, out_{o.pointer});")
+            lines.append(
+                f"        if (there) store_whole({o.pointer} + row * n + at, out_{o.pointer});"
+            )
         return [*lines, "    }"]
 
     def _needed(self, targets: Iterable[Node]) -> tuple[list[Node], list[Operand]]:

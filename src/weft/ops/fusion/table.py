@@ -66,6 +66,36 @@ ELEMENTWISE = {
 }
 """C++ of an element; C is the type of the arithmetic. Operands are values of the type C."""
 
+QUICK = {
+    "exp": "quick_exp<O>({0})",
+    "exp2": "quick_exp2({0})",
+    "div": "quick_quotient({0}, {1})",
+    "reciprocal": "reciprocal({0})",
+    "sigmoid": "reciprocal(C(1) + quick_exp<O>(-{0}))",
+    "tanh": "hyperbolic<O>({0})",
+}
+"""Shorter rows for values that are rounded to half precision in the end; their relative error is
+below 1e-5. O is a type of half precision."""
+
+FUNCTIONS = frozenset({
+    "gelu", "gelu_backward", "silu", "silu_backward", "mish", "mish_backward", "softplus",
+    "softplus_backward", "elu",
+})  # fmt: skip
+"""Rows with all options as operands, as cuda/activations.cuh has them."""
+ELEMENTWISE |= {
+    "gelu": "gelu<O>({0})",
+    "gelu_tanh": "gelu_tanh<O>({0})",
+    "gelu_backward": "{0} * gelu_slope<O>({1})",
+    "gelu_backward_tanh": "{0} * gelu_tanh_slope<O>({1})",
+    "silu": "silu<O>({0})",
+    "silu_backward": "{0} * silu_slope({1})",
+    "mish": "mish<O>({0})",
+    "mish_backward": "{0} * mish_slope({1})",
+    "softplus": "softplus<O>({0}, {1}, {2})",
+    "softplus_backward": "{0} * softplus_slope({1}, {2}, {3})",
+    "elu": "elu<O>({0}, {1}, {2}, {3})",
+}
+
 BITWISE = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_not": "logical_not"}
 """Operations that are logical ones for booleans; for integers they are not fused."""
 

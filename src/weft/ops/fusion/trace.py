@@ -12,14 +12,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from weft.errors import ArgumentError
+from weft.ops.fusion.masks import Dropouts
 
 _DECOMPOSED = (
     "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
     "native_layer_norm", "native_layer_norm_backward", "_fused_rms_norm",
-    "_fused_rms_norm_backward", "gelu", "gelu_backward", "silu", "silu_backward",
+    "_fused_rms_norm_backward", 
     "sigmoid_backward", "tanh_backward", "threshold_backward", "leaky_relu",
-    "leaky_relu_backward", "elu", "elu_backward", "softplus", "softplus_backward",
-    "hardswish", "hardswish_backward", "mish", "mish_backward", "std", "var_mean", "std_mean",
+    "leaky_relu_backward", "elu_backward",
+    "hardswish", "hardswish_backward", "std", "var_mean", "std_mean",
     "addcmul", "addcdiv", "rsub", "lerp", "mse_loss", "mse_loss_backward", "logsumexp",
     "log_sigmoid_forward", "log_sigmoid_backward", "clamp", "hardtanh", "hardtanh_backward",
     "hardsigmoid", "hardsigmoid_backward", "huber_loss", "huber_loss_backward",
@@ -48,7 +49,7 @@ def graph_of(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> t
             for t in tensors
         ]
     functional = torch.func.functionalize(function, remove="mutations")
-    with torch.no_grad():
+    with torch.no_grad(), Dropouts():
         made = make_fx(functional, decomposition_table=_table(), tracing_mode="fake")(*fakes)
     graph: torch.fx.Graph = made.graph
     changed = [n for n in graph.nodes if n.target is torch.ops.aten.copy_.default]

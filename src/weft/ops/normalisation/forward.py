@@ -80,10 +80,10 @@ def _addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
 
 def rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:
     """One launch: rows stay on chip."""
-    threads, held, shared, resident = way
+    threads, held, shared, resident, ahead = way
     kernel = made.kernel(
-        "rows.cu", "rows", threads, held, shared, kind.centred, kind.added, resident > 0,
-        made.inner > 0,
+        "rows.cu", "rows", threads, held, shared, kind.centred, kind.added,
+        resident > 0 and not ahead, made.inner > 0, ahead,
     )  # fmt: skip
     memory = shared * threads * made.vector * made.dtype.itemsize
     rest = (made.count, made.n, made.stride, _eps(made.request), made.inner, made.groups)

@@ -140,12 +140,14 @@ class Way(NamedTuple):
     held      vectors that each of them has in registers
     shared    vectors that each of them has in shared memory
     resident  blocks for each SM, which take one row after another; 0: a block for each row
+    ahead     whether such a block loads its next row while it stores the results of one
     """
 
     threads: int
     held: int
     shared: int = 0
     resident: int = 0
+    ahead: bool = False
 
     @property
     def block(self) -> int:

@@ -2,11 +2,11 @@
 #include "rows.cuh"
 
 template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP,
-          bool CHANNELS>
+          bool CHANNELS, bool AHEAD>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, BLOCKS_PER_SM<(G <= 32 ? 128 : G), HELD>)
     rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd, long long count,
          int n, long long stride, float eps, int inner, int groups) {
-    norm_rows<T, W, V, RAGGED, G, HELD, SHARED, CENTRED, ADD, KEEP, CHANNELS>(
+    norm_rows<T, W, V, RAGGED, G, HELD, SHARED, CENTRED, ADD, KEEP, CHANNELS, AHEAD>(
         x, added, w, b, y, total, mean, rstd, count, n, stride, eps, inner, groups);
 }
 

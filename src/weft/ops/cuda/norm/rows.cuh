@@ -58,12 +58,13 @@ __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" :::
 
 // The blocks of an SM that must fit into its registers, so that some load while others compute.
 template <int BLOCK, int HELD>
-constexpr int BLOCKS_PER_SM = HELD <= 4 ? 1 : BLOCK >= 512 ? 1024 / BLOCK : 768 / BLOCK;
+constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK : HELD <= 4 ? 1 : (HELD > 8 ? 512 : 768) / BLOCK;
 
 // G threads hold a row: HELD vectors each in registers and SHARED in shared memory. With KEEP, weights stay in registers
-// too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector.
+// too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector. With AHEAD,
+// a block takes one row after another, and a vector of the next row is on its way as soon as the place of one is free.
 template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP,
-          bool CHANNELS>
+          bool CHANNELS, bool AHEAD = false>
 __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
                           long long count, int n, long long stride, float eps, int inner, int groups) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
@@ -71,6 +72,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
     constexpr bool HIDE = HELD * V > 32;
     // Copies to shared memory do not wait for their data; they need whole vectors of 16 bytes.
     constexpr bool COPIED = SHARED > 0 && !RAGGED && !ADD && V * sizeof(T) == 16;
+    static_assert(!AHEAD || (!RAGGED && !ADD && !KEEP && ROWS == 1), "rows that are read ahead");
     unsigned zero = n < 0;
     extern __shared__ char memory[];
     auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
@@ -84,12 +86,16 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             kept_b[k] = weights<V, RAGGED>(b, (k * G + t) * V - lead, n, 0);
         }
     }
+    Vector<T, V> held[HELD];
+    float coming = 0;  // the shift of the next row
     for (long long first = blockIdx.x * (long long)ROWS; first < count; first += gridDim.x * (long long)ROWS) {
-        long long row = first + threadIdx.x / G;
-        bool there = row < count;
+        long long row = first + threadIdx.x / G, next = row + gridDim.x;
+        bool there = row < count, more = AHEAD && next < count, fetched = AHEAD && first > blockIdx.x;
         Row<T, V, RAGGED> r{int(row * n % V), there ? n : 0};
-        const T* from = x + row * stride;
+        const T *from = x + row * stride, *from_next = x + next * stride;
         float shift = CENTRED ? shift_of(from, there) + (ADD ? shift_of(added + row * n, there) : 0) : 0;
+        if (fetched) shift = coming;
+        if (CENTRED && AHEAD) coming = shift_of(from_next, more);
         auto get = [&](int chunk) {
             Vector<T, V> v = r.get(from, chunk, shift);
             if constexpr (ADD) {
@@ -98,19 +104,20 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             }
             return v;
         };
-        if constexpr (COPIED) {
+        auto copy = [&](const T* of, int k) {
+            int chunk = (HELD + k) * G + t;
+            if (r.whole(chunk)) copy16(lying + k * G + t, of + chunk * V);
+        };
+        if (!fetched) {
+            if constexpr (COPIED)
 #pragma unroll
-            for (int k = 0; k < SHARED; k++) {
-                int chunk = (HELD + k) * G + t;
-                if (r.whole(chunk)) copy16(lying + k * G + t, from + chunk * V);
-            }
-        }
-        Vector<T, V> held[HELD];
+                for (int k = 0; k < SHARED; k++) copy(from, k);
 #pragma unroll
-        for (int k = 0; k < HELD; k++) held[k] = get(k * G + t);
-        if constexpr (SHARED > 0 && !COPIED) {
+            for (int k = 0; k < HELD; k++) held[k] = get(k * G + t);
+            if constexpr (SHARED > 0 && !COPIED) {
 #pragma unroll 2
-            for (int k = 0; k < SHARED; k++) lying[k * G + t] = get((HELD + k) * G + t);
+                for (int k = 0; k < SHARED; k++) lying[k * G + t] = get((HELD + k) * G + t);
+            }
         }
         float middle = 0, sum = 0;
         if constexpr (CENTRED) {
@@ -153,11 +160,16 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             r.put(y + row * n, k * G + t, results(v, shift, middle, scale, vw, vb));
         };
 #pragma unroll
-        for (int k = 0; k < HELD; k++) put(k, held[k]);
+        for (int k = 0; k < HELD; k++) {
+            put(k, held[k]);
+            if (more) held[k] = r.get(from_next, k * G + t, coming);
+        }
         if constexpr (SHARED > 0) {
 #pragma unroll 2
-            for (int k = 0; k < SHARED; k++)
+            for (int k = 0; k < SHARED; k++) {
                 if (!COPIED || r.whole((HELD + k) * G + t)) put(HELD + k, lying[k * G + t]);
+                if (COPIED && more) copy(from_next, k);
+            }
         }
     }
 }

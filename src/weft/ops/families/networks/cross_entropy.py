@@ -80,13 +80,17 @@ def _smooth(call: Call) -> bool:
     return bool(call.options["label_smoothing"] > 0)
 
 
-def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
+def _rows(
+    make: Callable[[], Call], threads: int, held: int, shared: int, resident: int = 0
+) -> Plan:
+    """Rows on chip; `resident` blocks of an SM read their next row ahead, 0: a block for a row."""
     call = make()
     v, sms = call.view, call.tensors.request.target.sms
     block = 128 if threads <= 32 else threads
     groups = max(1, cdiv(v.outer, block // threads))
-    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
-    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
+    blocks = min(groups, LOOPED * sms if threads <= 32 else resident * sms or 65536)
+    modes = (*call.modes, _smooth(call), resident > 0)
+    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *modes)
     memory = shared * threads * v.vector * call.itemsize
     args = (call.x, *call.labels(), *call.results(blocks), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (block,), args, memory))

@@ -40,7 +40,7 @@ def _dropout() -> Callable[..., Any]:
         Nothing is saved for the backward pass but a seed and an offset. On a GPU the result has
         the bits of torch.nn.functional.dropout for contiguous tensors of whole 16-byte vectors.
         """
-        _check_probability(p)
+        check_probability("weft.ops.dropout", p)
         if not training or p == 0.0:
             return input
         result = seeded(input, p, *start("dropout", input.numel(), input.device, generator))
@@ -58,6 +58,12 @@ def threshold(p: float) -> int:
         value = np.float32(middle) * np.float32(2.0**-32) + np.float32(2.0**-33)
         low, high = (middle + 1, high) if value < keep else (low, middle)
     return low
+
+
+def scale_of(p: float) -> float:
+    """The factor of elements that are kept."""
+    keep = np.float32(1.0 - p)
+    return float(np.float32(1.0 / float(keep))) if keep else 0.0
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -83,26 +89,23 @@ def _of_dense(request: Request, x: Layout, at: Pointer, before: tuple[Step, ...]
 
 def _plan(request: Request, x: Layout, at: Pointer, before: tuple[Step, ...]) -> Plan:
     group, p = 16 // x.itemsize, request.options["p"]
-    keep = np.float32(1.0 - p)
-    scale = float(np.float32(1.0 / float(keep))) if keep else 0.0
     flags = f"{group}, {GROUPS}, {str(x.aligned == 16).lower()}"
     kernel = source.kernel("dropout.cu", f"dropout<{source.ctype(x.dtype)}, {flags}>")
     count = blocks(x.numel, request.target)
-    args = (at, Pointer(2), *beginning(request), x.numel, count, threshold(p), scale)
+    args = (at, Pointer(2), *beginning(request), x.numel, count, threshold(p), scale_of(p))
     step = Step(kernel, (cdiv(x.numel, GROUPS * group * BLOCK),), (BLOCK,), args)
     return Plan((*before, step), (Buffer(x.shape, x.dtype),))
 
 
 # ---- definition --------------------------------------------------------------------------------
-def _check_probability(p: float) -> None:
+def check_probability(who: str, p: float) -> None:
+    """Raises for a `p` that is none; `who` begins the message."""
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(
-            "weft.ops.dropout: 'p' must be a probability", got=str(p), allowed="0.0 to 1.0"
-        )
+        raise ArgumentError(f"{who}: 'p' must be a probability", got=str(p), allowed="0.0 to 1.0")
 
 
 def _check(x: Any, p: float, seed: int, offset: int, state: Any) -> None:
-    _check_probability(p)
+    check_probability("weft.ops.dropout", p)
     if x.dtype not in DTYPES:
         raise ArgumentError(
             "weft.ops.dropout: 'x' has a dtype that no kernel takes",
