@@ -29,6 +29,7 @@ ONE_KERNEL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = 
     "broadcast column": (lambda x, c: (x - c).exp(), (FULL, COLUMN)),
     "gelu": (F.gelu, (FULL,)),
     "gelu by tanh": (lambda x: F.gelu(x, approximate="tanh"), (FULL,)),
+    "activations": (lambda x: F.mish(x) + F.silu(x) * F.softplus(x, 2.0) - F.elu(x, 0.5), (FULL,)),
     "where": (lambda x, y: torch.where(x > 0.5, x, -y).clamp(-1, 1), (FULL, FULL)),
     "softmax": (lambda x: F.softmax(x * 0.5, -1), (FULL,)),
     "log_softmax": (lambda x: F.log_softmax(x, -1), (FULL,)),
@@ -67,7 +68,9 @@ def test_half_precision_is_rounded_at_the_end(name: str) -> None:
     assert (got.double() - exact).abs().max() <= exact.abs().max() * 2**-8
 
 
-@pytest.mark.parametrize("name", ["sigmoid of a + b * c", "broadcast row", "softmax", "layer norm"])
+@pytest.mark.parametrize(
+    "name", ["sigmoid of a + b * c", "broadcast row", "softmax", "layer norm", "activations"]
+)
 def test_gradients(name: str) -> None:
     function, shapes = ONE_KERNEL[name]
     ours, theirs = ([t.requires_grad_() for t in _tensors(*shapes)] for _ in range(2))
@@ -84,6 +87,57 @@ def test_a_gradient_of_one_argument_only() -> None:
     x, labels = torch.ones(4, requires_grad=True), torch.arange(4)
     fused(x, labels).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [0, 0, 0, 1]
+
+
+# ---- dropout -----------------------------------------------------------------------------------
+DROPOUTS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], Any]] = {
+    "alone": (lambda drop, x: drop(x, 0.3), (3000,), torch.float32),
+    "half precision": (lambda drop, x: drop(x, 0.3), FULL, torch.bfloat16),
+    "odd rows": (lambda drop, x: drop(x, 0.5) + x[:1], (7, 33), torch.float32),
+    "in rows, twice": (lambda drop, x: drop(F.softmax(drop(x, 0.2), -1), 0.5), FULL, torch.float32),
+    "of a statistic": (
+        lambda drop, x: x * drop(x.mean(-1, keepdim=True), 0.5),
+        FULL,
+        torch.float32,
+    ),
+    "transposed": (lambda drop, x: drop(x.t() * 2, 0.5), FULL, torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_dropout_has_the_numbers_of_the_op_in_both_passes(name: str) -> None:
+    function, shape, dtype = DROPOUTS[name]
+    ours, theirs = (_tensors(shape, dtype=dtype)[0].requires_grad_() for _ in range(2))
+    fused = weft.fuse(lambda x: function(F.dropout, x))
+    torch.manual_seed(5)
+    got = fused(ours)
+    assert "aten" not in fused.explain().replace("aten.t.default", "").replace("aten.slice", "")
+    torch.manual_seed(5)
+    want = function(weft.ops.dropout, theirs)
+    _close(got.contiguous(), want.contiguous(), 0 if dtype is torch.bfloat16 else 2e-6)
+    upstream = _tensors(tuple(want.shape), dtype=dtype)[0]
+    got.backward(upstream)
+    want.backward(upstream)
+    _close(ours.grad, theirs.grad, 1e-5)
+    assert not torch.equal(fused(ours), got)  # the next call has other numbers
+
+
+def test_dropout_that_does_nothing() -> None:
+    x = torch.ones(8)
+    for p, training in ((0.5, False), (0.0, True)):
+        assert torch.equal(weft.fuse(lambda x, p, t: F.dropout(x, p, t) + 1)(x, p, training), x + 1)
+    assert not weft.fuse(lambda x: F.dropout(x, 1.0))(x).any()
+    with pytest.raises(weft.ArgumentError, match="must be a probability"):
+        weft.fuse(lambda x: F.dropout(x, 1.5))(x)
+
+
+def test_other_random_numbers_have_no_gradient() -> None:
+    fused = weft.fuse(lambda x: x * torch.rand_like(x))
+    x = torch.ones(8, requires_grad=True)
+    y = fused(x)
+    assert "aten.rand_like.default apart: it draws random numbers" in fused.explain()
+    with pytest.raises(weft.ArgumentError, match="needs the same random numbers again"):
+        y.sum().backward()
 
 
 # ---- layouts -----------------------------------------------------------------------------------
@@ -110,6 +164,18 @@ def test_layouts(name: str) -> None:
             function(x, y).contiguous() if name == "expanded" else function(x, y),
             2e-6,
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_misaligned_tensors_are_read_in_vectors(dtype: Any) -> None:
+    fused = weft.fuse(lambda a, b: a * b + 1)
+    whole = _tensors((2605,), dtype=dtype)[0]
+    for offset in (1, 2, 3, 5):
+        for n in (1, 9, 2600):
+            x, y = whole[offset : offset + n], whole[:n]
+            want = x.double() * y.double() + 1
+            assert torch.allclose(fused(x, y).double(), want, rtol=1e-2), (offset, n)
+        assert f", {offset % (16 // dtype.itemsize)}>(p" in fused.source
 
 
 def test_long_rows_are_read_in_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +206,7 @@ APART: dict[str, tuple[Callable[..., Any], str]] = {
         lambda x: x.sort(-1)[0] * 2,
         "aten.sort.default apart: its result is not one tensor",
     ),
+    "a view": (lambda x: x[:, 1:] * 2, "aten.slice.Tensor apart: a view, which moves no data"),
     "rounding": (lambda x: torch.div(x, 3, rounding_mode="floor"), "division with a rounding mode"),
 }
 

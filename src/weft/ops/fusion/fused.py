@@ -109,7 +109,15 @@ class Fused:
             return gradient_of(self._of_tensors(rest), len(tensors), wanted)
 
         values = [*tensors, *gradients]
-        return self._program((_key(values), rest, wanted), make, values)(values, starts)
+        program = self._program((_key(values), rest, wanted), make, values)
+        if program.drawing:
+            raise ArgumentError(
+                f"weft.fuse: the gradient of '{self.name}' needs the same random numbers again",
+                got=f"{program.drawing[0].target} in the function",
+                allowed="torch.nn.functional.dropout, whose numbers can be computed again",
+                next="draw the numbers before the call and pass them as an argument",
+            )
+        return program(values, starts)
 
     def _program(
         self, key: Any, make: Callable[[], Callable[..., Any]], tensors: Sequence[torch.Tensor]

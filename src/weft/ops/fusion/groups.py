@@ -179,7 +179,7 @@ def _refused(node: Node) -> str:
     if name in table.BITWISE and value.dtype is torch.bool:
         known = True
     if not known:
-        return "it is neither elementwise nor a reduction of rows"
+        return _unknown(node)
     if name == "div" and node.kwargs.get("rounding_mode") is not None:
         return "division with a rounding mode"
     if name in ("sum", "mean", "amax", "amin", "var") and not value.is_floating_point():
@@ -187,6 +187,22 @@ def _refused(node: Node) -> str:
     if value.numel() == 0:
         return "it has no elements"
     return ""
+
+
+def _unknown(node: Node) -> str:
+    """What kind of operation one is that no kernel has."""
+    if draws(node):
+        return "it draws random numbers"
+    schema = getattr(node.target, "_schema", None)
+    aliases = [r.alias_info for r in schema.returns] if schema else []
+    if any(a is not None and not a.is_write for a in aliases):
+        return "a view, which moves no data"
+    return "it is neither elementwise nor a reduction of rows"
+
+
+def draws(node: Node) -> bool:
+    """Whether an operation moves torch's random generator."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 # ---- joining a group ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from torch.fx import Graph, Node, map_arg
 
 from weft.ops import library
 from weft.ops.fusion import table
-from weft.ops.fusion.groups import Group, Other, argument, grouped, shape_of
+from weft.ops.fusion.groups import Group, Other, argument, draws, grouped, shape_of
 from weft.ops.fusion.launch import Launch, launch
 from weft.ops.fusion.masks import Starts, is_mask, mask_of
 from weft.ops.runner import Run, runner
@@ -109,6 +109,12 @@ class Program:
         for step in self.steps:
             step(values, starts)
         return map_arg(self.output, lambda n: values[n])
+
+    @property
+    def drawing(self) -> list[Node]:
+        """Operations that draw random numbers, beside dropout."""
+        apart = (s.other.node for s in self.steps if isinstance(s, Called))
+        return [n for n in apart if draws(n)]
 
     @property
     def sources(self) -> list[str]:
