@@ -5,6 +5,7 @@ batches.py      batches on the device, from its memory or from the host's
 network.py      the network, with PyTorch's layers or weft's
 settings.py     how to train
 step.py         one training step: forward, backward, update; on a GPU as a CUDA graph
+fused/          the same step as a few kernels that are made for this network
 contenders.py   the steps of weft and of PyTorch, from the same weights
 loop.py         epochs and evaluation; interrupts.py: Ctrl-C; checkpoint.py: files
 times.py        the time of each part of a step

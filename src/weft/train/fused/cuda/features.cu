@@ -1,0 +1,193 @@
+// Both convolutions, forward. A block computes the pooled maps of an image into shared memory and from them some channels of
+// the second convolution, by products of [pixels][taps x channels] and [taps x channels][channels].
+#include "net.cuh"
+
+constexpr int TILES = (MID + 15) / 16, WARPS = (TILES + 1) / 2, THREADS = WARPS * 32, WIDE = SIDE + 2;
+
+// Mean and deviation of the first convolution's results, from the moments of the pixels.
+__device__ void first_norm(const float* __restrict__ moments, int parts, const float* weight, const float* __restrict__ gain,
+                           const float* __restrict__ bias, float eps, int count, double* total, Norm* norm, double* variance) {
+    for (int i = threadIdx.x; i < 2 * MOMENTS; i += THREADS) {
+        double sum = 0;
+#pragma unroll 8
+        for (int p = i / MOMENTS; p < parts; p += 2) sum += moments[p * MOMENTS + i % MOMENTS];
+        total[i] = sum;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < MOMENTS; i += THREADS) total[i] = (total[i] + total[MOMENTS + i]) / ((double)count * PIXELS);
+    __syncthreads();
+    // Four lanes for a channel.
+    for (int i = threadIdx.x; i < 4 * FIRST; i += THREADS) {
+        double mean = 0, square = 0;
+        const float* w = weight + i / 4 * TAPS;
+        for (int t = i % 4; t < TAPS; t += 4) {
+            mean += w[t] * total[t * (TAPS + 1) + TAPS];
+            double row = 0;
+#pragma unroll
+            for (int s = 0; s < TAPS; ++s) row += w[s] * total[t * (TAPS + 1) + s];
+            square += w[t] * row;
+        }
+#pragma unroll
+        for (int j = 1; j < 4; j *= 2) mean += __shfl_xor_sync(~0u, mean, j), square += __shfl_xor_sync(~0u, square, j);
+        if (i % 4 == 0) {
+            double spread = fmax(square - mean * mean, 0.0);
+            float inverse = (float)(1 / sqrt(spread + eps)), scale = gain[i / 4] * inverse;
+            norm[i / 4] = {scale, (float)(bias[i / 4] - mean * scale), (float)mean, inverse};
+            variance[i / 4] = spread;
+        }
+    }
+    __syncthreads();
+}
+
+template <int COLUMNS>
+struct alignas(16) Memory {
+    double total[2 * MOMENTS], variance[FIRST];
+    Norm norm[FIRST];
+    float weight[DEPTH * COLUMNS];
+    float maps[FIRST * ACROSS + BEYOND];
+    float filters[FIRST * 12];
+    float image[WIDE * WIDE];
+    float sums[WARPS][COLUMNS][2];
+};
+
+// What a launch asks for, by the number of columns: 32 or 64.
+__device__ int shared_bytes[2] = {sizeof(Memory<32>), sizeof(Memory<64>)};
+
+// The pooled maps of an image; lanes are windows.
+template <bool EXACT>
+__device__ void first_block(const float* image, const float* filters, const Norm* norm, float* maps, float* __restrict__ saved,
+                            unsigned char* __restrict__ places) {
+    for (int w = threadIdx.x; w < MID; w += THREADS) {
+        float x[4][4];
+        int row = w / HALF, column = w % HALF;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+            for (int j = 0; j < 4; j += 2) {
+                float2 two = *reinterpret_cast<const float2*>(image + (2 * row + i) * WIDE + 2 * column + j);
+                x[i][j] = two.x, x[i][j + 1] = two.y;
+            }
+#pragma unroll 2
+        for (int c = 0; c < FIRST; ++c) {
+            float f[12];
+#pragma unroll
+            for (int i = 0; i < 3; ++i) reinterpret_cast<float4*>(f)[i] = reinterpret_cast<const float4*>(filters + c * 12)[i];
+            float z[4] = {};
+#pragma unroll
+            for (int t = 0; t < TAPS; ++t)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) z[i] += f[t] * x[i / 2 + t / 3][i % 2 + t % 3];
+            Norm at = norm[c];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) z[i] = fmaf(z[i], at.scale, at.shift);
+            Pooled pooled(z[0], z[1], z[2], z[3]);
+            float value = operand<EXACT>(pooled.value < 0 ? 0.0f : pooled.value);  // a NaN stays
+            maps[c * ACROSS + (row + 1) * PITCH + column + 1] = value;
+            if (saved) {
+                saved[c * MID + w] = value;
+                places[c * MID + w] = pooled.value <= 0 ? 4 : pooled.place;
+            }
+        }
+    }
+}
+
+template <bool EXACT, int COLUMNS>
+__global__ void __launch_bounds__(THREADS)
+    features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts, const float* __restrict__ filters,
+             const float* __restrict__ gain, const float* __restrict__ bias, float* __restrict__ running_mean,
+             float* __restrict__ running_variance, const float* __restrict__ packed, float* __restrict__ maps,
+             unsigned char* __restrict__ places, float* __restrict__ raw, float* __restrict__ statistics,
+             double* __restrict__ totals, Norm* __restrict__ norms, float eps, float momentum, int count) {
+    extern __shared__ __align__(16) unsigned char bytes[];
+    auto& m = *reinterpret_cast<Memory<COLUMNS>*>(bytes);
+    constexpr int SPLIT = SECOND / COLUMNS, ACROSS_TILES = COLUMNS / 8, GROUP = EXACT ? 4 : ACROSS_TILES;
+    int part = blockIdx.x % SPLIT, slot = blockIdx.x / SPLIT, slots = gridDim.x / SPLIT;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
+    for (int i = threadIdx.x; i < DEPTH * COLUMNS / 4; i += THREADS) {
+        int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
+        // Four rows have different banks.
+        unsigned to = (unsigned)__cvta_generic_to_shared(m.weight + row * COLUMNS + (column ^ 8 * (row & 3)));
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(packed + row * SECOND + part * COLUMNS + column));
+    }
+    for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
+    clear(m.maps, FIRST * ACROSS + BEYOND);
+    clear(m.image, WIDE * WIDE);
+    first_norm(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
+    if (blockIdx.x == 0) {
+        for (int i = threadIdx.x; i < MOMENTS; i += THREADS) totals[i] = m.total[i];
+        double n = (double)count * PIXELS;
+        for (int i = threadIdx.x; i < FIRST; i += THREADS) {
+            norms[i] = m.norm[i];
+            running_mean[i] += momentum * (m.norm[i].mean - running_mean[i]);
+            running_variance[i] += momentum * ((float)(m.variance[i] * (n / fmax(n - 1, 1.0))) - running_variance[i]);
+        }
+    }
+    float sum[ACROSS_TILES][2] = {}, square[ACROSS_TILES][2] = {};
+    int at[2][2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) at[i / 2][i % 2] = corner(min((warp * 2 + i / 2) * 16 + i % 2 * 8 + group, MID - 1));
+    asm volatile("cp.async.wait_all;");
+    for (int n = slot; n < count; n += slots) {
+        __syncthreads();
+        for (int i = threadIdx.x; i < PIXELS; i += THREADS)
+            m.image[(i / SIDE + 1) * WIDE + i % SIDE + 1] = pixels[(long long)n * PIXELS + i];
+        __syncthreads();
+        long long image = (long long)n * FIRST * MID;
+        first_block<EXACT>(m.image, m.filters, m.norm, m.maps, part ? nullptr : maps + image, places + image);
+        __syncthreads();
+#pragma unroll
+        for (int half = 0; half < ACROSS_TILES; half += GROUP) {
+            float sums[2][GROUP][4] = {};
+#pragma unroll 1
+            for (int tap = 0; tap < TAPS; ++tap) {
+                Stage<EXACT, 2, GROUP> stage;
+                stage.begin();
+#pragma unroll
+                for (int k = 0; k < FIRST; k += 8) {
+                    float a[2][4], b[GROUP][2];
+#pragma unroll
+                    for (int i = 0; i < 2; ++i)
+#pragma unroll
+                        for (int j = 0; j < 4; ++j)
+                            a[i][j] = m.maps[(k + t + j / 2 * 4) * ACROSS + at[i][j % 2] + tap_at(tap)];
+#pragma unroll
+                    for (int i = 0; i < GROUP; ++i)
+#pragma unroll
+                        for (int j = 0; j < 2; ++j)
+                            b[i][j] = m.weight[(tap * FIRST + k + t + j * 4) * COLUMNS + (((half + i) * 8) ^ 8 * t) + group];
+                    stage.add(sums, a, b);
+                }
+                stage.end(sums);
+            }
+            float* to = raw + ((long long)n * SECOND + part * COLUMNS) * MID;
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+                for (int c = 0; c < GROUP; ++c)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) {
+                        int p = (warp * 2 + i) * 16 + j / 2 * 8 + group;
+                        if (p < MID) {
+                            float y = sums[i][c][j];
+                            to[((half + c) * 8 + t * 2 + j % 2) * MID + p] = y;
+                            sum[half + c][j % 2] += y, square[half + c][j % 2] += y * y;
+                        }
+                    }
+        }
+    }
+    // Of the 8 lanes with the same columns, then of the warps.
+#pragma unroll
+    for (int i = 0; i < ACROSS_TILES * 2; ++i) {
+        float a = sum[i / 2][i % 2], b = square[i / 2][i % 2];
+#pragma unroll
+        for (int j = 4; j < 32; j *= 2) a += __shfl_xor_sync(~0u, a, j), b += __shfl_xor_sync(~0u, b, j);
+        if (group == 0) m.sums[warp][i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[warp][i / 2 * 8 + t * 2 + i % 2][1] = b;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < COLUMNS * 2; i += THREADS) {
+        float total = 0;
+#pragma unroll
+        for (int w = 0; w < WARPS; ++w) total += m.sums[w][i / 2][i % 2];
+        statistics[(slot * SECOND + part * COLUMNS) * 2 + i] = total;
+    }
+}

@@ -1,0 +1,66 @@
+// Sums over the batch of products of neighbouring pixels, from which the statistics of the first convolution follow: its results
+// are linear in the pixels. Row t of the moments has the sum of x[p + t] x[p + s] for every tap s, then the sum of x[p + t].
+//
+// The first blocks sum; the others write the second convolution's weights as its two products read them.
+#include "net.cuh"
+
+constexpr int WARPS = 8, WIDE = SIDE + 2;
+
+__device__ void sums_of_images(const float* __restrict__ pixels, float* __restrict__ moments, int count, int blocks) {
+    __shared__ float image[WIDE * WIDE + 1];
+    __shared__ float parts[WARPS][16][16];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
+    clear(image, WIDE * WIDE + 1);
+    float sums[1][2][4] = {};
+    // The tenth row is of ones: its products are plain sums. Further ones are of zeros.
+    int low = group / 3 * WIDE + group % 3, high = 2 * WIDE + 2;
+    float other = group == 1 ? 1.0f : 0.0f;
+    for (int n = blockIdx.x; n < count; n += blocks) {
+        __syncthreads();
+        for (int i = threadIdx.x; i < PIXELS; i += WARPS * 32)
+            image[(i / SIDE + 1) * WIDE + i % SIDE + 1] = pixels[(long long)n * PIXELS + i];
+        __syncthreads();
+        float part[1][2][4] = {};
+        for (int k = warp * 8; k < PIXELS; k += WARPS * 8) {
+            float x[1][4];
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                int p = k + t + 4 * j, at = p + p / SIDE * 2;
+                x[0][2 * j] = image[at + low];
+                x[0][2 * j + 1] = group ? other : image[at + high];
+            }
+            float y[2][2] = {{x[0][0], x[0][2]}, {x[0][1], x[0][3]}};
+            products<true>(part, x, y);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sums[0][i / 4][i % 4] += part[0][i / 4][i % 4];
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) parts[warp][group + i % 4 / 2 * 8][i / 4 * 8 + t * 2 + i % 2] = sums[0][i / 4][i % 4];
+    __syncthreads();
+    for (int i = threadIdx.x; i < MOMENTS; i += WARPS * 32) {
+        float sum = 0;
+#pragma unroll
+        for (int w = 0; w < WARPS; ++w) sum += parts[w][i / (TAPS + 1)][i % (TAPS + 1)];
+        moments[blockIdx.x * MOMENTS + i] = sum;
+    }
+}
+
+// forward [tap][first][second] and backward [flipped tap][second][first], out of [second][first][tap]
+template <bool EXACT>
+__device__ void pack(const float* __restrict__ weight, float* __restrict__ forward, float* __restrict__ backward, int block) {
+    int i = block * WARPS * 32 + threadIdx.x;
+    if (i >= SECOND * DEPTH) return;
+    int out = i % SECOND, in = i / SECOND % FIRST, tap = i / SECOND / FIRST;
+    forward[i] = operand<EXACT>(weight[(out * FIRST + in) * TAPS + tap]);
+    in = i % FIRST, out = i / FIRST % SECOND, tap = i / FIRST / SECOND;
+    backward[i] = operand<EXACT>(weight[(out * FIRST + in) * TAPS + TAPS - 1 - tap]);
+}
+
+template <bool EXACT>
+__global__ void __launch_bounds__(WARPS * 32)
+    moments(const float* __restrict__ pixels, const float* __restrict__ weight, float* __restrict__ sums,
+            float* __restrict__ forward, float* __restrict__ backward, int count, int blocks) {
+    if (blockIdx.x < blocks) sums_of_images(pixels, sums, count, blocks);
+    else pack<EXACT>(weight, forward, backward, blockIdx.x - blocks);
+}

@@ -1,0 +1,153 @@
+// The network's sizes, and products of matrices on tensor cores.
+//
+// pixels [n][SIDE x SIDE] - convolution 3 x 3, batch norm, ReLU, pooling 2 x 2 - maps [n][FIRST][MID]
+// maps - convolution 3 x 3 - raw [n][SECOND][MID] - batch norm, ReLU, pooling - [n][SECOND][WINDOWS] - linear, ReLU - linear
+#pragma once
+
+#ifndef SIDE
+#define SIDE 28
+#define FIRST 32
+#define SECOND 64
+#define HIDDEN 128
+#define CLASSES 10
+#endif
+
+constexpr int TAPS = 9, PIXELS = SIDE * SIDE;
+constexpr int HALF = SIDE / 2, MID = HALF * HALF;             // after the first pooling
+constexpr int QUARTER = SIDE / 4, WINDOWS = QUARTER * QUARTER;  // after the second one
+constexpr int FLAT = SECOND * WINDOWS;
+constexpr int DEPTH = TAPS * FIRST;  // products of a result of the second convolution
+constexpr int MOMENTS = TAPS * (TAPS + 1);
+static_assert(SIDE % 4 == 0 && FIRST % 8 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 && HIDDEN % 128 == 0 && CLASSES <= 16, "sizes");
+
+// An image in shared memory has a border of zeros. The distance of planes decides which lanes read from the same bank.
+constexpr int PITCH = HALF + 2, AREA = PITCH * PITCH;
+__host__ __device__ constexpr int plane(int remainder) { return (AREA + 31 - remainder) / 32 * 32 + remainder; }
+constexpr int ACROSS = plane(8);  // lanes read 8 neighbours of 4 planes
+constexpr int ALONG = plane(4);   // lanes read 4 neighbours of 8 planes
+constexpr int BEYOND = 2 * PITCH;  // read behind the last plane, times zero
+
+// The place of pixel p's window of 3 x 3 in a plane.
+__device__ inline int corner(int p) { return p + p / HALF * 2; }
+// The place of a tap in a window.
+__device__ constexpr int tap_at(int tap) { return tap / 3 * PITCH + tap % 3; }
+
+__device__ inline float rounded(float x) {
+    unsigned r;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+    return __uint_as_float(r);
+}
+
+// What is multiplied: tf32 numbers are rounded when they are stored, those of single precision when they are used.
+template <bool EXACT>
+__device__ inline float operand(float x) {
+    if constexpr (EXACT) return x;
+    return rounded(x);
+}
+
+__device__ inline void multiply(float* c, const unsigned* a, const unsigned* b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// A number of single precision is the sum of two of tf32. The sum keeps a NaN: `small` is one then.
+template <int N>
+__device__ inline void split(const float (&x)[N], unsigned (&big)[N], unsigned (&small)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        big[i] = (__float_as_uint(x[i]) + 0x1000u) & 0xffffe000u;
+        small[i] = __float_as_uint(x[i] - __uint_as_float(big[i]));
+    }
+}
+
+// sums += a b for M x N tiles of 16 x 8 results and 8 products each. EXACT: of the four products of two sums of two
+// numbers three count, and the result has the accuracy of single precision.
+template <bool EXACT, int M, int N>
+__device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], const float (&b)[N][2]) {
+    unsigned a_big[M][4], a_small[M][4], b_big[N][2], b_small[N][2];
+    if constexpr (EXACT) {
+#pragma unroll
+        for (int m = 0; m < M; ++m) split(a[m], a_big[m], a_small[m]);
+#pragma unroll
+        for (int n = 0; n < N; ++n) split(b[n], b_big[n], b_small[n]);
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int m = 0; m < M; ++m) multiply(sums[m][n], a_small[m], b_big[n]);
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int m = 0; m < M; ++m) multiply(sums[m][n], a_big[m], b_small[n]);
+    } else {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int j = 0; j < 4; ++j) a_big[m][j] = __float_as_uint(a[m][j]);
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int j = 0; j < 2; ++j) b_big[n][j] = __float_as_uint(b[n][j]);
+    }
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+        for (int m = 0; m < M; ++m) multiply(sums[m][n], a_big[m], b_big[n]);
+}
+
+// Tensor cores cut their sums off. EXACT adds what they add up over a stage to the result by ordinary additions.
+template <bool EXACT, int M, int N>
+struct Stage {
+    float part[EXACT ? M : 1][EXACT ? N : 1][4];
+    __device__ inline void begin() {
+        if constexpr (EXACT) {
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int n = 0; n < N; ++n)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) part[m][n][j] = 0;
+        }
+    }
+    __device__ inline void add(float (&sums)[M][N][4], const float (&a)[M][4], const float (&b)[N][2]) {
+        if constexpr (EXACT) products<true>(part, a, b);
+        else products<false>(sums, a, b);
+    }
+    __device__ inline void end(float (&sums)[M][N][4]) {
+        if constexpr (EXACT) {
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int n = 0; n < N; ++n)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) sums[m][n][j] += part[m][n][j];
+        }
+    }
+};
+
+// Zeros, or a copy of 16 bytes at a time, by all threads of a block.
+__device__ inline void clear(float* to, int count) {
+    for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = 0;
+}
+
+// The pooled result of four: the largest, the first of equal ones.
+struct Pooled {
+    float value;
+    int place;
+    __device__ Pooled(float a, float b, float c, float d) : value(a), place(0) {
+        if (b > value) value = b, place = 1;
+        if (c > value) value = c, place = 2;
+        if (d > value) value = d, place = 3;
+    }
+};
+
+__device__ inline double sum_of_warp(double x) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(~0u, x, i);
+    return x;
+}
+
+// Batch norm: z = scale * y + shift = gain * (y - mean) * inverse + bias.
+struct Norm {
+    float scale, shift, mean, inverse;
+};

@@ -1,0 +1,228 @@
+"""The kernels of a step for a network and a batch: launches, and the memory between them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft import kernels
+from weft.kernels import CudaModule, Kernel, cdiv
+
+HOME = Path(__file__).with_name("cuda")
+TAPS = 9
+MOMENTS = TAPS * (TAPS + 1)
+ROWS, SLICE = 64, 8
+"""Images of a block of the linear layers; hidden units of a block of the last layer's gradients."""
+DYNAMIC = ("hidden", "hidden_backward", "maps_backward", "weights_backward")
+"""Kernels with dynamic shared memory, besides `features`."""
+NORM, SCORES = 4, 16
+"""Numbers of the kernels' struct Norm, and of a row of score gradients."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The network: images of side x side, channels of both blocks, hidden units, classes."""
+
+    side: int = 28
+    first: int = 32
+    second: int = 64
+    hidden: int = 128
+    classes: int = 10
+
+    @staticmethod
+    def of(layers: torch.nn.Sequential) -> Sizes:
+        """The sizes of the layers that `network()` makes."""
+        first, second, hidden, last = (layers[i] for i in (0, 4, 9, 11))
+        side = 4 * math.isqrt(hidden.in_features // second.out_channels)
+        return Sizes(side, first.out_channels, second.out_channels, hidden.out_features,
+                     last.out_features)  # fmt: skip
+
+    @property
+    def mid(self) -> int:
+        """Pixels after the first pooling."""
+        return (self.side // 2) ** 2
+
+    @property
+    def flat(self) -> int:
+        """Values after the second pooling."""
+        return self.second * (self.side // 4) ** 2
+
+    @property
+    def weights(self) -> int:
+        """Of the second convolution."""
+        return self.second * self.first * TAPS
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How many blocks share the work of each kernel.
+
+    moments           images
+    features, columns  images, and output channels of a block of the convolutions
+    split             the channels of the first linear layer, forward
+    parts             the images of the first linear layer, backward
+    maps, weights     the images of the second convolution's two gradients
+    """
+
+    moments: int
+    features: int
+    columns: int
+    split: int
+    parts: int
+    maps: int
+    weights: int
+
+
+def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
+    """The blocks of each kernel: enough for all SMs, and little to add up."""
+    tiles = cdiv(batch, ROWS)
+    split = sizes.second
+    while split > 1 and split * tiles > sms:
+        split //= 2
+    columns = 32
+    return Blocks(
+        moments=min(batch, sms), features=min(batch, sms * 2 * columns // sizes.second),
+        columns=columns, split=split, parts=min(tiles, max(1, 2 * sms // sizes.second)),
+        maps=min(batch, sms), weights=min(batch, sms),
+    )  # fmt: skip
+
+
+@functools.cache
+def _module(file: str, sizes: Sizes) -> CudaModule:
+    defines = {name.upper(): str(value) for name, value in vars(sizes).items()}
+    # Constants that only a template uses count as unused until it is instantiated.
+    return kernels.cuda(
+        HOME / f"{file}.cu", defines=defines, include=[HOME], options=["--diag-suppress=177"]
+    )
+
+
+def _kernel(name: str, sizes: Sizes, *arguments: Any) -> Kernel:
+    words = ", ".join(str(a).lower() for a in arguments)
+    return _module(name, sizes).kernel(f"{name}<{words}>" if words else name)
+
+
+class Memory:
+    """Tensors between the kernels, by name."""
+
+    def __init__(self, s: Sizes, b: Blocks, batch: int, device: torch.device) -> None:
+        def new(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+            return torch.empty(shape, dtype=dtype, device=device)
+
+        self.moments = new(b.moments, MOMENTS)
+        self.totals = new(MOMENTS, dtype=torch.float64)
+        self.forward, self.backward = new(s.weights), new(s.weights)
+        self.norms = [new(s.first, NORM), new(s.second, NORM)]
+        self.maps = new(batch, s.first, s.mid)
+        self.places = new(batch, s.first, s.mid, dtype=torch.uint8)
+        self.raw = new(batch, s.second, s.mid)
+        self.statistics = new(b.features, s.second, 2)
+        self.selected, self.map_gradient = new(batch, s.flat), new(batch, s.flat)
+        self.partial = new(b.split, batch, s.hidden)
+        self.h, self.h_gradient = new(batch, s.hidden), new(batch, s.hidden)
+        self.score_gradient, self.losses = new(batch, SCORES), new(batch)
+        self.hidden_parts = new(b.parts, s.hidden, s.flat)
+        self.sums_of_norm = new(b.parts, s.second, 2)
+        self.gradients = new((s.classes + 1) * s.hidden + s.classes)
+        self.first_parts = new(b.maps, s.first, TAPS + 1)
+        self.second_parts = new(b.weights, s.weights)
+
+
+def _shared(name: str, sizes: Sizes, number: int = 0) -> int:
+    """Bytes of dynamic shared memory that a kernel needs, as its source says."""
+    return int(_module(name, sizes).variable("shared_bytes", np.int32)[number])
+
+
+Launch = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a step reads and changes.
+
+    parameters     ten tensors in PyTorch's order
+    first, second  the batch norms
+    flat           the momentum of all parameters, one behind the other; their gradients if they
+                   are not applied
+    rate, loss     the learning rate and the loss, one number each
+    """
+
+    parameters: list[torch.Tensor]
+    first: torch.nn.BatchNorm2d
+    second: torch.nn.BatchNorm2d
+    flat: torch.Tensor
+    rate: torch.Tensor
+    loss: torch.Tensor
+
+
+def _running(norm: torch.nn.BatchNorm2d) -> tuple[torch.Tensor, torch.Tensor]:
+    assert norm.running_mean is not None and norm.running_var is not None
+    return norm.running_mean, norm.running_var
+
+
+def launches(
+    s: Sizes, b: Blocks, m: Memory, exact: bool, pixels: torch.Tensor, classes: torch.Tensor,
+    network: Network, momentum: float, apply: bool,
+) -> dict[str, Launch]:  # fmt: skip
+    """The launches of a step, in order."""
+    batch = len(classes)
+    memory = {name: _shared(name, s) for name in DYNAMIC}
+    memory["features"] = _shared("features", s, b.columns // 64)
+    w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
+    first, second = network.first, network.second
+    threads = 32 * cdiv(cdiv(s.mid, 16), 2)
+    small = cdiv(s.second + (s.classes + 1) * s.hidden + s.classes, 256)
+    ends = 1 + s.weights // 64 + small + cdiv(s.hidden * s.flat // 4, 256)
+    rows: dict[str, tuple[Kernel, Any, int, tuple[Any, ...]]] = {
+        "moments": (
+            _kernel("moments", s, exact), b.moments + cdiv(s.weights, 256), 256,
+            (pixels, w2, m.moments, m.forward, m.backward, batch, b.moments),
+        ),
+        "features": (
+            _kernel("features", s, exact, b.columns), b.features * (s.second // b.columns), threads,
+            (pixels, m.moments, b.moments, w1, g1, b1, *_running(first), m.forward, m.maps,
+             m.places, m.raw, m.statistics, m.totals, m.norms[0], first.eps, first.momentum, batch),
+        ),
+        "hidden": (
+            _kernel("hidden", s, exact), (b.split, cdiv(batch, ROWS)), 256,
+            (m.raw, m.statistics, b.features, g2, b2, *_running(second), wh, m.selected, m.partial,
+             m.norms[1], second.eps, second.momentum, batch, s.second // b.split),
+        ),
+        "loss": (
+            _kernel("loss", s, exact), min(batch, 1024), 256,
+            (m.partial, b.split, bh, wl, bl, classes, m.h, m.h_gradient,
+             m.score_gradient, m.losses, batch),
+        ),
+        "hidden_backward": (
+            _kernel("hidden_backward", s, exact), s.second * b.parts + s.hidden // SLICE, 256,
+            (m.h, m.h_gradient, m.score_gradient, m.losses, wh, m.selected, m.norms[1],
+             m.map_gradient, m.hidden_parts, m.sums_of_norm, m.gradients, network.loss, batch,
+             b.parts),
+        ),
+        "weights_backward": (
+            _kernel("weights_backward", s, exact), b.weights, 256,
+            (m.raw, m.maps, m.map_gradient, m.norms[1], g2, m.sums_of_norm, b.parts,
+             m.second_parts, batch),
+        ),
+        "maps_backward": (
+            _kernel("maps_backward", s, exact), b.maps, 512,
+            (pixels, m.raw, m.places, m.map_gradient, m.backward, m.norms[1], g2, m.sums_of_norm,
+             b.parts, m.first_parts, batch),
+        ),
+        "update": (
+            _kernel("update", s), ends, 256,
+            (*network.parameters, network.flat, m.first_parts, b.maps, m.totals, m.norms[0],
+             m.second_parts, b.weights, m.hidden_parts, b.parts, m.sums_of_norm, m.gradients,
+             network.rate, momentum, int(apply)),
+        ),
+    }  # fmt: skip
+    return {
+        name: kernel.bind(grid, block, *args, shared_mem=memory.get(name, 0))
+        for name, (kernel, grid, block, args) in rows.items()
+    }

@@ -1,0 +1,115 @@
+"""A training step of the network for MNIST as eight kernels, with the interface of `Step`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from weft.ops.target import target
+from weft.train.fused.kernels import Memory, Network, Sizes, blocks, launches
+from weft.train.step import Parts, Step
+
+STAGES = {
+    "forward": ("moments", "features", "hidden", "loss"),
+    "backward": ("hidden_backward", "maps_backward", "weights_backward"),
+    "update": ("update",),
+}
+"""The kernels of each part of a step. The update also adds up the gradients that blocks left."""
+Reduce = Callable[[torch.Tensor], None]
+"""Changes the gradients, which are one tensor: to their mean over processes, for example."""
+
+
+class FusedStep(Step):
+    """A step of `network()` on fused kernels. It updates the model and the optimiser's state.
+
+    precision  fp32: tensor cores with three products for each, as accurate as single precision;
+               tf32: one product, as accurate as PyTorch's with tf32
+    reduce     called with the gradients before the update; the update is the optimiser's then
+    """
+
+    def __init__(
+        self, parts: Parts, batch: int, device: torch.device, graph: bool,
+        precision: str = "fp32", reduce: Reduce | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(parts, batch, device, graph)
+        self.precision, self.reduce = precision, reduce
+        layers: Any = parts.model.layers
+        self._group = parts.optimiser.param_groups[0]
+        self.loss = torch.zeros((), device=device)
+        parameters = [p.detach() for p in parts.model.parameters()]
+        self._flat = torch.zeros(sum(p.numel() for p in parameters), device=device)
+        self._rate = torch.full((1,), float(self._group["lr"]), device=device)
+        sizes, exact = Sizes.of(layers), precision == "fp32"
+        self.pixels = torch.zeros(batch, 1, sizes.side, sizes.side, device=device)
+        plan = blocks(sizes, batch, exact, target(device).sms)
+        self._memory = Memory(sizes, plan, batch, device)
+        network = Network(parameters, layers[1], layers[5], self._flat, self._rate, self.loss)
+        self._launches = launches(
+            sizes, plan, self._memory, exact, self.pixels, self.classes, network,
+            float(self._group["momentum"]), apply=reduce is None,
+        )  # fmt: skip
+        self._side: Any = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._attach()
+        # A loaded state has tensors of its own.
+        parts.optimiser.register_load_state_dict_post_hook(lambda _: self._attach())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FusedStep:
+        parts = copy.deepcopy(self.parts, memo)
+        made = FusedStep(
+            parts, len(self.classes), self.pixels.device, self.graphed, self.precision, self.reduce
+        )
+        made._flat.copy_(self._flat)
+        return made
+
+    def _backward(self) -> None:
+        """At small batches the two last kernels run side by side, each on a part of the SMs."""
+        self._launches["hidden_backward"]()
+        if self._side is None:
+            self._launches["weights_backward"]()
+            self._launches["maps_backward"]()
+            return
+        current = torch.cuda.current_stream(self.pixels.device)
+        self._side.wait_stream(current)
+        self._launches["maps_backward"]()
+        with torch.cuda.stream(self._side):
+            self._launches["weights_backward"]()
+        current.wait_stream(self._side)
+
+    @property
+    def stages(self) -> dict[str, Callable[[], None]]:
+        def runs(names: tuple[str, ...]) -> Callable[[], None]:
+            def run() -> None:
+                for name in names:
+                    self._launches[name]()
+
+            return run
+
+        stages = {name: runs(names) for name, names in STAGES.items()}
+        stages["backward"] = self._backward
+        if self.reduce is not None:
+            stages["update"] = self._reduced
+        return stages
+
+    def _reduced(self) -> None:
+        assert self.reduce is not None
+        self._launches["update"]()
+        self.reduce(self._flat)
+        self.parts.optimiser.step()
+
+    def _attach(self) -> None:
+        """Makes the parts of the flat tensor what the optimiser and PyTorch know them by."""
+        begin = 0
+        for p in self.parts.model.parameters():
+            part = self._flat[begin : begin + p.numel()].view_as(p)
+            begin += p.numel()
+            if self.reduce is not None:
+                p.grad = part
+                continue
+            state = self.parts.optimiser.state[p]
+            if state.get("momentum_buffer") is not None:
+                part.copy_(state["momentum_buffer"])
+            state["momentum_buffer"] = part
+        self._rate.fill_(float(self._group["lr"]))

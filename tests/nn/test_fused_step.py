@@ -1,0 +1,148 @@
+"""The training step as fused kernels: the results of PyTorch and of the single ops."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from weft import nn, optim  # noqa: E402  they need torch
+from weft.train.fused.kernels import Sizes, blocks  # noqa: E402
+from weft.train.fused.step import FusedStep  # noqa: E402
+from weft.train.network import Own, network  # noqa: E402
+from weft.train.step import Parts, Step  # noqa: E402
+
+CPU = torch.device("cpu")
+RATE, MOMENTUM, BATCH = 0.05, 0.9, 3
+
+
+def _small() -> Any:
+    """A network whose kernels are compiled quickly: images of 8 x 8, five classes."""
+    torch.manual_seed(0)
+    t = torch.nn
+    first, second = (
+        [t.Conv2d(i, o, 3, padding=1, bias=False), t.BatchNorm2d(o), t.ReLU(), t.MaxPool2d(2)]
+        for i, o in ((1, 8), (8, 32))
+    )
+    rest = [t.Flatten(), t.Linear(32 * 4, 128), t.ReLU(), t.Linear(128, 5)]
+    return t.Sequential(*first, *second, *rest)
+
+
+def _parts(layers: Any) -> Parts:
+    model = Own(layers)
+    update = optim.SGD(model.parameters(), RATE, momentum=MOMENTUM)
+    return Parts("weft", model, nn.CrossEntropyLoss(), update)
+
+
+def _fused(layers: Any, precision: str = "fp32", batch: int = BATCH, **options: Any) -> FusedStep:
+    return FusedStep(_parts(layers), batch, CPU, graph=False, precision=precision, **options)
+
+
+def _inputs(step: Step, seed: int) -> None:
+    made = torch.Generator().manual_seed(seed)
+    classes = int(list(step.parts.model.parameters())[-1].numel())
+    step.pixels = step.pixels.copy_(torch.randn(step.pixels.shape, generator=made))
+    step.classes.copy_(torch.randint(0, classes, step.classes.shape, generator=made))
+
+
+def _reference(layers: Any, step: Step, steps: int) -> tuple[Any, Any, list[float]]:
+    """PyTorch's training in float64: layers, optimiser and losses."""
+    layers = copy.deepcopy(layers).double()
+    update = torch.optim.SGD(layers.parameters(), RATE, momentum=MOMENTUM)
+    losses = []
+    for seed in range(steps):
+        _inputs(step, seed)
+        update.zero_grad()
+        loss = torch.nn.functional.cross_entropy(layers(step.pixels.double()), step.classes)
+        loss.backward()
+        update.step()
+        losses.append(loss.item())
+    return layers, update, losses
+
+
+def _apart(a: Any, b: Any) -> float:
+    a, b = a.detach().double(), b.detach().double()
+    return float((a - b).norm() / b.norm())
+
+
+def _trained(step: Step, steps: int) -> list[float]:
+    losses = []
+    for seed in range(steps):
+        _inputs(step, seed)
+        step()
+        losses.append(float(step.loss))
+    return losses
+
+
+def _check(layers: Any, step: FusedStep, steps: int, tolerance: float) -> None:
+    want, update, losses = _reference(layers, step, steps)
+    assert _trained(step, steps) == pytest.approx(losses, rel=tolerance)
+    got = step.parts.model.layers  # type: ignore[union-attr]
+    for (name, p), q in zip(got.named_parameters(), want.parameters(), strict=True):
+        assert _apart(p, q) < tolerance, name
+        state = step.parts.optimiser.state[p]["momentum_buffer"]
+        assert _apart(state, update.state[q]["momentum_buffer"]) < tolerance, name
+    for (name, p), q in zip(got.named_buffers(), want.buffers(), strict=True):
+        if "tracked" not in name:  # counted at the end
+            assert _apart(p, q) < tolerance, name
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 5e-6), ("tf32", 5e-3)])
+def test_step_of_a_small_network(precision: str, tolerance: float) -> None:
+    layers = _small()
+    _check(layers, _fused(copy.deepcopy(layers), precision), 2, tolerance)
+
+
+@pytest.mark.slow
+def test_step_of_the_network() -> None:
+    """More images than blocks of some kernels, and not a multiple of anything."""
+    layers = network()
+    _check(layers, _fused(copy.deepcopy(layers), batch=67), 2, 1e-5)
+
+
+def test_repeated_and_resumed() -> None:
+    """Steps repeat bit for bit; a copied step and a loaded optimiser state go on with them."""
+    one = _fused(_small())
+    _trained(one, 1)
+    two = copy.deepcopy(one)
+    three = _fused(copy.deepcopy(one.parts.model.layers))  # type: ignore[union-attr]
+    three.parts.optimiser.load_state_dict(copy.deepcopy(one.parts.optimiser.state_dict()))
+    ends = []
+    for step in (one, two, three):
+        _trained(step, 2)
+        ends.append([p.detach().clone() for p in step.parts.model.parameters()])
+    for other in ends[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(ends[0], other, strict=True))
+
+
+def test_gradients_before_the_update() -> None:
+    """With `reduce`, the gradients are seen, may be changed, and the optimiser applies them."""
+    layers = _small()
+    seen = []
+
+    def reduce(gradients: Any) -> None:
+        seen.append(gradients.clone())
+
+    apart, together = _fused(copy.deepcopy(layers), reduce=reduce), _fused(copy.deepcopy(layers))
+    _trained(apart, 2)
+    _trained(together, 2)
+    for p, q in zip(*(s.parts.model.parameters() for s in (apart, together)), strict=True):
+        assert _apart(p, q) < 1e-6
+    _inputs(apart, 0)
+    loss = torch.nn.functional.cross_entropy(layers(apart.pixels), apart.classes)
+    loss.backward()
+    want = torch.cat([p.grad.reshape(-1) for p in layers.parameters()])
+    assert len(seen) == 2 and _apart(seen[0], want) < 1e-5
+
+
+@pytest.mark.parametrize("batch", [1, 64, 100, 256, 1024, 4096, 60000])
+@pytest.mark.parametrize("sms", [1, 46, 132])
+def test_blocks(batch: int, sms: int) -> None:
+    """Every kernel has a block, and the channels are divided evenly."""
+    sizes = Sizes()
+    for exact in (True, False):
+        b = blocks(sizes, batch, exact, sms)
+        assert min(vars(b).values()) >= 1 and sizes.second % b.split == 0
+        assert max(b.moments, b.features, b.maps, b.weights) <= batch
