@@ -304,13 +304,13 @@ def test_a_changed_header_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     header.write_text("#define VALUE 3\n")
     assert program.run(str(source), []) == 3
     compiled: list[str] = []
-    run = toolkit.Toolkit.run
+    call = toolkit.Toolkit.call
 
-    def noted(self: toolkit.Toolkit, arguments: list[str], *, what: str) -> str:
+    def noted(self: toolkit.Toolkit, command: list[str], *, what: str) -> str:
         compiled.append(what)
-        return run(self, arguments, what=what)
+        return call(self, command, what=what)
 
-    monkeypatch.setattr(toolkit.Toolkit, "run", noted)
+    monkeypatch.setattr(toolkit.Toolkit, "call", noted)
     assert program.run(str(source), []) == 3
     assert compiled == []
     header.write_text("#define VALUE 4\n")

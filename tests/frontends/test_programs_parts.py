@@ -13,10 +13,10 @@ import pytest
 
 from weft.errors import PtxError
 from weft.frontends.program import blas, fatbin, linked
-from weft.frontends.program.build import _parallel
 from weft.frontends.program.device_code import is_program
 from weft.frontends.program.flags import for_linking, wanted
 from weft.frontends.program.interface import BlasCall
+from weft.frontends.program.parallel import parallel
 from weft.ptx.parse import parse
 
 
@@ -188,5 +188,5 @@ def test_what_fails_begins_nothing_more() -> None:
         raise OSError("no")
 
     with pytest.raises(OSError, match="no"):
-        _parallel([fails, *[slow] * 400])
+        parallel([fails, *[slow] * 400])
     assert len(begun) < 400

@@ -9,6 +9,8 @@ not import the third-party package, and defines
     kernel   kernel(fn, *, device, **options) -> a kernel that can be launched
     install  install(device): from now on that package's own launches run on the simulated GPU
 
+A package with `AFTER` and `install` alone serves scripts: `extension`.
+
 What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has
 a table of them by suffix.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from weft.errors import ArgumentError
@@ -66,8 +69,20 @@ def kernel(fn: Any, *, device: str = "sim", **options: Any) -> Any:
 @functools.cache
 def front_ends() -> dict[str, FrontEnd]:
     """The packages in this folder that take functions, by name."""
-    packages = (m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
-    loaded = {name: importlib.import_module(f"{__name__}.{name}") for name in packages}
     return {
-        name: cast(FrontEnd, module) for name, module in loaded.items() if hasattr(module, "TAKES")
+        name: cast(FrontEnd, package)
+        for name, package in _packages().items()
+        if hasattr(package, "TAKES")
     }
+
+
+def for_scripts() -> dict[str, Callable[[str], None]]:
+    """Module -> what is called with the GPU's model after a script has imported it."""
+    served = [package for package in _packages().values() if hasattr(package, "AFTER")]
+    return {package.AFTER: package.install for package in served}
+
+
+@functools.cache
+def _packages() -> dict[str, Any]:
+    names = (m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
+    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}

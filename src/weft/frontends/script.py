@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from weft.device import models
 from weft.device.selection import Selection, select
 from weft.errors import Error, pip_install
-from weft.frontends import front_ends
+from weft.frontends import embedded, for_scripts
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells: 128 + SIGINT."""
@@ -41,6 +41,7 @@ def run(path: str, args: Sequence[str], *, device: str | Selection = "sim") -> i
     if isinstance(code, int):
         return code
     if not chosen.real:
+        embedded.use(chosen.word)
         after_import(_hooks(chosen.simulated.key))
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
@@ -103,7 +104,7 @@ def _line(error: BaseException) -> str:
 def _hooks(gpu: str) -> dict[str, Hook]:
     """Module -> hook to run after its import."""
     hooks: dict[str, Hook] = {
-        end.AFTER: functools.partial(end.install, gpu) for end in front_ends().values()
+        module: functools.partial(install, gpu) for module, install in for_scripts().items()
     }
     return {"torch": functools.partial(_torch, gpu), **hooks}
 

@@ -13,7 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 import weft
 import weft.progress
-from weft.cli import options, show
+from weft.cli import options, program_options, show
 from weft.cli.verbs.run import runner
 from weft.device.selection import Selection
 from weft.device.sim.tools.sanitizer.session import Report
@@ -30,6 +30,7 @@ def run(
         list[str] | None,
         typer.Argument(help="With --sanitize: arguments of the program, after `--`."),
     ] = None,
+    program_args: program_options.Args = "",
     sanitize: Annotated[
         bool,
         typer.Option("--sanitize", help="Run a script or a CUDA program under the sanitizer."),
@@ -44,6 +45,14 @@ def run(
         typer.Option(help="sim, sim:MODEL (launches must fit its limits), gpu or gpu:N."),
     ] = "sim",
     time_limit: Annotated[float, typer.Option(help="Limit of CPU seconds for one call.")] = LIMIT,
+    sources: program_options.Sources = None,
+    include: program_options.Include = None,
+    define: program_options.Define = None,
+    std: program_options.Std = None,
+    optimize: program_options.Optimize = None,
+    library: program_options.Library = None,
+    folder: program_options.Folder = None,
+    nvcc: program_options.Nvcc = None,
     json: show.Json = False,
 ) -> None:
     """Check every solution in a file against its operation's float64 reference.
@@ -56,10 +65,14 @@ def run(
     """
     chosen = options.device(device)
     if sanitize:
+        words = program_options.words(args, program_args)
+        build = program_options.Build(
+            sources, include, define, std, optimize, library, folder, nvcc
+        )
         code = (
-            _on_gpu(file, args or [], json)
+            _on_gpu(file, words, json)
             if chosen.real
-            else _sanitized(file, args or [], chosen, json)
+            else _sanitized(file, words, build, chosen, json)
         )
         raise typer.Exit(code)
     with _progress(quiet=json) as progress:
@@ -123,13 +136,15 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _sanitized(file: Path, args: list[str], device: Selection, json: bool) -> int:
+def _sanitized(
+    file: Path, args: list[str], build: program_options.Build, device: Selection, json: bool
+) -> int:
     """Runs a program under the sanitizer and prints the findings; returns the exit code."""
     output = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
     weft.progress.enabled = not json
     # Findings are collected, so that one run reports those of all launches.
     with weft.sanitize(raises=False) as report, output:
-        code = runner(file).run(str(file), args, device=device)
+        code = runner(file).run(str(file), args, device=device, **build.keywords(file))
     return _reported(code, report, json, looked=report.launches > 0)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from weft.cli import options, show
+from weft.cli import options, program_options, show
 from weft.cli.real_gpu import Launched, dump, launched
 from weft.cli.verbs.run import runner
 from weft.device.selection import Selection
@@ -45,8 +44,16 @@ def run(
         str, typer.Option(help="sim or sim:MODEL: simulate. gpu: also read ncu's counters.")
     ] = "sim",
     gpu: options.Gpu = None,
-    args: Annotated[str, typer.Option(help="Arguments of the program, in one string.")] = "",
+    args: program_options.Args = "",
     html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    sources: program_options.Sources = None,
+    include: program_options.Include = None,
+    define: program_options.Define = None,
+    std: program_options.Std = None,
+    optimize: program_options.Optimize = None,
+    library: program_options.Library = None,
+    folder: program_options.Folder = None,
+    nvcc: program_options.Nvcc = None,
     json: show.Json = False,
 ) -> None:
     """Profile every kernel that a script or program launches. No GPU is needed.
@@ -68,7 +75,9 @@ def run(
         flags = [*_flags(kernel, launch), "--device", chosen.word, "--args", args]
         _compare(file, other, flags, html, json)
         return
-    profiles = _profiles(file, Recording(chosen.model.key, kernel, launch), args, chosen, json)
+    build = program_options.Build(sources, include, define, std, optimize, library, folder, nvcc)
+    wanted = Recording(chosen.model.key, kernel, launch)
+    profiles = _profiles(file, wanted, args, build, chosen, json)
     if json:
         show.data(record.dump(list(profiles)))
     for profile in [] if json else profiles:
@@ -125,13 +134,19 @@ def _print(lines: Iterable[text.Styled]) -> None:
 
 
 def _profiles(
-    file: Path, wanted: Recording, args: str, device: Selection, json: bool
+    file: Path,
+    wanted: Recording,
+    args: str,
+    build: program_options.Build,
+    device: Selection,
+    json: bool,
 ) -> list[Profile]:
     if file.suffix == _RECORD:
         return [with_views(p) for p in record.load(file)]
     output = _to_standard_error() if json else contextlib.nullcontext()
     with recording(wanted) as recorded, output:  # standard output has the JSON only
-        code = runner(file).run(str(file), shlex.split(args), device=device)
+        words = program_options.words((), args)
+        code = runner(file).run(str(file), words, device=device, **build.keywords(file))
     if code:
         raise typer.Exit(code)  # the program has printed why it failed
     if recorded.fault:  # results after a failed kernel are not meaningful

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from weft import progress
-from weft.cli import options
+from weft.cli import options, program_options
 from weft.device.selection import Selection
 from weft.device.sim.run import settings
 from weft.errors import Error
@@ -19,12 +19,17 @@ from weft.measure.check import user_file
 SETTINGS = {"allow_interspersed_args": False}
 """Everything after the file, options included, is passed to the file."""
 
-_RUNNERS = {".py": "weft.frontends.script", ".cu": "weft.frontends.program"}
+_RUNNERS = {
+    ".py": "weft.frontends.script",
+    **dict.fromkeys(program_options.SUFFIXES, "weft.frontends.program"),
+}
 """Suffix -> the module whose `run(path, args, device=)` returns the exit code."""
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A Python script or a CUDA program (.py, .cu).")],
+    file: Annotated[
+        Path, typer.Argument(help="A Python script or a CUDA program (.py, .cu, .cpp).")
+    ],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
     device: Annotated[
         str, typer.Option(help="Where kernels run: sim, sim:MODEL, or gpu (scripts only).")
@@ -33,31 +38,16 @@ def run(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Stop at the first data race or memory error.")
     ] = False,
-    sources: Annotated[
-        list[str] | None, typer.Option("--with", help="CUDA: add a source file. Repeatable.")
-    ] = None,
-    include: Annotated[
-        list[str] | None, typer.Option("-I", help="CUDA: add a folder of headers. Repeatable.")
-    ] = None,
-    define: Annotated[
-        list[str] | None, typer.Option("-D", help="CUDA: define NAME or NAME=VALUE. Repeatable.")
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option("-std", "--std", help="CUDA: the C++ standard.")
-    ] = None,
-    optimize: Annotated[
-        str | None, typer.Option("-O", help="CUDA: the optimization level of host code.")
-    ] = None,
-    library: Annotated[
-        list[str] | None, typer.Option("-l", help="CUDA: link a library. Repeatable.")
-    ] = None,
-    folder: Annotated[
-        list[str] | None, typer.Option("-L", help="CUDA: add a folder of libraries. Repeatable.")
-    ] = None,
-    nvcc: Annotated[
-        list[str] | None,
-        typer.Option("--nvcc", help="CUDA: pass a flag to nvcc, e.g. --nvcc=-rdc=true."),
-    ] = None,
+    program_args: program_options.Args = "",
+    sources: program_options.Sources = None,
+    include: program_options.Include = None,
+    define: program_options.Define = None,
+    std: program_options.Std = None,
+    optimize: program_options.Optimize = None,
+    library: program_options.Library = None,
+    folder: program_options.Folder = None,
+    nvcc: program_options.Nvcc = None,
+    poison: program_options.Poison = False,
 ) -> None:
     """Run a Python script (Triton, Numba, PyTorch) or a CUDA program on the simulated GPU.
 
@@ -67,17 +57,11 @@ def run(
     progress.enabled = True
     if sanitize:
         _sanitize(chosen)
-    lettered = {"-I": include, "-D": define, "-L": folder, "-l": library}
-    flags = [
-        *(f"{letter}{value}" for letter, values in lettered.items() for value in values or []),
-        *([f"-std={std}"] if std else []),
-        *([f"-O{optimize}"] if optimize else []),
-        *(nvcc or []),
-    ]
-    compiled = {"sources": sources or [], "flags": flags} if file.suffix == ".cu" else {}
-    if (flags or sources) and not compiled:
-        raise Error("compiler flags are for CUDA programs", got=str(file), next="leave them out")
-    raise typer.Exit(module.run(str(file), args or [], device=chosen, **compiled))
+    build = program_options.Build(
+        sources, include, define, std, optimize, library, folder, nvcc, poison
+    )
+    arguments = program_options.words(args, program_args)
+    raise typer.Exit(module.run(str(file), arguments, device=chosen, **build.keywords(file)))
 
 
 def _sanitize(device: Selection) -> None:
@@ -100,7 +84,7 @@ def runner(file: Path) -> Any:
         raise Error(
             "weft cannot run a file of this type",
             got=str(file),
-            allowed=f"files that end in {' or '.join(_RUNNERS)}",
+            allowed=f"files that end in {', '.join(filter(None, _RUNNERS))}",
         )
     user_file.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
     return importlib.import_module(name)

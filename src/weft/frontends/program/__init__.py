@@ -25,9 +25,10 @@ from weft import progress
 from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
 from weft.errors import LaunchError
-from weft.frontends.program import toolkit
+from weft.frontends.program import executable, toolkit
 from weft.frontends.program.build import Program, build
 from weft.frontends.program.job import Job
+from weft.frontends.program.library import runtime_library
 from weft.measure.profile.session import Recording
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
@@ -40,11 +41,14 @@ def run(
     device: str | Selection = "sim",
     sources: Sequence[str] = (),
     flags: Sequence[str] = (),
+    poison: bool = False,
 ) -> int:
     """Builds and runs the program; returns its exit code, 128 + n for signal n.
 
+    path     a source, or a program of `weft nvcc`
     sources  more files of the program
     flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
+    poison   fill new device memory with a pattern instead of zeros
     """
     chosen = select(device)
     if chosen.real:
@@ -54,25 +58,29 @@ def run(
             next=f"nvcc {path} builds it for the GPU that is there",
         )
     model = chosen.simulated
-    program = build([path, *sources], flags, model.compile_for, toolkit.find())
-    return _run(program, model.key, (os.path.splitext(path)[0], *args))
+    tools = toolkit.find()
+    if not os.path.splitext(path)[1] and (built := executable.unwrapped(path)) is not None:
+        program = Program(built[0], runtime_library(tools), built[1])
+    else:
+        program = build([path, *sources], flags, model.compile_for, tools)
+    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison)
 
 
-def _run(program: Program, gpu: str, arguments: tuple[str, ...]) -> int:
+def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool) -> int:
     session = settings.current
     recording = session if isinstance(session, Recording) else None
     with (
         _file("program", program.code) as code,
-        _file("library", program.library) as library,
+        _file("library", program.library) as served,
         _file("report", b"") as report,
     ):
-        job = Job(code, library, program.files, gpu, arguments, progress.enabled)
+        job = Job(code, served, program.files, gpu, arguments, progress.enabled, poison=poison)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)
         elif session is not None:
             job = replace(job, report=report)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
-        status = _ended(command, (code, library, report))
+        status = _ended(command, (code, served, report))
         if recording is not None:
             recording.add_record(f"/proc/self/fd/{report}")
         elif session is not None:

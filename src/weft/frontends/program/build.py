@@ -1,23 +1,19 @@
-"""Builds a shared object with the program's `main` from its sources, and caches it.
+"""Builds a shared object from sources, and caches it: a program with its `main`, or a library.
 
-A cached program is found in two steps: the sources and flags give the list of files it was last
-made of (the compiler's own), and the contents of these give the program. Toolkit and compiler are
+A cached build is found in two steps: the sources and flags give the list of files it was last
+made of (the compiler's own), and the contents of these give the result. Toolkit and compiler are
 part of both keys, headers of the toolkit are not listed. Everything is made in a temporary folder
 and stored whole, so a build that is killed leaves nothing behind that could be used.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import json
 import os
-import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,20 +21,15 @@ from pathlib import Path
 from weft import cache, progress
 from weft.errors import Error
 from weft.frontends.program import flags as user_flags
-from weft.frontends.program import stubs
+from weft.frontends.program import library, stubs
+from weft.frontends.program.library import FORMAT, HEADERS, SHARED
+from weft.frontends.program.parallel import parallel
 from weft.frontends.program.toolkit import Toolkit
 
-FORMAT = 2
-"""Increment this when the build changes: it is part of the cache keys."""
-
 _HERE = Path(__file__).parent
-_SHIM = _HERE / "shim"
-HEADERS = ["-Xcompiler", f"-idirafter,{_HERE / 'include'}"]
-"""Headers of libraries that a toolkit may lack; its own come first."""
-_SHARED = ["-shared", "-cudart", "none", "-Xcompiler", "-fPIC"]
-_PTX_ONLY = ["--no-compress", "-lineinfo", "-Xcompiler", "-fPIC,-g1"]  # with lines of the host's
-LIBRARY = "libweftcudart.so"
-_ERROR_NAMES = re.compile(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)")
+_START = _HERE / "start" / "start.cpp"
+LINES = ["-Xcompiler", "-g1"]
+"""Lines of the host's code, which the sanitizer names."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +41,49 @@ class Program:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Step:
+    """A source file and the command that compiles it, but for input, output and listing."""
+
+    path: str
+    command: tuple[str, ...]
+
+
 def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit) -> Program:
-    """Compiles and links, unless the cache has the program."""
-    for path in sources:
-        if not os.path.isfile(path):
-            raise Error("no such file", where=path)
-    paths, flags = [os.path.abspath(path) for path in sources], user_flags.wanted(flags)
-    shim = _shim_files()
-    asked = (FORMAT, toolkit.identity, os.getcwd(), paths, list(flags), arch, shim)
-    library = _library(cache.key(FORMAT, toolkit.identity, shim), toolkit)
+    """Compiles and links a program, unless the cache has it."""
+    flags = user_flags.wanted(flags)
+    command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
+    steps = [Step(os.path.abspath(path), command) for path in sources]
+    code, files = make(steps, user_flags.for_linking(flags), toolkit, main=True)
+    return Program(code, library.runtime_library(toolkit), files)
+
+
+def device_options(arch: str) -> list[str]:
+    """Options of nvcc for device code that weft can load: uncompressed PTX."""
+    code = ["-gencode", f"arch={arch},code={arch}", "--no-compress", "-lineinfo"]
+    return [*code, "-Xcompiler", "-fPIC", *HEADERS]
+
+
+def make(
+    steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: bool
+) -> tuple[bytes, tuple[str, ...]]:
+    """The shared object and the user's files it is made of.
+
+    main  whether it is a program; a library starts the runtime itself when it is loaded
+    """
+    for step in steps:
+        if not os.path.isfile(step.path):
+            raise Error("no such file", where=step.path)
+    shim = library.files() | {_START.name: _START.read_text()}
+    asked = (FORMAT, toolkit.identity, os.getcwd(), [vars(s) for s in steps], link, main, shim)
     listed = cache.key("files", *asked)
     files = json.loads(cache.get("program", listed) or b"[]")
     if files and (code := cache.get("program", _key(asked, files))) is not None:
-        return Program(code, library, tuple(files))
-    code, files = _program(paths, flags, arch, toolkit, library)
+        return code, tuple(files)
+    code, files = _made(steps, link, toolkit, main)
     cache.put("program", _key(asked, files), code)
     cache.put("program", listed, json.dumps(files).encode())
-    return Program(code, library, tuple(files))
+    return code, tuple(files)
 
 
 def _key(asked: Iterable[object], files: Iterable[str]) -> str:
@@ -80,121 +97,51 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _parallel(work: Sequence[Callable[[], None]]) -> None:
-    with ThreadPoolExecutor(min(len(work), _cores())) as pool:
-        waiting = [pool.submit(each) for each in work]
-        try:
-            for done in waiting:
-                done.result()
-        except BaseException:  # an error or Ctrl-C: cancel what has not started
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
-
-
-# ---- the library --------------------------------------------------------------------------------
-def _shim_files() -> dict[str, str]:
-    files = [*_SHIM.iterdir(), *(_HERE / "include").iterdir()]
-    return {file.name: file.read_text() for file in sorted(files)}
-
-
-def _library(key: str, toolkit: Toolkit) -> bytes:
-    """The runtime library for this toolkit, compiled once."""
-    if (library := cache.get("library", key)) is not None:
-        return library
-    with _alone(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
-        if (library := cache.get("library", key)) is None:
-            library = _compiled_library(toolkit, Path(folder))
-            cache.put("library", key, library)
-    return library
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Processes that need the library at the same time wait for the first, which compiles it."""
-    handle = os.open(cache.folder("library"), os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks: each compiles its own
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _compiled_library(toolkit: Toolkit, folder: Path) -> bytes:
-    """Compiled against the headers of this toolkit, which take longer than weft's own lines.
-
-    So there is one unit for each core, which includes its share of the files.
-    """
-    progress.say("compiling the runtime library for this toolkit (once)")
-    (folder / "names.inc").write_text(_error_names(toolkit, folder))
-    options = ["-x", "c++", "-std=c++17", "-O1", "-I", str(folder), *HEADERS]
-    options += ["-Xcompiler", "-fPIC,-fvisibility=hidden"]
-    sources = sorted(_SHIM.glob("*.cpp"))
-    count = min(len(sources), _cores())
-    units = [folder / f"unit_{i}.cpp" for i in range(count)]
-    for i, unit in enumerate(units):
-        unit.write_text("".join(f'#include "{path}"\n' for path in sources[i::count]))
-
-    def compile(unit: Path) -> None:
-        out = str(unit.with_suffix(".o"))
-        toolkit.run([*options, "-c", str(unit), "-o", out], what="compile weft's runtime library")
-
-    _parallel([functools.partial(compile, unit) for unit in units])
-    out = folder / LIBRARY
-    named = ["-Xlinker", f"-soname={LIBRARY}"]
-    objects = [str(unit.with_suffix(".o")) for unit in units]
-    toolkit.run([*_SHARED, *named, *objects, "-o", str(out)], what="link weft's own library")
-    return out.read_bytes()
-
-
-def _error_names(toolkit: Toolkit, folder: Path) -> str:
-    """A row for each value of cudaError_t, as this toolkit has them."""
-    unit = folder / "errors.cpp"
-    unit.write_text("#include <cuda_runtime_api.h>\n")
-    text = toolkit.run(["-x", "c++", "-E", str(unit)], what="read cuda_runtime_api.h")
-    return "".join(f'{{{number}, "{name}"}},\n' for name, number in _ERROR_NAMES.findall(text))
-
-
-# ---- a program ----------------------------------------------------------------------------------
-def _program(
-    paths: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit, library: bytes
+def _made(
+    steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bool
 ) -> tuple[bytes, list[str]]:
     with tempfile.TemporaryDirectory(prefix="weft-") as name:
         folder = Path(name)
-        (folder / LIBRARY).write_bytes(library)
-        options = ["-gencode", f"arch={arch},code={arch}", *_PTX_ONLY, *HEADERS, *flags]
-        objects = [folder / f"{i}.o" for i in range(len(paths))]
+        objects = [folder / f"{i}.o" for i in range(len(steps))]
 
-        def compile(path: str, out: Path) -> None:
+        def compile(step: Step, out: Path) -> None:
             listing = ["-MMD", "-MF", str(out.with_suffix(".d"))]
-            output = toolkit.run(
-                [*options, *listing, "-c", path, "-o", str(out)], what=f"compile {path}"
-            )
+            command = [*step.command, *listing, "-c", step.path, "-o", str(out)]
+            output = toolkit.call(command, what=f"compile {step.path}")
             if output:
                 print(output, file=sys.stderr)
 
-        progress.say(f"compiling {', '.join(os.path.basename(path) for path in paths)}")
-        pairs = zip(paths, objects, strict=True)
-        _parallel([functools.partial(compile, path, out) for path, out in pairs])
-        (folder / "stubs.cpp").write_text(stubs.source(objects, folder / LIBRARY))
-        out = folder / "program.so"
-        link = [*_SHARED, *user_flags.for_linking(flags), *map(str, objects)]
-        # -z defs: an undefined symbol is an error now, not at the first call.
-        link += [str(folder / "stubs.cpp"), str(folder / LIBRARY), "-Xlinker", "-z,defs"]
-        toolkit.run([*link, "-o", str(out)], what="link the program")
+        progress.say(f"compiling {', '.join(os.path.basename(step.path) for step in steps)}")
+        pairs = zip(steps, objects, strict=True)
+        parallel([functools.partial(compile, step, out) for step, out in pairs])
+        code = linked(objects, link, toolkit, main=main)
         files = {file for each in objects for file in _listed(each.with_suffix(".d"), toolkit)}
-        return out.read_bytes(), sorted(files | set(paths))
+        return code, sorted(files | {step.path for step in steps})
+
+
+def linked(objects: Sequence[Path], flags: Sequence[str], toolkit: Toolkit, *, main: bool) -> bytes:
+    """Links objects to a program or a library."""
+    with tempfile.TemporaryDirectory(prefix="weft-") as name:
+        folder = Path(name)
+        served = folder / library.NAME
+        served.write_bytes(library.runtime_library(toolkit))
+        (folder / "stubs.cpp").write_text(stubs.source(objects, served, main=main))
+        out = folder / "out.so"
+        link = [*SHARED, *flags, *map(str, objects), str(folder / "stubs.cpp")]
+        # -z defs: an undefined symbol of a program is an error now, not at the first call. A
+        # library loads the runtime library itself (start.cpp).
+        link += [str(served), "-Xlinker", "-z,defs"] if main else [str(_START)]
+        toolkit.run([*link, "-o", str(out)], what="link the program")
+        return out.read_bytes()
 
 
 def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
     """The files that the compiler read, but for the toolkit's own and weft's."""
     # Make syntax: a backslash continues a line or escapes a space.
     words = listing.read_text().replace("\\\n", " ").replace("\\ ", "\0").split()
-    files = (os.path.abspath(word.replace("\0", " ")) for word in words[2:])
+    # The target is "0.o :" of nvcc, and "0.o:" of g++.
+    names = (word.replace("\0", " ") for word in words[1:] if word != ":")
+    files = (os.path.abspath(name) for name in names)
     return [file for file in files if not _of_toolkit(file, toolkit)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.frontends.program import flags as user_flags
-from weft.frontends.program.build import HEADERS
+from weft.frontends.program.library import HEADERS
 from weft.frontends.program.toolkit import find
 from weft.source import read_ptx
 from weft.values import Ptx

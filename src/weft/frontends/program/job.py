@@ -14,6 +14,7 @@ class Job:
 
     progress  whether to print progress lines on a terminal
     report  a file descriptor for findings of the sanitizer; None if it is off
+    poison  whether new device memory is filled with a pattern
     record  the file descriptor for profiles; `wanted` selects them
     """
 
@@ -26,6 +27,7 @@ class Job:
     report: int | None = None
     record: int | None = None
     wanted: Mapping[str, Any] = field(default_factory=dict)
+    poison: bool = False
 
     def text(self) -> str:
         return json.dumps(asdict(self))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,8 +53,10 @@ _DEATHS: tuple[tuple[type[Error], int], ...] = (
 
 REMEMBERED = 4096
 """The most launch plans that are kept."""
+_LEAST_ADDRESS, _MOST_ADDRESS = 1 << 16, 1 << 48
+"""Between these a parameter may be an address of this process."""
 _HAS_FINDINGS = b"the sanitizer has findings"
-_KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory")
+_KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory", "a tensor")
 
 
 def _note_fresh(memory: Sequence[Allocation]) -> None:
@@ -80,6 +83,8 @@ class Runtime:
         self._plans: dict[tuple[int, LaunchConfig, int], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._sanitizer: ProgramSanitizer | None = None
+        self.find_unknown: Callable[[int], bool] | None = None
+        self._not_addresses: set[int] = set()
         self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
 
     def say(self, text: str) -> None:
@@ -152,11 +157,24 @@ class Runtime:
 
         def run() -> None:
             plan = self._plan(host, grid, cooperative)
+            data = ctypes.string_at(params, size)
+            if self.find_unknown is not None:
+                self._find_unknown(data)
             memory = self._reachable(plan)
             with self._watched(plan, memory):
-                plan.run((), (ctypes.string_at(params, size), memory, None, None), None)
+                plan.run((), (data, memory, None, None), None)
 
         return self._outcome(run)
+
+    def _find_unknown(self, params: bytes) -> None:
+        """Looks for the memory of addresses among the parameters that are in no allocation."""
+        assert self.find_unknown is not None
+        words = struct.unpack_from(f"<{len(params) // 8}Q", params)
+        holds = self.library.weft_holds
+        for word in words:
+            plausible = _LEAST_ADDRESS <= word < _MOST_ADDRESS and word not in self._not_addresses
+            if plausible and not holds(ctypes.c_uint64(word)) and not self.find_unknown(word):
+                self._not_addresses.add(word)
 
     def _outcome(self, act: Callable[[], object]) -> int:
         """0, or the error that a GPU would report; prints what went wrong."""

@@ -53,6 +53,8 @@ def main(job: Job) -> None:
     if job.record is not None:
         _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
+    if job.poison:
+        library.weft_poison()
     if job.record is None and settings.active() is not None:
         runtime.watch(_open(job.program), files)
         _at_exit(libc, runtime.unfreed)  # after the program's destructors, before its exit code

@@ -1,11 +1,13 @@
-"""Generates stubs for unsupported library functions: each prints its name and fails.
+"""Generates what a program or a library is linked with besides its own objects.
 
-A program is linked with these stubs, so that it runs up to such a call, and beyond if it handles
-the error.
+Functions that weft does not support become stubs: each prints its name and fails, so that a program
+runs up to such a call, and beyond if it handles the error. A library also gets a forwarding
+function for each function that weft supports: the runtime library is not loaded before it.
 """
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -43,17 +45,51 @@ extern "C" void {name}(void (*registers)(void **), void *wrapper, void *, void (
 """
 
 
-def source(objects: Sequence[Path], library: Path) -> str:
-    """C++ stubs for CUDA functions that neither the objects nor the library define."""
+_FORWARD = {
+    "x86_64": "jmp *{at}(%rip)",
+    "aarch64": r"adrp x16, {at}\n ldr x16, [x16, :lo12:{at}]\n br x16",
+}
+"""The jump through the table of addresses, by machine."""
+_FORWARDING = """\
+extern "C" {{
+__attribute__((visibility("hidden"))) void *weft_targets[{count}];
+extern __attribute__((visibility("hidden"))) const char *const weft_names[];
+const char *const weft_names[] = {{{names}, 0}};
+}}
+"""
+
+
+def source(objects: Sequence[Path], library: Path, *, main: bool) -> str:
+    """C++ for the CUDA functions that the objects call and do not define."""
     has = _symbols(["--defined-only", *map(str, objects)])
-    if "main" not in has:
+    if main and "main" not in has:
         raise CompileError(
             "the program has no main",
             next="name its other files with --with; single kernels are run by weft.cuda in Python",
         )
-    has |= _symbols(["--dynamic", "--defined-only", str(library)])
+    served = _symbols(["--dynamic", "--defined-only", str(library)])
     needed = _symbols(["--undefined-only", *map(str, objects)]) - has
-    return _HEAD + "".join(filter(None, map(_definition, sorted(needed))))
+    text = _HEAD + "".join(filter(None, map(_definition, sorted(needed - served))))
+    if main:
+        return text
+    called = [name for name in sorted(served) if name in needed or name in text]
+    return text + _forwarding(called or ["weft_unserved"])
+
+
+def _forwarding(names: Sequence[str]) -> str:
+    """Functions that jump to addresses which `start.cpp` fills in."""
+    code = _FORWARD.get(platform.machine())
+    if code is None:
+        raise CompileError(
+            "libraries can be built on x86_64 and aarch64 only", got=platform.machine()
+        )
+    quoted = ", ".join(f'"{name}"' for name in names)
+    text = _FORWARDING.format(count=len(names), names=quoted)
+    for i, name in enumerate(names):
+        jump = code.format(at=f"weft_targets+{8 * i}")
+        head = f".text\\n .globl {name}\\n .hidden {name}\\n .type {name}, %function\\n"
+        text += f'asm("{head}{name}: {jump}\\n");\n'
+    return text
 
 
 def _definition(name: str) -> str:

@@ -22,13 +22,24 @@ class Toolkit:
     nvcc: str
     identity: str
 
+    @property
+    def include(self) -> str:
+        """The folder of its headers."""
+        return os.path.join(
+            os.path.dirname(os.path.dirname(os.path.realpath(self.nvcc))), "include"
+        )
+
     def run(self, arguments: Sequence[str], *, what: str) -> str:
         """Runs nvcc; returns its output, or raises `CompileError` with it."""
-        done = _run([self.nvcc, *arguments])
+        return self.call([self.nvcc, *arguments], what=what)
+
+    def call(self, command: Sequence[str], *, what: str) -> str:
+        """Runs a compiler in the same way."""
+        done = _run(command)
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
             return output
-        error = CompileError(f"nvcc could not {what}\n{output}")
+        error = CompileError(f"{os.path.basename(command[0])} could not {what}\n{output}")
         error.log = output
         raise error
 

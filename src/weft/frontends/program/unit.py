@@ -48,7 +48,7 @@ class Unit:
     """A PTX module of the program."""
 
     def __init__(
-        self, text: str, origin: str, files: SourceFiles, model: GpuModel, toolkit: Toolkit
+        self, text: str, origin: str, files: Mapping[str, str], model: GpuModel, toolkit: Toolkit
     ) -> None:
         self.text, self._origin, self._files = text, origin, files
         self.model, self._toolkit = model, toolkit

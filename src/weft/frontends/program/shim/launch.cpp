@@ -68,7 +68,8 @@ cudaError_t check(const void *function, dim3 grid, dim3 block, size_t shared) {
 cudaError_t outcome(int code) {
     if (code & DIED) {
         die(static_cast<cudaError_t>(code & ~DIED));
-        return cudaSuccess;  // a GPU finds out later, too: the next call that waits says so
+        // A GPU finds out later, too: the next call that waits returns the error.
+        return immediate ? broken() : cudaSuccess;
     }
     return static_cast<cudaError_t>(code);
 }

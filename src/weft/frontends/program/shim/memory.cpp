@@ -12,7 +12,8 @@ namespace weft {
 constexpr size_t ALIGN = 512;  // as cudaMalloc aligns
 constexpr size_t PATTERN_LIMIT = 64
                                  << 20;  // larger allocations are left alone: their pages cost time
-constexpr int PATTERN = 0xcd;            // fresh device memory is not zero: make that visible
+constexpr int PATTERN = 0xcd;            // of --poison, and what the sanitizer looks for
+static bool poison = false;
 
 static std::mutex memory_mutex;
 static std::map<uintptr_t, Allocation> allocations;
@@ -64,7 +65,9 @@ static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kin
     if (counts && bytes > size_t(model.memory) - used) return failed(cudaErrorMemoryAllocation);
     void *memory = take(bytes, kind);
     if (!memory) return failed(cudaErrorMemoryAllocation);
-    if (bytes <= PATTERN_LIMIT) memset(memory, kind == Kind::device ? PATTERN : 0, bytes);
+    // Fresh memory of a GPU holds zeros in practice, and so do large allocations of the host.
+    bool filled = kind == Kind::device && (poison || hooks);
+    if (bytes <= PATTERN_LIMIT) memset(memory, filled ? PATTERN : 0, bytes);
     allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made};
     freed.erase(uintptr_t(memory));
     if (counts) used += bytes;
@@ -195,6 +198,33 @@ API uint64_t weft_freed(uint64_t address) {
     return address < start + size ? start : 0;
 }
 
+size_t weft::device_memory_used() {
+    std::lock_guard<std::mutex> guard(memory_mutex);
+    return used;
+}
+
+API void weft_poison() { poison = true; }
+
+// ---- memory that others allocate for kernels: tensors -------------------------------------------
+
+API void weft_adopt(void *memory, size_t bytes) {
+    if (!memory || !bytes) return;
+    std::lock_guard<std::mutex> guard(memory_mutex);
+    allocations[uintptr_t(memory)] = {bytes, Kind::tensor, false, 0, "a tensor", 0};
+    freed.erase(uintptr_t(memory));
+    generation++;
+}
+API void weft_disown(void *memory) {
+    std::lock_guard<std::mutex> guard(memory_mutex);
+    if (allocations.erase(uintptr_t(memory))) generation++;
+}
+
+API int weft_holds(uint64_t address) {
+    uintptr_t start;
+    Allocation found;
+    return find(reinterpret_cast<void *>(address), &start, &found);
+}
+
 // ---- for the simulator: the memory that a kernel may touch --------------------------------------
 
 API uint64_t weft_generation() { return generation; }
@@ -219,7 +249,7 @@ API size_t weft_unfreed(uint64_t *out, const char **calls, size_t room) {
     std::lock_guard<std::mutex> guard(memory_mutex);
     size_t count = 0;
     for (auto &[start, allocation] : allocations) {
-        if (allocation.kind == Kind::host) continue;
+        if (!allocation.owned || allocation.kind == Kind::host) continue;
         if (count < room) {
             out[3 * count] = start;
             out[3 * count + 1] = allocation.size;
@@ -277,46 +307,6 @@ API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
                   [=] { return release("cudaFreeAsync", memory, false, false); });
 }
 
-namespace {
-struct Pool {
-    uint64_t threshold = 0;
-} default_pool;
-}  // namespace
-
-API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int) {
-    *out = (cudaMemPool_t)&default_pool;
-    return cudaSuccess;
-}
-API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device) {
-    return cudaDeviceGetDefaultMemPool(out, device);
-}
-API cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
-API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *) {
-    *out = (cudaMemPool_t) new Pool;
-    return cudaSuccess;
-}
-API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-    delete (Pool *)pool;
-    return cudaSuccess;
-}
-API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
-API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
-                                        void *value) {
-    if (attribute == cudaMemPoolAttrReleaseThreshold)
-        ((Pool *)pool)->threshold = *static_cast<uint64_t *>(value);
-    return cudaSuccess;
-}
-API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
-                                        void *value) {
-    bool of_pool = attribute == cudaMemPoolAttrReleaseThreshold;
-    bool small = attribute <= cudaMemPoolReuseAllowInternalDependencies;
-    if (small)
-        *static_cast<int *>(value) = 1;
-    else
-        *static_cast<uint64_t *>(value) = of_pool ? ((Pool *)pool)->threshold : used;
-    return cudaSuccess;
-}
-
 // ---- memory of the host -------------------------------------------------------------------------
 
 API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
@@ -366,7 +356,7 @@ API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
 }
 API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *address) {
     static const cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeHost,
-                                           cudaMemoryTypeManaged};
+                                           cudaMemoryTypeManaged, cudaMemoryTypeDevice};
     uintptr_t start;
     Allocation found;
     memset(out, 0, sizeof *out);

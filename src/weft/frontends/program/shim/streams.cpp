@@ -29,6 +29,7 @@ static std::set<Stream *> streams;
 static std::set<Event *> events;
 static std::atomic<int> captures{0};  // most programs never begin one
 static std::atomic<int64_t> preparing{0};
+bool immediate = false;
 static bool blocking = false;  // do launches and copies wait until they are done?
 
 int64_t now_ns() {
@@ -108,6 +109,10 @@ static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
 using namespace weft;
 
 API void weft_block() { blocking = true; }
+
+// For libraries of another process: the failure of a kernel is the launch's own error, as with
+// CUDA_LAUNCH_BLOCKING.
+API void weft_embed() { blocking = immediate = true; }
 
 // The time in which a kernel was made ready for its first launch is no time of the program's.
 API void weft_prepared(int64_t ns) { preparing += ns; }

@@ -87,11 +87,12 @@ cudaError_t broken();                   // the error of a kernel that died earli
 bool dead();                            // whether one died, without the program asking
 void die(cudaError_t error);            // a kernel died: every later call fails
 void revive();                          // cudaDeviceReset
+extern bool immediate;                  // does a launch return the failure of its kernel?
 void say(const char *form, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- memory -------------------------------------------------------------------------------------
 
-enum class Kind { device, host, managed };
+enum class Kind { device, host, managed, tensor };
 struct Allocation {
     size_t size;
     Kind kind;
@@ -105,6 +106,7 @@ bool find(const void *address, uintptr_t *start, Allocation *found);
 // Whether the bytes may be copied from or to: inside one allocation, or the host's own.
 cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
 void release_all();
+size_t device_memory_used();
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
 
 // ---- streams and graphs -------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+#include <weft/torch_cuda.h>

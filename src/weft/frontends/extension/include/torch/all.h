@@ -1,0 +1,9 @@
+#ifdef WEFT_TENSORS
+#include_next <torch/all.h>
+#else
+#define WEFT_TENSORS
+#include <weft/tensors_begin.h>
+#include_next <torch/all.h>
+#include <weft/tensors_end.h>
+#undef WEFT_TENSORS
+#endif

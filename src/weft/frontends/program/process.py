@@ -1,0 +1,86 @@
+"""Runs the runtime library in this Python process, for libraries that it loads.
+
+Launches and copies are synchronous: the process uses the same memory without CUDA's knowledge.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from weft.device.models import GpuModel
+from weft.device.selection import select
+from weft.frontends.program import toolkit
+from weft.frontends.program.interface import model_of
+from weft.frontends.program.library import runtime_library
+from weft.frontends.program.runtime import Runtime
+from weft.frontends.program.unit import Unit
+
+_ORIGIN = "a library of this process"
+_lock = threading.RLock()
+_runtime: Runtime | None = None
+_unknown: list[Callable[[int], bool]] = []
+
+
+def find_unknown(find: Callable[[int], bool]) -> None:
+    """`find` is asked for addresses that a kernel is given and that are in no allocation.
+
+    It returns whether it has found their memory and reported it to the library (`weft_adopt`).
+    """
+    _unknown.append(find)
+
+
+def error_text(error: int) -> str:
+    """The text of a cudaError_t."""
+    text = start().cudaGetErrorString
+    text.restype = ctypes.c_char_p
+    return str(text(error).decode())
+
+
+def start(device: str = "sim") -> ctypes.CDLL:
+    """Loads the runtime library, once for a process; the first call chooses the GPU."""
+    global _runtime
+    with _lock:
+        if _runtime is None:
+            _runtime = _started(select(device).simulated)
+        return _runtime.library
+
+
+def _started(model: GpuModel) -> Runtime:
+    tools, files = toolkit.find(), _AnyFile()
+    served = _loaded(runtime_library(tools))
+    runtime = Runtime(served, lambda text: Unit(text, _ORIGIN, files, model, tools), _ORIGIN)
+    runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
+    served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
+    served.weft_embed()
+    return runtime
+
+
+def _loaded(data: bytes) -> ctypes.CDLL:
+    """The library, for all libraries that are loaded later."""
+    descriptor = os.memfd_create("weft-library")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        path = f"/proc/self/fd/{descriptor}"
+        return ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    finally:
+        os.close(descriptor)
+
+
+class _AnyFile(Mapping[str, str]):
+    """Files by path, read on demand to quote lines in errors: a library does not list its own."""
+
+    def __getitem__(self, path: str) -> str:
+        if not os.path.isfile(path):
+            raise KeyError(path)
+        return Path(path).read_text(errors="replace")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

@@ -1,0 +1,87 @@
+"""`weft nvcc` in place of nvcc: a Makefile, programs, libraries for ctypes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from folders import TESTS
+from limits import PROCESS_SECONDS
+from weft.errors import MissingDependency
+from weft.frontends.program import toolkit
+
+SOURCES = TESTS / "programs" / "built"
+
+
+def _missing() -> str:
+    try:
+        toolkit.find()
+    except MissingDependency as error:
+        return error.what
+    return "" if shutil.which("make") else "make was not found"
+
+
+pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What `make` has built."""
+    folder = tmp_path_factory.mktemp("built")
+    shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
+    nvcc = f"NVCC={sys.executable} -m weft nvcc"
+    made = _run(["make", nvcc], folder)
+    assert made.returncode == 0, made.stderr
+    yield folder
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=PROCESS_SECONDS,
+        env={**os.environ, "WEFT_DRAFTS": "1"},
+    )  # fmt: skip
+
+
+def test_a_program_of_several_objects_starts_itself(folder: Path) -> None:
+    done = _run(["./sums", "3", "4"], folder)
+    assert (done.stdout, done.returncode) == ("25\n", 0), done.stderr
+
+
+def test_weft_run_takes_a_built_program(folder: Path) -> None:
+    done = _run([sys.executable, "-m", "weft", "run", "--device", "sim:rtx3070", "sums"], folder)
+    assert (done.stdout, done.returncode) == ("-1\n", 1), done.stderr  # an empty grid
+
+
+CTYPES = """
+import ctypes
+library = ctypes.CDLL("./libsums.so")
+library.sum_of_squares.restype = ctypes.c_float
+x = (ctypes.c_float * 40)(*range(40))
+print(library.sum_of_squares(x, 40), library.launched())
+"""
+
+
+def test_a_library_is_loaded_by_ctypes(folder: Path) -> None:
+    done = _run([sys.executable, "-c", CTYPES], folder)
+    assert (done.stdout, done.returncode) == ("20540.0 1\n", 0), done.stderr
+
+
+def test_a_library_without_python_says_so(folder: Path) -> None:
+    (folder / "load.c").write_text(
+        '#include <dlfcn.h>\nint main() { return !dlopen("./libsums.so", RTLD_NOW); }\n'
+    )
+    assert _run(["gcc", "load.c", "-o", "load"], folder).returncode == 0
+    done = _run(["./load"], folder)
+    assert done.returncode == 70
+    assert "load it in Python" in done.stderr
+
+
+def test_what_makes_no_program_is_nvccs_own(folder: Path) -> None:
+    done = _run([sys.executable, "-m", "weft", "nvcc", "--version"], folder)
+    assert "Cuda compilation tools" in done.stdout
