@@ -14,7 +14,7 @@ import pytest
 from folders import TESTS
 from limits import PROCESS_SECONDS
 from weft.errors import MissingDependency
-from weft.frontends.program import toolkit
+from weft.source import toolkit
 
 SOURCES = TESTS / "programs" / "built"
 

@@ -12,7 +12,7 @@ import pytest
 from folders import TESTS
 from limits import PROCESS_SECONDS
 from weft.errors import MissingDependency
-from weft.frontends.program import toolkit
+from weft.source import toolkit
 
 EXTENSIONS = TESTS / "extensions"
 

@@ -17,7 +17,7 @@ from limits import PROCESS_SECONDS
 from weft import sanitize as weft_sanitize
 from weft.errors import CompileError, Error, LaunchError, MissingDependency
 from weft.frontends import program
-from weft.frontends.program import toolkit
+from weft.source import toolkit
 
 PROGRAMS = TESTS / "programs"
 

@@ -13,10 +13,10 @@ from weft.device.sim.run import initialised
 from weft.device.sim.tools.sanitizer import extents
 from weft.errors import MissingDependency
 from weft.frontends import program
-from weft.frontends.program import toolkit
 from weft.frontends.program.sanitizer import guards, written
 from weft.frontends.program.sanitizer.order import PER_THREAD, Order
 from weft.frontends.program.sanitizer.touches import Touched
+from weft.source import toolkit
 
 PROGRAM = TESTS / "programs" / "order.cu"
 

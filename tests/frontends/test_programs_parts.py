@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 from weft.errors import PtxError
 from weft.frontends.program import blas, fatbin, linked
-from weft.frontends.program.device_code import is_program
 from weft.frontends.program.flags import for_linking, wanted
 from weft.frontends.program.interface import BlasCall
 from weft.frontends.program.parallel import parallel
@@ -37,12 +35,6 @@ def test_flags_that_weft_decides_are_left_out(given: str, kept: str) -> None:
 
 def test_the_linker_does_not_see_relocatable_device_code() -> None:
     assert for_linking(["-rdc=true", "-dc", "-lm"]) == ["-lm"]
-
-
-def test_a_program_is_a_file_with_a_main(tmp_path: Path) -> None:
-    for text, answer in (("int main() {}", True), ("// int main()\n__global__ void k() {}", False)):
-        (tmp_path / "x.cu").write_text(text)
-        assert is_program(tmp_path / "x.cu") is answer
 
 
 # ---- fat binaries -------------------------------------------------------------------------------

@@ -371,7 +371,7 @@ def test_a_program_that_goes_on_after_a_fault_has_no_report(tmp_path: Path) -> N
 
 
 def test_a_whole_program_has_views(tmp_path: Path) -> None:
-    from weft.frontends.program import toolkit
+    from weft.source import toolkit
 
     try:
         toolkit.find()

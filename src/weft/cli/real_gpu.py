@@ -21,10 +21,10 @@ from weft.device import driver
 from weft.device.selection import Selection
 from weft.errors import Error, NoCounters
 from weft.frontends import timed
-from weft.frontends.program import toolkit
 from weft.measure.profile import ncu, record
 from weft.measure.profile.ncu import KernelCounters
 from weft.report.profile import Profile, with_views
+from weft.source import toolkit
 
 SIMULATED = (".py", ".cu")
 """Suffixes of files that the simulator can run. ncu alone profiles a built program."""

@@ -16,7 +16,7 @@ from typing import Any
 from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import Error, MissingDependency
 from weft.frontends.compute_sanitizer_text import complete, findings
-from weft.frontends.program import toolkit
+from weft.source import toolkit
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 VARIABLE = "WEFT_COMPUTE_SANITIZER"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from weft import cache
 from weft.errors import CompileError, expect
-from weft.source import diagnose, headers, nvrtc, remarks, scan, signature
+from weft.source import diagnose, from_nvcc, headers, nvrtc, remarks, scan, signature
 from weft.values import Parameter, Ptx
 
 Define = str | int | float | bool | None
@@ -102,7 +102,10 @@ def compile_machine(
     try:
         made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
     except nvrtc.Refused as refusal:
-        raise diagnose.error(str(refusal), main.name, main.text) from None
+        if not unit.has_host_code:
+            raise diagnose.error(str(refusal), main.name, main.text) from None
+        output = from_nvcc.compile(main, unit.flags, unit.folders, unit.expressions, "cubin")
+        return Machine(output.data, output.log)
     if "ptxas info" not in made.log:  # NVRTC's own cache, used with a driver, has no report
         with contextlib.suppress(
             nvrtc.Refused
@@ -123,6 +126,12 @@ class _Unit:
     folders: list[str]
     flags: list[str]
     expressions: list[str]
+    on_disk: bool
+
+    @property
+    def has_host_code(self) -> bool:
+        """True for a file of which NVRTC can compile only a part. Source text is for kernels."""
+        return self.on_disk and any(from_nvcc.has_host_code(file.text) for file in self.files)
 
     @functools.cached_property
     def key(self) -> str:
@@ -163,7 +172,8 @@ def _unit(
     main = _main(source_or_path, name)
     _must_be_text(main, [*folders, *flags, *expressions])
     files, complete = scan.files(main, folders)
-    return _Unit(files, complete, folders, flags, list(dict.fromkeys(expressions)))
+    on_disk = isinstance(source_or_path, Path) or main.text is not source_or_path
+    return _Unit(files, complete, folders, flags, list(dict.fromkeys(expressions)), on_disk)
 
 
 def _expect_texts(what: str, texts: object) -> None:
@@ -239,6 +249,35 @@ def _define(name: str, value: Define) -> str:
 
 
 def _compile(unit: _Unit, arch: str) -> Ptx:
+    try:
+        return _by_nvrtc(unit, arch)
+    except CompileError as error:
+        if not unit.has_host_code:
+            raise
+        return _by_nvcc(unit, arch, error)
+
+
+def _by_nvcc(unit: _Unit, arch: str, refused: CompileError) -> Ptx:
+    """Compiles a file that also has host code, which NVRTC has refused."""
+    files, main = unit.files, unit.files[0]
+    try:
+        output = from_nvcc.compile(main, unit.flags, unit.folders, unit.expressions, "ptx")
+    except CompileError as error:
+        raise diagnose.error(error.log, main.name, main.text) if error.log else error from refused
+    text = _with_known_names(output.data.decode(), files)
+    written = [kernel for file in files for kernel in scan.kernels(file.text)]
+    return Ptx(
+        text=text,
+        arch=arch,
+        origin=main.name,
+        entries=signature.spellings(text) | output.entries,
+        signatures=signature.signatures(text, written),
+        sources={file.name: file.text for file in files},
+        warnings=(),
+    )
+
+
+def _by_nvrtc(unit: _Unit, arch: str) -> Ptx:
     files, flags, expressions = unit.files, unit.options, unit.expressions
     main = files[0]
     written = [kernel for file in files for kernel in scan.kernels(file.text)]

@@ -21,8 +21,7 @@ from weft.device.gpu import system
 from weft.device.gpu.facts import facts
 from weft.device.sim.run import host
 from weft.errors import Error, pip_install
-from weft.frontends.program import toolkit
-from weft.source import headers, nvrtc
+from weft.source import headers, nvrtc, toolkit
 
 _SELF_TEST_SECONDS = 60
 _NAME_COLUMNS = 28

@@ -13,7 +13,6 @@ from weft.cli import options, show
 from weft.device.gpu.facts import facts
 from weft.device.selection import Selection
 from weft.errors import Error
-from weft.frontends.program.device_code import compile_device_code, is_program
 from weft.source import compile_cuda
 from weft.source.from_cuda import Define
 from weft.values import Ptx
@@ -50,27 +49,15 @@ def run(
     NVRTC compiles kernels. nvcc compiles a file that also has host code.
     """
     target = arch or _architecture(options.device(device))
-    if is_program(file):
-        ptx = compile_device_code(
-            file,
-            arch=target,
-            flags=[
-                f"-std={std}",
-                *(f"-D{text}" for text in define or []),
-                *(f"-I{folder}" for folder in include or []),
-                *(["-use_fast_math"] if fast_math else []),
-            ],
-        )
-    else:
-        ptx = compile_cuda(
-            file,
-            arch=target,
-            std=std,
-            defines=dict(map(_definition, define or [])),
-            include=include or [],
-            fast_math=fast_math,
-            name_expressions=kernel or [],
-        )
+    ptx = compile_cuda(
+        file,
+        arch=target,
+        std=std,
+        defines=dict(map(_definition, define or [])),
+        include=include or [],
+        fast_math=fast_math,
+        name_expressions=kernel or [],
+    )
     if output is not None:
         _write(output, ptx)
     if json:

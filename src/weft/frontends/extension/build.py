@@ -17,9 +17,8 @@ from torch.utils import cpp_extension
 from weft.device import models
 from weft.frontends.extension.tensors import HERE, TORCH
 from weft.frontends.program import flags as nvcc_flags
-from weft.frontends.program import toolkit
 from weft.frontends.program.build import Step, device_options, make
-from weft.frontends.program.library import INCLUDE
+from weft.source import toolkit
 
 _CUDA_SUFFIXES = (".cu", ".cuh")
 _STANDARD = re.compile(r"-std=(c\+\+\d+)")
@@ -44,7 +43,7 @@ def build(extension: Extension, gpu: str) -> bytes:
     cuda = [tools.nvcc, *device_options(models.get(gpu).compile_for), *_nvcc(extension)]
     host = shutil.which("g++") or "g++"
     cxx = [host, "-fPIC", *_common(extension), *extension.cxx, "-isystem", str(tools.include)]
-    cxx += ["-idirafter", str(INCLUDE)]
+    cxx += ["-idirafter", str(toolkit.LIBRARIES)]
     commands = {True: tuple(cuda), False: tuple(cxx)}
     steps = [
         Step(os.path.abspath(path), commands[path.endswith(_CUDA_SUFFIXES)])

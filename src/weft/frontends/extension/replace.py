@@ -10,7 +10,7 @@ from typing import Any
 from torch.utils import cpp_extension
 
 from weft.frontends.extension.build import Extension, build, of_setup
-from weft.frontends.program import toolkit
+from weft.source import toolkit
 
 
 def install(gpu: str) -> None:

@@ -18,7 +18,8 @@ from pathlib import Path
 import torch
 
 from weft import cache
-from weft.frontends.program import process, toolkit
+from weft.frontends.program import process
+from weft.source import toolkit
 
 HERE = Path(__file__).parent
 TORCH = Path(torch.__file__).parent

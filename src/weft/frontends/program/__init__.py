@@ -25,11 +25,12 @@ from weft import progress
 from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
 from weft.errors import LaunchError
-from weft.frontends.program import executable, toolkit
+from weft.frontends.program import executable
 from weft.frontends.program.build import Program, build
 from weft.frontends.program.job import Job
 from weft.frontends.program.library import runtime_library
 from weft.measure.profile.session import Recording
+from weft.source import toolkit
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 

@@ -22,9 +22,9 @@ from weft import cache, progress
 from weft.errors import Error
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program import library, stubs
-from weft.frontends.program.library import FORMAT, HEADERS, SHARED
+from weft.frontends.program.library import FORMAT, SHARED
 from weft.frontends.program.parallel import parallel
-from weft.frontends.program.toolkit import Toolkit
+from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit
 
 _HERE = Path(__file__).parent
 _START = _HERE / "start" / "start.cpp"
@@ -147,5 +147,5 @@ def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
 
 def _of_toolkit(file: str, toolkit: Toolkit) -> bool:
     root = os.path.dirname(os.path.dirname(os.path.realpath(toolkit.nvcc)))
-    roots = (root if root not in ("/usr", "/usr/local") else "/usr/local/cuda", str(_HERE))
+    roots = (root if root not in ("/usr", "/usr/local") else "/usr/local/cuda", str(LIBRARIES))
     return file.startswith(roots) or "/nvidia/cu13/" in file

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from weft.device.selection import select
 from weft.errors import Error
-from weft.frontends.program import executable, toolkit
+from weft.frontends.program import executable
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program.build import LINES, device_options, linked
+from weft.source import toolkit
 
 _PASSED_ON = (
     "-E", "--preprocess", "-M", "-MM", "--generate-dependencies", "-ptx", "--ptx", "-cubin",

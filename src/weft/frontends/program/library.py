@@ -13,7 +13,7 @@ from pathlib import Path
 
 from weft import cache, progress
 from weft.frontends.program.parallel import cores, parallel
-from weft.frontends.program.toolkit import Toolkit
+from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit
 
 FORMAT = 3
 """Increment this when the build changes: it is part of the cache keys."""
@@ -21,9 +21,6 @@ FORMAT = 3
 NAME = "libweftcudart.so"
 _HERE = Path(__file__).parent
 _SHIM = _HERE / "shim"
-INCLUDE = _HERE / "include"
-HEADERS = ["-Xcompiler", f"-idirafter,{INCLUDE}"]
-"""Headers of libraries that a toolkit may lack; its own come first."""
 SHARED = ["-shared", "-cudart", "none", "-Xcompiler", "-fPIC"]
 _ERROR_NAMES = re.compile(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)")
 
@@ -43,8 +40,8 @@ def runtime_library(toolkit: Toolkit) -> bytes:
 @functools.cache
 def files() -> dict[str, str]:
     """The sources of the library and its headers by name."""
-    paths = [*_SHIM.iterdir(), *INCLUDE.rglob("*.*")]
-    return {str(path.relative_to(_HERE)): path.read_text() for path in sorted(paths)}
+    paths = [*_SHIM.iterdir(), *LIBRARIES.iterdir()]
+    return {path.name: path.read_text() for path in sorted(paths)}
 
 
 @contextlib.contextmanager

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from weft.device.models import GpuModel
 from weft.device.selection import select
-from weft.frontends.program import toolkit
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.library import runtime_library
 from weft.frontends.program.runtime import Runtime
 from weft.frontends.program.unit import Unit
+from weft.source import toolkit
 
 _ORIGIN = "a library of this process"
 _lock = threading.RLock()

@@ -19,13 +19,13 @@ from pathlib import Path
 from weft import progress
 from weft.device import models
 from weft.device.sim.run import deadlock_detection, settings
-from weft.frontends.program import toolkit
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
 from weft.frontends.program.runtime import Output, Runtime
 from weft.frontends.program.unit import SourceFiles, Unit
 from weft.measure.profile.session import Recording
+from weft.source import toolkit
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 

@@ -19,9 +19,9 @@ from weft.device.sim.device import SimDevice
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.module import SimModule
 from weft.device.summary import Entry
-from weft.frontends.program.toolkit import Toolkit
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
+from weft.source.toolkit import Toolkit
 
 _VERSION = re.compile(r"^\s*\.target\s+(?:sm|compute)_(\d+)", re.MULTILINE)
 

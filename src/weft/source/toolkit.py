@@ -9,10 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from weft.errors import CompileError, MissingDependency, pip_install
 
 VARIABLE = "WEFT_NVCC"
+LIBRARIES = Path(__file__).parent / "libraries"
+HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}"]
+"""Headers of libraries that a toolkit may lack; its own come first."""
 
 
 @dataclass(frozen=True)
