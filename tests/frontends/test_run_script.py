@@ -145,18 +145,6 @@ AdamW fused True
 True
 """
 
-COMPILED = """
-import torch, torch._dynamo
-
-def shifted(x):
-    return torch.sin(x).to("cuda") + torch.arange(4, device="cuda").cuda()
-
-model = torch.nn.Linear(4, 4).cuda()
-x = torch.randn(2, 4, device="cuda")
-for function in (shifted, model):
-    print(torch.equal(torch.compile(function, backend="eager")(x), function(x)))
-"""
-
 TRITON = """
 import sys, torch, triton, triton.language as tl
 
@@ -204,28 +192,6 @@ def test_training_loop(tmp_path: Path) -> None:
     done = weft_run("FILE", folder=tmp_path, text=TRAINING)
     assert (done.returncode, done.stdout) == (0, TRAINED), done.stderr
     assert "CUDA event" not in done.stderr and done.stderr.count("not of a GPU") == 1
-
-
-@torch_too
-def test_compiled_by_dynamo(tmp_path: Path) -> None:
-    done = weft_run("FILE", folder=tmp_path, text=COMPILED)
-    assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
-
-
-@torch_too
-def test_no_two_functions_of_torch_share_an_object() -> None:
-    from weft.device import models
-    from weft.frontends import torch_cuda
-
-    replaced = torch_cuda.replacements(models.get(models.DEFAULT))
-    values = [value for names in replaced.values() for value in names.values()]
-    assert len(values) == len({id(value) for value in values})
-
-
-@torch_too
-def test_graphs_are_refused(tmp_path: Path) -> None:
-    done = weft_run("FILE", folder=tmp_path, text="import torch\ntorch.cuda.CUDAGraph()")
-    assert done.returncode == 1 and "CUDA graphs are not simulated" in done.stderr
 
 
 @triton_too

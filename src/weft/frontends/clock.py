@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-NOTICE = (
-    "weft: times measured here are those of the simulation on this CPU, not of a GPU; "
-    "autotuning picks what simulates fastest"
-)
+NOTICE = "weft: times measured here are those of the simulation on this CPU, not of a GPU"
 _LEAST_MS = 1e-3
 """The least elapsed time: benchmarks divide by it."""
+_CHEAP_MS = 1e3
+"""A call that takes less is repeated to time it without its compilation."""
 
 
 @functools.cache
@@ -48,14 +47,16 @@ class Event:
         return True
 
 
-def bench(
-    call: Callable[[], Any], *, quantiles: Sequence[float] | None = None, **_: object
-) -> float | list[float]:
-    """Milliseconds of one launch after a warm-up; good enough for autotuning."""
-    call()
+def bench(call: Callable[[], Any]) -> float:
+    """Milliseconds of one call. The first compiles, so a second is timed if that is cheap."""
+    say_once()
+    took = _timed(call)
+    return _timed(call) if took < _CHEAP_MS else took
+
+
+def _timed(call: Callable[[], Any]) -> float:
     begin, end = Event(), Event()
     begin.record()
     call()
     end.record()
-    took = begin.elapsed_time(end)
-    return took if quantiles is None else [took] * len(quantiles)
+    return begin.elapsed_time(end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import json
 import os
 import sys
 import traceback
@@ -15,11 +16,14 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from typing import NamedTuple
 
 from weft.device import models
 from weft.device.selection import Selection, select
 from weft.errors import Error, pip_install
 from weft.frontends import embedded, for_scripts
+from weft.frontends import triton as triton_front_end
+from weft.frontends.pytorch import inductor
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells: 128 + SIGINT."""
@@ -27,13 +31,36 @@ INTERRUPTED = 130
 _EXTRAS = ("torch", "triton", "numba")
 """Optional packages; each is an extra of the same name."""
 
+VARIABLE = "WEFT_SCRIPT"
+"""The environment variable that holds the options for child processes."""
+
+_CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
+"""Its `sitecustomize.py` installs the hooks in a Python process that the script starts."""
+
 Hook = Callable[[], None]
 
 
-def run(path: str, args: Sequence[str], *, device: str | Selection = "sim") -> int:
+class Options(NamedTuple):
+    """What `weft run` was told about scripts."""
+
+    gpu: str
+    autotune: bool = False
+    show_kernels: bool = False
+
+
+def run(
+    path: str,
+    args: Sequence[str],
+    *,
+    device: str | Selection = "sim",
+    autotune: bool = False,
+    show_kernels: bool = False,
+) -> int:
     """Runs the script like `python path args...` and returns its exit code.
 
-    device  "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
+    device        "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
+    autotune      autotuners time all configurations instead of taking the first valid one
+    show_kernels  prints the Triton kernels that `torch.compile` writes
     """
     chosen = select(device)  # an unknown word is reported before the script begins
     chosen.first("a script chooses its GPU itself")
@@ -41,8 +68,7 @@ def run(path: str, args: Sequence[str], *, device: str | Selection = "sim") -> i
     if isinstance(code, int):
         return code
     if not chosen.real:
-        embedded.use(chosen.word)
-        after_import(_hooks(chosen.simulated.key))
+        install(Options(chosen.simulated.key, autotune, show_kernels))
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     # Pickle and multiprocessing look up the script's classes in __main__.
@@ -101,19 +127,37 @@ def _line(error: BaseException) -> str:
     return f" at {sys.argv[0]}:{lines[-1]}" if lines else ""
 
 
-def _hooks(gpu: str) -> dict[str, Hook]:
+def install(options: Options) -> None:
+    """Registers the hooks of all front ends, here and in Python processes that start later."""
+    embedded.use(f"sim:{options.gpu}")
+    after_import(_hooks(options))
+    os.environ[VARIABLE] = json.dumps(options)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if _CHILD not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([_CHILD, *filter(None, paths)])
+
+
+def _hooks(options: Options) -> dict[str, Hook]:
     """Module -> hook to run after its import."""
-    hooks: dict[str, Hook] = {
-        module: functools.partial(install, gpu) for module, install in for_scripts().items()
+    model = models.get(options.gpu)
+    ends: dict[str, Hook] = {
+        module: functools.partial(install, options.gpu) for module, install in for_scripts().items()
     }
-    return {"torch": functools.partial(_torch, gpu), **hooks}
+    ends["triton"] = functools.partial(_triton, options)
+    compiled = inductor.hooks(model, autotune=options.autotune, show=options.show_kernels)
+    return {"torch": functools.partial(_torch, options.gpu), **ends, **compiled}
+
+
+def _triton(options: Options) -> None:
+    triton_front_end.install(options.gpu, autotune=options.autotune)
 
 
 def _torch(gpu: str) -> None:
     """Redirects CUDA tensors to the CPU and tracks tensors whose address is read."""
-    from weft.frontends import addresses, torch_redirect
+    from weft.frontends import addresses
+    from weft.frontends.pytorch import redirect
 
-    torch_redirect.install(models.get(gpu), addresses.allow)
+    redirect.install(models.get(gpu), addresses.allow)
 
 
 class _AfterImport(MetaPathFinder):

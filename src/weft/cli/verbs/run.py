@@ -38,6 +38,16 @@ def run(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Stop at the first data race or memory error.")
     ] = False,
+    autotune: Annotated[
+        bool,
+        typer.Option("--autotune", help="Scripts: autotuners time all configurations."),
+    ] = False,
+    show_kernels: Annotated[
+        bool,
+        typer.Option(
+            "--show-kernels", help="Scripts: print the kernels that torch.compile writes."
+        ),
+    ] = False,
     program_args: program_options.Args = "",
     sources: program_options.Sources = None,
     include: program_options.Include = None,
@@ -61,7 +71,14 @@ def run(
         sources, include, define, std, optimize, library, folder, nvcc, poison
     )
     arguments = program_options.words(args, program_args)
-    raise typer.Exit(module.run(str(file), arguments, device=chosen, **build.keywords(file)))
+    specific = build.keywords(file)
+    if file.suffix == ".py":
+        specific = {"autotune": autotune, "show_kernels": show_kernels}
+    elif autotune or show_kernels:
+        raise Error(
+            "--autotune and --show-kernels are for scripts", got=str(file), next="leave them out"
+        )
+    raise typer.Exit(module.run(str(file), arguments, device=chosen, **specific))
 
 
 def _sanitize(device: Selection) -> None:

@@ -1,13 +1,14 @@
 """Runs `@triton.jit` kernels with CPU tensors on the simulated GPU.
 
 weft is a Triton driver. It uses Triton's extension points: `runtime.driver.set_active`, the hook
-for compiler stages and the cache class. No module of Triton is changed.
+for compiler stages and the cache class. Only what measures time is replaced (timing.py).
 
     driver.py    the driver interface that Triton requires
     launcher.py  one compiled kernel: its arguments packed, its launches
     packing.py   Triton's way to pass arguments
     pipeline.py  Triton's compiler, stopped at PTX, and where it keeps its results
     dispatch.py  with a real GPU: Triton's own driver for CUDA tensors, simulation for CPU tensors
+    timing.py    autotuning and `triton.testing`, where times are those of the simulation
     jit_kernel.py  the kernels that `weft.kernel` returns
 """
 
@@ -41,7 +42,12 @@ def kernel(fn: Any, *, device: str = "sim", math: str = "exact") -> Any:
 
 
 def install(
-    device: str = "sim", *, math: str = "exact", alone: bool = True, gpu: str | None = None
+    device: str = "sim",
+    *,
+    math: str = "exact",
+    alone: bool = True,
+    autotune: bool = False,
+    gpu: str | None = None,
 ) -> None:
     """Makes the simulated GPU the one that Triton launches on. `import weft.triton` calls it.
 
@@ -49,6 +55,7 @@ def install(
     math    "exact" matches the hardware bit for bit; "fast" computes tensor-core products with
             plain FMA
     alone   simulates even where there is a real GPU; otherwise CUDA tensors go to that one
+    autotune  autotuners time all configurations instead of taking the first valid one
     gpu     deprecated: use `device`
 
     >>> import weft.triton
@@ -62,4 +69,4 @@ def install(
             )
     from weft.frontends.triton.driver import activate
 
-    activate(model, fast=is_fast(math), alone=alone)
+    activate(model, fast=is_fast(math), alone=alone, autotune=autotune)

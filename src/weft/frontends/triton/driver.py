@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from triton.runtime import driver as active_driver
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.triton import dispatch, pipeline
+from weft.frontends.triton import dispatch, pipeline, timing
 from weft.frontends.triton.launcher import Launcher, Scratch, Variant, running
 
 FIRST_SIMULATED = 1000
@@ -132,9 +132,9 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return major, minor
 
     def get_active_torch_device(self) -> Any:
-        from weft.frontends import torch_redirect
+        from weft.frontends.pytorch import redirect
 
-        return torch_redirect.device()
+        return redirect.device()
 
     def get_device_interface(self) -> type[DeviceInterface]:
         return DeviceInterface
@@ -160,7 +160,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return args
 
 
-def activate(model: GpuModel, *, fast: bool, alone: bool) -> None:
+def activate(model: GpuModel, *, fast: bool, alone: bool, autotune: bool = False) -> None:
     """Activates a simulated GPU, alone or in addition to a real one."""
     global _simulator
     pipeline.check_version()
@@ -168,6 +168,7 @@ def activate(model: GpuModel, *, fast: bool, alone: bool) -> None:
     _simulator = SimDriver(model, fast, 0 if real is None else FIRST_SIMULATED)
     if real is None:
         pipeline.install()
+        timing.install(autotune=autotune)
         active_driver.set_active(_simulator)
     else:
         active_driver.set_active(dispatch.DispatchingDriver(real, _simulator))
@@ -187,9 +188,12 @@ def simulating(model: GpuModel, fast: bool) -> Iterator[None]:
             yield
 
 
-def _bench(call: Callable[[], Any], **options: Any) -> Any:
+def _bench(
+    call: Callable[[], Any], *, quantiles: Sequence[float] | None = None, **_: object
+) -> float | list[float]:
     with running():
-        return clock.bench(call, **options)
+        took = clock.bench(call)
+    return took if quantiles is None else [took] * len(quantiles)
 
 
 def _integer(ty: str) -> str:

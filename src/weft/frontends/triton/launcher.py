@@ -21,6 +21,7 @@ from weft.device.base import Program
 from weft.device.models import GpuModel
 from weft.device.sim.device import module
 from weft.errors import LaunchError
+from weft.frontends import launches
 from weft.frontends.triton import pipeline
 from weft.frontends.triton.packing import TritonPacker
 from weft.kernels import Kernel, Plain
@@ -125,7 +126,7 @@ class Launcher:
             return
         if enter is not None:
             enter(launch_metadata)
-        launch(*arguments)
+        launches.run(lambda: launch(*arguments), args)
         if leave is not None:
             leave(launch_metadata)
 

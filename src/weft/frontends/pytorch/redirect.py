@@ -1,13 +1,15 @@
 """Redirects `device="cuda"` of a script to the CPU, whose tensors the simulated GPU uses.
 
 It uses public interfaces of torch: a function mode intercepts every call that creates or moves a
-tensor. Functions of `torch.cuda`, which no mode sees, are replaced by those of `torch_cuda`. For a
+tensor. Functions of `torch.cuda`, which no mode sees, are replaced by those of `cuda.py`. For a
 script every tensor is on `cuda:0`: `is_cuda` and `device` report this, because scripts assert it.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,13 +18,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
 from weft.device.models import GpuModel
-from weft.frontends import torch_cuda
+from weft.frontends.pytorch import memory, modules
+from weft.frontends.pytorch.streams import DEVICE
 
 _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
-
-DEVICE = torch.device("cuda", 0)
-"""The device that scripts see."""
 
 Noticed = Callable[[Any], None]
 
@@ -33,11 +33,28 @@ def install(model: GpuModel, address_taken: Noticed) -> None:
     """Installs the redirection; `address_taken` is called with tensors whose address is read."""
     global _installed
     _installed = True
-    # Never exited: it is valid until the end of the script.
-    RedirectCuda(address_taken).__enter__()
-    for owner, replaced in torch_cuda.replacements(model).items():
+    # Of the CPU's library; a GPU has its own.
+    warnings.filterwarnings("ignore", "mkldnn_matmul failed")
+    tracker = memory.Tracker()
+    for owner, replaced in modules.replacements(model, tracker).items():
         for name, value in replaced.items():
             setattr(owner, name, value)
+    _enter_in_every_thread(RedirectCuda(address_taken), tracker)
+
+
+def _enter_in_every_thread(*modes: Any) -> None:
+    """Enters modes, which torch keeps per thread, here and in threads that start later."""
+    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    def bootstrap(thread: threading.Thread) -> None:
+        for mode in modes:
+            mode.__enter__()
+        begin(thread)
+
+    threading.Thread._bootstrap_inner = bootstrap  # type: ignore[attr-defined]
+    # Never exited: they are valid until the end of the script.
+    for mode in modes:
+        mode.__enter__()
 
 
 def device() -> torch.device:
@@ -54,6 +71,11 @@ def on_cpu(device: Any) -> Any:
     return device
 
 
+def _index_on_cpu(device: Any) -> Any:
+    """Maps numbers of GPUs too, where a number cannot mean anything else."""
+    return "cpu" if type(device) is int else on_cpu(device)
+
+
 class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
     """A function mode that replaces CUDA by the CPU in torch calls."""
 
@@ -62,11 +84,12 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         self._special: dict[Any, Callable[..., Any]] = {
             torch.Tensor.cuda: _to_cpu,
             torch.nn.Module.cuda: _itself,
-            torch.Tensor.pin_memory: _itself,
+            torch.Tensor.pin_memory: _pinned,
+            torch.Tensor.is_pinned: _is_pinned,
+            torch.Tensor.get_device: _index_of,
             torch.Tensor.is_cuda.__get__: _is_cuda,
             torch.Tensor.device.__get__: _device_of,
             torch.Tensor.data_ptr: self._data_ptr,
-            torch.Tensor.record_stream: _nothing,
         }
         self._address_taken = address_taken
 
@@ -82,14 +105,16 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
             return special(*args, **(kwargs or {}))
         options = dict(kwargs or {})
         if "device" in options:
-            options["device"] = on_cpu(options["device"])
+            options["device"] = _index_on_cpu(options["device"])
         elif _makes(func) and on_cpu(_device.CURRENT_DEVICE) != _device.CURRENT_DEVICE:
             options["device"] = "cpu"  # inside `with torch.device("cuda"):`
+        if func is torch.Tensor.to:
+            args = [args[0], *(_index_on_cpu(value) for value in args[1:2]), *args[2:]]
+        elif _makes(func):
+            args = [on_cpu(value) for value in args]
         # Pinning needs a CUDA driver.
         if options.get("pin_memory"):
-            options["pin_memory"] = False
-        if func is torch.Tensor.to or _makes(func):
-            args = [on_cpu(value) for value in args]
+            return _pinned(func(*args, **{**options, "pin_memory": False}))
         return func(*args, **options)
 
     def _data_ptr(self, tensor: Any) -> int:
@@ -111,8 +136,18 @@ def _itself(value: Any, *_: Any, **__: Any) -> Any:
     return value
 
 
-def _nothing(*_: Any) -> None:
-    return None
+def _pinned(tensor: Any, *_: Any, **__: Any) -> Any:
+    """The tensor itself, which `is_pinned` knows from then on."""
+    tensor._weft_pinned = True
+    return tensor
+
+
+def _is_pinned(tensor: Any, *_: Any, **__: Any) -> bool:
+    return hasattr(tensor, "_weft_pinned")
+
+
+def _index_of(tensor: Any) -> int:
+    return -1 if _asked_by_libraries() else 0
 
 
 def _is_cuda(tensor: Any, *_: Any) -> bool:

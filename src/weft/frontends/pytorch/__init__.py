@@ -1,0 +1,11 @@
+"""PyTorch scripts whose GPU is simulated: their CUDA tensors are CPU tensors.
+
+redirect.py  `device="cuda"` means the CPU; installs all of the following
+cuda.py      the functions of `torch.cuda`
+streams.py   streams and device contexts
+graphs.py    CUDA graphs, recorded and repeated
+memory.py    how much memory tensors take
+amp.py       `torch.autocast("cuda")`
+modules.py   functions outside of `torch.cuda`
+inductor.py  `torch.compile` writes Triton kernels for the simulated GPU
+"""

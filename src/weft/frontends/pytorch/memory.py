@@ -1,0 +1,113 @@
+"""Counts the bytes of tensors: `torch.cuda.memory_allocated` and its like.
+
+A dispatch mode sees each new tensor; a weak reference to its storage sees its end. Memory of
+torch's own temporaries inside of one operation is not counted.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+BLOCK = 512
+"""CUDA's caching allocator rounds sizes up to this number of bytes."""
+
+
+class Tracker(TorchDispatchMode):  # type: ignore[misc]
+    """Adds up the storages of the tensors that operations return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = self.count = self.total = 0
+        self._live: dict[int, Any] = {}
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True: torch.compile ignores the mode."""
+        return True
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if type(out) is torch.Tensor:
+            self.add(out)
+        elif isinstance(out, (tuple, list)):
+            for value in out:
+                if type(value) is torch.Tensor:
+                    self.add(value)
+        return out
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """Counts the storage of a tensor once, until it is freed."""
+        if tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._live:
+            return
+        size = -(-storage.nbytes() // BLOCK) * BLOCK
+
+        def freed(_: object) -> None:
+            del self._live[key]
+            self.now -= size
+
+        self._live[key] = weakref.ref(storage, freed)
+        self.now += size
+        self.total += size
+        self.count += 1
+        self.peak = max(self.peak, self.now)
+
+    def reset_peak(self) -> None:
+        self.peak = self.now
+
+
+def functions(tracker: Tracker, total: int) -> dict[str, Callable[..., Any]]:
+    """The functions of `torch.cuda` about memory; `total` is the size of the GPU's memory."""
+
+    def stats(device: object = None) -> OrderedDict[str, int]:
+        bytes_of = {"current": tracker.now, "peak": tracker.peak, "allocated": tracker.total,
+                    "freed": tracker.total - tracker.now}  # fmt: skip
+        kinds = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
+        found = {
+            f"{kind}.{pool}.{name}": value
+            for kind in kinds
+            for pool in ("all", "large_pool", "small_pool")
+            for name, value in bytes_of.items()
+        }
+        found |= {"num_alloc_retries": 0, "num_ooms": 0, "allocation.all.allocated": tracker.count}
+        return OrderedDict(sorted(found.items()))
+
+    def summary(device: object = None, abbreviated: bool = False) -> str:
+        rows = (("allocated", tracker.now), ("peak", tracker.peak), ("in total", tracker.total))
+        lines = [f"| {name:<10} | {value / 2**20:>12.2f} MiB |" for name, value in rows]
+        return "\n".join(["| tensors on the simulated GPU   |", *lines])
+
+    return {
+        "memory_allocated": lambda device=None: tracker.now,
+        "max_memory_allocated": lambda device=None: tracker.peak,
+        "memory_reserved": lambda device=None: tracker.now,
+        "max_memory_reserved": lambda device=None: tracker.peak,
+        "memory_cached": lambda device=None: tracker.now,
+        "max_memory_cached": lambda device=None: tracker.peak,
+        "reset_peak_memory_stats": lambda device=None: tracker.reset_peak(),
+        "reset_max_memory_allocated": lambda device=None: tracker.reset_peak(),
+        "reset_accumulated_memory_stats": lambda device=None: None,
+        "memory_stats": stats,
+        "memory_stats_as_nested_dict": lambda device=None: dict(stats()),
+        "memory_summary": summary,
+        "memory_snapshot": lambda mempool_id=None: [],
+        "mem_get_info": lambda device=None: (max(total - tracker.now, 0), total),
+        "empty_cache": lambda: gc.collect() and None,
+        "set_per_process_memory_fraction": lambda fraction, device=None: None,
+    }

@@ -1,0 +1,121 @@
+"""Streams, events and device contexts of one simulated device, whose launches are synchronous."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+from weft.frontends import clock
+from weft.frontends.pytorch import graphs
+
+DEVICE = torch.device("cuda", 0)
+"""The device that scripts see."""
+
+_numbers = itertools.count(1)
+_default: Stream
+
+
+class Stream:
+    """A CUDA stream whose work is always complete."""
+
+    device = DEVICE
+    device_index = 0
+    device_type = 1
+
+    def __init__(self, device: object = None, priority: int = 0, **_: object) -> None:
+        self.priority = priority
+        self.cuda_stream = self.stream_id = next(_numbers)
+        self._before: list[Stream] = []
+
+    def __enter__(self) -> Stream:
+        self._before.append(current())
+        set_current(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        set_current(self._before.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
+    def record_event(self, event: clock.Event | None = None) -> clock.Event:
+        event = event or clock.Event()
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        """Returns at once: launches are synchronous."""
+
+    def wait_event(self, event: object) -> None:
+        """Returns at once: launches are synchronous."""
+
+    def wait_stream(self, stream: object) -> None:
+        """Returns at once: launches are synchronous."""
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        return graphs.capture() is not None
+
+
+class ExternalStream(Stream):
+    """A stream of another library, known by its handle."""
+
+    def __init__(self, stream_ptr: int, device: object = None, **_: object) -> None:
+        super().__init__()
+        self.cuda_stream = int(stream_ptr)
+
+
+class StreamContext:
+    """`with torch.cuda.stream(s):`; None changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        if self.stream is not None:
+            self.stream.__exit__()
+
+
+class Context:
+    """`with torch.cuda.device(0):` and its like."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.idx = self.prev_idx = 0
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def current(device: Any = None) -> Stream:
+    """The stream that the script has selected."""
+    return _current[-1]
+
+
+def default(device: Any = None) -> Stream:
+    """The default stream, number 0."""
+    return _default
+
+
+def set_current(stream: Stream | None) -> None:
+    """Selects a stream; None changes nothing, as in torch."""
+    if stream is not None:
+        _current[:] = [stream]
+
+
+_default = Stream()
+_default.cuda_stream = _default.stream_id = 0
+_current = [_default]

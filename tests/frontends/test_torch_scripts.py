@@ -1,0 +1,232 @@
+"""PyTorch scripts for a GPU under `weft run`: what they use beside tensors takes effect."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from test_run_script import weft_run
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+
+AMP = """
+model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).to("cuda")
+optimizer = torch.optim.Adam(model.parameters(), 1e-2, capturable=True)
+scaler = torch.amp.GradScaler("cuda")
+x, y = torch.randn(64, 16, device="cuda"), torch.randint(0, 4, (64,), device="cuda")
+losses = []
+for _ in range(5):
+    with torch.autocast("cuda"):
+        out = model(x)
+        loss = nn.functional.cross_entropy(out, y)
+        assert (out.dtype, loss.dtype) == (torch.float16, torch.float32)
+        assert torch.exp(out).dtype == torch.softmax(out, -1).dtype == torch.float32
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    losses.append(loss.item())
+assert losses[-1] < losses[0] and scaler.get_scale() == 65536
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    assert model(x).dtype == torch.bfloat16 and torch.is_autocast_enabled()
+    with torch.autocast("cuda", enabled=False):
+        assert model(x).dtype == torch.float32
+assert not torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.float16
+class Square(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(ctx, x):
+        return x * x
+with torch.autocast("cuda"):
+    assert Square.apply(torch.ones(3, device="cuda", dtype=torch.float16)).dtype == torch.float32
+scaler = torch.cuda.amp.GradScaler(init_scale=1e30)
+scaler.scale(model(x).sum() * 1e10).backward()
+scaler.step(optimizer)
+scaler.update()
+assert scaler.get_scale() < 1e30  # infinite gradients halve the scale
+"""
+
+GRAPHS = """
+model = nn.Linear(8, 8).cuda()
+x, y = torch.randn(4, 8, device="cuda"), torch.randn(4, 8, device="cuda")
+graph = torch.cuda.CUDAGraph()
+before = model.weight.detach().clone()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+with torch.cuda.graph(graph):
+    assert torch.cuda.is_current_stream_capturing()
+    out = model(x).relu()
+    loss = (out - y).square().mean()
+    loss.backward()
+    optimizer.step()
+assert torch.equal(model.weight, before)  # a capture runs nothing
+losses = []
+for _ in range(4):
+    graph.replay()
+    losses.append(loss.item())
+assert losses == sorted(losses, reverse=True) and losses[0] > losses[-1]
+x.copy_(torch.randn(4, 8))
+expected = model(x).relu()
+graph.replay()
+assert torch.equal(out, expected)
+try:
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        (x + 1).sum().item()
+except RuntimeError as error:
+    assert "not permitted when stream is capturing" in str(error)
+else:
+    raise AssertionError("a graph read a value")
+assert torch.cuda.make_graphed_callables(model, (x,))(x).shape == (4, 8)
+"""
+
+MEMORY = """
+torch.cuda.empty_cache()  # collects garbage of the parts before
+torch.cuda.reset_peak_memory_stats()
+start = torch.cuda.memory_allocated()
+held = torch.zeros(1 << 20, device="cuda")
+more = held + 1
+del more
+assert torch.cuda.memory_allocated() - start == 4 << 20
+assert torch.cuda.max_memory_allocated() - start == 8 << 20
+assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == torch.cuda.max_memory_allocated()
+assert torch.cuda.mem_get_info()[0] < torch.cuda.mem_get_info()[1]
+del held
+assert torch.cuda.memory_allocated() == start
+"""
+
+STREAMS = """
+stream, event = torch.cuda.Stream(), torch.cuda.Event()
+assert torch.cuda.current_stream() == torch.cuda.default_stream() != stream
+with torch.cuda.stream(stream):
+    assert torch.cuda.current_stream() == stream
+    x = torch.ones(2, device="cuda")
+    event.record(stream)
+torch.cuda.current_stream().wait_event(event)
+x.record_stream(torch.cuda.current_stream())
+assert stream.query() and event.query() and x.get_device() == 0
+pinned = torch.empty(4, pin_memory=True)
+assert pinned.is_pinned() and torch.ones(2).pin_memory().is_pinned()
+assert not torch.ones(2).is_pinned()
+assert torch.zeros(2, device=0).to(0).is_cuda and torch.cuda.FloatTensor([1]).is_cuda
+assert torch.accelerator.current_accelerator().type == "cuda"
+in_thread = []
+thread = threading.Thread(target=lambda: in_thread.append(torch.ones(1, device="cuda").is_cuda))
+thread.start()
+thread.join()
+assert in_thread == [True]
+data = torch.utils.data.TensorDataset(torch.arange(8.0))
+loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, pin_memory=True)
+assert sum(batch[0].to("cuda", non_blocking=True).sum().item() for batch in loader) == 28
+"""
+
+PROFILER = """
+from torch.profiler import ProfilerActivity, profile, schedule
+steps, ready = schedule(wait=0, warmup=1, active=1), []
+with profile(activities=[ProfilerActivity.CUDA], schedule=steps, on_trace_ready=ready.append) as p:
+    for _ in range(2):
+        torch.ones(4, device="cuda").sum()
+        p.step()
+assert len(ready) == 1
+with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range("part"):
+    torch.cuda.profiler.start()
+"""
+
+
+def test_what_training_scripts_use(tmp_path: Path) -> None:
+    """One process for all: importing torch takes longer than the parts."""
+    parts = [AMP, GRAPHS, MEMORY, STREAMS, PROFILER]
+    text = "\n".join(["import threading, torch", "from torch import nn", *parts, "print('all')"])
+    done = weft_run("FILE", folder=tmp_path, text=text)
+    assert (done.returncode, done.stdout) == (0, "all\n"), done.stderr
+
+
+COMPILED = """
+import torch, triton, triton.language as tl
+from torch import nn
+
+@triton.jit
+def square(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, i < n)
+    tl.store(y + i, value * value, i < n)
+
+@torch.compile(fullgraph=True)
+def function(x, scale):
+    y = torch.empty_like(x)
+    square[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+    return torch.softmax(nn.functional.gelu(y) * scale, -1).to("cuda")
+
+x = torch.randn(5, 33, device="cuda", requires_grad=True)
+expected = torch.softmax(nn.functional.gelu(x * x) * 2, -1)
+torch.testing.assert_close(function(x.detach(), 2.0), expected.detach())
+
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)).cuda()
+compiled = torch.compile(model)
+x = torch.randn(32, 8, device="cuda")
+for run in (model, compiled):
+    model.zero_grad()
+    run(x).square().mean().backward()
+    print(f"{model[0].weight.grad.norm().item():.4f}")
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_compiled_by_inductor(tmp_path: Path) -> None:
+    done = weft_run("--show-kernels", "FILE", folder=tmp_path, text=COMPILED)
+    assert done.returncode == 0, done.stderr
+    plain, compiled = done.stdout.split()
+    assert plain == compiled
+    assert "@triton.jit\ndef triton_" in done.stderr
+    assert "_softmax" in done.stderr and "tl.load" in done.stderr
+
+
+DDP = """
+import os, subprocess, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+from torch import nn
+
+def main(rank, world):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group("nccl", init_method=f"file://{os.getcwd()}/meet", rank=rank,
+                            world_size=world)
+    torch.cuda.set_device(0)
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(10, 1).cuda(), device_ids=[0])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x = torch.randn(8, 10, device="cuda") + rank
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    mean = model.module.weight.detach().clone()
+    dist.all_reduce(mean)
+    assert torch.allclose(mean / world, model.module.weight)
+    dist.destroy_process_group()
+    open(f"done{rank}", "w").close()
+
+if __name__ == "__main__":
+    mp.spawn(main, (2,), nprocs=2)
+"""
+
+
+@pytest.mark.slow
+def test_ddp_in_processes_of_their_own(tmp_path: Path) -> None:
+    done = weft_run("FILE", folder=tmp_path, text=DDP)
+    assert done.returncode == 0, done.stderr
+    assert all((tmp_path / f"done{rank}").exists() for rank in range(2))
+
+
+def test_child_processes_have_the_hooks_and_their_own_sitecustomize(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("print('own')")
+    text = """
+    import os, subprocess, sys
+    os.environ["PYTHONPATH"] += os.pathsep + "site"
+    code = "import sys; print([type(f).__module__ for f in sys.meta_path if 'weft' in str(f)])"
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+    """
+    done = weft_run("FILE", folder=tmp_path, text=text)
+    assert done.stdout == "own\n['weft.frontends.script']\n\n", done.stderr
