@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import weft
+from limits import PROCESS_SECONDS
 from weft.cli import app
 from weft.train import data
 
@@ -35,10 +38,10 @@ def _idx(array: Any) -> bytes:
     return bytes((0, 0, 8, array.ndim)) + sizes + array.tobytes()
 
 
-def _files(folder: Path, compressed: bool) -> data.Mnist:
+def _files(folder: Path, compressed: bool, count: int = 40) -> data.Mnist:
     sample = data.load(None)
     for names, part in zip(data.PARTS.values(), (sample.training, sample.test), strict=True):
-        for name, array in zip(names, (part.images[:40], part.labels[:40]), strict=True):
+        for name, array in zip(names, (part.images[:count], part.labels[:count]), strict=True):
             raw = _idx(array)
             target = folder / (f"{name}.gz" if compressed else name)
             target.write_bytes(gzip.compress(raw) if compressed else raw)
@@ -199,6 +202,23 @@ def test_shares_of_a_batch() -> None:
     shares = [parallel.Group(rank, 2).share(chosen, 3).tolist() for rank in range(2)]
     assert shares == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
     assert parallel.Group().share(chosen, 4).tolist() == list(range(12))
+
+
+def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path: Path) -> None:
+    _files(tmp_path, compressed=False, count=16)
+    options = ("--device", "sim", "--steps", "2", "--data", str(tmp_path), "--json")
+    run = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    done = subprocess.run(
+        [*run, "-m", "weft", "train", "mnist", "--batch", "2", *options],
+        capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (both,) = json.loads(done.stdout)["trainings"]  # the first process prints, the other does not
+    settings = Settings(batch=4, steps=2)
+    step = contenders.PEERS["PyTorch"](settings, CPU)
+    one = loop.Training(step, data.load(tmp_path), settings, CPU).run()
+    assert both["losses"] == pytest.approx(one.losses, abs=1e-4)
+    assert both["accuracy"] == one.accuracy
 
 
 def test_precision_of_torch() -> None:

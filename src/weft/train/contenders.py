@@ -47,7 +47,7 @@ def parallel_step(settings: Settings, device: torch.device, group: Group) -> Ste
     parts = weft_parts(settings, device, Synchronised(network(seed=settings.seed), group))
     if group.communicates:
         devices = [device.index] if device.type == "cuda" else None
-        parts.model = DistributedDataParallel(parts.model, devices, broadcast_buffers=False)
+        parts.model = DistributedDataParallel(parts.model, devices)
     return Step(parts, settings.batch, device, graph=False)
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
+SAME = 1.0
+"""Seconds within which a signal is the one before."""
+
 
 class Interrupts:
-    """Inside of its `with` block the first Ctrl-C is noted in `asked`; the second one raises.
+    """Inside of its `with` block the first Ctrl-C is noted in `asked`; a later one raises.
 
-    Threads other than the main one cannot handle signals; there it notes nothing.
+    `torchrun` passes Ctrl-C on to processes that the terminal has told already, so signals right
+    after the first one are the same Ctrl-C. Threads other than the main one cannot handle signals;
+    there it notes nothing.
     """
 
     def __init__(self) -> None:
         self.asked = False
+        self._when = 0.0
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
@@ -33,6 +40,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if not self.asked:
+            self.asked, self._when = True, time.monotonic()
+        elif time.monotonic() - self._when > SAME:
             raise KeyboardInterrupt
-        self.asked = True
