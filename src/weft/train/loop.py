@@ -161,7 +161,7 @@ class Training:
         synchronize(self.device)
         self.history.losses += self.group.mean(kept[:count]).tolist()
         self.history.seconds.append(time.perf_counter() - begin)
-        if not self.history.stopped:
+        if not self.history.stopped and len(self.data.test):
             reached = accuracy(self.model, self.data.test, self.device, self.group)
             self.history.accuracy.append(reached)
 

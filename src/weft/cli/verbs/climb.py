@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import options, show
+from weft.cli import options, show, versions
 from weft.climbing import ladder, records, summary
 from weft.climbing.climb import Climb
 from weft.climbing.entry import climb
@@ -17,6 +17,7 @@ from weft.climbing.page import page
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, Error
 from weft.report.profile import write
+from weft.train.versions import ABOUT, NAME, TITLES
 
 _ONE = "weft climb NAME ..., or --all"
 
@@ -42,8 +43,9 @@ def run(
 ) -> None:
     """Compile, check and profile every rung of a ladder. Without a name, list the ladders.
 
-    On a GPU the rungs are also timed. The exit code is 1 if a rung is wrong or its counters differ
-    from what its header states.
+    On a GPU the rungs are also timed. `weft climb mnist` runs versions of a training step instead
+    of kernels; each is checked against the one before. The exit code is 1 if a rung is wrong or
+    its counters differ from what its header states.
     """
     chosen = options.device(device, gpu)
     if every and (name or recorded or html):
@@ -59,6 +61,15 @@ def run(
                 "the name of a ladder is missing", allowed=", ".join(ladder.names()), next=_ONE
             )
         _list(json)
+        return
+    if name == NAME:
+        if recorded or html:
+            raise ArgumentError(
+                f"weft climb {name} takes no --from and no --html",
+                next="--json prints everything; weft train mnist --html writes a page",
+            )
+        if not versions.climb(chosen, to, record, json):
+            raise typer.Exit(1)
         return
     if recorded is not None:
         results = [records.climb(recorded, name)]
@@ -114,9 +125,11 @@ def _ladder(name: str) -> Ladder | None:
 def _list(json: bool) -> None:
     ladders = [ladder.find(name) for name in ladder.names()]
     if json:
-        show.data([{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in ladders])
+        listed = [{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in ladders]
+        show.data([*listed, {"name": NAME, "rungs": [*TITLES]}])
         return
     rows = [(x.path.name, str(len(x.rungs)), x.about) for x in ladders]
+    rows.append((NAME, str(len(TITLES)), ABOUT))
     show.table(["ladder", "rungs", "what it computes"], rows, right=["rungs"])
     show.line("\nweft climb NAME")
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
 from weft.device.sim.run.ahead import compile_ahead
-from weft.train.data import load
+from weft.train.data import Digits, Mnist, load
 from weft.train.loop import Training
 from weft.train.settings import Settings, of_torch
 from weft.train.times import Times
 from weft.train.versions.rows import VERSIONS, Version
 
+Weights = dict[str, torch.Tensor]
 STEPS = 3
 """Steps whose losses and weights are compared."""
 WITHIN = 1e-3
@@ -56,44 +57,38 @@ def climb(
     if device.type == "cpu":
         _compile(wanted, settings, device)
     reached: list[Reached] = []
-    before: Training | None = None
+    before: tuple[list[float], Weights] | None = None
     with of_torch(settings.precision):
         for version in wanted:
             progress(version.title)
             training = _training(version, settings, device)
             history, weights = training.run(), _weights(training)
-            apart = (0.0, 0.0)
-            if before is not None:
-                apart = _apart(before.history.losses, history.losses), _largest(last, weights)
-            training.time_parts()
+            apart = _apart(before or (history.losses, weights), (history.losses, weights))
+            before = history.losses, weights
+            training.time_parts()  # it changes the weights
             assert history.times is not None
             reached.append(
                 Reached(version.title, version.idea, history.losses, apart, history.times)
             )
-            before, last = training, weights
     return reached
 
 
 def machine(device: torch.device) -> str:
     """What the times were measured on."""
     if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+        return str(torch.cuda.get_device_name(device))
     return f"the simulated GPU, and a CPU ({platform.machine()})"
 
 
 def _training(version: Version, settings: Settings, device: torch.device) -> Training:
     place = version.device(device)
-    return Training(version.make(settings, place), _small(), settings, place)
+    return Training(version.make(settings, place), _untested(), settings, place)
 
 
-def _small() -> Any:
-    """The sample, with few images to test with: accuracy after three steps means nothing."""
-    from dataclasses import replace
-
-    from weft.train.data import Digits
-
+def _untested() -> Mnist:
+    """The sample without images to test with: accuracy after three steps means nothing."""
     found = load(None)
-    return replace(found, test=Digits(found.test.images[:1], found.test.labels[:1]))
+    return replace(found, test=Digits(found.test.images[:0], found.test.labels[:0]))
 
 
 def _compile(versions: Sequence[Version], settings: Settings, device: torch.device) -> None:
@@ -103,14 +98,12 @@ def _compile(versions: Sequence[Version], settings: Settings, device: torch.devi
             _training(version, settings, device).step.eager()
 
 
-def _weights(training: Training) -> dict[str, torch.Tensor]:
+def _weights(training: Training) -> Weights:
     model = getattr(training.model, "layers", training.model)
     return {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
 
 
-def _apart(a: Sequence[float], b: Sequence[float]) -> float:
-    return max(abs(x - y) for x, y in zip(a, b, strict=True))
-
-
-def _largest(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:
-    return max(float((a[name] - b[name]).abs().max()) for name in a)
+def _apart(a: tuple[list[float], Weights], b: tuple[list[float], Weights]) -> tuple[float, float]:
+    """The largest differences of losses and of weights."""
+    losses = max(abs(x - y) for x, y in zip(a[0], b[0], strict=True))
+    return losses, max(float((a[1][name] - w).abs().max()) for name, w in b[1].items())

@@ -1,4 +1,4 @@
-"""A training step in NumPy: forward and backward written out, on the parameters of PyTorch's network.
+"""A training step in NumPy: forward and backward written out, on the parameters of a network.
 
 The arrays share the memory of the network's tensors, so its `state_dict` has what is computed here.
 """
@@ -81,7 +81,8 @@ class NumpyStep(Step):
         scale, shift = self._linear(at + 1)
         activated = np.maximum(normal * _wide(scale) + _wide(shift), 0)
         self.blocks.append(_Block(windows, normal, deviation, activated))
-        return _quarters(activated).max(-1)
+        pooled: Array = _quarters(activated).max(-1)
+        return pooled
 
     def _track(self, at: int, mean: Array, var: Array, count: int) -> None:
         """Running statistics, with a momentum of 0.1 and the unbiased variance."""
@@ -107,7 +108,8 @@ class NumpyStep(Step):
 
     def _linear_backward(self, at: int, x: Array, d: Array) -> Array:
         self.gradients |= {f"{at}.weight": d.T @ x, f"{at}.bias": d.sum(0)}
-        return d @ self.weights[f"{at}.weight"]
+        dx: Array = d @ self.weights[f"{at}.weight"]
+        return dx
 
     def _block_backward(self, at: int, block: _Block, d: Array) -> Array:
         quarters = _quarters(block.activated)
@@ -137,7 +139,8 @@ class NumpyStep(Step):
 
 def _sums(x: Array) -> Array:
     """Of each channel; in float64, because NumPy adds one element after the other here."""
-    return x.sum((0, 2, 3), dtype=np.float64).astype(np.float32)
+    sums: Array = x.sum((0, 2, 3), dtype=np.float64).astype(np.float32)
+    return sums
 
 
 def _wide(values: Array) -> Array:

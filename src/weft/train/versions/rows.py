@@ -9,6 +9,7 @@ import torch
 from weft.train.contenders import PEERS, Make, weft_parts, weft_step
 from weft.train.settings import Settings
 from weft.train.step import Step
+from weft.train.versions import TITLES
 from weft.train.versions.naive_step import NaiveStep
 from weft.train.versions.numpy_step import NumpyStep
 
@@ -36,15 +37,15 @@ def _fused(settings: Settings, device: torch.device) -> Step:
 
 
 VERSIONS = (
-    Version("NumPy", "forward and backward as array expressions on the CPU: every operation, and "
+    Version(TITLES[0], "forward and backward as array expressions on the CPU: every operation, and "
             "every gradient, is written out",
             lambda settings, device: NumpyStep(settings), host=True),
-    Version("PyTorch", "layers and automatic differentiation: cuDNN's and cuBLAS's kernels on a "
+    Version(TITLES[1], "layers and automatic differentiation: cuDNN's and cuBLAS's kernels on a "
             "GPU, the CPU's libraries elsewhere", PEERS["PyTorch"]),
-    Version("naive kernels", "one kernel per operation, one thread per result, all operands from "
+    Version(TITLES[2], "one kernel per operation, one thread per result, all operands from "
             "global memory", NaiveStep),
-    Version("fused kernels", "a block of four layers is one op, tiles are in shared memory and in "
+    Version(TITLES[3], "a block of four layers is one op, tiles are in shared memory and in "
             "registers, one launch updates all parameters", _fused),
-    Version("whole step", "the step as weft train runs it: on a GPU one CUDA graph, so nothing is "
+    Version(TITLES[4], "the step as weft train runs it: on a GPU one CUDA graph, so nothing is "
             "launched from Python", lambda s, d: weft_step(replace(s, graph=True), d)),
 )  # fmt: skip
