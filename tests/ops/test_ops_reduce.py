@@ -31,6 +31,8 @@ LAYOUTS = {
     "a long column": (lambda: numbers(3000, 3)[:, :2], 0),
     "one of five dimensions": (lambda: numbers(2, 3, 4, 5, 6).permute(4, 2, 0, 3, 1), 2),
     "short rows in another order": (lambda: numbers(5, 6, 7).transpose(0, 1)[..., :6], 2),
+    "rows of no whole vectors": (lambda: numbers(1003, 7).half(), 0),
+    "rows of which few are whole vectors": (lambda: numbers(515, 510).half(), 0),
     "repeated elements": (lambda: numbers(4, 1, 6).expand(4, 5, 6)[..., :5], 1),
 }
 
@@ -45,7 +47,8 @@ def test_strides(op: str, make: Callable[[], Any], dim: int | None) -> None:
     wanted = OPS[op](x.double(), dim=dim)
     for plan in plans:
         result = runner(plan.build(), 1, x.device)(x)
-        torch.testing.assert_close(result.to(wanted.dtype), wanted, rtol=1e-4, atol=1e-4)
+        limit = 1e-4 if x.dtype is torch.float32 else 1e-3
+        torch.testing.assert_close(result.to(wanted.dtype), wanted, rtol=limit, atol=limit)
 
 
 def chosen(op: str, *args: Any) -> str:

@@ -286,3 +286,70 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll
     for (int j = 0; j < V; j++) y[place.result(outer, column + j)] = results[j];
 }
+
+// Columns of [n, inner] without gaps, whose rows are no whole vectors: `fold` rows together are. A thread reads vectors at a
+// distance of such rows, so that its V elements are always of the same columns; they are joined column by column at the end.
+// A block takes `each` of the folded rows with 256 / width threads for each vector of one, the last also takes the rows left over.
+template <class T, class C, class O, template <class> class Operation, int V>
+__global__ void __launch_bounds__(256) folded(const T* x, O* y, void* found, int* counters, long long n, int inner, int width,
+                                              int fold, int parts, long long each, double scale) {
+    using Op = Operation<C>;
+    using State = typename Op::State;
+    __shared__ State shared[256 * V];
+    int deep = 256 / width, w = threadIdx.x % width, t = threadIdx.x / width, part = blockIdx.x;
+    long long whole = n / fold;
+    bool there = t < deep;
+    State s[V];
+    int first[V];  // the row of each element among those folded
+#pragma unroll
+    for (int j = 0; j < V; j++) s[j] = Op::none(), first[j] = (w * V + j) / inner;
+    if (there) {
+        const T* p = x + w * V;
+#pragma unroll 4
+        for (long long i = part * each + t; i < min(whole, (part + 1) * each); i += deep) {
+            Vector<T, V> v = load<V>(p + i * width * V);
+#pragma unroll
+            for (int j = 0; j < V; j++) Op::add(s[j], to<C>(v[j]), i * fold + first[j]);
+        }
+    }
+    for (int left = deep; left > 1; left = (left + 1) / 2) {  // as in `columns`
+        int half = (left + 1) / 2;
+        if (there && t >= half && t < left)
+#pragma unroll
+            for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[j];
+        __syncthreads();
+        if (there && t + half < left)
+#pragma unroll
+            for (int j = 0; j < V; j++) s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * width]);
+        __syncthreads();
+    }
+    if (t == 0)
+#pragma unroll
+        for (int j = 0; j < V; j++) shared[w * V + j] = s[j];
+    __syncthreads();
+    State* states = static_cast<State*>(found);
+    for (int c = threadIdx.x; c < inner; c += 256) {
+        State all = Op::none();
+        for (int k = 0; k < fold; k++) all = Op::join(all, shared[k * inner + c]);
+        if (part == parts - 1)
+            for (long long i = whole * fold; i < n; i++) Op::add(all, to<C>(x[i * inner + c]), i);
+        if (parts == 1) y[c] = to<O>(Op::finish(all, scale));
+        else states[(long long)part * inner + c] = all;
+    }
+    if (parts == 1 || !is_last(counters, parts)) return;
+    // Several threads join the parts of a column where there are fewer columns than threads.
+    int share = inner < 256 ? 256 / inner : 1;
+    for (int c = threadIdx.x % inner, k = threadIdx.x / inner; c < inner && k < share; c += 256) {
+        State all = Op::none();
+#pragma unroll 4
+        for (int i = k; i < parts; i += share) all = Op::join(all, states[(long long)i * inner + c]);
+        if (share == 1) y[c] = to<O>(Op::finish(all, scale));
+        else shared[threadIdx.x] = all;
+    }
+    if (share == 1) return;
+    __syncthreads();
+    if (threadIdx.x >= inner) return;
+    State all = Op::none();
+    for (int k = 0; k < share; k++) all = Op::join(all, shared[k * inner + threadIdx.x]);
+    y[threadIdx.x] = to<O>(Op::finish(all, scale));
+}

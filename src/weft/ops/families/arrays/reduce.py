@@ -11,7 +11,8 @@ import torch
 from weft.errors import ArgumentError
 from weft.ops import source
 from weft.ops.function import Definition
-from weft.ops.reductions import NORMS, Row, candidates, reduced_dims, result_dtype, result_shape
+from weft.ops.reduction.candidates import candidates
+from weft.ops.reduction.row import NORMS, Row, reduced_dims, result_dtype, result_shape
 
 ROWS = (
     Row("sum", "Sum", "a", "The sum", "wide", torch.sum),

@@ -1,100 +1,39 @@
-"""Plans reductions along rows, columns and arbitrary strides."""
+"""Lists the candidates of reductions along rows, columns and arbitrary strides."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.layouts import merged
-from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Layout, Plan, Pointer, Step
+from weft.ops.plan import COUNTERS, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.pointwise import Job, Operand, Way
 from weft.ops.pointwise import ways as ways_of
-from weft.ops.reduced_views import MOST_DIMS, View, Walks, dense_rows, kept_dims, view_of
+from weft.ops.reduction import plans
+from weft.ops.reduction.plans import BLOCK
+from weft.ops.reduction.row import Row, computed, reduced_dims, result_dtype, result_shape
+from weft.ops.reduction.views import MOST_DIMS, View, Walks, dense_rows, kept_dims, view_of
 from weft.ops.target import Target
 
-BLOCK = 256
 TURNS, ROUND = 4, 0.8e-6
 """Loads in flight per thread, and their latency in seconds."""
 JOIN = 4e-6
 """Seconds of the host to allocate scratch and to pass counters."""
 START = 2e-6
 """Seconds from the start of a kernel to its first results."""
-STATE = {"argmax": 16, "argmin": 16, "var": 16}
-"""Bytes of the state of operations that need more than 8 bytes."""
 SHORT = 64
 """Bytes of a row from which on several threads read it in vectors."""
 NARROW = 128
 """Columns of a plane below which a block may have columns of several planes."""
+NARROW_LOADS = {1: 0.2, 2: 0.4}
+"""The share of the bandwidth that loads of so many bytes reach."""
 LINE, SECTOR = 128, 32
 """Bytes of a cache line, and of the smallest access to memory."""
-NORMS = {1.0: "Norm1", 2.0: "Norm2", math.inf: "NormInf"}
-COMPUTED = {torch.float32: "float", torch.float16: "float", torch.bfloat16: "float",
-            torch.float64: "double"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Row:
-    """One op.
-
-    operation  the struct of reduce.cu
-    single     the result for a single element a, as C++; s is the number of elements less the
-               correction of `var`
-    result     "same", "wide" (64-bit integers for integers), "float", "index", "count" or "bool"
-    empty      True if the reduced dimensions may be empty
-    one        True if a single dimension is reduced, as for argmax
-    """
-
-    name: str
-    operation: str
-    single: str
-    doc: str
-    result: str
-    torch: Callable[..., Any]
-    empty: bool = True
-    one: bool = False
-    extra: str = ""
-    integers: bool = True
-
-
-# ---- shapes and dtypes -------------------------------------------------------------------------
-def reduced_dims(rank: int, dim: Any) -> tuple[int, ...]:
-    """The reduced dimensions in order; all if none is named."""
-    if dim is None or (not isinstance(dim, int) and not len(dim)):
-        return tuple(range(rank))
-    named = (dim,) if isinstance(dim, int) else tuple(dim)
-    return tuple(sorted({d % max(rank, 1) for d in named})) if rank else ()
-
-
-def result_shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
-    """The shape of the result."""
-    kept = [(1 if i in dims else s) for i, s in enumerate(shape)]
-    return tuple(kept if keepdim else [s for i, s in enumerate(shape) if i not in dims])
-
-
-def result_dtype(row: Row, dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the result."""
-    if row.result in ("index", "count"):
-        return torch.int64
-    if row.result == "bool":
-        return torch.bool
-    if row.result == "wide" and not dtype.is_floating_point:
-        return torch.int64
-    return dtype
-
-
-def _computed(row: Row, dtype: torch.dtype) -> str:
-    if dtype.is_floating_point:
-        return COMPUTED[dtype]
-    return "long long" if row.result == "wide" or dtype is torch.int64 else "int"
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -132,7 +71,7 @@ def _of_single(row: Row, request: Request, kept: Sequence[int], out: Buffer) -> 
     operand = Operand(ctype, x.itemsize, tuple(x.strides[d] for d in kept), x.aligned, Pointer(0))
     less = max(0, 1 - options["correction"]) if row.name == "var" else 0
     job = Job(
-        row.single, _computed(row, x.dtype), tuple(x.shape[d] for d in kept), (operand,),
+        row.single, computed(row, x.dtype), tuple(x.shape[d] for d in kept), (operand,),
         out_ctype, out.dtype.itemsize, Pointer(1), (less, 0),
     )  # fmt: skip
 
@@ -149,13 +88,43 @@ def _of_view(
     row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
     before: tuple[Step, ...],
 ) -> list[Candidate]:  # fmt: skip
-    make = functools.partial(_plan, row, request, view, out, x, before)
+    make = functools.partial(plans.reduced, row, request, view, out, x, before)
     if view.inner == 1 and view.row_stride == 1:
         return [
             *_of_short_rows(row, request, view, out, x, aligned, before),
             *_of_rows(request, view, make),
         ]
-    return _of_columns(request, view, out, aligned, make)
+    return [
+        *_of_columns(request, view, out, aligned, make),
+        *_of_folded(row, request, view, out, x, aligned, before),
+    ]
+
+
+def _of_folded(
+    row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    before: tuple[Step, ...],
+) -> list[Candidate]:  # fmt: skip
+    """Candidates for rows without gaps that are no whole vectors, until several are together."""
+    gpu, size = request.target, request.first.itemsize
+    vector = 16 // size
+    fold = vector // math.gcd(view.inner, vector)
+    width = view.inner * fold // vector
+    dense = view.outer == 1 and view.row_stride == view.inner and view.inner_result == 1
+    if not dense or fold == 1 or aligned < 16 or width > BLOCK or view.n < fold:
+        return []
+    whole, deep = view.n // fold, BLOCK // width
+    moved = view.inner * (view.n * size + out.dtype.itemsize)
+    ways = []
+    for parts in _parts(1, cdiv(whole, deep), gpu, least=4):
+        turns = cdiv(whole, deep * parts * TURNS) * ROUND
+        time = _time(gpu, max(moved / gpu.bandwidth, turns), parts)
+        name = f"{fold} rows folded" + (f", {parts} blocks" if parts > 1 else "")
+        why = f"{parts} blocks read {moved:,} bytes in whole vectors"
+        build = functools.partial(
+            plans.folded, row, request, view, out, x, before, vector, fold, width, parts
+        )
+        ways.append(Candidate(name, time, why, build))
+    return ways
 
 
 def _of_short_rows(
@@ -175,7 +144,7 @@ def _of_short_rows(
     moved = view.outer * (size + out.dtype.itemsize)
     time = _time(gpu, max(moved / gpu.bandwidth, 0.5e-12 * view.outer * view.n * conflicts))
     why = f"{cdiv(view.outer, BLOCK)} blocks read {moved:,} bytes through shared memory"
-    build = functools.partial(_short_rows, row, request, view, out, x, before, vector)
+    build = functools.partial(plans.short_rows, row, request, view, out, x, before, vector)
     return [Candidate("short rows", time, why, build)]
 
 
@@ -224,11 +193,12 @@ def _of_columns(
     tiles = view.outer * cdiv(groups, width)
     deep = BLOCK // width
     moved = view.outer * view.inner * (view.n * size + out.dtype.itemsize)
+    reading = moved / gpu.bandwidth / NARROW_LOADS.get(vector * size, 1.0)
     ways = []
     for parts in _parts(tiles, cdiv(view.n, deep), gpu, least=4):
         turns = cdiv(view.n, deep * parts * TURNS) * ROUND
         waves = cdiv(tiles * parts, 8 * gpu.sms)
-        time = _time(gpu, max(moved / gpu.bandwidth, turns * waves), parts)
+        time = _time(gpu, max(reading, turns * waves), parts)
         name = f"{width} x {vector} columns" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{tiles * parts} blocks read and write {moved:,} bytes"
         ways.append(Candidate(name, time, why, functools.partial(make, vector, width, parts)))
@@ -267,7 +237,7 @@ def _of_strides(
         name = f"strided, {width} columns" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{tiles * parts} blocks read {x.numel:,} elements where they are"
         build = functools.partial(
-            _plan, row, request, view, out, Pointer(0), (), 1, width, parts, walks
+            plans.reduced, row, request, view, out, Pointer(0), (), 1, width, parts, walks
         )
         ways.append(Candidate(name, time, why, build))
     return ways
@@ -296,58 +266,3 @@ def _parts(rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK) -> tuple
     """Options for blocks per row: enough to fill the GPU, with some vectors per thread."""
     most = min(cdiv(4 * gpu.sms, rows), chunks // least) if rows <= COUNTERS else 1
     return (1, most) if most > 1 else (1,)
-
-
-# ---- plans -------------------------------------------------------------------------------------
-def _plan(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
-    vector: int, threads: int, parts: int, walks: Walks | None = None,
-) -> Plan:  # fmt: skip
-    dtype = request.first.dtype
-    types, scale = _types(row, request, out), _scale(row, request, view.n)
-    scratch: tuple[Buffer, ...] = ()
-    partials: tuple[Any, Any] = (None, None)
-    if parts > 1:
-        size = STATE.get(row.name, 8) * (2 if dtype is torch.float64 else 1)
-        scratch = (Buffer((view.outer * view.inner * parts * size,), torch.uint8),)
-        partials = (Pointer(3 if x.number == 2 else 2), Counters())
-    args: tuple[Argument, ...]
-    if view.inner == 1 and view.row_stride == 1 and walks is None:
-        each = cdiv(cdiv(view.n, vector) + 1, parts)
-        kernel = source.kernel("reduce.cu", f"rows<{types}, {vector}, {threads}>")
-        grid = (cdiv(view.outer, BLOCK // threads) * parts,)
-        args = (x, Pointer(1), *partials, view.outer, view.n, view.outer_stride, parts, each,
-                scale)  # fmt: skip
-    else:
-        tiles = cdiv(view.inner // vector, threads)
-        place = "Strided" if walks else "Planes"
-        along = str(walks is not None and walks.along).lower()
-        kernel = source.kernel("reduce.cu", f"columns<{types}, {vector}, {place}, {along}>")
-        grid = (view.outer * tiles * parts,)
-        where = walks.packed() if walks else view.packed
-        args = (x, Pointer(1), *partials, where, view.n, view.inner, threads, tiles, parts,
-                cdiv(view.n, parts), scale)  # fmt: skip
-    return Plan((*before, Step(kernel, grid, (BLOCK,), args)), (out,), scratch)
-
-
-def _short_rows(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
-    vector: int,
-) -> Plan:  # fmt: skip
-    kernel = source.kernel("reduce.cu", f"short_rows<{_types(row, request, out)}, {vector}>")
-    args = (x, Pointer(1), view.outer, view.n, _scale(row, request, view.n))
-    memory = BLOCK * view.n * request.first.itemsize
-    step = Step(kernel, (cdiv(view.outer, BLOCK),), (BLOCK,), args, memory)
-    return Plan((*before, step), (out,))
-
-
-def _types(row: Row, request: Request, out: Buffer) -> str:
-    """The first template arguments of the kernels."""
-    dtype = request.first.dtype
-    operation = NORMS[request.options["ord"]] if row.name == "norm" else row.operation
-    computed = _computed(row, dtype)
-    return f"{source.ctype(dtype)}, {computed}, {source.ctype(out.dtype)}, {operation}"
-
-
-def _scale(row: Row, request: Request, n: int) -> float:
-    return float(n - request.options["correction"] if row.name == "var" else n)
