@@ -1,9 +1,11 @@
-"""Times `weft.fuse` on a GPU with eager PyTorch and torch.compile: 21 expressions.
+"""Times `weft.fuse` on a GPU with eager PyTorch and torch.compile: 23 expressions.
 
     python benchmarks/fuse.py [--record FILE.jsonl] [--small]
 
-Every contender computes the same function of the same tensors; they take turns. A result is
-compared with float64 first. `--small` uses few elements, to try the script.
+The expressions are ones that people write: losses, gates, norms with what comes before or after
+them, masked softmax, dropout. Every contender computes the same function of the same tensors; they
+take turns. A result is compared with float64 first, one with dropout with eager PyTorch of the same
+seed (on a GPU the masks are equal). `--small` uses few elements, to try the script.
 """
 
 from __future__ import annotations
@@ -27,60 +29,145 @@ ROWS = (2**15, 4096)
 Function = Callable[..., Any]
 
 
-def _layer_norm(x: Any, w: Any, b: Any) -> Any:
-    return F.layer_norm(x, (x.shape[-1],), w, b)
+def gelu_by_hand(x: Any) -> Any:
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
 
-def _rms_norm(x: Any, r: Any, w: Any) -> Any:
-    return F.rms_norm(x + r, (x.shape[-1],), w)
+def geglu(a: Any, b: Any, bias_a: Any, bias_b: Any) -> Any:
+    return F.gelu(a + bias_a, approximate="tanh") * (b + bias_b)
+
+
+def huber(x: Any, y: Any) -> Any:
+    d = (x - y).abs()
+    return torch.where(d < 1, 0.5 * d * d, d - 0.5)
+
+
+def focal_loss(x: Any, t: Any) -> Any:
+    p = torch.sigmoid(x)
+    loss = F.binary_cross_entropy_with_logits(x, t, reduction="none")
+    right = p * t + (1 - p) * (1 - t)
+    return (0.25 * t + 0.75 * (1 - t)) * loss * (1 - right) ** 2
+
+
+def rotary(a: Any, b: Any, cos: Any, sin: Any) -> Any:
+    return a * cos - b * sin, b * cos + a * sin
+
+
+def adamw(p: Any, g: Any, m: Any, v: Any) -> Any:
+    m = 0.9 * m + 0.1 * g
+    v = 0.999 * v + 0.001 * g * g
+    p = p * (1 - 1e-3 * 0.01) - 1e-3 * (m / 0.19) / ((v / 0.002).sqrt() + 1e-8)
+    return p, m, v
+
+
+def bert_block(x: Any, bias: Any, r: Any, w: Any, b: Any) -> Any:
+    return F.layer_norm(F.dropout(x + bias, 0.1) + r, (x.shape[-1],), w, b)
+
+
+def llama_norm(x: Any, r: Any, w: Any) -> Any:
+    h = (x + r).float()
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return w * h.to(x.dtype)
+
+
+def norm_gelu(x: Any, w: Any, b: Any) -> Any:
+    return F.gelu(F.layer_norm(x, (x.shape[-1],), w, b))
+
+
+def modulated(x: Any, shift: Any, scale: Any) -> Any:
+    return F.layer_norm(x, (x.shape[-1],)) * (1 + scale) + shift
+
+
+def masked_softmax(x: Any, mask: Any) -> Any:
+    return (x * 0.125).masked_fill(mask < -1.0, float("-inf")).softmax(-1)
+
+
+def attention_weights(x: Any, mask: Any) -> Any:
+    return F.dropout((x * 0.125 + mask).softmax(-1), 0.1)
+
+
+def smoothstep(x: Any) -> Any:
+    t = ((x + 1) / 2).clamp(0, 1)
+    return t * t * (3 - 2 * t)
+
+
+def gaussian_loss(x: Any, mean: Any, log_var: Any) -> Any:
+    return 0.5 * (log_var + (x - mean) ** 2 / log_var.exp() + 1.8378770664)
+
+
+def quantised(x: Any) -> Any:
+    return (x * 31.75).round().clamp(-127, 127).to(torch.int8)
 
 
 EXPRESSIONS: dict[str, tuple[Function, str, str]] = {
     "sigmoid(a + b * c)": (lambda a, b, c: torch.sigmoid(a + b * c), "fff", "float32"),
-    "x * sigmoid(x) + r": (lambda x, r: x * torch.sigmoid(x) + r, "ff", "float32"),
-    "gelu(x + bias)": (lambda x, b: F.gelu(x + b), "xr", "float32"),
-    "gelu(x + bias), bf16": (lambda x, b: F.gelu(x + b), "xr", "bfloat16"),
-    "gelu by tanh": (lambda x: F.gelu(x, approximate="tanh"), "f", "bfloat16"),
-    "swiglu: silu(a) * b": (lambda a, b: F.silu(a) * b, "ff", "bfloat16"),
-    "relu(x)^2": (lambda x: F.relu(x).square(), "f", "float32"),
-    "clamp and where": (lambda x, y: torch.where(x > 0, x, y).clamp(-1, 1), "ff", "float32"),
-    "lerp": (lambda a, b, c: a + (b - a) * c, "fff", "bfloat16"),
-    "huber": (lambda a, b: F.huber_loss(a, b, reduction="none"), "ff", "float32"),
-    "polynomial": (lambda x: ((x * 0.1 + 0.2) * x + 0.3) * x + 0.4, "f", "float32"),
-    "softplus, mish": (F.mish, "f", "float32"),
-    "scale by column": (lambda x, c: x * c + 1, "xc", "float32"),
-    "x * sigmoid(x), misaligned": (lambda x: x * torch.sigmoid(x), "m", "float32"),
-    "softmax": (lambda x: F.softmax(x * 0.5, -1), "x", "float32"),
-    "softmax, bf16": (lambda x: F.softmax(x * 0.5, -1), "x", "bfloat16"),
-    "log_softmax": (lambda x: F.log_softmax(x, -1), "x", "float32"),
-    "layer norm, bf16": (_layer_norm, "xrr", "bfloat16"),
-    "rms norm of x + r, bf16": (_rms_norm, "xxr", "bfloat16"),
-    "normalise": (lambda x: x / x.norm(dim=-1, keepdim=True), "x", "float32"),
-    "centre and tanh": (lambda x: torch.tanh(x - x.mean(-1, keepdim=True)), "x", "float32"),
+    "GELU by hand": (gelu_by_hand, "f", "bfloat16"),
+    "GEGLU with biases": (geglu, "xxrr", "bfloat16"),
+    "SwiGLU": (lambda a, b: F.silu(a) * b, "ff", "bfloat16"),
+    "swish and residual": (lambda x, r: x * torch.sigmoid(x) + r, "ff", "float32"),
+    "Huber loss by hand": (huber, "ff", "float32"),
+    "focal loss": (focal_loss, "ff", "float32"),
+    "rotary embedding": (rotary, "xxrr", "bfloat16"),
+    "AdamW by hand": (adamw, "fffp", "float32"),
+    "soft cap": (lambda x: 30 * torch.tanh(x / 30), "f", "bfloat16"),
+    "smoothstep": (smoothstep, "f", "float32"),
+    "Gaussian loss": (gaussian_loss, "fff", "float32"),
+    "quantise to int8": (quantised, "f", "float32"),
+    "swish, misaligned": (lambda x: x * torch.sigmoid(x), "m", "float32"),
+    "bias, dropout, residual": (lambda x, b, r: F.dropout(x + b, 0.1) + r, "xrx", "bfloat16"),
+    "the same and layer norm": (bert_block, "xrxrr", "bfloat16"),
+    "RMS norm of LLaMA": (llama_norm, "xxr", "bfloat16"),
+    "layer norm, GELU": (norm_gelu, "xrr", "bfloat16"),
+    "modulated layer norm": (modulated, "xrr", "bfloat16"),
+    "masked softmax": (masked_softmax, "xr", "bfloat16"),
+    "attention weights": (attention_weights, "xr", "bfloat16"),
+    "log-sum-exp": (lambda x: torch.logsumexp(x, -1), "x", "float32"),
+    "normalise": (lambda x: F.normalize(x, dim=-1), "x", "float32"),
 }
 """Name -> function, kinds of its arguments (see `_argument`), dtype."""
 
 
 def _argument(kind: str, dtype: torch.dtype, small: bool, device: str) -> torch.Tensor:
+    """A vector (f; p: positive, m: misaligned), rows (x), or one element for each column (r)."""
     rows, n = (8, 96) if small else ROWS
     flat = rows * n if small else ELEMENTS
-    shape = {"f": (flat,), "x": (rows, n), "r": (n,), "c": (rows, 1), "m": (flat + 1,)}[kind]
+    shape = {"f": (flat,), "p": (flat,), "x": (rows, n), "r": (n,), "m": (flat + 1,)}[kind]
     made = torch.randn(shape, device=device).to(dtype)
+    if kind == "p":
+        made.abs_()
     return made[1:] if kind == "m" else made
+
+
+def _results(value: Any) -> tuple[torch.Tensor, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _error(function: Function, kinds: str, arguments: list[torch.Tensor], got: Any) -> float:
+    """The largest error of the first results, relative to float64, or to eager for random ones."""
+    count = 64 if kinds[0] == "x" else 4096  # float64 of all elements would not fit
+    if "dropout" in function.__code__.co_names:
+        torch.manual_seed(0)
+        want = [w[:count].double() for w in _results(function(*arguments))]
+    else:
+        first = [a if k == "r" else a[:count] for a, k in zip(arguments, kinds, strict=True)]
+        want = [w.double() for w in _results(function(*(a.double() for a in first)))]
+    pairs = zip(_results(got), want, strict=True)
+    return max(
+        float(((g[:count].double() - w).abs() / (w.abs() + w.abs().mean())).max())
+        for g, w in pairs
+    )
 
 
 def _measure(name: str, small: bool, device: str) -> dict[str, Any]:
     function, kinds, dtype = EXPRESSIONS[name]
     arguments = [_argument(k, getattr(torch, dtype), small, device) for k in kinds]
     fused = weft.fuse(function)
+    torch.manual_seed(0)
     got = fused(*arguments)
-    count = 64 if kinds[0] == "x" else 4096  # float64 of all elements would not fit
-    start = [a if kind == "r" else a[:count] for a, kind in zip(arguments, kinds, strict=True)]
-    want = function(*(a.double() for a in start))
-    error = float(((got[:count].double() - want).abs() / want.abs().clamp(min=1e-3)).max())
     row = {
-        "name": name, "dtype": dtype, "kernels": fused.source.count("__global__"), "error": error,
-        "bytes": sum(t.numel() * t.element_size() for t in (*arguments, got)),
+        "name": name, "dtype": dtype, "kernels": fused.source.count("__global__"),
+        "error": _error(function, kinds, arguments, got),
+        "bytes": sum(t.numel() * t.element_size() for t in (*arguments, *_results(got))),
     }  # fmt: skip
     if device == "cuda":
         compiled = torch.compile(function, dynamic=False)

@@ -247,13 +247,58 @@ def test_as_a_decorator_with_numbers() -> None:
     assert scaled.__doc__ == "Scales."
 
 
-def test_modes_of_torch() -> None:
+def test_vmap_sees_the_function() -> None:
     fused = weft.fuse(lambda x: x.sin() + 1)
     x = torch.ones(3, 2)
-    batched = torch.func.vmap(fused)(x)
-    assert torch.equal(batched, x.sin() + 1)
-    compiled = torch.compile(lambda x: fused(x) * 2, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(x), (x.sin() + 1) * 2)
+    assert torch.equal(torch.func.vmap(fused)(x), x.sin() + 1)
+
+
+def _compiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """A function compiled as a whole, and the operations of its graphs, backward ones as well."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    operations: list[Any] = []
+
+    def compiler(module: Any, _: Any) -> Any:
+        operations.extend(n.target for n in module.graph.nodes if n.op == "call_function")
+        return make_boxed_func(module)
+
+    backend = aot_autograd(fw_compiler=compiler, bw_compiler=compiler)
+    return torch.compile(function, backend=backend, fullgraph=True), operations
+
+
+def test_one_operation_in_a_compiled_graph() -> None:
+    fused = weft.fuse(lambda x, scale, *, r: (F.softmax(x * scale, -1) * r, r))
+
+    def whole(x: Any, r: Any) -> Any:
+        y, same = fused(x, 0.5, r=r)
+        return y * 2 + same
+
+    compiled, operations = _compiled(whole)
+    ours, theirs = ([t.requires_grad_() for t in _tensors(FULL, FULL)] for _ in range(2))
+    ours[1].requires_grad_(False)
+    got = compiled(*ours)
+    want = F.softmax(theirs[0] * 0.5, -1) * theirs[1] * 2 + theirs[1]
+    _close(got, want, 2e-6)
+    upstream = _tensors(FULL)[0]
+    got.backward(upstream)
+    want.backward(upstream)
+    _close(ours[0].grad, theirs[0].grad, 1e-5)
+    ops = torch.ops.weft
+    assert operations.count(ops.fused.default) == operations.count(ops.fused_backward.default) == 1
+    assert torch.ops.aten._softmax.default not in operations
+
+
+def test_dropout_in_a_compiled_graph() -> None:
+    fused = weft.fuse(lambda x: F.dropout(x, 0.5) * 3)
+    compiled, operations = _compiled(lambda x: fused(x) + 1)
+    x = torch.ones(500, requires_grad=True)
+    first, second = compiled(x), compiled(x)
+    first.sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, (first - 1).detach())
+    assert not torch.equal(first, second)
+    assert torch.ops.weft.fused.default in operations
 
 
 # ---- random expressions ------------------------------------------------------------------------

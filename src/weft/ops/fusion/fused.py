@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from weft.errors import ArgumentError, Error
 from weft.ops.eager import PLAIN
+from weft.ops.fusion.arguments import Arguments, arguments_of
+from weft.ops.fusion.compiled import in_graph, registered
 from weft.ops.fusion.masks import Starts, drawn
 from weft.ops.fusion.program import Program
 from weft.ops.fusion.trace import gradient_of, graph_of
 
 REMEMBERED = 1024
 """Programs that a function keeps; when exceeded, all are dropped."""
-
-
-class Arguments(NamedTuple):
-    """The arguments of a call without its tensors: `leaves` has None in the place of each.
-
-    shape  how torch's pytree joins the leaves to arguments; None: they are the arguments
-    """
-
-    leaves: tuple[Any, ...]
-    places: tuple[int, ...]
-    shape: Any
-
-    def call(self, function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
-        """Calls a function with these arguments and some tensors."""
-        leaves = list(self.leaves)
-        for place, tensor in zip(self.places, tensors, strict=True):
-            leaves[place] = tensor
-        if self.shape is None:
-            return function(*leaves)
-        args, kwargs = pytree.tree_unflatten(leaves, self.shape)
-        return function(*args, **kwargs)
 
 
 class Fused:
@@ -51,26 +31,16 @@ class Fused:
         functools.update_wrapper(self, function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self.function = function
+        self._number = registered(self)
         self._programs: dict[Any, Program] = {}
         self._last: Program | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():  # torch compiles the function itself
-            return self.function(*args, **kwargs)
-        leaves, shape = _flat(args, kwargs)
-        tensors = [a for a in leaves if isinstance(a, torch.Tensor)]
-        if not tensors:
-            raise ArgumentError(
-                f"weft.fuse: '{self.name}' was called without a tensor",
-                got=", ".join(type(a).__name__ for a in leaves) or "no arguments",
-                allowed="at least one tensor among the arguments",
-            )
+        if torch.compiler.is_compiling():
+            return in_graph(self._number, args, kwargs)
+        rest, tensors = arguments_of(self.name, args, kwargs)
         if _observed(tensors):
             return self.function(*args, **kwargs)
-        rest = Arguments(
-            tuple(None if isinstance(a, torch.Tensor) else a for a in leaves),
-            tuple(i for i, a in enumerate(leaves) if isinstance(a, torch.Tensor)), shape,
-        )  # fmt: skip
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return _Differentiable.apply(self, rest, *tensors)
         return self.forward(rest, tensors)[0]
@@ -95,9 +65,13 @@ class Fused:
     # ---- programs ------------------------------------------------------------------------------
     def forward(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> tuple[Any, Starts]:
         """The results, and where the random numbers of the call began."""
-        program = self._program((_key(tensors), rest), lambda: self._of_tensors(rest), tensors)
+        program = self.program(rest, tensors)
         starts = drawn(program.masks) if program.masks else {}
         return program(tensors, starts), starts
+
+    def program(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> Program:
+        """The program of the forward pass for these tensors."""
+        return self._program((_key(tensors), rest), lambda: self._of_tensors(rest), tensors)
 
     def backward(
         self, rest: Arguments, tensors: Sequence[torch.Tensor], wanted: tuple[int, ...],
@@ -158,14 +132,6 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
         return tuple(results)
 
 
-def _flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], Any]:
-    """The leaves of the arguments, and how they are joined; None: the leaves are the arguments."""
-    if not kwargs and all(isinstance(a, torch.Tensor | float | int) for a in args):
-        return args, None
-    leaves, shape = pytree.tree_flatten((args, kwargs))
-    return leaves, shape
-
-
 def _observed(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether torch must see every operation: in modes and transforms, for subclasses."""
     return bool(
@@ -177,4 +143,7 @@ def _observed(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def _key(tensors: Sequence[torch.Tensor]) -> Any:
-    return tuple((t.dtype, t.device, t.shape, t.stride(), t.data_ptr() & 15) for t in tensors)
+    """What a program is made for: the tensors' layouts, and the types that autocast chooses."""
+    kind = tensors[0].device.type
+    cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    return cast, *((t.dtype, t.device, t.shape, t.stride(), t.data_ptr() & 15) for t in tensors)

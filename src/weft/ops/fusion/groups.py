@@ -104,7 +104,10 @@ def inputs_of(node: Node) -> list[Node]:
 
 def is_number(node: Node) -> bool:
     """Whether all elements of a value are one number that the graph has."""
-    return node.op == "call_function" and table.name_of(node.target) in table.FILLS
+    if node.op != "call_function" or table.name_of(node.target) not in table.FILLS:
+        return False
+    position = table.FILLS[table.name_of(node.target)]
+    return position is None or not isinstance(node.args[position], Node)
 
 
 def is_free(node: Node) -> bool:
@@ -116,13 +119,16 @@ def grouped(graph: Graph) -> list[Step]:
     """The steps of a graph, in an order in which they can run."""
     steps: list[Step] = []
     place: dict[Node, int] = {}
+    only_filled = [n for n in graph.nodes if n.users and all(is_number(u) for u in n.users)]
     for node in graph.nodes:
-        if node.op == "call_function" and not is_free(node):
+        if node.op == "call_function" and not is_free(node) and node not in only_filled:
             place[node] = _placed(node, steps, place)
     numbers = [n for n in graph.nodes if is_number(n)]
     split = [part for number, step in enumerate(steps) for part in _split(step, number, place)]
     apart = {s.node for s in split if isinstance(s, Other)}
     needed = [n for n in numbers if any(u in apart or u.op == "output" for u in n.users)]
+    filled = [i for n in needed for i in inputs_of(n) if i in only_filled]
+    needed = [n for n in dict.fromkeys([*filled, *needed]) if n.op == "call_function"]
     return [*(Other(n, "a constant that is no operand of a kernel") for n in needed), *split]
 
 

@@ -104,7 +104,9 @@ SAME = frozenset({"clone", "alias", "detach", "lift_fresh_copy"})
 """Operations that return their operand's elements."""
 VIEWS = frozenset({"unsqueeze", "squeeze", "expand", "view", "broadcast_in_dim", "_unsafe_view"})
 """Operations that may only repeat or rename elements of a value inside a kernel."""
-FILLS = {"full": 1, "scalar_tensor": 0, "full_like": 1, "zeros_like": None, "ones_like": None}
+FILLS = {
+    "full": 1, "scalar_tensor": 0, "full_like": 1, "fill": 1, "zeros_like": None, "ones_like": None,
+}  # fmt: skip
 """Operations whose elements are one number, and the argument that has it."""
 
 

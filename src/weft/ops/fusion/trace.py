@@ -24,7 +24,8 @@ _DECOMPOSED = (
     "addcmul", "addcdiv", "rsub", "lerp", "mse_loss", "mse_loss_backward", "logsumexp",
     "log_sigmoid_forward", "log_sigmoid_backward", "clamp", "hardtanh", "hardtanh_backward",
     "hardsigmoid", "hardsigmoid_backward", "huber_loss", "huber_loss_backward",
-    "smooth_l1_loss", "smooth_l1_loss_backward", "norm", "linalg_vector_norm", "masked_fill",
+    "binary_cross_entropy_with_logits", "smooth_l1_loss", "smooth_l1_loss_backward", "norm",
+    "linalg_vector_norm", "masked_fill",
     "glu", "glu_backward", "celu", "relu6", "logaddexp", "xlogy", "native_dropout_backward",
     "selu",
 )  # fmt: skip
