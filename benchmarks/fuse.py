@@ -153,8 +153,7 @@ def _error(function: Function, kinds: str, arguments: list[torch.Tensor], got: A
         want = [w.double() for w in _results(function(*(a.double() for a in first)))]
     pairs = zip(_results(got), want, strict=True)
     return max(
-        float(((g[:count].double() - w).abs() / (w.abs() + w.abs().mean())).max())
-        for g, w in pairs
+        float(((g[:count].double() - w).abs() / (w.abs() + w.abs().mean())).max()) for g, w in pairs
     )
 
 

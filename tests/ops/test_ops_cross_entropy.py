@@ -231,3 +231,48 @@ def test_sanitized() -> None:
             x = logits(shape, 17).requires_grad_()
             (2 * weft.ops.cross_entropy(x, labels(x, 18), label_smoothing=0.1)).backward()
     assert not session.findings
+
+
+PROBABILITIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "rows": ((5, 37), {}),
+    "one row": ((9,), {"reduction": "sum"}),
+    "columns": ((3, 7, 6), {"label_smoothing": 0.2}),
+    "of each": ((4, 300), {"reduction": "none", "label_smoothing": 0.1}),
+    "no rows": ((0, 5), {"reduction": "sum"}),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_probabilities_of_classes(name: str, weighted: bool) -> None:
+    shape, options = PROBABILITIES[name]
+    generator = torch.Generator().manual_seed(2)
+    x, target = (torch.randn(shape, generator=generator) for _ in range(2))
+    classes = shape[0 if len(shape) == 1 else 1]
+    target = target.softmax(0 if len(shape) == 1 else 1)
+    weight = torch.rand(classes, generator=generator) if weighted else None
+    ours, theirs = x.clone().requires_grad_(), x.double().requires_grad_()
+    got = weft.ops.cross_entropy(ours, target, weight, **options)
+    doubled = None if weight is None else weight.double()
+    want = torch.nn.functional.cross_entropy(theirs, target.double(), doubled, **options)
+    assert torch.allclose(got.double(), want, rtol=1e-5, atol=1e-5)
+    upstream = torch.rand(want.shape, generator=generator)
+    got.backward(upstream)
+    want.backward(upstream.double())
+    assert torch.allclose(ours.grad.double(), theirs.grad, rtol=1e-4, atol=1e-6)
+    with torch.no_grad():
+        assert torch.equal(weft.ops.cross_entropy(x, target, weight, **options), got)
+
+
+def test_probabilities_that_do_not_fit() -> None:
+    x = torch.zeros(2, 3)
+    for target, options, message in (
+        (torch.zeros(2), {}, "must be like 'input'"),
+        (torch.zeros(2, 3, dtype=torch.float64), {}, "must be like 'input'"),
+        (torch.zeros(2, 3), {"ignore_index": 1}, "no label to ignore"),
+    ):
+        with pytest.raises(weft.ArgumentError, match=message):
+            weft.ops.cross_entropy(x, target, **options)
+    loss = weft.ops.cross_entropy(x.requires_grad_(), torch.zeros(2, 3, requires_grad=True))
+    with pytest.raises(weft.ArgumentError, match="no gradient of 'target'"):
+        loss.backward()

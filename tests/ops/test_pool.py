@@ -54,9 +54,23 @@ def compare(name: str, x: Any, *args: Any, **options: Any) -> None:
         assert torch.equal(indices, right)
 
 
+def _odd(x: Any) -> Any:
+    """A tensor with a window that has only -inf, and one with NaN."""
+    x[0, 0, :4, :6], x[1, 1, 2, 3] = -float("inf"), float("nan")
+    return x
+
+
 CALLS: dict[str, Any] = {
     "quarters": lambda: compare("max_pool2d", numbers(2, 3, 6, 8), 2),
     "overlapping": lambda: compare("max_pool2d", numbers(2, 3, 9, 11), 3, 2, 1),
+    "strips": lambda: compare("max_pool2d", _odd(numbers(2, 2, 9, 16)), 3, 2, 1),
+    "strips, both sides": lambda: compare("max_pool2d", _odd(numbers(2, 2, 5, 8)), (2, 5), 1,
+                                          (1, 2)),
+    "strips of bfloat16": lambda: compare("max_pool2d", numbers(1, 2, 6, 16, dtype=torch.bfloat16),
+                                          3, 2, 1),
+    "means of strips": lambda: compare("avg_pool2d", numbers(2, 2, 9, 16), 3, 2, 1,
+                                       count_include_pad=False),
+    "means of long strips": lambda: compare("avg_pool1d", numbers(2, 3, 16), 5, 2, 2),
     "channels last": lambda: compare("max_pool2d", last(numbers(2, 8, 9, 7)), 3, 2, 1),
     "rows left over": lambda: compare("max_pool2d", numbers(2, 2, 7, 8), 2),
     "bfloat16": lambda: compare("max_pool2d", numbers(2, 1, 4, 16, dtype=torch.bfloat16), 2),
@@ -78,7 +92,16 @@ CALLS: dict[str, Any] = {
     "transposed": lambda: compare("max_pool2d", numbers(2, 3, 6, 8).transpose(2, 3), 2),
     "misaligned": lambda: compare("max_pool2d", numbers(97)[1:].view(1, 2, 6, 8), 2),
 }  # fmt: skip
-QUICK = {"quarters", "overlapping", "channels last", "means", "mean parts", "ceil"}
+QUICK = {
+    "strips",
+    "means of strips",
+    "quarters",
+    "overlapping",
+    "channels last",
+    "means",
+    "mean parts",
+    "ceil",
+}
 
 
 def rows(table: Any, quick: Any) -> list[Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
@@ -19,12 +19,24 @@ from torch.utils import _pytree as pytree
 from weft.errors import ArgumentError
 from weft.ops.fusion.arguments import Arguments, arguments_of
 from weft.ops.fusion.masks import Dropouts, Starts
+from weft.ops.fusion.program import Program
 from weft.ops.random.start import Start, start
 
-if TYPE_CHECKING:
-    from weft.ops.fusion.fused import Fused
-
 Tensors = Sequence[torch.Tensor]
+
+
+class Fused(Protocol):
+    """What an operation needs of a fused function; see fused.py."""
+
+    name: str
+    function: Callable[..., Any]
+
+    def program(self, rest: Arguments, tensors: Tensors) -> Program: ...
+
+    def backward(
+        self, rest: Arguments, tensors: Tensors, wanted: tuple[int, ...], gradients: Tensors,
+        starts: Starts,
+    ) -> Any: ...  # fmt: skip
 
 
 class Call(NamedTuple):

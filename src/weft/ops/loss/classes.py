@@ -138,19 +138,32 @@ def label_shape(x: Any) -> tuple[int, ...]:
     return (*x.shape[:dim], *x.shape[dim + 1 :])
 
 
-def check(name: str, x: Any, target: Any, weight: Any, reduction: str) -> None:
-    """Raises for logits, labels, weights or a reduction that do not fit."""
+def check(
+    name: str, x: Any, target: Any, weight: Any, reduction: str, probabilities: bool = False
+) -> None:
+    """Raises for logits, labels, weights or a reduction that do not fit.
+
+    probabilities  the target may have those of all classes instead of labels
+    """
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
             got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
         )  # fmt: skip
-    if target.dtype not in LABELS:
+    if probabilities and target.is_floating_point():
+        if target.shape != x.shape or target.dtype != x.dtype or not x.dim():
+            raise ArgumentError(
+                f"weft.ops.{name}: a target of probabilities must be like 'input'",
+                got=f"target {list(target.shape)} {target.dtype}",
+                allowed=f"{list(x.shape)} {x.dtype}",
+                next="target.to(input.dtype); labels of classes are integers",
+            )
+    elif target.dtype not in LABELS:
         raise ArgumentError(
             f"weft.ops.{name}: 'target' must have the labels of classes",
             got=str(target.dtype), allowed="int64, int32, uint8", next="convert it: target.long()",
         )  # fmt: skip
-    if x.dim() == 0 or tuple(target.shape) != label_shape(x):
+    elif x.dim() == 0 or tuple(target.shape) != label_shape(x):
         raise ArgumentError(
             f"weft.ops.{name}: the shapes do not fit",
             got=f"input {list(x.shape)}, target {list(target.shape)}",

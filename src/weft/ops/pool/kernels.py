@@ -1,7 +1,8 @@
-"""Candidates of the pooling kernels: two kernels per pass, and vectors of several widths.
+"""Candidates of the pooling kernels: three kernels per pass, and vectors of several widths.
 
 windows   a thread computes one place, for several channels where they are last in memory
 disjoint  a thread computes several places of a row, for windows that share nothing
+strips    a thread computes several places of a row, and reads what their windows share once
 """
 
 from __future__ import annotations
@@ -78,6 +79,12 @@ class Job:
                           functools.partial(self._disjoint, n))
                 for n in self._together()
             ),
+            *(
+                Candidate(f"strips by {n}", least + self._strips_time(target, n),
+                          f"{n} windows of a row per thread, {self.moved:,} bytes",
+                          functools.partial(self._strips, n))
+                for n in self._overlapping()
+            ),
             Candidate(f"windows by {self._vector}",
                       least + SCATTERED * self.moved / target.bandwidth,
                       f"one place per thread, {self._vector} channels, {self.moved:,} bytes",
@@ -133,6 +140,31 @@ class Job:
         kernel = ", ".join(map(str, self.windows.kernel))
         numbers = self.numbers[:1]  # there is no padding to count
         return self._plan(name, f"{kernel}, {n}", rows, columns // n, 1, numbers)
+
+    # ---- strips --------------------------------------------------------------------------------
+    def _overlapping(self) -> Iterator[int]:
+        """Numbers of windows of a row that a thread of `strips` may have."""
+        v, w = self.view, self.windows
+        columns, step = self.sizes[1], w.stride[1]
+        if v.inner > 1 or w.out or w.dilation[1] > 1 or step > w.kernel[1]:
+            return
+        if columns * step != v.width or w.taps > HELD:
+            return
+        for n in (8, 4, 2):
+            count = n if self.backward else n * step
+            reads = min(BYTES, (count & -count) * self._itemsize)
+            fits = n * self._itemsize <= BYTES and n * step + w.kernel[1] <= HELD
+            if fits and columns % n == 0 and self.aligned % reads == 0:
+                yield n
+
+    def _strips_time(self, target: Target, n: int) -> float:
+        narrow = BYTES / (n * self._itemsize) - 1
+        return self.moved / target.bandwidth * (1.04 + 0.02 * narrow)
+
+    def _strips(self, n: int) -> Plan:
+        rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes
+        name = f"{self.name}_{'cover' if self.backward else 'strips'}"
+        return self._plan(name, f"{self.windows.axes()}, {n}", rows, columns // n, 1, self.numbers)
 
     # ---- both ----------------------------------------------------------------------------------
     def _plan(

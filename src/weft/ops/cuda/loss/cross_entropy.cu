@@ -132,3 +132,60 @@ __global__ void __launch_bounds__(256)
     }
     if (LOSS && c.reduction != NONE) reduce_losses<256>(losses, weights, partials, counter, loss, c);
 }
+
+// Targets that are probabilities of all classes, q = (1 - e) target + e / n:
+//   loss     = lse sum(weight q) - sum(weight q x)
+//   gradient = s (p sum(weight q) - weight q)
+// A block takes `width` neighbours, as `columns` does; a mean is that of the rows.
+template <class T, bool LOSS, bool GRAD>
+__global__ void __launch_bounds__(256)
+    probabilities(const T* x, const T* target, const T* weight, const T* upstream, T* loss, float2* partials, T* gradient,
+                  int* counter, int width, const Classes c) {
+    __shared__ float4 found[256];  // Running and Smooth
+    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
+    long long tiles = (c.inner + width - 1) / width;
+    float keep = 1 - c.smoothing, even = c.smoothing / c.n, losses = 0, rows = 0;
+    auto q = [&](long long at, int i) {
+        return (keep * to<float>(target[at]) + even) * (weight ? to<float>(weight[i]) : 1);
+    };
+    for (long long tile = blockIdx.x; tile < c.count / c.inner * tiles; tile += gridDim.x) {
+        long long outer = tile / tiles, column = tile % tiles * width + w, row = outer * c.inner + column;
+        long long start = outer * c.n * c.inner + column, from = c.inner == 1 ? outer * c.stride : start;
+        bool there = t < deep && column < c.inner;
+        Running<T> own, all;
+        Smooth sums, part;
+        if (there)
+#pragma unroll 4
+            for (int i = t; i < c.n; i += deep) {
+                Packed<T, 1> v{bits(x[from + i * c.inner])};
+                float share = q(start + i * c.inner, i);
+                own.take(v);
+                part.x += share * v[0], part.weight += share;
+            }
+        __syncthreads();  // what was found for the tile before has been read
+        found[threadIdx.x] = make_float4(own.most, own.sum, part.x, part.weight);
+        __syncthreads();
+        if (!there) continue;
+        for (int i = 0; i < deep; i++) {
+            float4 one = found[i * width + w];
+            all.take(Running<T>{one.x, one.y});
+            sums.x += one.z, sums.weight += one.w;
+        }
+        if (LOSS && t == 0) {
+            float one = (base(all.most) + logf(all.sum)) * sums.weight - sums.x;
+            if (c.reduction == NONE) loss[row] = to<T>(one);
+            else losses += one, rows += 1;
+        }
+        if constexpr (GRAD) {
+            float s = (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / (c.reduction == MEAN ? c.count : 1);
+            float of_p = s * sums.weight / all.sum;
+            Exponential<T> e(all.most);
+#pragma unroll 4
+            for (int i = t; i < c.n; i += deep) {
+                long long at = start + i * c.inner;
+                gradient[at] = to<T>(of_p * e(to<float>(x[from + i * c.inner])) - s * q(at, i));
+            }
+        }
+    }
+    if (LOSS && c.reduction != NONE) reduce_losses<256>(losses, rows, partials, counter, loss, c);
+}

@@ -1,5 +1,5 @@
 // Max and average pooling. See pool.cuh.
-#include "disjoint.cuh"
+#include "strips.cuh"
 
 // Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the windows along height and
 // width; Code says what is kept of where a maximum was found.
@@ -99,4 +99,26 @@ __global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T*
         result[i] = to<T>(sum / C(divisor ? divisor : KY * KX));
     }
     store(y + (long long)e * V, result);
+}
+
+// ---- windows that overlap ----------------------------------------------------------------------------------------------
+// Each thread has V results of a row; see strips.cuh. `columns` counts threads.
+template <class T, class Code, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
+                                                  const PoolShape p) {
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int column, row;
+    I plane = p.rows.split(p.columns.split(e, column), row);
+    max_strip<T, Code, Y, X, V>(x + plane * ((long long)p.height * p.width), y, where, row, column, e, p);
+}
+
+template <class T, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) mean_strips(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
+                                                   const PoolShape p) {
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int column, row;
+    I plane = p.rows.split(p.columns.split(e, column), row);
+    mean_strip<T, Y, X, V>(x + plane * ((long long)p.height * p.width), y, divisor, padding, row, column, e, p);
 }

@@ -30,7 +30,7 @@ struct PoolShape {
 template <int K, int S, int P, int D>
 struct Fixed {
     static constexpr bool FIXED = true;
-    static constexpr int TAPS = K, MOST = (K - 1) * D / S + 1, STEP = S;
+    static constexpr int TAPS = K, MOST = (K - 1) * D / S + 1, STEP = S, BEFORE = P;
     // Calls f(position, tap) for each position of window o.
     template <class F>
     static __device__ void each(int o, int size, int, F f) {

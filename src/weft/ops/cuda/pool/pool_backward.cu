@@ -1,6 +1,6 @@
 // The gradients of max and average pooling: each element of the input gathers from the windows that cover it, in a fixed
 // order, without atomics. See pool.cuh.
-#include "disjoint.cuh"
+#include "strips.cuh"
 
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, const Code* __restrict__ where,
@@ -86,4 +86,56 @@ __global__ void __launch_bounds__(256) mean_spread(const T* __restrict__ dy, T* 
 #pragma unroll
     for (int ky = 0; ky < KY; ++ky)
         if (row * KY + ky < p.height) store_row(to_ + (long long)ky * p.width, out);
+}
+
+// ---- windows that overlap ----------------------------------------------------------------------------------------------
+// Each thread has V * STEP neighbours of a row of the input; see strips.cuh. `columns` counts threads.
+template <class T, class Code, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) max_cover(const T* __restrict__ dy, const Code* __restrict__ where,
+                                                 T* __restrict__ dx, const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    using R = Strip<X, V>;
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int column, h;
+    long long plane = p.rows.split(p.columns.split(e, column), h);
+    C v[R::NEAR];
+    Code code[R::NEAR];
+    gather_strip<T, Y, X, V>(
+        dx + (long long)e * R::N, h, column, p,
+        [&](int row) {
+            long long at = (plane * p.out_rows + row) * p.out_columns;
+            load_segment<R::LEFT, V, R::RIGHT>(v, dy + at, column * V, p.out_columns, C(0));
+            load_segment<R::LEFT, V, R::RIGHT>(code, where + at, column * V, p.out_columns, Code(0));
+        },
+        [&](int, int o, int ky, int k, int j) {
+            return code[o] == code_of<Code, Y, X>(h, column * R::N + j, ky, k, p.width) ? v[o] : C(0);
+        });
+}
+
+template <class T, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) mean_cover(const T* __restrict__ dy, T* __restrict__ dx, int divisor, int padding,
+                                                  const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    using R = Strip<X, V>;
+    I e = I(blockIdx.x) * 256 + threadIdx.x;
+    if (e >= I(p.total)) return;
+    int column, h;
+    long long plane = p.rows.split(p.columns.split(e, column), h);
+    C v[R::NEAR];
+    gather_strip<T, Y, X, V>(
+        dx + (long long)e * R::N, h, column, p,
+        [&](int row) {
+            long long at = (plane * p.out_rows + row) * p.out_columns;
+            load_segment<R::LEFT, V, R::RIGHT>(v, dy + at, column * V, p.out_columns, C(0));
+            int high = Y::count(row, p.height, p.out_rows, padding);
+#pragma unroll
+            for (int o = 0; o < R::NEAR; ++o) {
+                int by = divisor ? divisor : high * X::count(column * V - R::LEFT + o, p.width, p.out_columns, padding);
+                // Most windows are whole: then the compiler divides. A window that is not there has nothing to divide.
+                constexpr int WHOLE = Y::TAPS * X::TAPS;
+                v[o] *= by == WHOLE ? C(1) / C(WHOLE) : C(1) / C(by > 0 ? by : 1);
+            }
+        },
+        [&](int, int o, int, int, int) { return v[o]; });
 }

@@ -10,7 +10,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
-from weft.ops import eager, library
+from weft.ops import eager, library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.loss.classes import Call, call_of, check, label_shape
@@ -41,6 +41,9 @@ def _candidates(loss: bool, gradient: bool, first: int, request: Request) -> lis
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(outputs)))]
     call = make()
     moved = x.numel * x.itemsize
+    target = request.inputs[first + 1]
+    if target is not None and target.dtype.is_floating_point:
+        return _of_probabilities(call, make, moved)
     return (_of_columns if call.view.inner > 1 else _of_rows)(call, make, moved)
 
 
@@ -73,6 +76,13 @@ def _of_columns(call: Call, make: Callable[[], Call], moved: int) -> list[Candid
     time = gpu.launch + call.tensors.cost + moved * (1 + 2 * call.modes[1]) / gpu.bandwidth
     why = "the classes are not contiguous; they are read twice for a gradient"
     return [Candidate("columns", time, why, lambda: _columns(make()))]
+
+
+def _of_probabilities(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+    gpu = call.tensors.request.target
+    time = gpu.launch + call.tensors.cost + moved * (2 + 3 * call.modes[1]) / gpu.bandwidth
+    why = "the target has probabilities; both are read twice for a gradient"
+    return [Candidate("probabilities", time, why, lambda: _probabilities(make()))]
 
 
 # ---- plans -------------------------------------------------------------------------------------
@@ -113,12 +123,26 @@ def _long(call: Call, parts: int, chunks: int) -> Plan:
     return call.tensors.plan(*steps)
 
 
-def _columns(call: Call) -> Plan:
+def _tiles(call: Call) -> tuple[int, int]:
+    """(neighbours behind the classes that a block takes, blocks)."""
     v, sms = call.view, call.tensors.request.target.sms
     width = min(v.inner, BLOCK)
     while width > 32 and v.outer * cdiv(v.inner, width) < 4 * sms:
         width //= 2
-    blocks = max(1, min(v.outer * cdiv(v.inner, width), LOOPED * sms))
+    return width, max(1, min(v.outer * cdiv(v.inner, width), LOOPED * sms))
+
+
+def _probabilities(call: Call) -> Plan:
+    width, blocks = _tiles(call)
+    words = (call.types[0], *(str(m).lower() for m in call.modes))
+    kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>")
+    args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks), width,
+            call.problem)  # fmt: skip
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+def _columns(call: Call) -> Plan:
+    width, blocks = _tiles(call)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
     args = (call.x, *call.labels(), *call.results(blocks), width, call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
@@ -128,7 +152,13 @@ def _columns(call: Call) -> Plan:
 def _check(
     input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> None:
-    check("cross_entropy", input, target, weight, reduction)
+    check("cross_entropy", input, target, weight, reduction, probabilities=True)
+    if target.is_floating_point() and ignore_index >= 0:
+        raise ArgumentError(
+            "weft.ops.cross_entropy: probabilities have no label to ignore",
+            got=f"ignore_index={ignore_index}, a target of {target.dtype}",
+            next="give such rows the weight 0: multiply them by 0 in the target",
+        )
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             "weft.ops.cross_entropy: this is no smoothing",
@@ -143,17 +173,19 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> Any:
     """Reads the logits once more."""
-    _refuse_weight(ctx.needs_input_grad)
+    _refuse_others(ctx.needs_input_grad)
     dx = library.call("cross_entropy_backward")(grad, *ctx.saved_tensors, *ctx.options)
     return dx, None, None, None, None, None
 
 
-def _refuse_weight(wanted: Sequence[bool]) -> None:
-    if any(wanted[2:]):  # torch leaves out arguments that have their defaults
-        raise ArgumentError(
-            "weft.ops.cross_entropy: there is no gradient of 'weight'",
-            got="a weight that requires a gradient", next="weight.detach()",
-        )  # fmt: skip
+def _refuse_others(wanted: Sequence[bool]) -> None:
+    # torch leaves out arguments that have their defaults.
+    for name, needed in zip(("target", "weight"), wanted[1:], strict=False):
+        if needed:
+            raise ArgumentError(
+                f"weft.ops.cross_entropy: there is no gradient of '{name}'",
+                got=f"a {name} that requires a gradient", next=f"{name}.detach()",
+            )  # fmt: skip
 
 
 def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,7 +207,7 @@ def _setup_fused(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward_fused(ctx: Any, grad: Any, _: Any) -> Any:
-    _refuse_weight(ctx.needs_input_grad)
+    _refuse_others(ctx.needs_input_grad)
     *inputs, dx = ctx.saved_tensors
     keep: bool = torch._C._autograd._get_current_graph_task_keep_graph()
     # The saved gradient is handed over, so it must not be needed again.
@@ -195,10 +227,11 @@ def _second(ctx: Any, v: Any) -> Any:
     """The second derivative, by torch's formulas."""
     grad, x, target, weight = ctx.saved_tensors
     ignore_index, reduction, label_smoothing = ctx.options
+    target = target if target.is_floating_point() else target.long()
     with torch.enable_grad():
         grad, x = grad.detach().requires_grad_(), x.detach().requires_grad_()
         loss = torch.nn.functional.cross_entropy(
-            x, target.long(), weight, ignore_index=ignore_index, reduction=reduction,
+            x, target, weight, ignore_index=ignore_index, reduction=reduction,
             label_smoothing=label_smoothing,
         )  # fmt: skip
         (dx,) = torch.autograd.grad(loss, x, grad, create_graph=True)
@@ -222,7 +255,8 @@ DEFINITIONS = (
         input has shape [C], [N, C] or [N, C, d1, …], and target the same without C: labels from 0
         to C - 1, or ignore_index. Another label fails an assertion of the kernel, as in PyTorch;
         on the simulated GPU that is weft.AssertFailed. Rows with ignore_index have the gradient 0,
-        even if they have NaN.
+        even if they have NaN. A floating-point target has the shape of input: probabilities of
+        the classes.
 
         An eager call that needs a gradient computes it together with the loss, and reads the logits
         once. `backward` multiplies it by the gradient of the loss, unless that is 1. For float16,
