@@ -25,7 +25,7 @@ from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
 from weft.device.sim.run.launch import thread_count
 from weft.errors import Error, MissingDependency, pip_install
-from weft.measure import dtypes
+from weft.measure import Profile, dtypes
 from weft.measure.bench.bench import to_time
 from weft.measure.check import buffers, input_data, user_file
 from weft.measure.check.check import check
@@ -297,6 +297,12 @@ def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
     """The counters of a rung on the first case; empty if it launches no kernel."""
     if runner.rung.language == "Python":  # slow CPU loops without kernels
         return {}
+    profiles, results = profiled(op, runner, model)
+    return counters.facts(profiles, results) if profiles else {}
+
+
+def profiled(op: Op, runner: Runner, model: GpuModel) -> tuple[list[Profile], int]:
+    """The profiles of a rung's launches on the first case, and the number of its results."""
     case = op.cases[0]
     rng = np.random.default_rng(0)
     arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
@@ -317,7 +323,7 @@ def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:
         with recording(Recording(model.key), one_thread=True) as recorded:
             runner(**arrays, **case.sizes)
         profiles = recorded.profiles
-    return counters.facts(profiles, results) if profiles else {}
+    return profiles, results
 
 
 def zeros(dtype: str, shape: tuple[int, ...], like: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from weft.errors import ArgumentError, CheckFailed
 from weft.measure import Profile
@@ -25,30 +26,40 @@ _SHARED_STORES = _of("shared", "store", "matrix store")
 _SHARED_ATOMICS = _of("shared", "atomic", "reduction")
 
 
-def _ratio(pick: _Pick, above: str, below: str) -> Callable[[Sequence[Access], int], float]:
-    def value(accesses: Sequence[Access], results: int) -> float:
-        picked = [a for a in accesses if pick(a)]
-        count = sum(getattr(a, below) for a in picked)
-        return sum(getattr(a, above) for a in picked) / count if count else 0.0
+@dataclass(frozen=True)
+class Fact:
+    """A counter of memory accesses: a sum, per request, per result of the kernel, or whole.
 
-    return value
+    pick    the accesses that it sums
+    above   the field of `Access` that is summed
+    below   the field that the sum is divided by; "results" for the number of results, "" for none
+    """
+
+    pick: _Pick
+    above: str
+    below: str = ""
+
+    def value(self, accesses: Iterable[Access], results: int = 1) -> float:
+        """The counter over some accesses; 0 if there is none."""
+        picked = [a for a in accesses if self.pick(a)]
+        total = float(sum(getattr(a, self.above) for a in picked))
+        if self.below == "results":
+            return total / max(1, results)
+        if self.below:
+            count = sum(getattr(a, self.below) for a in picked)
+            return total / count if count else 0.0
+        return total
 
 
-def _per_result(pick: _Pick, what: str) -> Callable[[Sequence[Access], int], float]:
-    return lambda accesses, results: (
-        sum(getattr(a, what) for a in accesses if pick(a)) / max(1, results)
-    )
-
-
-FACTS: Mapping[str, Callable[[Sequence[Access], int], float]] = {
-    "load sectors per request": _ratio(_LOADS, "sectors", "requests"),
-    "store sectors per request": _ratio(_STORES, "sectors", "requests"),
-    "bytes read per result": _per_result(_READS, "bytes"),
-    "global atomics per input": _per_result(_ATOMICS, "threads"),
-    "shared load wavefronts per request": _ratio(_SHARED_LOADS, "wavefronts", "requests"),
-    "shared store wavefronts per request": _ratio(_SHARED_STORES, "wavefronts", "requests"),
-    "shared atomic wavefronts per request": _ratio(_SHARED_ATOMICS, "wavefronts", "requests"),
-    "shared bank conflicts": lambda accesses, results: float(sum(a.conflicts for a in accesses)),
+FACTS: Mapping[str, Fact] = {
+    "load sectors per request": Fact(_LOADS, "sectors", "requests"),
+    "store sectors per request": Fact(_STORES, "sectors", "requests"),
+    "bytes read per result": Fact(_READS, "bytes", "results"),
+    "global atomics per input": Fact(_ATOMICS, "threads", "results"),
+    "shared load wavefronts per request": Fact(_SHARED_LOADS, "wavefronts", "requests"),
+    "shared store wavefronts per request": Fact(_SHARED_STORES, "wavefronts", "requests"),
+    "shared atomic wavefronts per request": Fact(_SHARED_ATOMICS, "wavefronts", "requests"),
+    "shared bank conflicts": Fact(lambda a: True, "conflicts"),
 }
 """Counters for `expect` lines; `facts` adds those that do not depend on accesses."""
 
@@ -65,7 +76,7 @@ def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
     # An iterator would be empty after the first pass.
     every = tuple(profiles)
     accesses = [a for p in every for i in p.instructions for a in i.accesses]
-    out = {name: value(accesses, results) for name, value in FACTS.items()}
+    out = {name: fact.value(accesses, results) for name, fact in FACTS.items()}
     branches = sum(line.branches for p in every for line in p.lines)
     out["branch divergence"] = sum(i.diverged for p in every for i in p.instructions) / max(
         1, branches
@@ -88,22 +99,34 @@ def moved(
     ]
 
 
+def holds(where: str, text: str, facts: Mapping[str, float]) -> bool:
+    """Whether the counters meet one expectation, e.g. "load sectors per request <= 4"."""
+    match = _EXPECT.match(text)
+    if match is None or match[1] not in facts:
+        raise ArgumentError(
+            "an expectation cannot be read",
+            where=where,
+            got=text,
+            allowed=f"a fact, a comparison, a number; facts are {', '.join(facts)}",
+        )
+    return _OPERATORS[match[2]](facts[match[1]], float(match[3]))
+
+
+def fact_of(text: str) -> str:
+    """The name of the counter in an expectation."""
+    match = _EXPECT.match(text)
+    return match[1] if match else text
+
+
 def verify(where: str, expected: Sequence[str], facts: Mapping[str, float]) -> None:
     """Raises CheckFailed for the first expectation that the counters do not meet."""
     for text in expected:
-        match = _EXPECT.match(text)
-        if match is None or match[1] not in facts:
-            raise ArgumentError(
-                "an expectation cannot be read",
-                where=where,
-                got=text,
-                allowed=f"a fact, a comparison, a number; facts are {', '.join(facts)}",
-            )
-        if not _OPERATORS[match[2]](facts[match[1]], float(match[3])):
+        if not holds(where, text, facts):
+            name = fact_of(text)
             raise CheckFailed(
                 "a rung does not do what its header says",
                 where=where,
-                got=f"{match[1]} {facts[match[1]]:.4g}",
+                got=f"{name} {facts[name]:.4g}",
                 allowed=text,
                 next="fix the kernel, or change its header",
             )

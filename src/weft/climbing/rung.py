@@ -122,7 +122,7 @@ def read(path: Path) -> Rung:
         raise ArgumentError(
             "a rung says its idea in its header", where=str(path), next="// idea: what is new here"
         )
-    steps = tuple(_step(path, text) for text in header.get("launch", ()))
+    steps = tuple(step(path, text) for text in header.get("launch", ()))
     planner = _planner(path) if path.suffix == ".cu" and not steps else None
     if path.suffix == ".cu" and not steps and planner is None:
         raise ArgumentError(
@@ -192,7 +192,8 @@ def _no_typo(path: Path, text: str) -> None:
         )
 
 
-def _step(path: Path, text: str) -> Step:
+def step(path: Path, text: str) -> Step:
+    """Reads one launch: `kernel<<<grid, block>>>`."""
     match = _LAUNCH.match(text)
     parts = split(match[2]) if match else []
     if match is None or not 2 <= len(parts) <= 3:

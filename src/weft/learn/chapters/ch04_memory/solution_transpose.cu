@@ -1,0 +1,15 @@
+// Transposes x, a matrix of h rows and w columns. A block of 32 x 8 threads moves a tile of 32 x 32.
+__global__ void transpose(const float* x, float* y, int h, int w) {
+    __shared__ float tile[32][33];  // a column more than needed: the rows start in different banks
+    int column = blockIdx.x * 32 + threadIdx.x;
+    for (int k = 0; k < 32; k += 8) {
+        int row = blockIdx.y * 32 + threadIdx.y + k;
+        if (row < h && column < w) tile[threadIdx.y + k][threadIdx.x] = x[row * w + column];
+    }
+    __syncthreads();
+    int row = blockIdx.y * 32 + threadIdx.x;
+    for (int k = 0; k < 32; k += 8) {
+        int target = blockIdx.x * 32 + threadIdx.y + k;
+        if (row < h && target < w) y[target * h + row] = tile[threadIdx.x][threadIdx.y + k];
+    }
+}

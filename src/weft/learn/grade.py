@@ -1,0 +1,117 @@
+"""Grades an exercise on facts: it compiles, is right, has no races, and its counters hold.
+
+A grade that fails says in one paragraph what is wrong, with the line and the measured fact. It
+never shows the solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft.sanitizer
+from weft.climbing import counters
+from weft.climbing.climb import profiled, zeros
+from weft.climbing.rung import Runner
+from weft.device.models import GpuModel
+from weft.device.selection import select
+from weft.device.sim.run.draft import drafts
+from weft.errors import CheckFailed, CompileError, Error
+from weft.learn.chapter import Exercise
+from weft.measure import Profile
+from weft.measure.check import buffers, input_data, user_file
+from weft.measure.check.check import check
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The result of one exercise.
+
+    stage   what it failed at: "compile", "right", "sanitize" or a rule; "" if it passed
+    words   what is wrong, in one paragraph; if it passed, what was measured
+    """
+
+    exercise: str
+    stage: str
+    words: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything holds."""
+        return not self.stage
+
+
+def grade(exercise: Exercise, path: Path) -> Grade:
+    """Grades a file as an answer to an exercise, on the simulated GPU."""
+    model = select("sim").model
+    stage = "compile"
+    try:
+        with drafts():  # arrays are small: compile time dominates
+            runner = Runner(exercise.attempt(path), exercise.op, sms=model.sms, empty=zeros)
+            stage = "right"
+            check(exercise.op, runner, device="sim", arrays=exercise.arrays)
+            stage = "sanitize"
+            found = _sanitized(exercise, runner)
+            if found:
+                return Grade(exercise.title, stage, found)
+            return _ruled(exercise, path, runner, model)
+    except CompileError as error:
+        return Grade(exercise.title, "compile", str(error))
+    except CheckFailed as error:
+        return Grade(exercise.title, stage, str(error))
+    except Exception as error:  # a learner's code may raise anything
+        words = str(error) if isinstance(error, Error) else user_file.words(path, error)
+        return Grade(exercise.title, stage, words)
+
+
+def _sanitized(exercise: Exercise, runner: Runner) -> str:
+    """Runs the first case under the sanitizer; returns its first finding in words."""
+    op, case, rng = exercise.op, exercise.op.cases[0], np.random.default_rng(0)
+    arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
+    arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
+    if exercise.arrays == "torch":
+        library = buffers.torch("cpu")
+        specs = (*op.inputs, *op.outputs)
+        arrays = {s.name: buffers.copied(arrays[s.name], s.dtype, library) for s in specs}
+    with weft.sanitizer.sanitize(raises=False) as report:
+        runner(**arrays, **case.sizes)
+    return str(report.findings[0]) if report.findings else ""
+
+
+def _ruled(exercise: Exercise, path: Path, runner: Runner, model: GpuModel) -> Grade:
+    if not exercise.rules:
+        return Grade(exercise.title, "", "right, and free of races and memory errors")
+    profiles, results = profiled(exercise.op, runner, model)
+    facts = counters.facts(profiles, results) | {"launches": float(_launches(profiles))}
+    for rule in exercise.rules:
+        name = counters.fact_of(rule)
+        if not counters.holds(path.name, rule, facts):
+            words = f"{name} is {facts[name]:.4g}; this exercise asks for {rule}."
+            return Grade(exercise.title, rule, words + _where(name, profiles))
+    told = ", ".join(
+        f"{counters.fact_of(r)} {facts[counters.fact_of(r)]:.4g}" for r in exercise.rules
+    )
+    return Grade(exercise.title, "", f"right, free of races; {told}")
+
+
+def _launches(profiles: Iterable[Profile]) -> int:
+    return sum(p.launches for p in profiles)
+
+
+def _where(name: str, profiles: Sequence[Profile]) -> str:
+    """The line that contributes most to a counter of memory accesses."""
+    fact = counters.FACTS.get(name)
+    if fact is None:
+        return ""
+    lines = [line for p in profiles for line in p.lines if any(map(fact.pick, line.accesses))]
+    if not lines:
+        return ""
+    worst = max(lines, key=lambda line: fact.value(line.accesses))
+    value = fact.value(worst.accesses)
+    if not value:
+        return ""
+    return f" Line {worst.number} has {value:.4g}: {worst.quote.strip()}"
