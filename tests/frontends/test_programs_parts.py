@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from weft.errors import PtxError
-from weft.frontends.program import blas, fatbin, linked
+from weft.frontends.program import fatbin, linked
 from weft.frontends.program.flags import for_linking, wanted
 from weft.frontends.program.interface import BlasCall
+from weft.frontends.program.libraries import blas
 from weft.frontends.program.parallel import parallel
 from weft.ptx.parse import parse
 

@@ -1,7 +1,7 @@
 // Calls that weft does not serve: a texture's array, and a library of which there is nothing.
 #include "check.h"
 
-extern "C" int cufftPlan1d(int *plan, int n, int type, int batch);
+extern "C" int cusparseCreate(void **handle);
 
 int main() {
     cudaArray_t array;
@@ -9,6 +9,6 @@ int main() {
     HOLDS(format.x == 32);
     GIVES(cudaMallocArray(&array, &format, 16, 16), cudaErrorNotSupported);
     GIVES(cudaGetLastError(), cudaErrorNotSupported);
-    int plan = 0;
-    printf("cufft gives %d\n", cufftPlan1d(&plan, 16, 41, 1));
+    void *handle = nullptr;
+    printf("cusparse gives %d\n", cusparseCreate(&handle));
 }

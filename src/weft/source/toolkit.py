@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import os
 import shutil
 import subprocess
@@ -73,6 +74,15 @@ def locate(name: str, variable: str) -> str | None:
     """The first executable of this name: an environment variable, NVIDIA's wheel, PATH, CUDA's
     default folder."""
     return next((path for path in _candidates(name, variable) if os.access(path, os.X_OK)), None)
+
+
+def shared_library(name: str) -> str | None:
+    """A library of NVIDIA's wheels or of an installed toolkit, e.g. "libnvrtc.so"."""
+    roots = [os.path.join(folder, "nvidia", "cu13", "lib") for folder in dict.fromkeys(sys.path)]
+    found = (
+        glob.glob(os.path.join(root, f"{name}*")) for root in [*roots, "/usr/local/cuda/lib64"]
+    )
+    return next((min(paths, key=len) for paths in found if paths), None)
 
 
 def _candidates(name: str, variable: str) -> Iterator[str]:

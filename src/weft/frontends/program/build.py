@@ -24,7 +24,7 @@ from weft.frontends.program import flags as user_flags
 from weft.frontends.program import library, stubs
 from weft.frontends.program.library import FORMAT, SHARED
 from weft.frontends.program.parallel import parallel
-from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit
+from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit, shared_library
 
 _HERE = Path(__file__).parent
 _START = _HERE / "start" / "start.cpp"
@@ -131,8 +131,23 @@ def linked(objects: Sequence[Path], flags: Sequence[str], toolkit: Toolkit, *, m
         # -z defs: an undefined symbol of a program is an error now, not at the first call. A
         # library loads the runtime library itself (start.cpp).
         link += [str(served), "-Xlinker", "-z,defs"] if main else [str(_START)]
+        link += _as_needed(toolkit_libraries())
         toolkit.run([*link, "-o", str(out)], what="link the program")
         return out.read_bytes()
+
+
+def toolkit_libraries() -> list[str]:
+    """Libraries of NVIDIA's that run without a GPU."""
+    return [path for name in ("libnvrtc.so",) if (path := shared_library(name)) is not None]
+
+
+def _as_needed(libraries: Sequence[str]) -> list[str]:
+    """Flags that link a library where it is, if a function of it is called."""
+    return [
+        word
+        for path in libraries
+        for word in ("-Xlinker", f"--as-needed,{path},-rpath,{os.path.dirname(path)}")
+    ]
 
 
 def _listed(listing: Path, toolkit: Toolkit) -> list[str]:

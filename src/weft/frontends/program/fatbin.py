@@ -16,7 +16,9 @@ _MAGIC, _PTX = 0xBA55ED50, 1
 
 
 def texts(data: bytes) -> list[str]:
-    """All PTX texts in a fat binary."""
+    """All PTX texts in a fat binary; a module of the driver API may be PTX itself."""
+    if not data.startswith(_MAGIC.to_bytes(4, "little")) and b".version" in data:
+        return [data.rstrip(b"\0").decode()]
     magic, _, at, size = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise PtxError("this is no fat binary", got=f"{magic:#x}", allowed=f"{_MAGIC:#x}")

@@ -54,6 +54,7 @@ class Ops(ctypes.Structure):
         ("facts", CFUNCTYPE(c_int, c_void_p, POINTER(FunctionFacts), c_int)),
         ("blocks_per_sm", CFUNCTYPE(c_int, c_void_p, c_int, c_uint64)),
         ("blas", CFUNCTYPE(c_int, POINTER(BlasCall))),
+        ("compute", CFUNCTYPE(c_int, c_char_p, POINTER(c_int64), c_int)),
         ("heap", CFUNCTYPE(None, c_uint64)),
         ("misused", CFUNCTYPE(None, c_char_p, c_char_p, c_uint64, c_char_p)),
     )

@@ -56,6 +56,7 @@ def _started(model: GpuModel) -> Runtime:
     runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
     served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     served.weft_embed()
+    served.weft_curand(os.fsencode(toolkit.shared_library("libcurand.so") or ""))
     return runtime
 
 

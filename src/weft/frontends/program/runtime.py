@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,9 +28,10 @@ from weft.errors import (
     SanitizerError,
     TimeLimit,
 )
-from weft.frontends.program import blas, fatbin, linked
+from weft.frontends.program import fatbin, libraries, linked
 from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.interface import DIED, Ops
+from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import PATTERN, PATTERN_LIMIT
 from weft.frontends.program.unit import Unit
 
@@ -313,6 +313,10 @@ class Runtime:
 
     # ---- libraries and limits ---------------------------------------------------------------
     @answers(blas.INTERNAL_ERROR)
+    def compute(self, name: bytes, numbers: Any, count: int) -> int:
+        return libraries.compute(name.decode(), numbers[:count])
+
+    @answers(blas.INTERNAL_ERROR)
     def blas(self, call: Any) -> int:
         return blas.compute(call[0])
 
@@ -372,26 +376,6 @@ class Runtime:
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_HAS_FINDINGS)
-
-
-class Output:
-    """Standard output of device code through the program's stdio, which keeps the order."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._print = library.weft_print
-        self._print.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
-
-    def write(self, text: str) -> int:
-        data = text.encode()
-        self._print(data, len(data))
-        return len(text)
-
-    def flush(self) -> None:
-        """Does nothing: the program flushes its own C buffer."""
-
-    @classmethod
-    def install(cls, library: ctypes.CDLL) -> None:
-        sys.stdout = cls(library)
 
 
 def _died(error: BaseException | None) -> int:

@@ -22,7 +22,8 @@ from weft.device.sim.run import deadlock_detection, settings
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
-from weft.frontends.program.runtime import Output, Runtime
+from weft.frontends.program.output import Output
+from weft.frontends.program.runtime import Runtime
 from weft.frontends.program.unit import SourceFiles, Unit
 from weft.measure.profile.session import Recording
 from weft.source import toolkit
@@ -53,6 +54,7 @@ def main(job: Job) -> None:
     if job.record is not None:
         _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
+    library.weft_curand(os.fsencode(toolkit.shared_library("libcurand.so") or ""))
     if job.poison:
         library.weft_poison()
     if job.record is None and settings.active() is not None:

@@ -22,7 +22,6 @@ _LIBRARIES = (
     (r"cusparse", 10),
     (r"cusolver", 9),
     (r"cudnn", 3000),
-    (r"nvrtc", 11),
     (r"nccl[A-Z]", 5),
     (r"npp[A-Z\w]*_", -9999),
     (r"nvml", 3),

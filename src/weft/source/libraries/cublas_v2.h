@@ -1,6 +1,9 @@
 // The part of cuBLAS's interface that weft serves; used where the toolkit has no cublas_v2.h of its
 // own.
 #pragma once
+// NVIDIA's guards: other headers test them to see whether cuBLAS is there.
+#define CUBLAS_V2_H_
+#define CUBLAS_API_H_
 
 #include <cuComplex.h>
 #include <cuda_bf16.h>
@@ -155,6 +158,19 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, i
         cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k, \
         const T *alpha, const T *a, int lda, long long int stridea, const T *b, int ldb,         \
         long long int strideb, const T *beta, T *c, int ldc, long long int stridec, int batch);
+#define WEFT_FACTORS_OF(S, T)                                                                      \
+    cublasStatus_t cublas##S##getrfBatched(cublasHandle_t, int n, T *const a[], int lda,           \
+                                           int *pivots, int *info, int batch);                     \
+    cublasStatus_t cublas##S##getriBatched(cublasHandle_t, int n, const T *const a[], int lda,     \
+                                           const int *pivots, T *const c[], int ldc, int *info,    \
+                                           int batch);                                             \
+    cublasStatus_t cublas##S##getrsBatched(cublasHandle_t, cublasOperation_t trans, int n,         \
+                                           int nrhs, const T *const a[], int lda,                  \
+                                           const int *pivots, T *const b[], int ldb, int *info,    \
+                                           int batch);
+WEFT_FACTORS_OF(S, float)
+WEFT_FACTORS_OF(D, double)
+#undef WEFT_FACTORS_OF
 WEFT_BLAS_OF(S, s, float)
 WEFT_BLAS_OF(D, d, double)
 WEFT_GEMMS_OF(S, _v2, float)

@@ -320,3 +320,39 @@ API cublasStatus_t cublasGemmStridedBatchedEx(
         product(typed(at, bt, ct, type), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return compute(h, strided(call, sa, sb, sc, batch));
 }
+
+// ---- batched factors ----------------------------------------------------------------------------
+
+namespace {
+cublasStatus_t factors(cublasHandle_t handle, const char *name, std::vector<int64_t> numbers) {
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
+    auto status = std::make_shared<int>(0);
+    auto error = submit(of(handle)->stream, cudaGraphNodeTypeKernel, [name, numbers, status] {
+        *status = ops.compute(name, numbers.data(), int(numbers.size()));
+        return cudaSuccess;
+    }, true);
+    return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(*status);
+}
+}  // namespace
+
+#define FACTORS(S, T)                                                                              \
+    API cublasStatus_t cublas##S##getrfBatched(cublasHandle_t h, int n, T *const a[], int lda,     \
+                                               int *pivots, int *info, int batch) {                \
+        return factors(h, "getrf", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \
+                                    int64_t(info), batch});                                        \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##getriBatched(cublasHandle_t h, int n, const T *const a[],        \
+                                               int lda, const int *pivots, T *const c[], int ldc,  \
+                                               int *info, int batch) {                             \
+        return factors(h, "getri", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \
+                                    int64_t(c), ldc, int64_t(info), batch});                       \
+    }                                                                                              \
+    API cublasStatus_t cublas##S##getrsBatched(                                                    \
+        cublasHandle_t h, cublasOperation_t trans, int n, int nrhs, const T *const a[], int lda,   \
+        const int *pivots, T *const b[], int ldb, int *info, int batch) {                          \
+        return factors(h, "getrs", {TypeOf<T>::value, trans, n, nrhs, int64_t(a), lda,             \
+                                    int64_t(pivots), int64_t(b), ldb, int64_t(info), batch});      \
+    }
+FACTORS(S, float)
+FACTORS(D, double)

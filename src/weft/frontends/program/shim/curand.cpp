@@ -1,130 +1,133 @@
-// cuRAND's host generators: the same distributions from the host's generator, not NVIDIA's own
-// sequences.
+// cuRAND's host interface. NVIDIA's library also has generators that run on the host and give the
+// same numbers; calls are forwarded to these.
 #include "watch.h"
 
-#include <cmath>
 #include <curand.h>
-#include <random>
+#include <dlfcn.h>
 
 using namespace weft;
 
 namespace {
+std::string &curand_path() {
+    static std::string found;
+    return found;
+}
+
+// A function of NVIDIA's library, or null.
+template <class F>
+F *real_curand(const char *name) {
+    // Deep binding: the library must not find the functions below in place of its own.
+    static void *library = dlopen(curand_path().c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    static std::once_flag once;
+    if (!library)
+        std::call_once(once, [] {
+            say("cuRAND's library was not found: pip install 'weft-gpu[curand]'");
+        });
+    return library ? reinterpret_cast<F *>(dlsym(library, name)) : nullptr;
+}
+
+template <class F, class... A>
+curandStatus_t forward_curand(const char *name, A... arguments) {
+    auto *function = real_curand<F>(name);
+    return function ? function(arguments...) : CURAND_STATUS_NOT_INITIALIZED;
+}
+#define FORWARD(name, ...) forward_curand<decltype(name)>(#name, __VA_ARGS__)
+
 struct Generator {
-    curandRngType_t type;
-    unsigned long long seed = 0;
-    std::mt19937_64 engine{0};
+    curandGenerator_t real;
     cudaStream_t stream = nullptr;
 };
 Generator *of(curandGenerator_t generator) { return reinterpret_cast<Generator *>(generator); }
 
+curandStatus_t create(curandGenerator_t *out, curandRngType_t type) {
+    curandGenerator_t made;
+    if (auto error = FORWARD(curandCreateGeneratorHost, &made, type)) return error;
+    *out = reinterpret_cast<curandGenerator_t>(new Generator{made});
+    return CURAND_STATUS_SUCCESS;
+}
+
+// The host writes the numbers after all work that was submitted.
 template <class T, class Draw>
 curandStatus_t fill(curandGenerator_t generator, T *out, size_t count, Draw draw) {
     if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
     if (broken()) return CURAND_STATUS_PREEXISTING_FAILURE;
-    if (count == 0) return CURAND_STATUS_SUCCESS;
     wait_for_all();
-    auto &engine = of(generator)->engine;
     Running here(of(generator)->stream);
-    Box to{reinterpret_cast<char *>(out), 0, 0};
-    Copy copy{"curandGenerate", to, {}, {count * sizeof(T), 1, 1}, 0};
-    if (hooks) hooks->copied(&copy);
-    for (size_t i = 0; i < count; i++) out[i] = T(draw(engine));
-    return CURAND_STATUS_SUCCESS;
-}
-
-template <class T>
-T unit(std::mt19937_64 &engine) {  // in (0, 1]: zero is left out, one is not
-    constexpr int bits = std::is_same<T, float>::value ? 24 : 53;
-    return T((engine() >> (64 - bits)) + 1) * std::ldexp(T(1), -bits);
-}
-
-template <class T>
-curandStatus_t normal(curandGenerator_t generator, T *out, size_t count, T mean, T deviation,
-                      bool logarithm) {
-    if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
-    std::normal_distribution<T> distribution(mean, deviation);
-    return fill(generator, out, count, [&](std::mt19937_64 &engine) {
-        T value = distribution(engine);
-        return logarithm ? std::exp(value) : value;
-    });
+    Copy copy{"curandGenerate", {reinterpret_cast<char *>(out), 0, 0}, {}, {count * sizeof(T), 1, 1}, 0};
+    if (hooks && count) hooks->copied(&copy);
+    return draw(of(generator)->real);
 }
 }  // namespace
 
+API void weft_curand(const char *library) { curand_path() = library; }
+
 API curandStatus_t curandCreateGenerator(curandGenerator_t *out, curandRngType_t type) {
-    if (type >= CURAND_RNG_QUASI_DEFAULT) {
-        say("curandCreateGenerator: quasi-random sequences are not served");
-        return CURAND_STATUS_TYPE_ERROR;
-    }
-    *out = reinterpret_cast<curandGenerator_t>(new Generator{type});
-    return CURAND_STATUS_SUCCESS;
+    return create(out, type);
 }
 API curandStatus_t curandCreateGeneratorHost(curandGenerator_t *out, curandRngType_t type) {
-    return curandCreateGenerator(out, type);
+    return create(out, type);
 }
 API curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
     if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
+    auto status = FORWARD(curandDestroyGenerator, of(generator)->real);
     delete of(generator);
-    return CURAND_STATUS_SUCCESS;
-}
-API curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
-                                                      unsigned long long seed) {
-    of(generator)->seed = seed;
-    of(generator)->engine.seed(seed);
-    return CURAND_STATUS_SUCCESS;
-}
-API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator,
-                                            unsigned long long offset) {
-    of(generator)->engine.seed(of(generator)->seed);
-    of(generator)->engine.discard(offset);
-    return CURAND_STATUS_SUCCESS;
-}
-API curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) {
-    return CURAND_STATUS_SUCCESS;
+    return status;
 }
 API curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream) {
     of(generator)->stream = stream;
     return CURAND_STATUS_SUCCESS;
 }
-API curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
 API curandStatus_t curandGetVersion(int *version) {
     *version = CURAND_VERSION;
     return CURAND_STATUS_SUCCESS;
 }
 
-API curandStatus_t curandGenerate(curandGenerator_t generator, unsigned *out, size_t count) {
-    return fill(generator, out, count,
-                [](std::mt19937_64 &engine) { return unsigned(engine() >> 32); });
+#define SETTING(name, T)                                             \
+    API curandStatus_t name(curandGenerator_t generator, T value) {  \
+        if (!generator) return CURAND_STATUS_NOT_INITIALIZED;        \
+        return FORWARD(name, of(generator)->real, value);            \
+    }
+SETTING(curandSetPseudoRandomGeneratorSeed, unsigned long long)
+SETTING(curandSetGeneratorOffset, unsigned long long)
+SETTING(curandSetGeneratorOrdering, curandOrdering_t)
+SETTING(curandSetQuasiRandomGeneratorDimensions, unsigned)
+API curandStatus_t curandGenerateSeeds(curandGenerator_t generator) {
+    if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
+    return FORWARD(curandGenerateSeeds, of(generator)->real);
 }
-API curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long *out,
-                                          size_t count) {
-    return fill(generator, out, count, [](std::mt19937_64 &engine) { return engine(); });
+
+#define NUMBERS(name, T, DECLARED, ...)                                              \
+    API curandStatus_t name(curandGenerator_t generator, T *out, size_t count DECLARED) { \
+        return fill(generator, out, count, [=](curandGenerator_t real) {             \
+            return FORWARD(name, real, out, count __VA_ARGS__);                      \
+        });                                                                          \
+    }
+#define COMMA ,
+NUMBERS(curandGenerate, unsigned, )
+NUMBERS(curandGenerateLongLong, unsigned long long, )
+NUMBERS(curandGenerateUniform, float, )
+NUMBERS(curandGenerateUniformDouble, double, )
+NUMBERS(curandGenerateNormal, float, COMMA float mean COMMA float deviation, , mean, deviation)
+NUMBERS(curandGenerateNormalDouble, double, COMMA double mean COMMA double deviation, , mean,
+        deviation)
+NUMBERS(curandGenerateLogNormal, float, COMMA float mean COMMA float deviation, , mean, deviation)
+NUMBERS(curandGenerateLogNormalDouble, double, COMMA double mean COMMA double deviation, , mean,
+        deviation)
+NUMBERS(curandGeneratePoisson, unsigned, COMMA double lambda, , lambda)
+
+// ---- tables of quasi-random sequences -----------------------------------------------------------
+
+API curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t *out[],
+                                               curandDirectionVectorSet_t set) {
+    return FORWARD(curandGetDirectionVectors32, out, set);
 }
-API curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, size_t count) {
-    return fill(generator, out, count, unit<float>);
+API curandStatus_t curandGetDirectionVectors64(curandDirectionVectors64_t *out[],
+                                               curandDirectionVectorSet_t set) {
+    return FORWARD(curandGetDirectionVectors64, out, set);
 }
-API curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out,
-                                               size_t count) {
-    return fill(generator, out, count, unit<double>);
+API curandStatus_t curandGetScrambleConstants32(unsigned **constants) {
+    return FORWARD(curandGetScrambleConstants32, constants);
 }
-API curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count,
-                                        float mean, float deviation) {
-    return normal(generator, out, count, mean, deviation, false);
-}
-API curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out,
-                                              size_t count, double mean, double deviation) {
-    return normal(generator, out, count, mean, deviation, false);
-}
-API curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float *out, size_t count,
-                                           float mean, float deviation) {
-    return normal(generator, out, count, mean, deviation, true);
-}
-API curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double *out,
-                                                 size_t count, double mean, double deviation) {
-    return normal(generator, out, count, mean, deviation, true);
-}
-API curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned *out, size_t count,
-                                         double lambda) {
-    std::poisson_distribution<unsigned> distribution(lambda);
-    return fill(generator, out, count,
-                [&](std::mt19937_64 &engine) { return distribution(engine); });
+API curandStatus_t curandGetScrambleConstants64(unsigned long long **constants) {
+    return FORWARD(curandGetScrambleConstants64, constants);
 }

@@ -30,8 +30,28 @@ void **register_unit(void *wrapper, int linked) {
     ops.fat_binary(*handle, data, header.header_bytes + header.bytes, linked);
     return reinterpret_cast<void **>(handle);
 }
+constexpr uint32_t WRAPPER = 0x466243b1, FAT_BINARY = 0xba55ed50;
 uint64_t number(void **handle) { return *reinterpret_cast<uint64_t *>(handle); }
 }  // namespace
+
+uint64_t weft::load_device_code(const void *image) {
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == WRAPPER) image = static_cast<const Wrapper *>(image)->data;
+    if (magic == WRAPPER || magic == FAT_BINARY) {
+        Header header;
+        memcpy(&header, image, sizeof header);
+        ops.fat_binary(++units, image, header.header_bytes + header.bytes, 0);
+        return units;
+    }
+    auto *text = static_cast<const char *>(image);
+    if (!strncmp(text, "\177ELF", 4)) {
+        say("machine code of a GPU cannot be simulated: load PTX instead of a cubin");
+        return 0;
+    }
+    ops.fat_binary(++units, text, strlen(text), 0);
+    return units;
+}
 
 API void **__cudaRegisterFatBinary(void *wrapper) { return register_unit(wrapper, 0); }
 API void __cudaRegisterFatBinaryEnd(void **) {}

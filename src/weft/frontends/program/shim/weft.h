@@ -62,6 +62,8 @@ struct Ops {
     int (*facts)(const void *host, FunctionFacts *facts, int assembled);
     int (*blocks_per_sm)(const void *host, int threads, uint64_t shared);
     int (*blas)(const BlasCall *call);
+    // A call of another library, by name: addresses and sizes; the library's own status.
+    int (*compute)(const char *name, const int64_t *numbers, int count);
     void (*heap)(uint64_t bytes);
     // A pointer that a call cannot take; `kind` is that of a finding, `why` says what it is.
     void (*misused)(const char *kind, const char *call, uint64_t address, const char *why);
@@ -108,6 +110,11 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
 void release_all();
 size_t device_memory_used();
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
+
+// ---- device code ---------------------------------------------------------------------------------
+
+// Loads PTX or a fat binary; the number of the unit, 0 for what cannot be loaded.
+uint64_t load_device_code(const void *image);
 
 // ---- streams and graphs -------------------------------------------------------------------------
 

@@ -1,0 +1,153 @@
+"""Implements cuBLAS calls with NumPy, on views of the program's memory.
+
+Half and bfloat16 products are summed in float32, as on tensor cores; the last bits may differ.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.frontends.program.interface import BlasCall
+from weft.frontends.program.libraries.arrays import (
+    DTYPES,
+    INT_32,
+    Array,
+    matrix,
+    scalar,
+    store,
+    turned,
+    values,
+    vector,
+)
+
+INTERNAL_ERROR, NOT_SUPPORTED = 14, 15
+
+
+def compute(call: BlasCall) -> int:
+    """Executes one call; returns a cublasStatus_t."""
+    kinds = (call.type_a, call.type_b, call.type_c, call.type_scale)
+    if any(kind not in DTYPES for kind in kinds):
+        return NOT_SUPPORTED
+    _OPERATIONS[call.operation.decode()](call)
+    return 0
+
+
+# ---- matrices -----------------------------------------------------------------------------------
+def _gemm(call: BlasCall) -> None:
+    alpha, beta = scalar(call.alpha, call.type_scale), scalar(call.beta, call.type_scale)
+    for i in range(call.batch):
+        a, b, c = _operands(call, i)
+        rows, columns = (call.k, call.m) if call.transpose_a else (call.m, call.k)
+        left = matrix(a, call.type_a, rows, columns, call.lda)
+        rows, columns = (call.n, call.k) if call.transpose_b else (call.k, call.n)
+        right = matrix(b, call.type_b, rows, columns, call.ldb)
+        out = matrix(c, call.type_c, call.m, call.n, call.ldc)
+        # NumPy would wrap int8 products at eight bits.
+        whole = np.int32 if call.type_c == INT_32 else None
+        x = turned(values(left, call.type_a), call.transpose_a)
+        y = turned(values(right, call.type_b), call.transpose_b)
+        product = alpha * (x.astype(whole) @ y.astype(whole) if whole else x @ y)
+        # With beta = 0, cuBLAS does not read C, which may hold NaN.
+        store(out, call.type_c, product + beta * values(out, call.type_c) if beta else product)
+
+
+def _operands(call: BlasCall, i: int) -> tuple[int | None, int | None, int | None]:
+    """The addresses of the i-th product of a batch."""
+    operands = ((call.a, call.stride_a, call.type_a), (call.b, call.stride_b, call.type_b),
+             (call.c, call.stride_c, call.type_c))  # fmt: skip
+    if call.by_pointers:
+        a, b, c = (ctypes.c_uint64.from_address(base + 8 * i).value for base, _, _ in operands)
+    else:
+        a, b, c = (
+            (base or 0) + i * stride * np.dtype(DTYPES[kind]).itemsize
+            for base, stride, kind in operands
+        )
+    return a, b, c
+
+
+def _gemv(call: BlasCall) -> None:
+    a = turned(matrix(call.a, call.type_a, call.m, call.n, call.lda), call.transpose_a)
+    x = vector(call.b, call.type_b, a.shape[1], call.ldb)
+    y = vector(call.c, call.type_c, a.shape[0], call.ldc)
+    alpha, beta = scalar(call.alpha, call.type_scale), scalar(call.beta, call.type_scale)
+    y[...] = alpha * (a @ x) + (beta * y if beta else 0)
+
+
+def _ger(call: BlasCall) -> None:
+    x = vector(call.a, call.type_a, call.m, call.lda)
+    y = vector(call.b, call.type_b, call.n, call.ldb)
+    a = matrix(call.c, call.type_c, call.m, call.n, call.ldc)
+    a += scalar(call.alpha, call.type_scale) * np.outer(x, y)
+
+
+def _geam(call: BlasCall) -> None:
+    shape = (call.m, call.n)
+    out = matrix(call.c, call.type_c, *shape, call.ldc)
+    total = np.zeros(shape, out.dtype)
+    for base, kind, ld, turn, factor in (
+        (call.a, call.type_a, call.lda, call.transpose_a, call.alpha),
+        (call.b, call.type_b, call.ldb, call.transpose_b, call.beta),
+    ):
+        if scale := scalar(factor, call.type_scale):
+            rows, columns = shape[::-1] if turn else shape
+            total += scale * turned(matrix(base, kind, rows, columns, ld), turn)
+    out[...] = total
+
+
+# ---- vectors ------------------------------------------------------------------------------------
+def _both(call: BlasCall) -> tuple[Array, Array]:
+    x = vector(call.a, call.type_a, call.n, call.lda)
+    return x, vector(call.b, call.type_b, call.n, call.ldb)
+
+
+def _axpy(call: BlasCall) -> None:
+    x, y = _both(call)
+    y += scalar(call.alpha, call.type_scale) * x
+
+
+def _scal(call: BlasCall) -> None:
+    x, _ = _both(call)
+    x *= scalar(call.alpha, call.type_scale)
+
+
+def _copy(call: BlasCall) -> None:
+    x, y = _both(call)
+    y[...] = x
+
+
+def _swap(call: BlasCall) -> None:
+    x, y = _both(call)
+    x[...], y[...] = y.copy(), x.copy()
+
+
+def _reduces(to: Callable[[Array, Array], Any]) -> Callable[[BlasCall], None]:
+    """An operation whose result is one number of the vectors' type."""
+
+    def run(call: BlasCall) -> None:
+        vector(call.c, call.type_c, 1, 1)[0] = to(*_both(call))
+
+    return run
+
+
+def _finds(where: Callable[[Array], Any]) -> Callable[[BlasCall], None]:
+    """An operation whose result is an index, counted from 1; 0 for an empty vector."""
+
+    def run(call: BlasCall) -> None:
+        x, _ = _both(call)
+        vector(call.c, INT_32, 1, 1)[0] = where(np.abs(x)) + 1 if x.size else 0
+
+    return run
+
+
+_OPERATIONS: dict[str, Callable[[BlasCall], None]] = {
+    "gemm": _gemm, "gemv": _gemv, "ger": _ger, "geam": _geam,
+    "axpy": _axpy, "scal": _scal, "copy": _copy, "swap": _swap,
+    "dot": _reduces(lambda x, y: x @ y),
+    "nrm2": _reduces(lambda x, _: np.linalg.norm(x)),
+    "asum": _reduces(lambda x, _: np.abs(x).sum()),
+    "amax": _finds(np.argmax), "amin": _finds(np.argmin),
+}  # fmt: skip

@@ -1,0 +1,299 @@
+// The driver API, on top of the runtime's functions: driver_contexts, modules of PTX, memory, launches.
+#include "weft.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <fstream>
+#include <iterator>
+
+using namespace weft;
+
+namespace {
+// Numbers of errors are the runtime's, but for two.
+CUresult driver_result(cudaError_t error) {
+    if (error == cudaErrorInvalidConfiguration) return CUDA_ERROR_INVALID_VALUE;
+    if (error == cudaErrorInvalidDeviceFunction) return CUDA_ERROR_INVALID_HANDLE;
+    return static_cast<CUresult>(error);
+}
+
+struct DriverModule {
+    uint64_t handle;
+    std::map<std::string, std::unique_ptr<char>> names;  // keys of its kernels and variables
+    const void *key(const char *name) {
+        auto &found = names[name];
+        if (!found) found.reset(new char);
+        return found.get();
+    }
+};
+template <class H>
+DriverModule *module_of(H module) {
+    return reinterpret_cast<DriverModule *>(module);
+}
+
+int driver_context;  // there is one, and its address is its handle
+thread_local std::vector<CUcontext> driver_contexts;
+CUcontext the_context() { return reinterpret_cast<CUcontext>(&driver_context); }
+
+CUresult load_module(DriverModule **out, const void *image) {
+    uint64_t handle = load_device_code(image);
+    if (!handle) return CUDA_ERROR_INVALID_IMAGE;
+    *out = new DriverModule{handle, {}};
+    return CUDA_SUCCESS;
+}
+CUresult find_function(const void **out, DriverModule *module, const char *name) {
+    auto *key = module->key(name);
+    ops.function(module->handle, key, name);
+    uint32_t pairs[2 * 4096];
+    if (ops.parameters(key, pairs, 4096) < 0) return CUDA_ERROR_NOT_FOUND;
+    *out = key;
+    return CUDA_SUCCESS;
+}
+CUresult find_variable(CUdeviceptr *out, size_t *bytes, DriverModule *module, const char *name) {
+    auto *key = module->key(name);
+    ops.variable(module->handle, key, name);
+    uint64_t size = 0, address = ops.symbol(key, &size);
+    if (!address) return CUDA_ERROR_NOT_FOUND;
+    if (out) *out = address;
+    if (bytes) *bytes = size;
+    return CUDA_SUCCESS;
+}
+// Arguments that are packed in one buffer, as an array of pointers.
+std::vector<void *> unpacked(const void *function, void **extra) {
+    char *buffer = nullptr;
+    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2)
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<char *>(extra[1]);
+    std::vector<uint32_t> pairs(2 * 4096);
+    int count = ops.parameters(function, pairs.data(), 4096);
+    std::vector<void *> out;
+    for (int i = 0; i < count; i++) out.push_back(buffer + pairs[2 * i]);
+    return out;
+}
+}  // namespace
+
+// ---- devices and driver_contexts -----------------------------------------------------------------------
+
+API CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+API CUresult cuDriverGetVersion(int *version) { return driver_result(cudaDriverGetVersion(version)); }
+API CUresult cuDeviceGetCount(int *count) { return driver_result(cudaGetDeviceCount(count)); }
+API CUresult cuDeviceGet(CUdevice *device, int number) {
+    int count = 0;
+    cudaGetDeviceCount(&count);
+    if (number < 0 || number >= count) return CUDA_ERROR_INVALID_DEVICE;
+    *device = number;
+    return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetName(char *name, int bytes, CUdevice) {
+    snprintf(name, bytes, "%s", model.name);
+    return CUDA_SUCCESS;
+}
+API CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
+    *bytes = model.memory;
+    return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+    return driver_result(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
+}
+API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice) {
+    *major = int(model.major), *minor = int(model.minor);
+    return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+    memset(uuid, 0, sizeof *uuid);
+    uuid->bytes[15] = char(device + 1);
+    return CUDA_SUCCESS;
+}
+API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice) {
+    *out = the_context();
+    return CUDA_SUCCESS;
+}
+API CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
+API CUresult cuDevicePrimaryCtxSetFlags(CUdevice, unsigned) { return CUDA_SUCCESS; }
+API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned *flags, int *active) {
+    *flags = 0, *active = 1;
+    return CUDA_SUCCESS;
+}
+API CUresult cuDevicePrimaryCtxReset(CUdevice) { return driver_result(cudaDeviceReset()); }
+API CUresult cuCtxPushCurrent(CUcontext given) {
+    driver_contexts.push_back(given);
+    return CUDA_SUCCESS;
+}
+API CUresult cuCtxPopCurrent(CUcontext *out) {
+    if (driver_contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (out) *out = driver_contexts.back();
+    driver_contexts.pop_back();
+    return CUDA_SUCCESS;
+}
+#if CUDA_VERSION >= 13000
+API CUresult cuCtxCreate(CUcontext *out, CUctxCreateParams *, unsigned, CUdevice) {
+#else
+API CUresult cuCtxCreate(CUcontext *out, unsigned, CUdevice) {
+#endif
+    *out = the_context();
+    return cuCtxPushCurrent(*out);
+}
+API CUresult cuCtxDestroy(CUcontext) {
+    if (!driver_contexts.empty()) driver_contexts.pop_back();
+    return CUDA_SUCCESS;
+}
+API CUresult cuCtxSetCurrent(CUcontext given) {
+    driver_contexts.clear();
+    return given ? cuCtxPushCurrent(given) : CUDA_SUCCESS;
+}
+API CUresult cuCtxGetCurrent(CUcontext *out) {
+    *out = driver_contexts.empty() ? nullptr : driver_contexts.back();
+    return CUDA_SUCCESS;
+}
+API CUresult cuCtxGetDevice(CUdevice *device) { return driver_result(cudaGetDevice(device)); }
+API CUresult cuCtxSynchronize() { return driver_result(cudaDeviceSynchronize()); }
+API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+    return driver_result(cudaDeviceSetLimit(static_cast<cudaLimit>(limit), value));
+}
+API CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
+    return driver_result(cudaDeviceGetLimit(value, static_cast<cudaLimit>(limit)));
+}
+API CUresult cuGetErrorName(CUresult error, const char **out) {
+    static std::map<int, std::string> names;
+    // CUDA_ERROR_INVALID_VALUE of cudaErrorInvalidValue.
+    auto &name = names[error];
+    name = error ? "CUDA_ERROR_" : "CUDA_SUCCESS";
+    const char *plain = cudaGetErrorName(static_cast<cudaError_t>(error));
+    for (const char *c = plain + (strncmp(plain, "cudaError", 9) ? 0 : 9); error && *c; c++) {
+        if (isupper(*c) && name.back() != '_') name += '_';
+        name += char(toupper(*c));
+    }
+    *out = name.c_str();
+    return CUDA_SUCCESS;
+}
+API CUresult cuGetErrorString(CUresult error, const char **out) {
+    *out = cudaGetErrorString(static_cast<cudaError_t>(error));
+    return CUDA_SUCCESS;
+}
+
+// ---- modules ------------------------------------------------------------------------------------
+
+API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
+    return load_module(reinterpret_cast<DriverModule **>(out), image);
+}
+API CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned, CUjit_option *, void **) {
+    return cuModuleLoadData(out, image);
+}
+API CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image) {
+    return cuModuleLoadData(out, image);
+}
+API CUresult cuModuleLoad(CUmodule *out, const char *path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    return cuModuleLoadData(out, text.c_str());
+}
+API CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }  // streams may still use it
+API CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
+    return find_function((const void **)out, module_of(module), name);
+}
+API CUresult cuModuleGetGlobal(CUdeviceptr *out, size_t *bytes, CUmodule module, const char *name) {
+    return find_variable(out, bytes, module_of(module), name);
+}
+API CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *, void **, unsigned,
+                               CUlibraryOption *, void **, unsigned) {
+    return load_module(reinterpret_cast<DriverModule **>(out), image);
+}
+API CUresult cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
+API CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
+    *out = reinterpret_cast<CUmodule>(library);
+    return CUDA_SUCCESS;
+}
+API CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name) {
+    return find_function((const void **)out, module_of(library), name);
+}
+API CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary library,
+                                const char *name) {
+    return find_variable(out, bytes, module_of(library), name);
+}
+API CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel) {
+    *out = reinterpret_cast<CUfunction>(kernel);
+    return CUDA_SUCCESS;
+}
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+API CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                            void **arguments, void **extra) {
+    auto packed = arguments ? std::vector<void *>() : unpacked(function, extra);
+    return driver_result(cudaLaunchKernel(function, {gx, gy, gz}, {bx, by, bz},
+                                   arguments ? arguments : packed.data(), shared, stream));
+}
+API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
+                                       unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                       CUstream stream, void **arguments) {
+    return driver_result(cudaLaunchCooperativeKernel(function, {gx, gy, gz}, {bx, by, bz}, arguments,
+                                              shared, stream));
+}
+API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **arguments,
+                              void **extra) {
+    auto packed = arguments ? std::vector<void *>() : unpacked(function, extra);
+    cudaLaunchConfig_t config{};
+    config.gridDim = {how->gridDimX, how->gridDimY, how->gridDimZ};
+    config.blockDim = {how->blockDimX, how->blockDimY, how->blockDimZ};
+    config.dynamicSmemBytes = how->sharedMemBytes;
+    config.stream = how->hStream;
+    // The runtime's attributes have the driver's layout.
+    config.attrs = reinterpret_cast<cudaLaunchAttribute *>(how->attrs);
+    config.numAttrs = how->numAttrs;
+    return driver_result(cudaLaunchKernelExC(&config, function, arguments ? arguments : packed.data()));
+}
+API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+    cudaFuncAttributes all;
+    if (auto error = cudaFuncGetAttributes(&all, function)) return driver_result(error);
+    switch (attribute) {
+        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = all.maxThreadsPerBlock; break;
+        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = int(all.sharedSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = int(all.constSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = int(all.localSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = all.numRegs; break;
+        case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = all.ptxVersion; break;
+        case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = all.binaryVersion; break;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            *value = all.maxDynamicSharedSizeBytes;
+            break;
+        default: *value = 0;
+    }
+    return CUDA_SUCCESS;
+}
+API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        return driver_result(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, value));
+    return CUDA_SUCCESS;
+}
+API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                         int threads, size_t shared) {
+    return driver_result(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared));
+}
+
+// ---- entry points by name -----------------------------------------------------------------------
+
+API CUresult cuGetProcAddress(const char *name, void **out, int, cuuint64_t,
+                              CUdriverProcAddressQueryResult *status) {
+    for (const char *version : {"_v4", "_v3", "_v2", ""})
+        if ((*out = dlsym(RTLD_DEFAULT, (std::string(name) + version).c_str()))) break;
+    if (status)
+        *status = *out ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// ---- nvrtc: its machine code is for a GPU; modules are loaded from PTX --------------------------
+
+namespace {
+int ptx_of(const char *name, void *program, void *out) {
+    auto *get = reinterpret_cast<int (*)(void *, void *)>(dlsym(RTLD_DEFAULT, name));
+    return get ? get(program, out) : 11;  // NVRTC_ERROR_INTERNAL_ERROR
+}
+}  // namespace
+
+API int nvrtcGetCUBINSize(void *program, size_t *bytes) {
+    return ptx_of("nvrtcGetPTXSize", program, bytes);
+}
+API int nvrtcGetCUBIN(void *program, char *out) { return ptx_of("nvrtcGetPTX", program, out); }

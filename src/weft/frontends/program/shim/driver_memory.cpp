@@ -1,0 +1,137 @@
+// The driver API: memory, streams and events, each by the runtime's function.
+#include "weft.h"
+
+#include <cuda.h>
+
+using namespace weft;
+
+namespace {
+CUresult as_result(cudaError_t error) { return static_cast<CUresult>(error); }
+void *at_address(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
+
+// Fills with elements of two or four bytes.
+template <class T>
+CUresult fill_with(CUdeviceptr to, T value, size_t count, CUstream stream) {
+    if (auto error = check_range("cuMemset", at_address(to), count * sizeof(T), true))
+        return as_result(error);
+    return as_result(submit(stream, cudaGraphNodeTypeMemset, [=] {
+        std::fill_n(static_cast<T *>(at_address(to)), count, value);
+        return cudaSuccess;
+    }, true));
+}
+}  // namespace
+
+#define RETURN(call) return as_result(call)
+
+API CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes) {
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    RETURN(cudaMalloc(reinterpret_cast<void **>(out), bytes));
+}
+API CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
+    RETURN(cudaMallocManaged(reinterpret_cast<void **>(out), bytes, flags));
+}
+API CUresult cuMemAllocPitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned) {
+    RETURN(cudaMallocPitch(reinterpret_cast<void **>(out), pitch, width, height));
+}
+API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+    RETURN(cudaMallocAsync(reinterpret_cast<void **>(out), bytes, stream));
+}
+API CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
+    RETURN(cudaFreeAsync(at_address(memory), stream));
+}
+API CUresult cuMemFree(CUdeviceptr memory) { RETURN(cudaFree(at_address(memory))); }
+API CUresult cuMemAllocHost(void **out, size_t bytes) { RETURN(cudaMallocHost(out, bytes)); }
+API CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+    RETURN(cudaHostAlloc(out, bytes, flags));
+}
+API CUresult cuMemFreeHost(void *memory) { RETURN(cudaFreeHost(memory)); }
+API CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *memory, unsigned flags) {
+    RETURN(cudaHostGetDevicePointer(reinterpret_cast<void **>(out), memory, flags));
+}
+API CUresult cuMemGetInfo(size_t *available, size_t *total) {
+    RETURN(cudaMemGetInfo(available, total));
+}
+API CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address) {
+    uintptr_t base;
+    Allocation found;
+    if (!find(at_address(address), &base, &found)) return CUDA_ERROR_NOT_FOUND;
+    if (start) *start = base;
+    if (bytes) *bytes = found.size;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
+    RETURN(cudaMemcpy(at_address(to), from, bytes, cudaMemcpyHostToDevice));
+}
+API CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
+    RETURN(cudaMemcpy(to, at_address(from), bytes, cudaMemcpyDeviceToHost));
+}
+API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    RETURN(cudaMemcpy(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice));
+}
+API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    RETURN(cudaMemcpy(at_address(to), at_address(from), bytes, cudaMemcpyDefault));
+}
+API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    RETURN(cudaMemcpyAsync(at_address(to), from, bytes, cudaMemcpyHostToDevice, stream));
+}
+API CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    RETURN(cudaMemcpyAsync(to, at_address(from), bytes, cudaMemcpyDeviceToHost, stream));
+}
+API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice, stream));
+}
+API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDefault, stream));
+}
+API CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
+    RETURN(cudaMemset(at_address(to), value, count));
+}
+API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+    RETURN(cudaMemsetAsync(at_address(to), value, count, stream));
+}
+API CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) {
+    return fill_with(to, value, count, nullptr);
+}
+API CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) {
+    return fill_with(to, value, count, nullptr);
+}
+API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+    return fill_with(to, value, count, stream);
+}
+
+// ---- streams and events -------------------------------------------------------------------------
+
+API CUresult cuStreamCreate(CUstream *out, unsigned flags) {
+    RETURN(cudaStreamCreateWithFlags(out, flags));
+}
+API CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+    RETURN(cudaStreamCreateWithPriority(out, flags, priority));
+}
+API CUresult cuStreamDestroy(CUstream stream) { RETURN(cudaStreamDestroy(stream)); }
+API CUresult cuStreamSynchronize(CUstream stream) { RETURN(cudaStreamSynchronize(stream)); }
+API CUresult cuStreamQuery(CUstream stream) { RETURN(cudaStreamQuery(stream)); }
+API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    RETURN(cudaStreamWaitEvent(stream, event, flags));
+}
+API CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
+    RETURN(cudaStreamGetFlags(stream, flags));
+}
+API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
+    RETURN(cudaStreamGetPriority(stream, priority));
+}
+API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
+    RETURN(cudaLaunchHostFunc(stream, function, data));
+}
+API CUresult cuEventCreate(CUevent *out, unsigned flags) {
+    RETURN(cudaEventCreateWithFlags(out, flags));
+}
+API CUresult cuEventDestroy(CUevent event) { RETURN(cudaEventDestroy(event)); }
+API CUresult cuEventRecord(CUevent event, CUstream stream) {
+    RETURN(cudaEventRecord(event, stream));
+}
+API CUresult cuEventSynchronize(CUevent event) { RETURN(cudaEventSynchronize(event)); }
+API CUresult cuEventQuery(CUevent event) { RETURN(cudaEventQuery(event)); }
+API CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
+    RETURN(cudaEventElapsedTime(ms, begin, end));
+}
