@@ -35,6 +35,7 @@ ONE_KERNEL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = 
     "log_softmax": (lambda x: F.log_softmax(x, -1), (FULL,)),
     "layer norm": (lambda x, w, b: F.layer_norm(x, (N,), w, b), (FULL, ROW, ROW)),
     "rms norm of a sum": (lambda x, r, w: F.rms_norm(x + r, (N,), w), (FULL, FULL, ROW)),
+    "rows of two warps": (lambda x: F.softmax(x, -1), ((3, 2048),)),
     "two dims of a row": (lambda x: x / x.norm(dim=(-2, -1), keepdim=True), ((3, 4, 6),)),
     "statistics": (lambda x: (x.mean(-1), x.var(-1), x - x.amax(-1, keepdim=True)), (FULL,)),
     "a number": (lambda x, y: x + y, (FULL, ())),

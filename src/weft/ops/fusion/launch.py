@@ -181,7 +181,7 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
     chunks = group.n // vector
     threads, held = _threads(chunks, max(1, modes.count(rows.HELD)))
     text = rows.rows(group, modes, vector, held)
-    block = max(128, threads)
+    block = 128 if threads <= 32 else threads  # more than a warp for a row: a block of its own
     grid = cdiv(group.rows, block // threads)
     if max(group.n, grid) >= NARROW:
         raise ArgumentError(

@@ -66,13 +66,13 @@ class _Writer:
     # ---- the kernel ----------------------------------------------------------------------------
     def text(self) -> str:
         steps = "".join(f", long long {o.pointer}_row" for o in self.names.inputs)
-        size = "G < 128 ? 128 : G"
+        size = "G <= 32 ? 128 : G"
         lines = [
             *self.names.includes, "",
             "template <int G>",
             f"__global__ void __launch_bounds__({size})",
             f"fused({self.names.parameters}, int rows, int n{steps}) {{",
-            "    constexpr int BESIDE = (G < 128 ? 128 : G) / G;  // rows of a block",
+            "    constexpr int BESIDE = (G <= 32 ? 128 : G) / G;  // rows of a block",
             "    const int lane = threadIdx.x % G;",
             "    const long long number = (long long)blockIdx.x * BESIDE + threadIdx.x / G;",
             "    const bool there = number < rows;",
