@@ -41,7 +41,13 @@ NOT_COVERED = {"tex": "textures", "suld": "surfaces", "sust": "surfaces"}
 
 def documents() -> list[Path]:
     """Every document of the project."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    chapters = (ROOT / "src" / "weft" / "learn" / "chapters").glob("*/chapter.md")
+    return [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted(chapters),
+    ]
 
 
 def filled(text: str) -> str:
