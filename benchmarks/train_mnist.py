@@ -49,11 +49,8 @@ def _repeated(found: data.Mnist, count: int) -> data.Mnist:
     return replace(found, training=data.Digits(images, labels))
 
 
-def _step(
-    name: str, settings: Settings, found: data.Mnist, steps: int, parts: bool
-) -> tuple[float, dict[str, float]]:
-    """Microseconds per step, and of each part of it."""
-    training = _training(name, settings, _repeated(found, 8 * settings.batch))
+def _timed(training: loop.Training, steps: int) -> float:
+    """Microseconds per step."""
     training.model.train()
     batches = training.endless()
 
@@ -67,11 +64,32 @@ def _step(
     begin = time.perf_counter()
     some(steps)
     loop.synchronize(DEVICE)
-    us = 1e6 * (time.perf_counter() - begin) / steps
-    if parts:
-        training.time_parts()
-    times = training.history.times
-    return us, {} if times is None else {k: round(1e6 * v, 2) for k, v in times.parts.items()}
+    return 1e6 * (time.perf_counter() - begin) / steps
+
+
+def _rows(
+    names: list[str], settings: Settings, found: data.Mnist, steps: int, parts: bool
+) -> list[dict[str, Any]]:
+    """The row for images in the GPU's memory and the one for images in host memory."""
+    many = _repeated(found, 8 * settings.batch)
+    rows: list[dict[str, Any]] = [
+        {"batch": settings.batch, "images": where, "precision": settings.precision, "us": {},
+         "parts": {}}
+        for where in ("GPU", "host")
+    ]  # fmt: skip
+    for name in names:
+        step = _training(name, settings, many).step  # compiled or captured once for both rows
+        for row in rows:
+            how = replace(settings, host=row["images"] == "host")
+            training = loop.Training(step, many, how, DEVICE)
+            row["us"][name] = _timed(training, steps)
+            if parts:
+                training.time_parts()
+            times = training.history.times
+            row["parts"][name] = (
+                {} if times is None else {k: round(1e6 * v, 2) for k, v in times.parts.items()}
+            )
+    return rows
 
 
 def _kernels(batch: int, found: data.Mnist) -> Counter[str]:
@@ -115,30 +133,24 @@ def main() -> None:
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
-    found, rows = data.load(options.data), []
+    found = data.load(options.data)
+    rows: list[dict[str, Any]] = []
     names = ["weft", *filter(None, options.peers.split(","))]
     precisions = options.precisions.split(",")
     record: dict[str, Any] = {"train_mnist": rows, "epochs": {}}
-    for precision, batch, host in itertools.product(
-        precisions, map(int, filter(None, options.batches.split(","))), (False, True)
-    ):
-        settings = Settings(batch=batch, host=host, precision=precision)
-        row: dict[str, Any] = {
-            "batch": batch, "images": "host" if host else "GPU", "precision": precision,
-            "us": {}, "parts": {},
-        }  # fmt: skip
-        rows.append(row)
+    batches = [int(batch) for batch in options.batches.split(",") if batch]
+    for precision, batch in itertools.product(precisions, batches):
+        settings = Settings(batch=batch, precision=precision)
         with of_torch(precision):
-            for name in names:
-                parts = options.parts and not host
-                row["us"][name], row["parts"][name] = _step(
-                    name, settings, found, options.steps, parts
-                )
-        best = min((v for n, v in row["us"].items() if n != "weft"), default=row["us"]["weft"])
-        times = "  ".join(f"{n} {v:9.1f}" for n, v in row["us"].items())
-        ratio = f"{best / row['us']['weft']:.2f} x"
-        print(f"{precision} batch {batch:5} {row['images']:4}  {times}  {ratio}", flush=True)
-        _log(options.log, row)
+            made = _rows(names, settings, found, options.steps, options.parts)
+        for row in made:
+            us = row["us"]
+            best = min((v for n, v in us.items() if n != "weft"), default=us["weft"])
+            times = "  ".join(f"{n} {v:9.1f}" for n, v in us.items())
+            where = f"{precision} batch {batch:5} {row['images']:4}"
+            print(f"{where}  {times}  {best / us['weft']:.2f} x", flush=True)
+            _log(options.log, row)
+        rows += made
     if options.kernels:
         record["kernels"] = dict(_kernels(64, found))
         for name, count in record["kernels"].items():

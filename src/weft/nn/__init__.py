@@ -19,8 +19,8 @@ def convert(model: Any) -> Any:
     model  a module of PyTorch
 
     Parameters, buffers and hooks stay the same objects, so optimisers and checkpoints keep
-    working. Layers that weft does not have, and subclasses of layers, stay as they are. An option
-    that weft has no kernel for is left to PyTorch, with one warning that names it.
+    working. Subclasses of layers stay as they are. Layers and options that weft does not have are
+    left to PyTorch, with one warning that names them.
 
     >>> model = weft.nn.convert(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()))
     >>> type(model[0]).__module__

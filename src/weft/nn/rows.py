@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
-
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -18,22 +16,15 @@ class Row:
     """One layer.
 
     name    of the class in torch.nn and in weft.nn
-    call    (layer, *inputs) -> the result, by ops of weft
+    op      of weft.ops that computes it
+    call    (op, layer, *inputs) -> the result
     lacks   (layer) -> the options that weft has no kernel for, as text; "" if it has them all
     """
 
     name: str
+    op: str
     call: Callable[..., Any]
     lacks: Callable[[Any], str] = lambda layer: ""
-
-
-def _op(name: str) -> Callable[..., Any]:
-    """An op of the library, which is made at its first call."""
-
-    def call(*args: Any, **options: Any) -> Any:
-        return library.call(name)(*args, **options)
-
-    return call
 
 
 # ---- options that are left to PyTorch ----------------------------------------------------------
@@ -56,18 +47,14 @@ def _embedding(layer: Any) -> str:
 
 # ---- layers ------------------------------------------------------------------------------------
 def _convolution(name: str) -> Row:
-    op = _op(name.lower())
-
-    def call(m: Any, x: Any) -> Any:
+    def call(op: Any, m: Any, x: Any) -> Any:
         return op(x, m.weight, m.bias, m.stride, m.padding, m.dilation, m.groups)
 
-    return Row(name, call, _padding_mode)
+    return Row(name, name.lower(), call, _padding_mode)
 
 
 def _batch_norm(name: str) -> Row:
-    op = _op("batch_norm")
-
-    def call(m: Any, x: Any) -> Any:
+    def call(op: Any, m: Any, x: Any) -> Any:
         m._check_input_dim(x)
         momentum = 0.0 if m.momentum is None else m.momentum
         if m.training and m.track_running_stats and m.num_batches_tracked is not None:
@@ -80,59 +67,55 @@ def _batch_norm(name: str) -> Row:
         mean, var = (m.running_mean, m.running_var) if kept else (None, None)
         return op(x, mean, var, m.weight, m.bias, training, momentum, m.eps)
 
-    return Row(name, call)
+    return Row(name, "batch_norm", call)
 
 
 def _max_pool(name: str) -> Row:
-    op = _op({"MaxPool1d": "max_pool1d", "MaxPool2d": "max_pool2d"}[name])
-
-    def call(m: Any, x: Any) -> Any:
+    def call(op: Any, m: Any, x: Any) -> Any:
         return op(x, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode, m.return_indices)
 
-    return Row(name, call)
+    return Row(name, {"MaxPool1d": "max_pool1d", "MaxPool2d": "max_pool2d"}[name], call)
 
 
 def _activation(name: str, op: str, *options: str, changes: bool = True) -> Row:
     """An activation whose op takes attributes of the layer."""
-    call = _op(op)
     return Row(
-        name, lambda m, x: call(x, *(getattr(m, o) for o in options)),
+        name, op, lambda op, m, x: op(x, *(getattr(m, o) for o in options)),
         _in_place if changes else lambda m: "",
     )  # fmt: skip
 
 
 def _along(name: str, op: str) -> Row:
-    call = _op(op)
-    return Row(name, lambda m, x: call(x, m.dim), lambda m: "dim=None" if m.dim is None else "")
+    return Row(
+        name, op, lambda op, m, x: op(x, m.dim), lambda m: "dim=None" if m.dim is None else ""
+    )
 
 
 def _loss(name: str, op: str, *options: str) -> Row:
-    call = _op(op)
+    def loss(op: Any, m: Any, x: Any, target: Any) -> Any:
+        return op(x, target, **{o: getattr(m, o) for o in (*options, "reduction")})
 
-    def loss(m: Any, x: Any, target: Any) -> Any:
-        return call(x, target, **{o: getattr(m, o) for o in (*options, "reduction")})
-
-    return Row(name, loss, _old_reduction)
+    return Row(name, op, loss, _old_reduction)
 
 
 ROWS = (
     _convolution("Conv1d"), _convolution("Conv2d"),
-    Row("Linear", lambda m, x: _op("linear")(x, m.weight, m.bias)),
+    Row("Linear", "linear", lambda op, m, x: op(x, m.weight, m.bias)),
     _batch_norm("BatchNorm1d"), _batch_norm("BatchNorm2d"), _batch_norm("BatchNorm3d"),
-    Row("LayerNorm",
-        lambda m, x: _op("layer_norm")(x, m.normalized_shape, m.weight, m.bias, m.eps)),
-    Row("RMSNorm", lambda m, x: _op("rms_norm")(x, m.normalized_shape, m.weight, m.eps)),
-    Row("GroupNorm", lambda m, x: _op("group_norm")(x, m.num_groups, m.weight, m.bias, m.eps)),
+    Row("LayerNorm", "layer_norm",
+        lambda op, m, x: op(x, m.normalized_shape, m.weight, m.bias, m.eps)),
+    Row("RMSNorm", "rms_norm", lambda op, m, x: op(x, m.normalized_shape, m.weight, m.eps)),
+    Row("GroupNorm", "group_norm", lambda op, m, x: op(x, m.num_groups, m.weight, m.bias, m.eps)),
     _max_pool("MaxPool1d"), _max_pool("MaxPool2d"),
-    Row("AvgPool1d", lambda m, x: _op("avg_pool1d")(
+    Row("AvgPool1d", "avg_pool1d", lambda op, m, x: op(
         x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad)),
-    Row("AvgPool2d", lambda m, x: _op("avg_pool2d")(
+    Row("AvgPool2d", "avg_pool2d", lambda op, m, x: op(
         x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad,
         m.divisor_override)),
-    Row("AdaptiveAvgPool1d", lambda m, x: _op("adaptive_avg_pool1d")(x, m.output_size)),
-    Row("AdaptiveAvgPool2d", lambda m, x: _op("adaptive_avg_pool2d")(x, m.output_size)),
-    Row("Dropout", lambda m, x: _op("dropout")(x, m.p, m.training), _in_place),
-    Row("Embedding", lambda m, x: _op("embedding")(x, m.weight, m.padding_idx), _embedding),
+    Row("AdaptiveAvgPool1d", "adaptive_avg_pool1d", lambda op, m, x: op(x, m.output_size)),
+    Row("AdaptiveAvgPool2d", "adaptive_avg_pool2d", lambda op, m, x: op(x, m.output_size)),
+    Row("Dropout", "dropout", lambda op, m, x: op(x, m.p, m.training), _in_place),
+    Row("Embedding", "embedding", lambda op, m, x: op(x, m.weight, m.padding_idx), _embedding),
     _activation("ReLU", "relu"), _activation("ReLU6", "relu6"), _activation("SELU", "selu"),
     _activation("SiLU", "silu"), _activation("Mish", "mish"), _activation("Hardswish", "hardswish"),
     _activation("Hardsigmoid", "hardsigmoid"), _activation("ELU", "elu", "alpha"),

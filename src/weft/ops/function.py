@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
 from weft.ops import eager
-from weft.ops.bind import batching
+from weft.ops.bind import autocast, batching
 from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
 from weft.ops.eager import PLAIN
@@ -60,7 +60,8 @@ class Definition:
     setup       saves values for `backward` in torch's context: (ctx, inputs, output)
     backward    (ctx, *gradients) -> one gradient per argument; None: not differentiable
     vmap        "leading", "loop" or a rule of torch's kind
-    autocast    the dtype that torch.autocast converts the inputs to; None: left as they are
+    autocast    the dtype that torch.autocast converts the inputs to, or `autocast.LOWER`; None:
+                left as they are
     redirect    makes, of the call, a function that gets all arguments which no plan was found for
                 and returns the result; NotImplemented: torch's dispatcher is called
     public      True for an op that users call, False for one that calls are redirected to
@@ -76,7 +77,7 @@ class Definition:
     setup: Callable[..., None] | None = None
     backward: Callable[..., Any] | None = None
     vmap: str | Callable[..., Any] = "loop"
-    autocast: torch.dtype | None = torch.float32
+    autocast: torch.dtype | str | None = torch.float32
     redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     public: bool = True
     varying: tuple[str, ...] = ()
@@ -138,8 +139,7 @@ class Function:
             op.register_autograd(d.backward, setup_context=d.setup)
         op.register_vmap(batching.rule(f"weft::{d.name}", op, d.vmap))
         if d.autocast is not None:
-            for device in ("cpu", "cuda"):
-                op.register_autocast(device, d.autocast)
+            autocast.register(op, d.autocast)
         return op
 
     # ---- the fast path -------------------------------------------------------------------------

@@ -19,19 +19,24 @@ Make = Callable[[Settings, torch.device], Step]
 """Makes the step of a contender."""
 
 
+def _rate(settings: Settings, device: torch.device) -> Any:
+    """The learning rate; on a GPU in its memory, so that a captured step can be given another."""
+    return torch.tensor(settings.rate, device=device) if device.type == "cuda" else settings.rate
+
+
 def weft_parts(settings: Settings, device: torch.device, model: Own | None = None) -> Parts:
     """The network, its loss and its optimiser on weft's kernels alone."""
     model = (model or Own(network(seed=settings.seed))).to(device)
-    update = optim.SGD(model.parameters(), settings.rate, momentum=settings.momentum)
+    rate = _rate(settings, device)
+    update = optim.SGD(model.parameters(), rate, momentum=settings.momentum)
     return Parts("weft", model, nn.CrossEntropyLoss(), update)
 
 
 def torch_parts(settings: Settings, device: torch.device) -> Parts:
     """The same on PyTorch's kernels."""
     model = network(seed=settings.seed).to(device)
-    update = torch.optim.SGD(
-        model.parameters(), settings.rate, momentum=settings.momentum, fused=device.type == "cuda"
-    )
+    rate, fused = _rate(settings, device), device.type == "cuda"
+    update = torch.optim.SGD(model.parameters(), rate, momentum=settings.momentum, fused=fused)
     return Parts("PyTorch", model, torch.nn.CrossEntropyLoss(), update)
 
 

@@ -85,6 +85,7 @@ class Training:
             else OnDevice(data.training, device)
         )
         self.done = 0
+        self._rate = -1.0  # not set yet
 
     @property
     def model(self) -> torch.nn.Module:
@@ -139,6 +140,12 @@ class Training:
         while True:
             yield from self._batches(0, 0)
 
+    def _set_rate(self) -> None:
+        rate = self.settings.rate_at(self.done, self.per_epoch)
+        if rate != self._rate:
+            self.step.set_rate(rate)
+            self._rate = rate
+
     def _epoch(self, tell: Tell, interrupts: Interrupts) -> None:
         """The remaining steps of an epoch, and the evaluation."""
         epoch, first = divmod(self.done, self.per_epoch)
@@ -147,6 +154,7 @@ class Training:
         self.model.train()
         begin, count = time.perf_counter(), 0
         for fill in self._batches(epoch, first):
+            self._set_rate()
             fill(self.step.pixels, self.step.classes)
             self.step()
             kept[count].copy_(self.step.loss, non_blocking=True)

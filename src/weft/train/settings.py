@@ -11,6 +11,9 @@ import torch
 from weft.errors import ArgumentError
 
 PRECISIONS = ("fp32", "tf32")
+SCHEDULES = ("linear", "constant")
+PIECES = 32
+"""A linear schedule changes the learning rate so many times: between steps, never within one."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Settings:
     host       True if the images stay in host memory
     graph      True if the step is captured as a CUDA graph
     precision  of products: fp32, or tf32 on tensor cores
+    schedule   of the learning rate: linear falls to 0 over all epochs
     """
 
     epochs: int = 1
@@ -33,12 +37,21 @@ class Settings:
     host: bool = True
     graph: bool = True
     precision: str = "fp32"
+    schedule: str = "linear"
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ArgumentError(
-                "there is no such precision", got=self.precision, allowed=", ".join(PRECISIONS)
-            )
+        for name, allowed in (("precision", PRECISIONS), ("schedule", SCHEDULES)):
+            if (word := getattr(self, name)) not in allowed:
+                raise ArgumentError(
+                    f"there is no such {name}", got=word, allowed=", ".join(allowed)
+                )
+
+    def rate_at(self, step: int, per_epoch: int) -> float:
+        """The learning rate of a step; it does not depend on the limit of steps."""
+        if self.schedule == "constant":
+            return self.rate
+        whole = max(1, per_epoch * self.epochs)
+        return self.rate * (1 - min(PIECES, step * PIECES // whole) / PIECES)
 
 
 @contextmanager

@@ -52,6 +52,14 @@ class Step:
     def stages(self) -> dict[str, Callable[[], None]]:
         return {"forward": self._forward, "backward": self._backward, "update": self._update}
 
+    def set_rate(self, rate: float) -> None:
+        """Sets the learning rate of the steps that follow."""
+        for group in self.parts.optimiser.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)  # a captured step reads it from there
+            else:
+                group["lr"] = rate
+
     def _forward(self) -> None:
         self._differentiable = self.parts.forward(self.pixels, self.classes)
         self.loss = self._differentiable.detach()

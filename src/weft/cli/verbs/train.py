@@ -34,6 +34,9 @@ def run(
     batch: Annotated[int, typer.Option(help="Images per step and process.", min=1)] = 64,
     steps: Annotated[int, typer.Option(help="Stop after so many steps. 0: no limit.", min=0)] = 0,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.05,
+    schedule: Annotated[
+        str, typer.Option(help="linear: the rate falls to 0 over all epochs; or constant.")
+    ] = "linear",
     momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = 0.9,
     seed: Annotated[int, typer.Option(help="Seed of weights and batches.", min=0)] = 0,
     device: Annotated[
@@ -71,7 +74,15 @@ def run(
     if resume and checkpoint is None:
         raise ArgumentError("--resume needs --checkpoint FILE")
     settings = bind.with_torch("weft.train.settings").Settings(
-        epochs, batch, rate, momentum, seed, steps, host=not on_gpu, precision=precision
+        epochs,
+        batch,
+        rate,
+        momentum,
+        seed,
+        steps,
+        host=not on_gpu,
+        precision=precision,
+        schedule=schedule,
     )
     place = _device(device)
     with _group(place) as group:

@@ -99,6 +99,10 @@ class FusedStep(Step):
         self.reduce(self._flat)
         self.parts.optimiser.step()
 
+    def set_rate(self, rate: float) -> None:
+        super().set_rate(rate)
+        self._rate.fill_(rate)
+
     def _attach(self) -> None:
         """Makes the parts of the flat tensor what the optimiser and PyTorch know them by."""
         begin = 0

@@ -52,7 +52,7 @@ def climb(
     device: torch.device, to: int | None = None, progress: Callable[[str], None] = lambda name: None
 ) -> list[Reached]:
     """Runs the versions up to number `to`."""
-    settings = Settings(batch=BATCH[device.type], steps=STEPS, rate=RATE)
+    settings = Settings(batch=BATCH[device.type], steps=STEPS, rate=RATE, schedule="constant")
     wanted = VERSIONS if to is None else VERSIONS[: to + 1]
     if device.type == "cpu":
         _compile(wanted, settings, device)

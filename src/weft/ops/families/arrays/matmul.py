@@ -9,6 +9,7 @@ import torch
 
 import weft.ops  # its ops are registered when they are asked for
 from weft.errors import ArgumentError
+from weft.ops.bind.autocast import LOWER
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
@@ -180,6 +181,7 @@ DEFINITIONS = (
         check=functools.partial(_check, "matmul"),
         setup=_setup,
         backward=_backward,
+        autocast=LOWER,
     ),
     Definition(
         name="addmm",
@@ -192,5 +194,6 @@ DEFINITIONS = (
         check=_check_addmm,
         setup=_setup_addmm,
         backward=_backward_addmm,
+        autocast=LOWER,
     ),
 )

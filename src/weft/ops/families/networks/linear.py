@@ -9,6 +9,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops import library
+from weft.ops.bind.autocast import LOWER
 from weft.ops.choose import Candidate, Request
 from weft.ops.families.arrays.matmul import DTYPES, candidates_of
 from weft.ops.function import Definition
@@ -112,6 +113,7 @@ DEFINITIONS = (
         check=_check,
         setup=_setup,
         backward=_backward,
+        autocast=LOWER,
         redirect=_redirect,
     ),
 )
