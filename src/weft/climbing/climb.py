@@ -265,7 +265,7 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
         "precision": rung.precision,
     }
     try:
-        _prepare(rung, device)
+        prepare(rung, device)
         runner = Runner(rung, op, sms=model.sms, empty=zeros)
         check(op, runner, device=device, arrays=rung.arrays)
         facts: Mapping[str, float] = {}
@@ -279,8 +279,8 @@ def _try(op: Op, rung: Rung, device: str, model: GpuModel) -> tuple[RungResult, 
         return RungResult(**header, right=False, error=user_file.words(rung.path, error)), None
 
 
-def _prepare(rung: Rung, device: str) -> None:
-    """Imports the array library of the rung, and weft's Triton driver if it is needed."""
+def prepare(rung: Rung, device: str) -> None:
+    """Imports the array library of the rung, and weft's driver for Triton or Numba."""
     wanted = rung.arrays == "torch" or (device == "gpu" and rung.arrays != "numpy")
     if wanted and "torch" not in sys.modules:
         try:
@@ -289,8 +289,8 @@ def _prepare(rung: Rung, device: str) -> None:
             raise MissingDependency(
                 f"{rung.title} needs PyTorch", next=pip_install("torch")
             ) from error
-    if rung.language == "Triton":
-        importlib.import_module("weft.triton")
+    if rung.language in ("Triton", "Numba"):
+        importlib.import_module(f"weft.{rung.language.lower()}")
 
 
 def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:

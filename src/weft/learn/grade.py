@@ -15,7 +15,7 @@ import numpy as np
 
 import weft.sanitizer
 from weft.climbing import counters
-from weft.climbing.climb import profiled, zeros
+from weft.climbing.climb import prepare, profiled, zeros
 from weft.climbing.rung import Runner
 from weft.device.models import GpuModel
 from weft.device.selection import select
@@ -51,7 +51,9 @@ def grade(exercise: Exercise, path: Path) -> Grade:
     stage = "compile"
     try:
         with drafts():  # arrays are small: compile time dominates
-            runner = Runner(exercise.attempt(path), exercise.op, sms=model.sms, empty=zeros)
+            attempt = exercise.attempt(path)
+            prepare(attempt, "sim")
+            runner = Runner(attempt, exercise.op, sms=model.sms, empty=zeros)
             stage = "right"
             check(exercise.op, runner, device="sim", arrays=exercise.arrays)
             stage = "sanitize"
