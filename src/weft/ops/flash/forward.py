@@ -47,6 +47,8 @@ TILES = {
     256: (Tile(64, 64, 4, 1, 2, 0.25),),
 }
 """Tiles by head size."""
+RESIDENT = 2
+"""Blocks that an SM holds of most kernels."""
 QUERIES, KEYS = 64, 32
 """The tile of the kernel for floats."""
 
@@ -128,10 +130,17 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     return time + (2e-6 + parts * 0.1e-6 if parts > 1 else 0)
 
 
-def together(p: Problem, gpu: Target) -> int:
-    """Heads that blocks work on at a time: as many as L2 holds the keys and values of."""
+def together(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
+    """How many of a launch's heads, of `tiles` tiles each, blocks work on at a time.
+
+    L2 should hold their keys and values. Under a causal mask the first tiles take longest, so that
+    a few heads at the end would keep few SMs busy: all heads take turns in equal numbers, which
+    have work for all SMs for as long as the longest tile takes.
+    """
     size = 2 * p.keys * p.head * int(p.dtype.itemsize)
-    return max(1, gpu.l2 // 2 // max(size, 1)) * p.group
+    fit = max(1, gpu.l2 // 2 // max(size, 1)) * p.group
+    least = cdiv(2 * RESIDENT * gpu.sms, tiles + 1) if p.causal else 1
+    return cdiv(heads, max(1, heads // max(fit, least)))
 
 
 def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
@@ -146,8 +155,9 @@ def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     if parts > 1:
         scratch = (Buffer((tiles * parts * tile.queries * (p.head + 1),), torch.float32),)
         partial = (Pointer(job.operands.first + len(job.operands.scratch)), Counters())
-    heads = max(1, together(p, gpu) // pack)
-    problem = p.packed(job.strides, pack, parts, heads)
+    heads = p.batch * p.heads // pack
+    at_once = together(p, gpu, tiles // heads, heads)
+    problem = p.packed(job.strides, pack, parts, at_once)
     args = (*job.pointers, *partial, problem)
     step = Step(kernel, (tiles * parts,), (tile.warps * 32,), args, tile.shared(p.head))
     return job.plan((step,), scratch)
@@ -165,7 +175,8 @@ def _floats(job: Job, gpu: Target) -> Candidate:
 def _plan_floats(job: Job, tiles: int, gpu: Target) -> Plan:
     p = job.problem
     kernel = source.kernel("attention/single.cu", f"attend<{p.head}, {p.mask}>")
-    problem = p.packed(job.strides, together=together(p, gpu))
+    heads = p.batch * p.heads
+    problem = p.packed(job.strides, together=together(p, gpu, tiles // heads, heads))
     shared = 4 * ((p.head + 4) * (QUERIES + 2 * KEYS) + QUERIES * (KEYS + 4))
     step = Step(kernel, (tiles,), (256,), (*job.pointers, problem), shared)
     return job.plan((step,))

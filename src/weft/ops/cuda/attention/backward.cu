@@ -1,5 +1,5 @@
 // The kernels of attention's gradients for f16 and bf16.
-#include "backward.cuh"
+#include "kept.cuh"
 
 template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE>
 __global__ void __launch_bounds__(WARPS * 32)
@@ -10,10 +10,24 @@ __global__ void __launch_bounds__(WARPS * 32)
                                                        g);
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool KEYS, bool VALUES>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, int RESULTS, bool KEEP>
 __global__ void __launch_bounds__(WARPS * 32)
     keys(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse, const float* deltas, T* dk,
-         T* dv, const int* starts_q, const int* starts_k, const Problem p, const Gradients g) {
-    key_gradients<T, HEAD, BM, BN, WARPS, MASK, WIDE, KEYS, VALUES>(q, k, v, mask, dout, lse, deltas, dk, dv, starts_q,
-                                                                    starts_k, p, g);
+         T* dv, T* kept, const int* starts_q, const int* starts_k, const Problem p, const Gradients g) {
+    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, WIDE, RESULTS, KEEP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept, starts_q,
+                                                                    starts_k, p, g)
+        .run_all();
+}
+
+template <class T, int HEAD, bool WIDE>
+__global__ void __launch_bounds__(256)
+    deltas(const T* o, const T* dout, const float* dlse, float* to, const int* starts_q, const int* starts_k,
+           const Problem p, const Gradients g) {
+    row_deltas<T, HEAD, WIDE>(o, dout, dlse, to, starts_q, starts_k, p, g);
+}
+
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, bool WIDE>
+__global__ void __launch_bounds__(WARPS * 32)
+    sums(const T* kept, const T* k, T* dq, const int* starts_q, const int* starts_k, const Problem p, const Gradients g) {
+    kept_query_gradient<T, HEAD, BM, BN, WARPS, STAGES, WIDE>(kept, k, dq, starts_q, starts_k, p, g);
 }

@@ -1,15 +1,23 @@
-// Gradients of attention for f16 and bf16 on tensor cores. Both kernels compute the weights again from the logarithms of
-// their sums, in the structure of FlashAttention-2 (Dao 2023): one streams keys past queries and has the gradient of the
-// queries, the other streams queries past keys and has the gradients of keys and values. Nothing is added atomically.
+// Gradients of attention for f16 and bf16 on tensor cores. The weights are computed again from the logarithms of their
+// sums, in the structure of FlashAttention-2 (Dao 2023). Nothing is added atomically: one kernel streams queries past keys
+// and has the gradients of keys and values. The gradient of the queries needs the gradients of the scores once more.
+// They are either kept in memory by that kernel, and kept.cuh multiplies them by the keys, or computed again by a
+// kernel that streams keys past queries.
 //
 // With weights W = exp2(S - lse), dW = dO V' and delta = rowsum(dO * O):
 //   dV = W' dO,   dS = W * (dW - delta),   dQ = scale dS K,   dK = scale dS' Q
 #pragma once
 #include "softmax.cuh"
 
+// `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory: as 16 x 16
+// tiles [head of queries][keys / 16][queries / 16], with the numbers of tiles `keys16` and `rows16`.
 struct Gradients {
     Strides dout, dq, dk, dv;
+    int first, count, keys16, rows16;
 };
+
+// Elements of a tile of gradients of scores: four 8 x 8 matrices, each a row of queries after another.
+constexpr int KEPT = 256;
 
 // The logarithm of a row's sum to base 2; for rows without keys, one that makes weights 0.
 __device__ inline float log_of_sum(float lse) { return lse == NONE ? INFINITY : lse * LOG2E; }
@@ -121,43 +129,71 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     store_rows<WIDE>(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
 }
 
+// Which gradients the kernel of keys and values computes. Registers hold both for 16 keys of up to 128 elements in a warp,
+// or one of both. PAIRED: two warps have the same keys; one computes the weights and the gradient of the values, and passes
+// the weights to the other one, which computes the gradient of the keys.
+enum Results { BOTH, OF_KEYS, OF_VALUES, PAIRED };
+
 // Scores and their gradients are transposed here: a warp has 16 M keys, and columns are queries. The queries of all heads
-// that share the keys come one after another, so that their gradients are summed in registers. KEYS and VALUES say which
-// gradients are computed: large heads have registers for one of both.
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool KEYS, bool VALUES>
-__device__ void key_gradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
-                              const float* deltas, T* dk, T* dv, const int* starts_q, const int* starts_k, const Problem& p,
-                              const Gradients& g) {
-    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BN / WARPS / 16, N = BM / 8, TILE = BM * PITCH;
-    extern __shared__ __align__(16) unsigned char memory[];
-    T *ks = reinterpret_cast<T*>(memory), *vs = ks + BN * PITCH, *qs = vs + BN * PITCH, *ds = qs + 2 * TILE;
-    float* sums = reinterpret_cast<float*>(ds + 2 * TILE);  // of two stages: logarithms, then deltas
-    static_assert(BM <= THREADS, "a thread copies one of each");
+// that share the keys come one after another, so that their gradients are summed in registers. KEEP writes the gradients
+// of scores to `kept`.
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, int RESULTS, bool KEEP>
+struct KeyGradients {
+    static constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), TILE = BM * PITCH;
+    static constexpr int M = BN / (RESULTS == PAIRED ? WARPS / 2 : WARPS) / 16, N = BM / 8;
+    static_assert(BM <= THREADS, "a thread copies a logarithm and a delta");
 
-    int tiles = (p.keys + BN - 1) / BN, heads = p.heads / p.group;
-    Place at(p, tiles, heads);
-    Span span(p, starts_q, starts_k, at.batch);
-    // The first keys have the most queries under a causal mask.
-    int first = (tiles - 1 - at.tile) * BN, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (first >= span.keys) return;
-    auto row_of = [&](auto* base, const Strides& s, int head, int start) {
-        return [=](int r) { return base + s.at(at.batch, head, start + r); };
-    };
-
-    // Queries before tile `begin` see none of these keys; from tile `whole` on, all queries see all of them.
-    int count = (span.rows + BM - 1) / BM, begin = 0, whole = 0;
-    if (p.causal) {
-        begin = min(count, max(0, first - span.diagonal) / BM);
-        whole = min(count, max(0, first + BN - 1 - span.diagonal + BM - 1) / BM);
-    }
-    if (MASK != FREE || first + BN > span.keys) whole = count;
-
+    const Problem& p;
+    const Gradients& g;
+    const void* mask;
+    T *dk, *dv, *kept;
+    Place at;
+    Span span;
+    T *ks, *vs, *qs, *ds;
+    float *sums;     // of two stages: logarithms, then deltas
+    float4 *weights;  // of each pair of warps
+    int first, lane = threadIdx.x % 32, team, mine;
+    int count, begin, whole;  // tiles of queries
     // The tile that is copied next, and the rows of its head.
-    int next = begin, left = (count - begin) * p.group;
-    int head0 = at.head * p.group;
-    const T *q0 = q + p.q.at(at.batch, head0, span.row0), *d0 = dout + g.dout.at(at.batch, head0, span.row0);
-    long long sums0 = p.lse.at(at.batch, head0, span.row0);
-    auto fetch_tile = [&](int stage) {
+    int next, left, head0;
+    const T *q0, *d0;
+    const float *lse, *deltas;
+    long long sums0;
+
+    __device__ __forceinline__ KeyGradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
+                            const float* deltas, T* dk, T* dv, T* kept, const int* starts_q, const int* starts_k,
+                            const Problem& p, const Gradients& g)
+        : p(p), g(g), mask(mask), dk(dk), dv(dv), kept(kept),
+          at(p, (p.keys + BN - 1) / BN, p.heads / p.group, g.first, g.count), span(p, starts_q, starts_k, at.batch),
+          lse(lse), deltas(deltas) {
+        extern __shared__ __align__(16) unsigned char memory[];
+        ks = reinterpret_cast<T*>(memory), vs = ks + BN * PITCH, qs = vs + BN * PITCH, ds = qs + 2 * TILE;
+        sums = reinterpret_cast<float*>(ds + 2 * TILE);
+        team = threadIdx.x / 32 / (RESULTS == PAIRED ? 2 : 1);
+        weights = reinterpret_cast<float4*>(sums + 4 * BM) + team * M * N * 32 + lane;
+        // The first keys have the most queries under a causal mask.
+        first = ((p.keys + BN - 1) / BN - 1 - at.tile) * BN, mine = first + team * M * 16;
+        if (first >= span.keys) return;
+
+        // Queries before tile `begin` see none of these keys; from tile `whole` on, all queries see all of them.
+        count = (span.rows + BM - 1) / BM, begin = 0, whole = 0;
+        if (p.causal) {
+            begin = min(count, max(0, first - span.diagonal) / BM);
+            whole = min(count, max(0, first + BN - 1 - span.diagonal + BM - 1) / BM);
+        }
+        if (MASK != FREE || first + BN > span.keys) whole = count;
+        next = begin, left = (count - begin) * p.group, head0 = at.head * p.group;
+        q0 = q + p.q.at(at.batch, head0, span.row0), d0 = dout + g.dout.at(at.batch, head0, span.row0);
+        sums0 = p.lse.at(at.batch, head0, span.row0);
+        const T* k0 = k + p.k.at(at.batch, at.head, span.key0);
+        const T* v0 = v + p.v.at(at.batch, at.head, span.key0);
+        fetch<BN, HEAD, THREADS, WIDE>(ks, first, span.keys, p.depth, k0, p.k.row);
+        fetch<BN, HEAD, THREADS, WIDE>(vs, first, span.keys, p.width, v0, p.v.row);
+        fetch_tile(0);
+        commit();
+    }
+
+    __device__ __forceinline__ void fetch_tile(int stage) {
         if (left == 0) return;
         fetch<BM, HEAD, THREADS, WIDE>(qs + stage * TILE, next * BM, span.rows, p.depth, q0, p.q.row);
         fetch<BM, HEAD, THREADS, WIDE>(ds + stage * TILE, next * BM, span.rows, p.width, d0, g.dout.row);
@@ -170,82 +206,143 @@ __device__ void key_gradients(const T* q, const T* k, const T* v, const void* ma
         }
         --left;
         if (++next == count) next = begin, q0 += p.q.head, d0 += g.dout.head, sums0 += p.lse.head;
-    };
-    fetch<BN, HEAD, THREADS, WIDE>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
-    fetch<BN, HEAD, THREADS, WIDE>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
-    fetch_tile(0);
-    commit();
+    }
 
-    int mine = first + warp * M * 16;
-    unsigned a = address(ks) + left_place(PITCH) + 2 * warp * M * 16 * PITCH, c = a + 2 * BN * PITCH;
-    unsigned right = right_place(PITCH), turned = left_place(PITCH);
-    float scale = MASK == FREE ? p.scale : 1;
-    float of_keys[M][KEYS ? HEAD / 8 : 1][4] = {}, of_values[M][VALUES ? HEAD / 8 : 1][4] = {};
-    int stage = 0;
-    auto step = [&](auto guarded, int head, int tile) {
-        unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
-        const float* of = sums + stage * 2 * BM + lane % 4 * 2;
-        wait<0>();
-        __syncthreads();
-        stage = 1 - stage;
-        fetch_tile(stage);
-        commit();
-        if (mine >= span.keys) return;
-        float s[M][N][4] = {}, dw[M][N][4] = {};
-        product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
+    __device__ __forceinline__ void hide(float (&s)[M][N][4], int head, int tile) const {
         int start = tile * BM + lane % 4 * 2;
-        if constexpr (decltype(guarded)::value) {
 #pragma unroll
-            for (int x = 0; x < 2 * N; ++x) {
-                Row<T, MASK> row;
-                row.set(p, span, mask, at.batch, head, min(start + x / 2 * 8 + x % 2, span.rows - 1));
+        for (int x = 0; x < 2 * N; ++x) {
+            Row<T, MASK> row;
+            row.set(p, span, mask, at.batch, head, min(start + x / 2 * 8 + x % 2, span.rows - 1));
 #pragma unroll
-                for (int y = 0; y < 2 * M; ++y) {
-                    float& value = s[y / 2][x / 2][y % 2 * 2 + x % 2];
-                    value = row.masked(value, mine + y * 8 + lane / 4, p.scale);
-                }
+            for (int y = 0; y < 2 * M; ++y) {
+                float& value = s[y / 2][x / 2][y % 2 * 2 + x % 2];
+                value = row.masked(value, mine + y * 8 + lane / 4, p.scale);
             }
         }
-        if constexpr (KEYS) product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
+    }
+
+    // Turns scores into weights; `of` are the logarithms of the tile's queries.
+    template <bool GUARDED>
+    __device__ __forceinline__ void weigh(float (&s)[M][N][4], const float* of) const {
+        float scale = MASK == FREE ? p.scale : 1;
 #pragma unroll
         for (int n = 0; n < N; ++n) {
-            float2 log = *reinterpret_cast<const float2*>(of + n * 8), delta = *reinterpret_cast<const float2*>(of + BM + n * 8);
+            float2 log = *reinterpret_cast<const float2*>(of + n * 8);
             // In tiles that no mask cuts, every query sees keys.
-            log.x = decltype(guarded)::value ? log_of_sum(log.x) : log.x * LOG2E;
-            log.y = decltype(guarded)::value ? log_of_sum(log.y) : log.y * LOG2E;
+            log.x = GUARDED ? log_of_sum(log.x) : log.x * LOG2E, log.y = GUARDED ? log_of_sum(log.y) : log.y * LOG2E;
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    derive(s[m][n][2 * half], dw[m][n][2 * half], scale, log.x, delta.x);
-                    derive(s[m][n][2 * half + 1], dw[m][n][2 * half + 1], scale, log.y, delta.y);
-                }
-        }
-        if constexpr (VALUES) product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
-        if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
-    };
-#pragma unroll 1
-    for (int head = head0; head < head0 + p.group; ++head) {
-        int tile = begin;  // tiles that the mask cuts, then the others
-#pragma unroll 1
-        for (; tile < whole; ++tile) step(Is<true>(), head, tile);
-        if constexpr (MASK == FREE) {
-#pragma unroll 1
-            for (; tile < count; ++tile) step(Is<false>(), head, tile);
+                for (int i = 0; i < 4; ++i)
+                    s[m][n][i] = exp2_fast(fmaf(s[m][n][i], scale, -(i % 2 ? log.y : log.x)));
         }
     }
-    wait<0>();
-    __syncthreads();
-    T* own = ks + warp * M * 16 * PITCH;
-    if constexpr (KEYS) {
+
+    // Writes gradients of scores to memory.
+    __device__ __forceinline__ void keep(const float (&dw)[M][N][4], int head, int tile) const {
+        long long row = (at.index * p.group + head - head0) * static_cast<long long>(g.keys16) + mine / 16;
+        unsigned* to = reinterpret_cast<unsigned*>(kept + (row * g.rows16 + tile * (BM / 16)) * KEPT) + lane;
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
-            for (int n = 0; n < HEAD / 8; ++n)
+            for (int n = 0; n < N / 2; ++n) {
+                unsigned words[4];
+                as_left<T>(words, dw[m][2 * n], dw[m][2 * n + 1]);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) of_keys[m][n][i] *= p.scale * LN2;
-        store_rows<WIDE>(own, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk, at.head, span.key0));
+                for (int i = 0; i < 4; ++i) to[(m * g.rows16 + n) * (KEPT / 2) + i * 32] = words[i];
+            }
     }
-    if constexpr (VALUES)
-        store_rows<WIDE>(own, of_values, mine, span.keys, p.width, row_of(dv, g.dv, at.head, span.key0));
-}
+
+    // One warp's work. KEYS, VALUES: which gradients it computes; a pair of warps shares the weights.
+    template <bool KEYS, bool VALUES>
+    __device__ __forceinline__ void run() {
+        constexpr bool GIVES = RESULTS == PAIRED && VALUES, TAKES = RESULTS == PAIRED && KEYS;
+        unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
+        unsigned right = right_place(PITCH), turned = left_place(PITCH);
+        float of_keys[M][KEYS ? HEAD / 8 : 1][4] = {}, of_values[M][VALUES ? HEAD / 8 : 1][4] = {};
+        int stage = 0;
+        auto step = [&](auto guarded, int head, int tile) {
+            [[maybe_unused]] constexpr bool GUARDED = decltype(guarded)::value;
+            unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
+            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
+            wait<0>();
+            __syncthreads();
+            stage = 1 - stage;
+            fetch_tile(stage);
+            commit();
+            if (mine >= span.keys) return;
+            [[maybe_unused]] float s[M][N][4] = {}, dw[M][N][4] = {};
+            if constexpr (!TAKES) {
+                product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
+                if constexpr (GUARDED) hide(s, head, tile);
+                if constexpr (!KEYS) weigh<GUARDED>(s, of);
+            }
+            if constexpr (GIVES) {
+#pragma unroll
+                for (int i = 0; i < M * N; ++i) {
+                    const float(&x)[4] = s[i / N][i % N];
+                    weights[i * 32] = {x[0], x[1], x[2], x[3]};
+                }
+                arrive(1 + team);
+            }
+            if constexpr (KEYS) {
+                product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
+                if constexpr (TAKES) wait_for(1 + team);
+                else weigh<GUARDED>(s, of);
+#pragma unroll
+                for (int n = 0; n < N; ++n) {
+                    float2 delta = *reinterpret_cast<const float2*>(of + BM + n * 8);
+#pragma unroll
+                    for (int m = 0; m < M; ++m) {
+                        float(&x)[4] = s[m][n];
+                        if constexpr (TAKES) {
+                            float4 taken = weights[(m * N + n) * 32];
+                            x[0] = taken.x, x[1] = taken.y, x[2] = taken.z, x[3] = taken.w;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) dw[m][n][i] = x[i] * (dw[m][n][i] - (i % 2 ? delta.y : delta.x));
+                    }
+                }
+                if constexpr (KEEP) keep(dw, head, tile);
+            }
+            if constexpr (VALUES) product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
+            if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
+        };
+#pragma unroll 1
+        for (int head = head0; head < head0 + p.group; ++head) {
+            int tile = begin;  // tiles that the mask cuts, then the others
+#pragma unroll 1
+            for (; tile < whole; ++tile) step(Is<true>(), head, tile);
+            if constexpr (MASK == FREE) {
+#pragma unroll 1
+                for (; tile < count; ++tile) step(Is<false>(), head, tile);
+            }
+        }
+        wait<0>();
+        __syncthreads();
+        // Each warp has its rows of memory that is not read any more: keys, or values.
+        T* rows = (RESULTS == PAIRED && VALUES ? vs : ks) + team * M * 16 * PITCH;
+        auto row_of = [&](T* base, const Strides& s) {
+            T* row0 = base + s.at(at.batch, at.head, span.key0);
+            return [row0, step = s.row](int r) { return row0 + r * step; };
+        };
+        if constexpr (KEYS) {
+#pragma unroll
+            for (int m = 0; m < M; ++m)
+#pragma unroll
+                for (int n = 0; n < HEAD / 8; ++n)
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) of_keys[m][n][i] *= p.scale * LN2;
+            store_rows<WIDE>(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
+        }
+        if constexpr (VALUES) store_rows<WIDE>(rows, of_values, mine, span.keys, p.width, row_of(dv, g.dv));
+    }
+
+    __device__ __forceinline__ void run_all() {
+        if (first >= span.keys) return;
+        if constexpr (RESULTS != PAIRED) run<RESULTS != OF_VALUES, RESULTS != OF_KEYS>();
+        else if (threadIdx.x / 32 % 2) run<true, false>();
+        else run<false, true>();
+    }
+};

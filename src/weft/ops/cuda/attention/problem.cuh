@@ -35,16 +35,19 @@ struct Span {
     }
 };
 
-// Which tile of which head this block works on; `tile` counts from the first row.
+// Which tile of which head this block works on; `tile` counts from the first row. A launch has `all` heads from `start` on,
+// counted over the batch, and `index` is the head's number among them.
 struct Place {
-    int tile, head, batch, part, number;
+    int tile, head, batch, part, number, index;
 
-    __device__ Place(const Problem& p, int tiles, int heads) {
-        int id = blockIdx.x, all = p.batch * heads;
+    __device__ Place(const Problem& p, int tiles, int heads) : Place(p, tiles, heads, 0, p.batch * heads) {}
+    __device__ Place(const Problem& p, int tiles, int heads, int start, int all) {
+        int id = blockIdx.x;
         part = id % p.parts, id /= p.parts, number = id;
         int first = id / (p.together * tiles) * p.together, size = min(p.together, all - first);
         id -= first * tiles;
         tile = tiles - 1 - id / size;
-        head = (first + id % size) % heads, batch = (first + id % size) / heads;
+        index = first + id % size;
+        head = (start + index) % heads, batch = (start + index) / heads;
     }
 };

@@ -5,7 +5,10 @@
 
 __device__ constexpr float NONE = -INFINITY;
 constexpr float LARGE = 1 << 20;
-constexpr float SLACK = 8;  // powers of two by which weights may exceed 1 before sums are scaled again
+#ifndef WEFT_SLACK
+#define WEFT_SLACK 8
+#endif
+constexpr float SLACK = WEFT_SLACK;  // powers of two by which weights may exceed 1 before sums are scaled again
 
 // Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales that are not positive.
 enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
@@ -114,7 +117,7 @@ struct Online {
                 now[m][half] = fmaxf(quad_max(x), most[m][half]);
                 grows |= (now[m][half] - most[m][half]) * scale > SLACK;
             }
-        if (__any_sync(~0u, grows)) {
+        if (SLACK < 0 || __any_sync(~0u, grows)) {
             bool large = false;
 #pragma unroll
             for (int m = 0; m < M; ++m)

@@ -1,0 +1,114 @@
+// The gradient of the queries from kept gradients of scores: dQ = scale dS K, and delta = rowsum(dO * O) before it.
+#pragma once
+#include "backward.cuh"
+
+// Lanes that read a row of HEAD elements in vectors of 8.
+__device__ constexpr int lanes_of(int head) { return head <= 32 ? 4 : head <= 64 ? 8 : head <= 128 ? 16 : 32; }
+
+template <class T, int HEAD, bool WIDE>
+__device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* deltas, const int* starts_q,
+                           const int* starts_k, const Problem& p, const Gradients& g) {
+    constexpr int LANES = lanes_of(HEAD), V = WIDE ? 8 : 1;
+    long long n = blockIdx.x * static_cast<long long>(blockDim.x / LANES) + threadIdx.x / LANES;
+    int row = n % p.rows, head = n / p.rows % p.heads, batch = n / p.rows / p.heads;
+    bool inside = batch < p.batch;
+    float sum = 0;
+    long long at = 0;
+    if (inside) {
+        Span span(p, starts_q, starts_k, batch);
+        inside = row < span.rows;
+        row += span.row0;
+        at = p.lse.at(batch, head, row);
+    }
+    if (inside) {
+        const T *a = o + p.o.at(batch, head, row), *b = dout + g.dout.at(batch, head, row);
+        for (int c = threadIdx.x % LANES * V; c < p.width; c += LANES * V) {
+            Vector<T, V> x = load<V>(a + c), y = load<V>(b + c);
+#pragma unroll
+            for (int e = 0; e < V; ++e) sum += to<float>(x[e]) * to<float>(y[e]);
+        }
+    }
+#pragma unroll
+    for (int i = LANES / 2; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    if (inside && threadIdx.x % LANES == 0) deltas[at] = dlse ? sum - dlse[at] : sum;
+}
+
+// A block has BM queries, and streams tiles of BN keys and of the gradients of their scores through STAGES stages.
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, bool WIDE>
+__device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int* starts_q, const int* starts_k,
+                                    const Problem& p, const Gradients& g) {
+    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, TILE = BN * PITCH;
+    constexpr int DOWN = BN / 16, ACROSS = BM / 16, SCORES = DOWN * ACROSS * KEPT;
+    extern __shared__ __align__(16) unsigned char memory[];
+    T *ks = reinterpret_cast<T*>(memory), *scores = ks + STAGES * TILE;
+
+    Place at(p, (p.rows + BM - 1) / BM, p.heads, g.first * p.group, g.count * p.group);
+    Span span(p, starts_q, starts_k, at.batch);
+    int first = at.tile * BM, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (first >= span.rows) return;
+    const T* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
+    const T* kept0 = kept + (at.index * static_cast<long long>(g.keys16) * g.rows16 + first / 16) * KEPT;
+    int seen = span.keys;
+    if (p.causal) seen = max(0, min(seen, min(first + BM, span.rows) + span.diagonal));
+    int end = (seen + BN - 1) / BN;
+
+    auto fetch_tile = [&](int j) {
+        if (j >= end) return;
+        fetch<BN, HEAD, THREADS, WIDE>(ks + j % STAGES * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
+        unsigned to = address(scores + j % STAGES * SCORES);
+#pragma unroll
+        for (int i = threadIdx.x; i < SCORES / 8; i += THREADS) {
+            int tile = i / (KEPT / 8), row16 = tile % ACROSS, key16 = j * DOWN + tile / ACROSS;
+            // Tiles without a score that a query sees were not written.
+            int row = first + row16 * 16, key = key16 * 16;
+            bool inside = row < span.rows && key < span.keys && (!p.causal || key <= row + 15 + span.diagonal);
+            long long from = (static_cast<long long>(key16) * g.rows16 + row16) * KEPT + i % (KEPT / 8) * 8;
+            copy_async(to + 16 * i, kept0 + (inside ? from : 0), inside);
+        }
+    };
+#pragma unroll
+    for (int j = 0; j < STAGES - 1; ++j) {
+        fetch_tile(j);
+        commit();
+    }
+    // The 8 x 8 matrices of a tile lie as [keys][queries]: the left operand has them transposed.
+    unsigned a = address(scores) + 2 * warp * M * KEPT + (lane / 16 + lane / 8 % 2 * 2) * 128 + lane % 8 * 16;
+    unsigned b = address(ks) + left_place(PITCH);
+    float result[M][HEAD / 8][4] = {};
+    int mine = first + warp * M * 16;
+#pragma unroll 1
+    for (int j = 0; j < end; ++j) {
+        wait<STAGES - 2>();
+        __syncthreads();
+        fetch_tile(j + STAGES - 1);
+        commit();
+        if (mine >= span.rows) continue;
+        unsigned left_at = a + j % STAGES * SCORES * 2, right_at = b + j % STAGES * TILE * 2;
+#pragma unroll
+        for (int step = 0; step < DOWN; ++step) {
+            unsigned left[M][4];
+#pragma unroll
+            for (int m = 0; m < M; ++m) transposed(left[m], left_at + 2 * (step * ACROSS + m) * KEPT);
+#pragma unroll
+            for (int n = 0; n < HEAD / 8; n += 2) {
+                unsigned right[4];
+                transposed(right, right_at + 2 * (step * 16 * PITCH + n * 8));
+#pragma unroll
+                for (int m = 0; m < M; ++m) {
+                    multiply(result[m][n], left[m], right[0], right[1], T());
+                    multiply(result[m][n + 1], left[m], right[2], right[3], T());
+                }
+            }
+        }
+    }
+    wait<0>();
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < HEAD / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
+    auto row = [&](int r) { return dq + g.dq.at(at.batch, at.head, span.row0 + r); };
+    store_rows<WIDE>(ks + warp * M * 16 * PITCH, result, mine, span.rows, p.depth, row);
+}
