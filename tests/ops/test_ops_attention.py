@@ -335,10 +335,99 @@ def test_vmap() -> None:
     )
 
 
-def test_mask_without_gradient() -> None:
-    q, mask = drawn(1, 1, 5, 32).requires_grad_(), torch.zeros(5, 5, requires_grad=True)
-    with pytest.raises(weft.ArgumentError, match="mask has no gradient"):
-        weft.ops.attention(q, q, q, attn_mask=mask)
+ADDED = {
+    # the mask, its dtype, the dtype of the tensors, options
+    "one row for all heads": ((1, 1, 1, 40), torch.float32, torch.float32, {}),
+    "a bias of each head": ((2, 70, 40), HALF, HALF, {"is_causal": True}),
+    "a bias in float32": ((1, 2, 70, 1), torch.float32, HALF, {"enable_gqa": True}),
+}
+
+
+@pytest.mark.parametrize("subject", ADDED)
+def test_gradients_of_added_masks(subject: str) -> None:
+    """An added mask has a gradient of its own shape; the others are as without it."""
+    shape, of_mask, dtype, options = ADDED[subject]
+    heads = 1 if "enable_gqa" in options else 2
+    tensors = [drawn(2, 2, 70, 24, dtype=dtype)]
+    tensors += [drawn(2, heads, 40, 24, seed=s, dtype=dtype) for s in (2, 3)]
+    tensors.append(drawn(*shape, seed=4, dtype=of_mask))
+    grad = drawn(2, 2, 70, 24, seed=5, dtype=dtype)
+
+    def combined(q: Any, k: Any, v: Any, mask: Any, is_causal: bool = False, **rest: Any) -> Any:
+        if is_causal:  # torch takes one of both only
+            hidden = ~torch.ones(70, 40, dtype=torch.bool).tril()
+            mask = mask + torch.zeros(70, 40).masked_fill(hidden, float("-inf")).to(mask)
+        return by_torch(q, k, v, attn_mask=mask, **rest)
+
+    ours = gradients(weft.ops.attention, tensors, grad, **options)
+    theirs = gradients(combined, [x.double() for x in tensors], grad.double(), **options)
+    limit = 10 * GRADIENT_LIMITS[dtype]  # sums of many scores
+    for one, want, x in zip(ours, theirs, tensors, strict=True):
+        assert one.dtype == x.dtype
+        torch.testing.assert_close(one.double(), want, rtol=limit, atol=limit)
+
+
+def test_gradient_of_a_mask_alone() -> None:
+    q, k, v = (drawn(1, 1, 5, 32, seed=s, dtype=torch.float32) for s in range(3))
+    mask = torch.zeros(5, 5, requires_grad=True)
+    ours = torch.autograd.grad(weft.ops.attention(q, k, v, attn_mask=mask).sum(), mask)[0]
+    theirs = torch.autograd.grad(by_torch(q, k, v, attn_mask=mask).sum(), mask)[0]
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+# ---- dropout -----------------------------------------------------------------------------------
+def kept(query: Any, key: Any, p: float, **options: Any) -> Any:
+    """Which weights the next call keeps: those that reach an identity matrix as values."""
+    n = key.shape[-2]
+    eye = torch.eye(n, dtype=query.dtype).expand(*key.shape[:-1], n)
+    torch.manual_seed(5)
+    return weft.ops.attention(query, key, eye, dropout_p=p, **options) > 0
+
+
+def weighed(q: Any, k: Any, v: Any, mask: Any, keep: Any, p: float) -> Any:
+    weights = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + mask).softmax(-1)
+    return (weights * keep / (1 - p)) @ v
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+def test_dropout(dtype: Any) -> None:
+    """Results and gradients are those of the weights that are kept, scaled."""
+    p, shape = 0.3, (1, 2, 70, 24)
+    tensors = [drawn(*shape, seed=s, dtype=dtype) for s in range(3)]
+    tensors.append(drawn(70, 70, seed=4, dtype=dtype))
+    grad = drawn(*shape, seed=5, dtype=dtype)
+    keep = kept(*tensors[:2], p)
+    assert abs(keep.double().mean() - (1 - p)) < 0.03
+    torch.manual_seed(5)
+    again = [x.clone().requires_grad_() for x in tensors]
+    out = weft.ops.attention(*again, dropout_p=p)
+    exact = [x.double().requires_grad_() for x in tensors]
+    want = weighed(*exact, keep, p)
+    torch.testing.assert_close(out.double(), want, rtol=5 * LIMITS[dtype], atol=5 * LIMITS[dtype])
+    limit = 5 * GRADIENT_LIMITS[dtype]
+    pairs = zip(
+        torch.autograd.grad(out, again, grad),
+        torch.autograd.grad(want, exact, grad.double()),
+        strict=True,
+    )
+    for one, two in pairs:
+        torch.testing.assert_close(one.double(), two, rtol=limit, atol=limit)
+    assert torch.equal(keep, kept(*(x.float() for x in tensors[:2]), p))  # whatever the dtype
+
+
+def test_dropout_draws() -> None:
+    """Calls differ, a seed repeats them, and 0 and 1 are as torch has them."""
+    q, k, v = (drawn(1, 1, 70, 32, seed=s, dtype=torch.float32) for s in range(3))
+    torch.manual_seed(1)
+    first, second = (weft.ops.attention(q, k, v, dropout_p=0.5) for _ in range(2))
+    torch.manual_seed(1)
+    assert torch.equal(first, weft.ops.attention(q, k, v, dropout_p=0.5))
+    assert not torch.equal(first, second)
+    assert torch.equal(weft.ops.attention(q, k, v, dropout_p=1.0), torch.zeros_like(q))
+    compiled = torch.compile(
+        lambda *x: weft.ops.attention(*x, dropout_p=0.5), backend="aot_eager", fullgraph=True
+    )
+    assert not torch.equal(compiled(q, k, v), compiled(q, k, v))
 
 
 # ---- refusals ----------------------------------------------------------------------------------
@@ -352,7 +441,6 @@ REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
     "heads do not fit": ((torch.zeros(1, 6, 3, 8), X, X), {}),
     "batches or heads": ((torch.zeros(1, 5, 3, 8), X, X), {"enable_gqa": True}),
     "not a probability": ((X, X, X), {"dropout_p": 1.5}),
-    "no dropout": ((X, X, X), {"dropout_p": 0.1}),
     "'attn_mask' has a dtype": ((X, X, X), {"attn_mask": torch.zeros(3, 3, dtype=torch.int32)}),
     "does not broadcast": ((X, X, X), {"attn_mask": torch.zeros(4, 3)}),
 }

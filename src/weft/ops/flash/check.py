@@ -31,12 +31,6 @@ def check(
             f"weft.ops.{name}: dropout_p is not a probability",
             got=str(dropout_p), allowed="0 to 1",
         )  # fmt: skip
-    if dropout_p > 0:
-        raise ArgumentError(
-            f"weft.ops.{name}: there is no dropout of attention weights",
-            got=f"dropout_p={dropout_p}", allowed="0.0",
-            next="torch.nn.functional.scaled_dot_product_attention has it",
-        )  # fmt: skip
     if attn_mask is not None:
         _mask(name, query, key, value, attn_mask)
 

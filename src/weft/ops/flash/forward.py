@@ -83,11 +83,16 @@ class Job(NamedTuple):
         return Plan((*made.steps, *steps), outputs, (*made.scratch, *scratch))
 
 
-def candidates(request: Request, ragged: bool, lse: bool) -> list[Candidate]:
-    """Candidates of a forward call, which returns the logarithms of the sums if `lse`."""
+def candidates(
+    request: Request, ragged: bool, lse: bool, state: int | None = None
+) -> list[Candidate]:
+    """Candidates of a forward call, which returns the logarithms of the sums if `lse`.
+
+    `state` is the number of the state of a call with dropout.
+    """
     operands = Operands(request, 2 if lse else 1, ragged)
     starts = (3, 4) if ragged else None
-    p = problem_of(operands, (0, 1, 2), None if ragged else 3, starts)
+    p = problem_of(operands, (0, 1, 2), None if ragged else 3, starts, state)
     q, k, v = (operands.rows(n, p.lead) for n in range(3))
     inputs = len(request.inputs)
     job = Job(p, q, k, v, operands, Pointer(inputs), Pointer(inputs + 1) if lse else None)
@@ -101,7 +106,8 @@ def _tiles(job: Job, request: Request) -> list[Candidate]:
     p, gpu = job.problem, request.target
     made = []
     for tile in TILES[p.head]:
-        pack = p.group if p.rows < 64 and p.group > 1 else 1
+        # Dropout counts queries by 16, which those of several heads are not.
+        pack = p.group if p.rows < 64 and p.group > 1 and not p.drop else 1
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in SPLITS:
             if parts > 1 and (
@@ -146,7 +152,7 @@ def together(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
 def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     p = job.problem
     wide = job.q.wide and job.k.wide and job.v.wide
-    flags = (*tile[:4], p.mask, str(wide).lower(), str(parts > 1).lower())
+    flags = (*tile[:4], p.mask, str(wide).lower(), str(parts > 1).lower(), p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), p.head, *flags)))
     kernel = source.kernel("attention/forward.cu", f"attend<{words}>")
     tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
@@ -158,7 +164,7 @@ def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     heads = p.batch * p.heads // pack
     at_once = together(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once)
-    args = (*job.pointers, *partial, problem)
+    args = (*job.pointers, *partial, problem, *p.random)
     step = Step(kernel, (tiles * parts,), (tile.warps * 32,), args, tile.shared(p.head))
     return job.plan((step,), scratch)
 
@@ -174,9 +180,9 @@ def _floats(job: Job, gpu: Target) -> Candidate:
 
 def _plan_floats(job: Job, tiles: int, gpu: Target) -> Plan:
     p = job.problem
-    kernel = source.kernel("attention/single.cu", f"attend<{p.head}, {p.mask}>")
+    kernel = source.kernel("attention/single.cu", f"attend<{p.head}, {p.mask}, {p.drops}>")
     heads = p.batch * p.heads
     problem = p.packed(job.strides, together=together(p, gpu, tiles // heads, heads))
     shared = 4 * ((p.head + 4) * (QUERIES + 2 * KEYS) + QUERIES * (KEYS + 4))
-    step = Step(kernel, (tiles,), (256,), (*job.pointers, problem), shared)
+    step = Step(kernel, (tiles,), (256,), (*job.pointers, problem, *p.random), shared)
     return job.plan((step,))

@@ -13,7 +13,7 @@ import torch
 from weft.ops.choose import Request
 from weft.ops.copies import contiguous
 from weft.ops.layouts import broadcast, dense_strides, merged
-from weft.ops.plan import Argument, Buffer, Layout, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Layout, Pointer, Step, Word
 
 FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM = range(5)
 """Kinds of mask, as softmax.cuh numbers them."""
@@ -98,6 +98,8 @@ class Problem:
     """The sizes and options of a call, and where its results are.
 
     starts  the cumulative lengths of queries and keys of a ragged call
+    drop    the probability of dropout
+    random  where its numbers begin: the kernels' last arguments
     lead    the batch dimensions
     out     the result
     lse     the logarithms of the sums, whose strides as [batch, heads, rows] are `lse_strides`
@@ -117,6 +119,8 @@ class Problem:
     mask_pointer: Argument
     mask_strides: tuple[int, ...]
     starts: tuple[Argument, Argument]
+    drop: float
+    random: tuple[Argument, Argument, Argument]
     lead: tuple[int, ...]
     out: Buffer
     lse: Buffer
@@ -145,17 +149,27 @@ class Problem:
     ) -> bytes:
         """The struct of problem.cuh; `operands` are the strides of q, k, v and o."""
         strides = [s for of in (*operands, self.lse_strides, self.mask_strides) for s in of]
+        keep = round((1 - self.drop) * 65536)
         return struct.pack(
-            "<19q11if", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
+            "<19q11ifIf", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
             self.depth, self.width, self.causal, pack, parts, together,
-            self.scale * math.log2(math.e),
+            self.scale * math.log2(math.e), keep, 1 / (1 - self.drop) if keep else 0.0,
         )  # fmt: skip
+
+    @property
+    def drops(self) -> str:
+        """Whether kernels drop weights, as C++ writes it."""
+        return str(self.drop > 0).lower()
 
 
 def problem_of(
-    operands: Operands, numbers: Sequence[int], mask: int | None, starts: tuple[int, int] | None
-) -> Problem:
-    """The problem of a request, from the numbers of query, key, value, mask and lengths."""
+    operands: Operands, numbers: Sequence[int], mask: int | None, starts: tuple[int, int] | None,
+    state: int | None = None,
+) -> Problem:  # fmt: skip
+    """The problem of a request, from the numbers of query, key, value, mask, lengths and state.
+
+    `state` is the tensor that a call with dropout may have its seed and offset in.
+    """
     options = operands.request.options
     query, key, value = (_shape(operands.request.inputs[n]) for n in numbers)
     dtype = operands.request.first.dtype
@@ -187,8 +201,16 @@ def problem_of(
         dtype, batch, heads, group, rows, keys, query[-1], value[-1], options["is_causal"], scale,
         _mask_kind(given, scale), pointer, strides,
         (None, None) if starts is None else (Pointer(starts[0]), Pointer(starts[1])),
-        lead, out, lse, lse_strides,
+        options.get("dropout_p", 0.0), _random(operands.request, state), lead, out, lse,
+        lse_strides,
     )  # fmt: skip
+
+
+def _random(request: Request, state: int | None) -> tuple[Argument, Argument, Argument]:
+    """The arguments of struct Random: seed and offset are the op's varying arguments."""
+    if state is None:
+        return None, 0, 0
+    return None if request.inputs[state] is None else Pointer(state), Word(0), Word(1)
 
 
 def _shape(x: Layout | None) -> tuple[int, ...]:

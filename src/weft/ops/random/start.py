@@ -32,8 +32,10 @@ class Start(NamedTuple):
     state: Any
 
 
-def start(op: str, n: int, device: torch.device, generator: Any = None) -> Start:
-    """The start of a call for n elements; moves the generator."""
+def start(
+    op: str, n: int, device: torch.device, generator: Any = None, calls: int | None = None
+) -> Start:
+    """The start of a call for n elements; moves the generator, or by `calls` of Philox."""
     if generator is not None and generator.device.type != device.type:
         raise ArgumentError(
             f"weft.ops.{op}: the generator must be on the device of the tensor",
@@ -49,7 +51,8 @@ def start(op: str, n: int, device: torch.device, generator: Any = None) -> Start
     chosen = generator if generator is not None else torch.cuda.default_generators[number]
     with _LOCK:
         seed, offset = chosen.initial_seed(), chosen.get_offset()
-        chosen.set_offset(offset + advance(n, target(device)))
+        moved = advance(n, target(device)) if calls is None else 4 * calls
+        chosen.set_offset(offset + moved)
     return Start(seed - 2**64 if seed >= 2**63 else seed, offset, None)
 
 

@@ -7,7 +7,7 @@
 // With weights W = exp2(S - lse), dW = dO V' and delta = rowsum(dO * O):
 //   dV = W' dO,   dS = W * (dW - delta),   dQ = scale dS K,   dK = scale dS' Q
 #pragma once
-#include "softmax.cuh"
+#include "drop.cuh"
 
 // `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory: as 16 x 16
 // tiles [head of queries][keys / 16][queries / 16], with the numbers of tiles `keys16` and `rows16`.
@@ -28,10 +28,10 @@ __device__ inline void derive(float& s, float& dw, float scale, float log, float
     dw = s * (dw - delta);
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool DROP>
 __device__ void query_gradient(const T* q, const T* k, const T* v, const void* mask, const T* o, const T* dout,
                                const float* lse, const float* dlse, float* deltas, T* dq, const int* starts_q,
-                               const int* starts_k, const Problem& p, const Gradients& g) {
+                               const int* starts_k, const Problem& p, const Gradients& g, const Random& random) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, N = BN / 8, TILE = BN * PITCH;
     extern __shared__ __align__(16) unsigned char memory[];
     T *qs = reinterpret_cast<T*>(memory), *ds = qs + BM * PITCH, *ks = ds + BM * PITCH, *vs = ks + 2 * TILE;
@@ -91,6 +91,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     unsigned a = address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH, d = a + 2 * BM * PITCH;
     unsigned b = address(ks) + right_place(PITCH), c = b + 2 * 2 * TILE, e = address(ks) + left_place(PITCH);
     Rows<T, M, MASK> view(p, span, mask, at.batch, at.head, mine, rows);
+    [[maybe_unused]] Drop drop(p, random, at.batch, at.head);
     float scale = MASK == FREE ? p.scale : 1, result[M][HEAD / 8][4] = {};
     auto step = [&](auto guarded, int j) {
         unsigned stage = j % 2 * TILE * 2;
@@ -103,6 +104,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
         if constexpr (decltype(guarded)::value) view.hide(s, j * BN, p.scale);
         product_nt<T, M, N, HEAD / 16>(dw, d, PITCH, c + stage, PITCH);
+        if constexpr (DROP) drop.rows(dw, mine, j * BN);
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -137,7 +139,7 @@ enum Results { BOTH, OF_KEYS, OF_VALUES, PAIRED };
 // Scores and their gradients are transposed here: a warp has 16 M keys, and columns are queries. The queries of all heads
 // that share the keys come one after another, so that their gradients are summed in registers. KEEP writes the gradients
 // of scores to `kept`.
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, int RESULTS, bool KEEP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, int RESULTS, bool KEEP, bool DROP>
 struct KeyGradients {
     static constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), TILE = BM * PITCH;
     static constexpr int M = BN / (RESULTS == PAIRED ? WARPS / 2 : WARPS) / 16, N = BM / 8;
@@ -145,6 +147,7 @@ struct KeyGradients {
 
     const Problem& p;
     const Gradients& g;
+    const Random random;
     const void* mask;
     T *dk, *dv, *kept;
     Place at;
@@ -162,8 +165,8 @@ struct KeyGradients {
 
     __device__ __forceinline__ KeyGradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
                             const float* deltas, T* dk, T* dv, T* kept, const int* starts_q, const int* starts_k,
-                            const Problem& p, const Gradients& g)
-        : p(p), g(g), mask(mask), dk(dk), dv(dv), kept(kept),
+                            const Problem& p, const Gradients& g, const Random& random)
+        : p(p), g(g), random(random), mask(mask), dk(dk), dv(dv), kept(kept),
           at(p, (p.keys + BN - 1) / BN, p.heads / p.group, g.first, g.count), span(p, starts_q, starts_k, at.batch),
           lse(lse), deltas(deltas) {
         extern __shared__ __align__(16) unsigned char memory[];
@@ -278,6 +281,9 @@ struct KeyGradients {
                 if constexpr (GUARDED) hide(s, head, tile);
                 if constexpr (!KEYS) weigh<GUARDED>(s, of);
             }
+            [[maybe_unused]] unsigned bits[M][N / 2];
+            [[maybe_unused]] Drop drop(p, random, at.batch, head);
+            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
             if constexpr (GIVES) {
 #pragma unroll
                 for (int i = 0; i < M * N; ++i) {
@@ -288,6 +294,7 @@ struct KeyGradients {
             }
             if constexpr (KEYS) {
                 product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
+                if constexpr (DROP) drop.apply(dw, bits);
                 if constexpr (TAKES) wait_for(1 + team);
                 else weigh<GUARDED>(s, of);
 #pragma unroll
@@ -306,6 +313,7 @@ struct KeyGradients {
                 }
                 if constexpr (KEEP) keep(dw, head, tile);
             }
+            if constexpr (VALUES && DROP) drop.apply(s, bits);
             if constexpr (VALUES) product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
             if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
         };

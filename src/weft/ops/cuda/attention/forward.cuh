@@ -2,7 +2,7 @@
 // streams tiles of BN keys and values through shared memory. Scores, weights and results stay in registers, in float.
 #pragma once
 #include "../last.cuh"
-#include "softmax.cuh"
+#include "drop.cuh"
 
 // Partial results of a part of the keys: o[BM][HEAD], then the logarithms of the sums.
 template <int HEAD, int BM>
@@ -38,9 +38,10 @@ __device__ float combine(const float* parts, int count, int r, T* o, int width) 
 
 // STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
 // product of queries and keys, and the next keys during the product of weights and values.
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool WIDE, bool SPLIT>
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool WIDE, bool SPLIT, bool DROP = false>
 __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                            const int* starts_k, float* partial, int* counters, const Problem& p) {
+                            const int* starts_k, float* partial, int* counters, const Problem& p,
+                            const Random& random = {}) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, N = BN / 8, WIDTH = HEAD / 8;
     constexpr int TILE = BN * PITCH;
     extern __shared__ __align__(16) unsigned char memory[];
@@ -90,6 +91,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     Rows<T, M, MASK> view(p, span, mask, at.batch, head, mine, rows);
     float scale = MASK == FREE ? p.scale : 1, result[M][WIDTH][4] = {};
     Online<M> online;
+    [[maybe_unused]] Drop drop(p, random, at.batch, head);
     auto step = [&](auto guarded, int j) {
         constexpr bool GUARDED = decltype(guarded)::value;
         unsigned stage = STAGES == 2 ? j % 2 * TILE * 2 : 0;
@@ -111,6 +113,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         if (mine < rows) {
             if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
             online.template weigh<GUARDED>(s, result, scale);
+            if constexpr (DROP) drop.rows(s, mine, j * BN);
             product_nn<T, M, WIDTH, BN / 16>(result, s, c + stage, PITCH);
         }
     };

@@ -19,6 +19,14 @@ struct Problem {
     int batch, heads, group, rows, keys, depth, width;  // depth: of query and key; width: of value and result
     int causal, pack, parts, together;
     float scale;  // of scores, in powers of two: times log2(e)
+    unsigned keep;      // of 65,536 weights that dropout keeps
+    float kept_scale;  // of these
+};
+
+// Where the random numbers of dropout begin, as philox.cuh takes it.
+struct Random {
+    const long long* state;
+    long long seed, offset;
 };
 
 // The sequences of one batch element. Ragged batches have cumulative lengths, and a causal mask that ends at the last

@@ -1,9 +1,9 @@
 // The kernel of attention for floats.
 #include "single.cuh"
 
-template <int HEAD, int MASK>
+template <int HEAD, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     attend(const float* q, const float* k, const float* v, const void* mask, float* o, float* lse, const int* starts_q,
-           const int* starts_k, const Problem p) {
-    attend_floats<float, HEAD, MASK>(q, k, v, mask, o, lse, starts_q, starts_k, p);
+           const int* starts_k, const Problem p, const long long* state, long long seed, long long offset) {
+    attend_floats<float, HEAD, MASK, DROP>(q, k, v, mask, o, lse, starts_q, starts_k, p, {state, seed, offset});
 }

@@ -1,6 +1,6 @@
 // Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16 threads are halves of warps.
 #pragma once
-#include "softmax.cuh"
+#include "drop.cuh"
 
 __device__ inline float half_warp_max(float x) {
 #pragma unroll
@@ -72,9 +72,9 @@ __device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, i
 enum { QUERIES = 64, KEYS = 32 };
 
 // A block holds 64 queries and streams tiles of 32 keys and values. A thread has 4 rows, 16 apart.
-template <class T, int HEAD, int MASK>
+template <class T, int HEAD, int MASK, bool DROP = false>
 __device__ void attend_floats(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                              const int* starts_k, const Problem& p) {
+                              const int* starts_k, const Problem& p, const Random& random = {}) {
     constexpr int PITCH = HEAD + 4, OWN = HEAD / 16, DEEP = QUERIES / 16, BROAD = KEYS / 16;
     extern __shared__ __align__(16) unsigned char memory[];
     float *qs = reinterpret_cast<float*>(memory), *ks = qs + QUERIES * PITCH, *vs = ks + KEYS * PITCH;
@@ -95,6 +95,7 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float scale = MASK == FREE ? p.scale : 1, most[DEEP], sum[DEEP] = {}, result[DEEP][OWN] = {};
     Row<T, MASK> row[DEEP];
+    [[maybe_unused]] Drop drop(p, random, at.batch, at.head);
 #pragma unroll
     for (int i = 0; i < DEEP; ++i) {
         row[i].set(p, span, mask, at.batch, at.head, min(first + down + 16 * i, rows - 1));
@@ -125,6 +126,8 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
             for (int j = 0; j < BROAD; ++j) {
                 float weight = exp2f((s[i][j] - base) * scale);
                 sum[i] += weight;
+                if constexpr (DROP)
+                    weight = drop.keeps(first + down + 16 * i, start + across + 16 * j) ? weight * drop.scale : 0;
                 weights[(down + 16 * i) * (KEYS + 4) + across + 16 * j] = weight;
             }
         }

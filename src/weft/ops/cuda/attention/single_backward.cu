@@ -1,14 +1,15 @@
 // Gradients of attention in single precision, by the formulas of backward.cuh: tiles of 32 queries and 32 keys.
-#include "backward.cuh"
+#include "kept.cuh"
 #include "single.cuh"
 
 enum { SIDE = 32, EACH = SIDE / 16, WEIGHTS = SIDE + 4 };
 
 // Weights and gradients of scores of one tile, from rows in shared memory, as [query][key].
-template <int HEAD, int MASK>
+template <int HEAD, int MASK, bool DROP>
 __device__ void derive_tile(float* weights, float* slopes, const float* qs, const float* ds, const float* ks,
                             const float* vs, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
-                            const float (&delta)[EACH], int first_key, float scale) {
+                            const float (&delta)[EACH], int first_row, int first_key, const Problem& p, const Drop& drop) {
+    [[maybe_unused]] float dropped = 1;
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float s[EACH][EACH] = {}, dw[EACH][EACH] = {};
     multiply_rows<HEAD>(s, qs, ks);
@@ -17,10 +18,13 @@ __device__ void derive_tile(float* weights, float* slopes, const float* qs, cons
     for (int i = 0; i < EACH; ++i)
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
-            s[i][j] = row[i].masked(s[i][j], first_key + across + 16 * j, scale);
-            derive(s[i][j], dw[i][j], MASK == FREE ? scale : 1, log[i], delta[i]);
+            s[i][j] = row[i].masked(s[i][j], first_key + across + 16 * j, p.scale);
+            if constexpr (DROP)
+                dropped = drop.keeps(first_row + down + 16 * i, first_key + across + 16 * j) ? drop.scale : 0;
+            dw[i][j] *= dropped;
+            derive(s[i][j], dw[i][j], MASK == FREE ? p.scale : 1, log[i], delta[i]);
             int place = (down + 16 * i) * WEIGHTS + across + 16 * j;
-            weights[place] = s[i][j], slopes[place] = dw[i][j];
+            weights[place] = s[i][j] * dropped, slopes[place] = dw[i][j];
         }
 }
 
@@ -38,11 +42,12 @@ __device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int r
     }
 }
 
-template <int HEAD, int MASK>
+template <int HEAD, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     queries(const float* q, const float* k, const float* v, const void* mask, const float* o, const float* dout,
             const float* lse, const float* dlse, float* deltas, float* dq, const int* starts_q, const int* starts_k,
-            const Problem p, const Gradients g) {
+            const Problem p, const Gradients g, const long long* state,
+           long long seed, long long offset) {
     constexpr int TILE = SIDE * (HEAD + 4);
     extern __shared__ __align__(16) unsigned char memory[];
     float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
@@ -76,23 +81,24 @@ __global__ void __launch_bounds__(256)
     }
     int seen = span.keys;
     if (p.causal) seen = min(seen, min(first + SIDE, rows) + span.diagonal);
+    Drop drop(p, {state, seed, offset}, at.batch, at.head);
     for (int start = 0; start < seen; start += SIDE) {
         __syncthreads();
         fetch_floats<SIDE, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
         fetch_floats<SIDE, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
         __syncthreads();
-        derive_tile<HEAD, MASK>(weights, slopes, qs, ds, ks, vs, row, log, delta, start, p.scale);
+        derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, first, start, p, drop);
         __syncwarp();  // half a warp writes and reads its own rows
         add_rows<HEAD, SIDE>(result, slopes, WEIGHTS, 1, ks);
     }
     store_floats<HEAD>(result, first, rows, p.depth, p.scale * LN2, row_of(dq, g.dq));
 }
 
-template <int HEAD, int MASK>
+template <int HEAD, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
          const float* deltas, float* dk, float* dv, const int* starts_q, const int* starts_k, const Problem p,
-         const Gradients g) {
+         const Gradients g, const long long* state, long long seed, long long offset) {
     constexpr int TILE = SIDE * (HEAD + 4);
     extern __shared__ __align__(16) unsigned char memory[];
     float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
@@ -116,6 +122,7 @@ __global__ void __launch_bounds__(256)
             fetch_floats<SIDE, HEAD>(qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
             fetch_floats<SIDE, HEAD>(ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
             float log[EACH], delta[EACH];
+            Drop drop(p, {state, seed, offset}, at.batch, head);
             Row<float, MASK> row[EACH];
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
@@ -125,11 +132,57 @@ __global__ void __launch_bounds__(256)
                 delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
             }
             __syncthreads();
-            derive_tile<HEAD, MASK>(weights, slopes, qs, ds, ks, vs, row, log, delta, first, p.scale);
+            derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, start, first, p, drop);
             __syncthreads();
             add_rows<HEAD, SIDE>(of_values, weights, 1, WEIGHTS, ds);
             add_rows<HEAD, SIDE>(of_keys, slopes, 1, WEIGHTS, qs);
         }
     store_floats<HEAD>(of_keys, first, span.keys, p.depth, p.scale * LN2, row_of(dk, g.dk, at.head, span.key0));
     store_floats<HEAD>(of_values, first, span.keys, p.width, 1, row_of(dv, g.dv, at.head, span.key0));
+}
+
+template <int HEAD>
+__global__ void __launch_bounds__(256)
+    deltas(const float* o, const float* dout, const float* dlse, float* to, const int* starts_q, const int* starts_k,
+           const Problem p, const Gradients g) {
+    row_deltas<float, HEAD, false>(o, dout, dlse, to, starts_q, starts_k, p, g);
+}
+
+// As score_gradients of scores.cuh.
+template <int HEAD, int MASK, bool DROP>
+__global__ void __launch_bounds__(256)
+    scores(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
+           const float* deltas, float* to, const Problem p, const Gradients g, const long long* state,
+           long long seed, long long offset) {
+    constexpr int TILE = SIDE * (HEAD + 4);
+    extern __shared__ __align__(16) unsigned char memory[];
+    float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
+    float *weights = vs + TILE, *slopes = weights + SIDE * WEIGHTS;
+    int across = (p.keys + SIDE - 1) / SIDE, down = (p.rows + SIDE - 1) / SIDE;
+    int key0 = blockIdx.x % across * SIDE, first = blockIdx.x / across % down * SIDE;
+    int head = blockIdx.x / across / down % p.heads, batch = blockIdx.x / across / down / p.heads;
+    Span span(p, nullptr, nullptr, batch);
+    auto row_of = [&](auto* base, const Strides& s, int head) {
+        return [=](int r) { return base + s.at(batch, head, r); };
+    };
+    fetch_floats<SIDE, HEAD>(qs, first, p.rows, p.depth, row_of(q, p.q, head));
+    fetch_floats<SIDE, HEAD>(ds, first, p.rows, p.width, row_of(dout, g.dout, head));
+    fetch_floats<SIDE, HEAD>(ks, key0, p.keys, p.depth, row_of(k, p.k, head / p.group));
+    fetch_floats<SIDE, HEAD>(vs, key0, p.keys, p.width, row_of(v, p.v, head / p.group));
+    float log[EACH], delta[EACH];
+    Row<float, MASK> row[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        int r = min(first + int(threadIdx.x) / 16 + 16 * i, p.rows - 1);
+        row[i].set(p, span, mask, batch, head, r);
+        log[i] = log_of_sum(*row_of(lse, p.lse, head)(r)), delta[i] = *row_of(deltas, p.lse, head)(r);
+    }
+    __syncthreads();
+    Drop drop(p, {state, seed, offset}, batch, head);
+    derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, first, key0, p, drop);
+    __syncthreads();
+    for (int i = threadIdx.x; i < SIDE * SIDE; i += 256) {
+        int r = first + i / SIDE, key = key0 + i % SIDE;
+        if (r < p.rows && key < p.keys) to[p.lse.at(batch, head, r) * p.keys + key] = slopes[i / SIDE * WEIGHTS + i % SIDE];
+    }
 }

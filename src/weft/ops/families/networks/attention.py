@@ -7,17 +7,22 @@ from typing import Any
 
 import torch
 
-from weft.errors import ArgumentError
+from weft.kernels import cdiv
 from weft.ops import library
-from weft.ops.flash import backward
+from weft.ops.flash import backward, mask
 from weft.ops.flash.check import check, check_ragged
 from weft.ops.flash.forward import candidates
 from weft.ops.flash.problem import gradient_shapes, result_shape, result_strides
 from weft.ops.function import Definition
+from weft.ops.random.start import start
 
 _OPTIONS = (
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0,"
     " bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
+)
+_DROPPED = (
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? state, float dropout_p,"
+    " bool is_causal, float? scale, bool enable_gqa, int seed, int offset) -> (Tensor, Tensor)"
 )
 _RAGGED = (
     "(Tensor query, Tensor key, Tensor value, Tensor cu_seq_q, Tensor cu_seq_k, int max_q,"
@@ -46,8 +51,8 @@ def _empty_ragged_lse(query: Any, key: Any, value: Any, *rest: Any, **options: A
 
 def _empty_gradients(
     dout: Any, dlse: Any, query: Any, key: Any, value: Any, out: Any, lse: Any, attn_mask: Any,
-    cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, is_causal: bool, scale: float | None,
-    enable_gqa: bool,
+    state: Any, cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, is_causal: bool,
+    scale: float | None, enable_gqa: bool, *random: Any,
 ) -> Any:  # fmt: skip
     if cu_seq_q is not None:
         return tuple(x.new_empty(x.shape) for x in (query, key, value))
@@ -59,27 +64,28 @@ def _empty_gradients(
 
 
 # ---- gradients ---------------------------------------------------------------------------------
-def _refuse_gradient(mask: Any) -> None:
-    if mask is not None and mask.requires_grad:
-        raise ArgumentError(
-            "weft.ops.attention: a mask has no gradient",
-            got="attn_mask.requires_grad", allowed="False", next="attn_mask.detach()",
-        )  # fmt: skip
-
-
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    query, key, value, mask, _, *ctx.options = inputs
-    _refuse_gradient(mask)
-    ctx.save_for_backward(query, key, value, mask, *output)
+    query, key, value, added, _, *ctx.options = inputs
+    ctx.random = 0.0, 0, 0
+    ctx.save_for_backward(query, key, value, added, None, *output)
+
+
+def _setup_dropped(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, p, causal, scale, shared, seed, offset = inputs
+    ctx.options, ctx.random = (causal, scale, shared), (p, seed, offset)
+    ctx.save_for_backward(*tensors, *output)
 
 
 def _gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
-    query, key, value, mask, out, lse = ctx.saved_tensors
-    made = library.call("attention_backward")(
-        dout, _dense(dlse), query, key, value, out, lse, mask, None, None, 0, 0, *ctx.options
-    )
+    query, key, value, added, state, out, lse = ctx.saved_tensors
+    given = (dout, _dense(dlse), query, key, value, out, lse, added, state)
+    made = library.call("attention_backward")(*given, None, None, 0, 0, *ctx.options, *ctx.random)
     of = [d.sum_to_size(x.shape) for d, x in zip(made, (query, key, value), strict=True)]
-    return *of, None, None, None, None, None
+    of_mask = None
+    if ctx.needs_input_grad[3]:
+        scores = library.call("attention_mask_backward")(*given, *ctx.options, *ctx.random)
+        of_mask = scores.sum_to_size(added.shape)
+    return *of, of_mask, *(None,) * (len(ctx.needs_input_grad) - 4)
 
 
 def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
@@ -90,8 +96,8 @@ def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
 def _ragged_gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
     query, key, value, starts_q, starts_k, out, lse = ctx.saved_tensors
     made = library.call("attention_backward")(
-        dout, _dense(dlse), query, key, value, out, lse, None, starts_q, starts_k, ctx.max_q,
-        ctx.max_k, ctx.causal, ctx.scale, ctx.shared,
+        dout, _dense(dlse), query, key, value, out, lse, None, None, starts_q, starts_k, ctx.max_q,
+        ctx.max_k, ctx.causal, ctx.scale, ctx.shared, 0.0, 0, 0,
     )  # fmt: skip
     return *made, *(None,) * 7
 
@@ -104,7 +110,8 @@ def _dense(dlse: Any) -> Any:
 def _redirect(name: str) -> Any:
     """Calls with gradients use the op that also returns what they need.
 
-    Under autocast, tensors are converted to its dtype, as torch does.
+    Under autocast, tensors are converted to its dtype, as torch does. Calls with dropout use an op
+    that takes a seed and an offset.
     """
 
     def redirect(op: Any) -> Any:
@@ -118,16 +125,35 @@ def _redirect(name: str) -> Any:
                 tensors = [_converted(x, dtype) for x in (query, key, value, other)]
                 with torch.autocast(kind, enabled=False):
                     return with_lse(*tensors, *rest)[0]
+            if name == "attention" and rest[0] > 0:
+                return with_lse(query, key, value, other, *rest)[0]
             if not torch.is_grad_enabled():
                 return NotImplemented
-            _refuse_gradient(other)
-            if not (query.requires_grad or key.requires_grad or value.requires_grad):
+            masked = other is not None and other.requires_grad
+            if not (query.requires_grad or key.requires_grad or value.requires_grad or masked):
                 return NotImplemented
             return with_lse(query, key, value, other, *rest)[0]
 
         return redirected
 
     return redirect
+
+
+def _redirect_dropped(op: Any) -> Any:
+    """Calls of attention_lse with dropout draw a seed and an offset."""
+    dropped = library.call("attention_dropout")
+
+    def redirected(
+        query: Any, key: Any, value: Any, mask: Any, p: float, causal: bool, scale: Any, gqa: bool
+    ) -> Any:
+        if p == 0:
+            return NotImplemented
+        check("attention", query, key, value, mask, p, causal, scale, gqa)
+        calls = cdiv(key.shape[-2], 16)
+        seed, offset, state = start("attention", 0, query.device, calls=calls)
+        return dropped(query, key, value, mask, state, p, causal, scale, gqa, seed, offset)
+
+    return redirected
 
 
 def _converted(x: Any, dtype: torch.dtype) -> Any:
@@ -137,15 +163,22 @@ def _converted(x: Any, dtype: torch.dtype) -> Any:
 
 def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
     """For calls that are not redirected: backward computes the logarithms again."""
-    ctx.name, ctx.inputs = name, inputs[3:]
-    ctx.save_for_backward(*inputs[:3])
+    ctx.name, ctx.inputs = name, inputs[4:]
+    ctx.save_for_backward(*inputs[:4])
 
 
 def _gradients_alone(ctx: Any, dout: Any) -> Any:
+    wanted = ctx.needs_input_grad[:4]
     with torch.enable_grad():
-        tensors = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        tensors = [
+            x.detach().requires_grad_() if wants else x
+            for x, wants in zip(ctx.saved_tensors, wanted, strict=True)
+        ]
         out, _ = library.call(f"{ctx.name}_lse")(*tensors, *ctx.inputs)
-    return *torch.autograd.grad(out, tensors, dout), *(None,) * len(ctx.inputs)
+    made = iter(
+        torch.autograd.grad(out, [x for x, w in zip(tensors, wanted, strict=True) if w], dout)
+    )
+    return *(next(made) if w else None for w in wanted), *(None,) * len(ctx.inputs)
 
 
 DEFINITIONS = (
@@ -175,6 +208,19 @@ DEFINITIONS = (
         setup=_setup,
         backward=_gradients,
         autocast=None,
+        redirect=_redirect_dropped,
+    ),
+    Definition(
+        name="attention_dropout",
+        schema=_DROPPED,
+        doc="attention_lse with dropout of the weights, by the random numbers of drop.cuh.",
+        fake=_empty_lse,
+        candidates=functools.partial(candidates, ragged=False, lse=True, state=4),
+        setup=_setup_dropped,
+        backward=_gradients,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
     ),
     Definition(
         name="attention_varlen",
@@ -207,13 +253,31 @@ DEFINITIONS = (
         name="attention_backward",
         schema=(
             "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
-            " Tensor lse, Tensor? attn_mask, Tensor? cu_seq_q, Tensor? cu_seq_k, int max_q,"
-            " int max_k, bool is_causal, float? scale, bool enable_gqa) -> (Tensor, Tensor, Tensor)"
+            " Tensor lse, Tensor? attn_mask, Tensor? state, Tensor? cu_seq_q, Tensor? cu_seq_k,"
+            " int max_q, int max_k, bool is_causal, float? scale, bool enable_gqa,"
+            " float dropout_p, int seed, int offset) -> (Tensor, Tensor, Tensor)"
         ),
         doc="The gradients of attention's query, key and value.",
         fake=_empty_gradients,
         candidates=backward.candidates,
         autocast=None,
         public=False,
+        varying=("seed", "offset"),
+    ),
+    Definition(
+        name="attention_mask_backward",
+        schema=(
+            "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
+            " Tensor lse, Tensor attn_mask, Tensor? state, bool is_causal, float? scale,"
+            " bool enable_gqa, float dropout_p, int seed, int offset) -> Tensor"
+        ),
+        doc="The gradient of attention's scores, which a mask of their shape would have.",
+        fake=lambda dout, dlse, query, key, value, out, lse, attn_mask, *options: (
+            attn_mask.new_empty((*lse.shape, key.shape[-2]))
+        ),
+        candidates=mask.candidates,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
     ),
 )

@@ -1,0 +1,121 @@
+"""Describes a backward call of attention for its kernels: operands, scratch, and heads in turns."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from weft.kernels import Kernel, cdiv
+from weft.ops import source
+from weft.ops.choose import Request
+from weft.ops.flash.problem import Operand, Operands, Problem, problem_of
+from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
+
+DOUT, DLSE, QUERY, KEY, VALUE, OUT, LSE, MASK, STATE, STARTS = range(10)
+"""Numbers of the inputs; the cumulative lengths are the last two."""
+FLOATS = 32
+"""Queries and keys of a tile of floats."""
+UNITS = 256
+"""Elements of the 16 x 16 tiles of kept gradients of scores."""
+
+
+class Job(NamedTuple):
+    """A backward call: the problem, its operands (dout, query, key, value, out) and results.
+
+    results  the gradients of query, key and value; none for that of a mask
+    """
+
+    problem: Problem
+    operands: Operands
+    inputs: tuple[Operand, ...]
+    results: tuple[Buffer, ...]
+    dlse: Argument
+
+    @property
+    def delta(self) -> Pointer:
+        """The number of the scratch with rowsum(dout * out)."""
+        return Pointer(self.operands.first + len(self.operands.scratch))
+
+    @property
+    def kept(self) -> Pointer:
+        """The number of the scratch with gradients of scores."""
+        return Pointer(self.delta.number + 1)
+
+    @property
+    def key_heads(self) -> int:
+        """Heads of keys in the batch."""
+        return self.problem.batch * self.problem.heads // self.problem.group
+
+    @property
+    def tiles16(self) -> tuple[int, int]:
+        """Tiles of 16 keys and of 16 queries: whole tiles of all kernels."""
+        return 8 * cdiv(self.problem.keys, 128), 8 * cdiv(self.problem.rows, 128)
+
+    @property
+    def kept_size(self) -> int:
+        """Gradients of scores for one head of keys."""
+        return self.problem.group * UNITS * math.prod(self.tiles16)
+
+    def structs(self, heads: int, turn: tuple[int, int] | None = None) -> tuple[bytes, bytes]:
+        """The structs Problem and Gradients; `turn` are the first head of keys and their number."""
+        dout, q, k, v, out = (x.strides for x in self.inputs)
+        results = [n for made in self.results for n in self.problem.strides(made)]
+        results += [0] * (9 - len(results))
+        problem = self.problem.packed((q, k, v, out), together=heads)
+        turn = turn or (0, self.key_heads)
+        return problem, struct.pack("<12q4i", *dout, *results, *turn, *self.tiles16)
+
+    def plan(self, steps: Sequence[Step], outputs: tuple[Buffer, ...], *kept: Buffer) -> Plan:
+        made, lse = self.operands, self.problem.lse
+        return Plan((*made.steps, *steps), outputs, (*made.scratch, lse, *kept))
+
+    @property
+    def floats(self) -> bool:
+        """True for float32, which has kernels of its own."""
+        return self.problem.dtype is torch.float32
+
+    @property
+    def wide(self) -> str:
+        """Whether all rows are whole, aligned vectors of 16 bytes, as C++ writes it."""
+        return str(all(x.wide for x in self.inputs)).lower()
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a row in shared memory."""
+        return 4 * (self.problem.head + 4) if self.floats else 2 * (self.problem.head + 8)
+
+    def kernel(self, name: str, *words: object) -> Kernel:
+        """A kernel of the dtype and the head size."""
+        p = self.problem
+        first = (p.head,) if self.floats else (source.ctype(p.dtype), p.head)
+        text = ", ".join(map(str, (*first, *words)))
+        file = "single_backward" if self.floats else "backward"
+        return source.kernel(f"attention/{file}.cu", f"{name}<{text}>")
+
+    def delta_step(self) -> Step:
+        """Computes rowsum(dout * out)."""
+        p, (dout, *_, out) = self.problem, self.inputs
+        lanes = min(32, 1 << (p.head // 8 - 1).bit_length())
+        kernel = self.kernel("deltas", *(() if self.floats else (self.wide,)))
+        blocks = cdiv(p.batch * p.heads * p.rows * lanes, 256)
+        args = (out.pointer, dout.pointer, self.dlse, self.delta, *p.starts, *self.structs(1))
+        return Step(kernel, (blocks,), (256,), args)
+
+
+def described(request: Request, outputs: int, ragged: bool) -> Job:
+    """The job of a request, without results."""
+    operands = Operands(request, outputs, ragged)
+    starts = (STARTS, STARTS + 1) if ragged else None
+    p = problem_of(operands, (QUERY, KEY, VALUE), MASK, starts, STATE)
+    inputs = tuple(operands.rows(n, p.lead) for n in (DOUT, QUERY, KEY, VALUE, OUT))
+    dlse = None if request.inputs[DLSE] is None else Pointer(DLSE)
+    return Job(p, operands, inputs, (), dlse)
+
+
+def float_bytes(job: Job) -> int:
+    """Shared memory of the kernels for floats: four tiles of rows, and two of scores."""
+    return 4 * FLOATS * job.pitch + 2 * 4 * FLOATS * (FLOATS + 4)
