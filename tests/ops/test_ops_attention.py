@@ -10,6 +10,9 @@ torch = pytest.importorskip("torch")
 from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
 
 import weft  # noqa: E402
+from weft.ops import library  # noqa: E402
+from weft.ops.flash import backward  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
 
 LIMITS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 HALF = torch.float16
@@ -259,6 +262,38 @@ def test_gradients_of_masks(dtype: Any) -> None:
     judge((1, 2, 70, 32), (1, 2, 80, 32), dtype, {"attn_mask": mask})
 
 
+KEPT = {
+    # query, key, options; two heads of keys, which take turns
+    "causal": ((1, 4, 100, 32), (1, 2, 170, 32), {"is_causal": True, "enable_gqa": True}),
+    "more queries": ((2, 1, 150, 32), (2, 1, 70, 32), {"is_causal": True}),
+}
+SLOW_KEPT = {
+    "all keys": ((1, 2, 70, 32), (1, 2, 90, 32), {}),
+    "pairs of warps": ((1, 2, 100, 128), (1, 2, 90, 128), {"is_causal": True}),
+    "two kernels": ((1, 2, 70, 200), (1, 2, 40, 200), {}),
+}
+
+
+@pytest.mark.parametrize("subject", [
+    *KEPT, *(pytest.param(f"slow {s}", marks=pytest.mark.slow) for s in SLOW_KEPT)])  # fmt: skip
+def test_kept_scores(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of scores that are kept, and computed again, give the same results."""
+    query, key, options = SLOW_KEPT[subject[5:]] if subject.startswith("slow") else KEPT[subject]
+    q, k, v = (drawn(*n, seed=s) for s, n in enumerate((query, key, key)))
+    out, lse = weft.ops.attention_lse(q, k, v, **options)
+    monkeypatch.setattr(backward, "_turns", lambda job, gpu: [(0, 1), (1, 1)])
+    op = library.function("attention_backward")
+    causal, shared = (options.get(n, False) for n in ("is_causal", "enable_gqa"))
+    tensors = (drawn(*query, seed=4), None, q, k, v, out, lse, *(None,) * 4)
+    request = op.request(*tensors, 0, 0, causal, None, shared, 0.0, 0, 0)
+    again, kept = (
+        runner(made.build(), len(tensors), q.device, 2)(*tensors, 0, 0)
+        for made in backward.candidates(request)
+    )
+    assert torch.equal(again[1], kept[1]) and torch.equal(again[2], kept[2])
+    torch.testing.assert_close(again[0], kept[0], rtol=2e-3, atol=2e-3)
+
+
 def test_gradients_of_lse() -> None:
     """The logarithms of the sums have a gradient as well."""
     tensors = [drawn(1, 1, 40, 32, seed=s, dtype=torch.float32) for s in range(3)]
@@ -337,13 +372,15 @@ def test_vmap() -> None:
 
 ADDED = {
     # the mask, its dtype, the dtype of the tensors, options
-    "one row for all heads": ((1, 1, 1, 40), torch.float32, torch.float32, {}),
     "a bias of each head": ((2, 70, 40), HALF, HALF, {"is_causal": True}),
+    "one row for all heads": ((1, 1, 1, 40), torch.float32, torch.float32, {}),
     "a bias in float32": ((1, 2, 70, 1), torch.float32, HALF, {"enable_gqa": True}),
 }
 
 
-@pytest.mark.parametrize("subject", ADDED)
+@pytest.mark.parametrize(
+    "subject", [next(iter(ADDED)), *(pytest.param(s, marks=pytest.mark.slow) for s in [*ADDED][1:])]
+)
 def test_gradients_of_added_masks(subject: str) -> None:
     """An added mask has a gradient of its own shape; the others are as without it."""
     shape, of_mask, dtype, options = ADDED[subject]
@@ -389,7 +426,7 @@ def weighed(q: Any, k: Any, v: Any, mask: Any, keep: Any, p: float) -> Any:
     return (weights * keep / (1 - p)) @ v
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+@pytest.mark.parametrize("dtype", [HALF, pytest.param(torch.float32, marks=pytest.mark.slow)])
 def test_dropout(dtype: Any) -> None:
     """Results and gradients are those of the weights that are kept, scaled."""
     p, shape = 0.3, (1, 2, 70, 24)

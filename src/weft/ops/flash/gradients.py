@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -51,14 +50,28 @@ class Job(NamedTuple):
         return self.problem.batch * self.problem.heads // self.problem.group
 
     @property
-    def tiles16(self) -> tuple[int, int]:
-        """Tiles of 16 keys and of 16 queries: whole tiles of all kernels."""
-        return 8 * cdiv(self.problem.keys, 128), 8 * cdiv(self.problem.rows, 128)
+    def half(self) -> bool:
+        """True if a causal mask starts at the first query and key: half of the tiles are hidden."""
+        return self.problem.causal and self.problem.starts[0] is None
+
+    @property
+    def rows16(self) -> int:
+        """Tiles of 16 queries."""
+        return cdiv(self.problem.rows, 16)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of gradients of scores for one head of queries."""
+        rows, keys = self.rows16, cdiv(self.problem.keys, 16)
+        if not self.half:
+            return rows * keys
+        seen = min(rows, keys)
+        return seen * rows - seen * (seen - 1) // 2
 
     @property
     def kept_size(self) -> int:
         """Gradients of scores for one head of keys."""
-        return self.problem.group * UNITS * math.prod(self.tiles16)
+        return self.problem.group * UNITS * self.tiles
 
     def structs(self, heads: int, turn: tuple[int, int] | None = None) -> tuple[bytes, bytes]:
         """The structs Problem and Gradients; `turn` are the first head of keys and their number."""
@@ -66,8 +79,8 @@ class Job(NamedTuple):
         results = [n for made in self.results for n in self.problem.strides(made)]
         results += [0] * (9 - len(results))
         problem = self.problem.packed((q, k, v, out), together=heads)
-        turn = turn or (0, self.key_heads)
-        return problem, struct.pack("<12q4i", *dout, *results, *turn, *self.tiles16)
+        kept = (*(turn or (0, self.key_heads)), self.rows16, self.half, self.tiles)
+        return problem, struct.pack("<12q4iq", *dout, *results, *kept)
 
     def plan(self, steps: Sequence[Step], outputs: tuple[Buffer, ...], *kept: Buffer) -> Plan:
         made, lse = self.operands, self.problem.lse

@@ -15,9 +15,11 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 
 LARGEST = 16
-"""The largest radix."""
+"""The largest radix, unless larger ones save a stage of a long transform."""
+LARGER, LONG = 32, 2048
+"""The largest radix of transforms of more than LONG elements."""
 HELD = 20
-"""The most elements that a thread holds."""
+"""The most elements that a thread holds, unless a radix is larger."""
 PRIMES = (2, 3, 5, 7, 11, 13)
 THREADS = 1024
 PASS = 4096
@@ -135,20 +137,25 @@ def stages(n: int) -> tuple[Stages, ...]:
         return (Stages(1, 1, (1,)),)
     made = {
         Stages(n, threads, radices)
-        for radices in _factored(n, LARGEST)
+        for radices in _factored(n)
         for r in set(radices)
         for parts in (1, 2, 3, 4)
         if (threads := cdiv(n // r, parts)) <= THREADS
     }
-    fitting = [s for s in made if s.held <= HELD] or list(made)
+    fitting = [s for s in made if s.held <= max(HELD, *s.radices)] or list(made)
     return tuple(sorted(fitting, key=lambda s: (_instructions(s), s)))
 
 
-def _factored(n: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Products of radices that do not increase, with the fewest factors and with one more."""
-    found = list(_products(n, largest))
+def _factored(n: int) -> Iterator[tuple[int, ...]]:
+    """Products of radices that do not decrease, with the fewest factors and with one more.
+
+    Larger radices are among them where they need fewer factors.
+    """
+    found = list(_products(n, LARGEST))
     fewest = min(map(len, found))
-    return (f for f in found if len(f) <= fewest + 1)
+    yield from (f for f in found if len(f) <= fewest + 1)
+    if n > LONG:
+        yield from (f for f in _products(n, LARGER) if len(f) < fewest)
 
 
 def _products(n: int, largest: int) -> Iterator[tuple[int, ...]]:

@@ -9,11 +9,18 @@
 #pragma once
 #include "drop.cuh"
 
-// `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory: as 16 x 16
-// tiles [head of queries][keys / 16][queries / 16], with the numbers of tiles `keys16` and `rows16`.
+// `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory, as 16 x 16
+// tiles. A head of queries has `tiles` of them: for each 16 keys a row of `rows16`. `half`: row c has no place for its
+// first c tiles, which a causal mask hides.
 struct Gradients {
     Strides dout, dq, dk, dv;
-    int first, count, keys16, rows16;
+    int first, count, rows16, half;
+    long long tiles;
+
+    // Before the tile of queries 0 and keys 16 key16.
+    __device__ long long row(int index, int key16) const {
+        return index * tiles + static_cast<long long>(key16) * rows16 - (half ? key16 * (key16 + 1ll) / 2 : 0);
+    }
 };
 
 // Elements of a tile of gradients of scores: four 8 x 8 matrices, each a row of queries after another.
@@ -244,17 +251,21 @@ struct KeyGradients {
 
     // Writes gradients of scores to memory.
     __device__ __forceinline__ void keep(const float (&dw)[M][N][4], int head, int tile) const {
-        long long row = (at.index * p.group + head - head0) * static_cast<long long>(g.keys16) + mine / 16;
-        unsigned* to = reinterpret_cast<unsigned*>(kept + (row * g.rows16 + tile * (BM / 16)) * KEPT) + lane;
+        int index = at.index * p.group + head - head0, row16 = tile * (BM / 16);
 #pragma unroll
-        for (int m = 0; m < M; ++m)
+        for (int m = 0; m < M; ++m) {
+            int key16 = mine / 16 + m;
+            unsigned* to = reinterpret_cast<unsigned*>(kept + (g.row(index, key16) + row16) * KEPT) + lane;
 #pragma unroll
             for (int n = 0; n < N / 2; ++n) {
+                // Tiles that no query sees, or beyond the last one, have no place.
+                if (row16 + n >= g.rows16 || (g.half && row16 + n < key16)) continue;
                 unsigned words[4];
                 as_left<T>(words, dw[m][2 * n], dw[m][2 * n + 1]);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) to[(m * g.rows16 + n) * (KEPT / 2) + i * 32] = words[i];
+                for (int i = 0; i < 4; ++i) to[n * (KEPT / 2) + i * 32] = words[i];
             }
+        }
     }
 
     // One warp's work. KEYS, VALUES: which gradients it computes; a pair of warps shares the weights.

@@ -47,7 +47,6 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
     int first = at.tile * BM, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (first >= span.rows) return;
     const T* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
-    const T* kept0 = kept + (at.index * static_cast<long long>(g.keys16) * g.rows16 + first / 16) * KEPT;
     int seen = span.keys;
     if (p.causal) seen = max(0, min(seen, min(first + BM, span.rows) + span.diagonal));
     int end = (seen + BN - 1) / BN;
@@ -62,8 +61,8 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
             // Tiles without a score that a query sees were not written.
             int row = first + row16 * 16, key = key16 * 16;
             bool inside = row < span.rows && key < span.keys && (!p.causal || key <= row + 15 + span.diagonal);
-            long long from = (static_cast<long long>(key16) * g.rows16 + row16) * KEPT + i % (KEPT / 8) * 8;
-            copy_async(to + 16 * i, kept0 + (inside ? from : 0), inside);
+            const T* from = kept + (g.row(at.index, key16) + first / 16 + row16) * KEPT + i % (KEPT / 8) * 8;
+            copy_async(to + 16 * i, inside ? from : kept, inside);
         }
     };
 #pragma unroll

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -253,4 +253,27 @@ def _definition(name: str, plane: bool) -> Definition:
     )
 
 
+def _space(name: str) -> Callable[..., Any]:
+    """The form for any number of dimensions: that for two takes as many as it is given."""
+    plane = library.call(f"{name}2")
+
+    def space(
+        input: Any,
+        s: Sequence[int] | None = None,
+        dim: Sequence[int] | None = None,
+        norm: str | None = None,
+    ) -> Any:
+        if dim is None:  # as in torch: the last ones, of which `s` has lengths, or all
+            dim = range(-(input.dim() if s is None else len(s)), 0)
+        return plane(input, None if s is None else list(s), list(dim), norm)
+
+    space.__name__ = space.__qualname__ = f"{name}n"
+    space.__doc__ = (
+        f"{DOCS[name]} along several dimensions, by default all, as torch.fft.{name}n; float32"
+        " precision."
+    )
+    return space
+
+
 DEFINITIONS = tuple(_definition(name, plane) for plane in (False, True) for name in KINDS)
+MAKERS = {f"{name}n": functools.partial(_space, name) for name in ("fft", "ifft", "rfft", "irfft")}
