@@ -19,7 +19,7 @@ triton = pytest.importorskip("triton")
 import weft  # noqa: E402
 import weft.triton  # noqa: E402
 from triton_kernels import features, nets  # noqa: E402
-from weft.frontends import clock  # noqa: E402
+from weft.frontends import autotuning, clock  # noqa: E402
 from weft.frontends.triton import pipeline  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -266,17 +266,72 @@ def test_inline_assembly_and_calls() -> None:
 
 
 # ---- choosing and measuring ------------------------------------------------------------------
-def test_autotune_and_bench(capsys: pytest.CaptureFixture[str]) -> None:
-    configs = [triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((128, 1), (512, 4))]
-    tuned = triton.autotune(configs, key=["n"])(nets.add)
+def grid(meta: dict[str, int]) -> tuple[int]:
+    return (triton.cdiv(1000, meta["BLOCK"]),)
+
+
+def tuned() -> Any:
+    """An autotuned kernel; Triton rejects the first configuration."""
+    sizes = ((4096, 64), (128, 1), (512, 4))  # a block has at most 32 warps
+    configs = [triton.Config({"BLOCK": b}, num_warps=w) for b, w in sizes]
+    return triton.autotune(configs, key=["n"])(nets.add)
+
+
+def test_autotune_takes_the_first_that_compiles(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = tuned()
     x, y, out = *uniform(2, 1000), torch.zeros(1000)
-    clock.say_once.cache_clear()
-    tuned[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, out, 1000)
+    autotuning.say_once.cache_clear()
+    kernel[grid](x, y, out, 1000)
     assert torch.equal(out, x + y)
-    assert tuned.best_config in configs
-    took = triton.testing.do_bench(lambda: nets.add[(4,)](x, y, out, 1000, BLOCK=256), rep=2)
-    assert took > 0
-    assert capsys.readouterr().err.count("not of a GPU") == 1
+    assert kernel.best_config is kernel.configs[1]
+    assert "first configuration that compiles" in capsys.readouterr().err
+
+
+def test_autotune_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    weft.triton.install(alone=True, autotune=True)
+    try:
+        kernel = tuned()
+        x, y, out = *uniform(2, 1000), torch.zeros(1000)
+        clock.say_once.cache_clear()
+        kernel[grid](x, y, out, 1000)
+        assert torch.equal(out, x + y)
+        timings = [timing[0] for timing in kernel.configs_timings.values()]
+        assert timings[0] == float("inf") and all(0 < t < 1e9 for t in timings[1:])
+        assert capsys.readouterr().err.count("not of a GPU") == 1
+    finally:
+        weft.triton.install(alone=True)
+
+
+@pytest.mark.parametrize("name", ["do_bench", "do_bench_cudagraph"])
+def test_do_bench_calls_twice(name: str) -> None:
+    calls: list[int] = []
+    bench = getattr(triton.testing, name)
+    assert bench(lambda: calls.append(0), rep=1000) > 0
+    assert len(bench(lambda: calls.append(0), quantiles=[0.5, 0.2])) == 2
+    assert len(calls) == 4
+
+
+def test_report_labels_its_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    benchmark = triton.testing.Benchmark(
+        x_names=["n"], x_vals=[8, 16], line_arg="kind", line_vals=["a", "b"],
+        line_names=["A", "B"], plot_name="speed", args={"factor": 2.0},
+    )  # fmt: skip
+
+    @triton.testing.perf_report(benchmark)  # type: ignore[untyped-decorator]
+    def speed(n: int, kind: str, factor: float) -> Any:
+        return n * factor if kind == "a" else (n / factor, 0, 0)
+
+    speed.run(print_data=True, save_path=str(tmp_path))
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head == "speed: times of the simulation on this CPU, not of a GPU"
+    assert [row.split() for row in rows[1:]] == [["8", "16", "4"], ["16", "32", "8"]]
+    assert (tmp_path / "speed.csv").read_text().splitlines()[0] == "n,A (simulated),B (simulated)"
+
+
+def test_registers_are_counted_when_asked_for() -> None:
+    x, y, out = *uniform(2, 1000), torch.zeros(1000)
+    compiled = nets.add[(4,)](x, y, out, 1000, BLOCK=256)
+    assert 65536 // (compiled.n_regs * 128) > 0 and compiled.n_spills == 0
 
 
 # ---- weft.kernel -----------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Counts the bytes of tensors: `torch.cuda.memory_allocated` and its like.
 
-A dispatch mode sees each new tensor; a weak reference to its storage sees its end. Memory of
-torch's own temporaries inside of one operation is not counted.
+A weak reference to the storage of a tensor sees its end. Memory of torch's own temporaries inside
+of one operation is not counted.
 """
 
 from __future__ import annotations
@@ -9,44 +9,21 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 BLOCK = 512
 """CUDA's caching allocator rounds sizes up to this number of bytes."""
 
 
-class Tracker(TorchDispatchMode):  # type: ignore[misc]
-    """Adds up the storages of the tensors that operations return."""
+class Tracker:
+    """Adds up the storages of tensors until they are freed."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.now = self.peak = self.count = self.total = 0
         self._live: dict[int, Any] = {}
-
-    @classmethod
-    def is_infra_mode(cls) -> bool:
-        """True: torch.compile ignores the mode."""
-        return True
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if type(out) is torch.Tensor:
-            self.add(out)
-        elif isinstance(out, (tuple, list)):
-            for value in out:
-                if type(value) is torch.Tensor:
-                    self.add(value)
-        return out
 
     def add(self, tensor: torch.Tensor) -> None:
         """Counts the storage of a tensor once, until it is freed."""

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
 from weft.device.models import GpuModel
-from weft.frontends.pytorch import memory, modules
+from weft.frontends.pytorch import memory, modules, operations
 from weft.frontends.pytorch.streams import DEVICE
 
 _HERE = ("torch", "triton", "weft")
@@ -39,7 +39,7 @@ def install(model: GpuModel, address_taken: Noticed) -> None:
     for owner, replaced in modules.replacements(model, tracker).items():
         for name, value in replaced.items():
             setattr(owner, name, value)
-    _enter_in_every_thread(RedirectCuda(address_taken), tracker)
+    _enter_in_every_thread(RedirectCuda(address_taken), operations.Operations(tracker))
 
 
 def _enter_in_every_thread(*modes: Any) -> None:

@@ -9,6 +9,8 @@ for compiler stages and the cache class. Only what measures time is replaced (ti
     pipeline.py  Triton's compiler, stopped at PTX, and where it keeps its results
     dispatch.py  with a real GPU: Triton's own driver for CUDA tensors, simulation for CPU tensors
     timing.py    autotuning and `triton.testing`, where times are those of the simulation
+    deferred.py  a kernel's number of registers, counted when a script asks for it
+    cublas.py    the products that Triton's tutorials compare with
     jit_kernel.py  the kernels that `weft.kernel` returns
 """
 

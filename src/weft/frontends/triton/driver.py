@@ -12,7 +12,8 @@ from triton.runtime import driver as active_driver
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.triton import dispatch, pipeline, timing
+from weft.frontends.triton import cublas, dispatch, pipeline, timing
+from weft.frontends.triton.deferred import Deferred
 from weft.frontends.triton.launcher import Launcher, Scratch, Variant, running
 
 FIRST_SIMULATED = 1000
@@ -32,13 +33,13 @@ class SimUtils:
 
     def load_binary(
         self, name: str, binary: bytes, shared: int, device: int
-    ) -> tuple[Variant, Variant, int, int, int]:
+    ) -> tuple[Variant, Variant, Deferred, Deferred, int]:
         """(module, function, registers, spills, most threads)."""
         model, fast = self._driver.simulated(device)
         kernel = Variant(binary.decode(), name, model, fast=fast)
-        need = kernel.resources
-        spilled = need.spill_stores or 0
-        return kernel, kernel, need.registers, spilled, model.max_threads_per_block
+        registers = Deferred(lambda: kernel.resources.registers)
+        spills = Deferred(lambda: kernel.resources.spill_stores or 0)
+        return kernel, kernel, registers, spills, model.max_threads_per_block
 
     def unload_module(self, module: Variant) -> None:
         """Does nothing: Python frees the module."""
@@ -169,6 +170,7 @@ def activate(model: GpuModel, *, fast: bool, alone: bool, autotune: bool = False
     if real is None:
         pipeline.install()
         timing.install(autotune=autotune)
+        cublas.install()
         active_driver.set_active(_simulator)
     else:
         active_driver.set_active(dispatch.DispatchingDriver(real, _simulator))

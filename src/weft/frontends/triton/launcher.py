@@ -59,6 +59,7 @@ class Variant(Kernel):
 
     def __init__(self, text: str, name: str, model: GpuModel, *, fast: bool = False) -> None:
         """`fast`: tensor cores by plain FMA."""
+        text = pipeline.for_its_instructions(text)
         ptx = pipeline.load(text, name)
         measure = functools.partial(assemble, text, model.machine)
         super().__init__(Program(ptx), model, name, name, measure, fast=fast)

@@ -13,6 +13,7 @@ from typing import Any
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime.cache import FileCacheManager
 
 from weft import cache
@@ -29,7 +30,12 @@ _ASSEMBLY = re.compile(r"// begin inline asm.*?// end inline asm", re.DOTALL)
 """Loads and stores are inline assembly to Triton; the line numbers that LLVM puts into it count
 the lines of the assembly itself. The one ahead of it is right."""
 _LOC = re.compile(r"^\s*\.loc[^\n]*$", re.MULTILINE)
+_HOPPER = re.compile(r"^\s*(@\S+\s+)?griddepcontrol\.", re.MULTILINE)
+"""Instructions that Triton's language emits for any target and that need sm_90."""
 _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"\n]+)"', re.MULTILINE)
+
+
+_own_parse_options = CUDABackend.parse_options
 
 
 def check_version() -> None:
@@ -53,6 +59,7 @@ def install() -> None:
     knobs.cache.dir = cache.folder(f"triton-{triton.__version__.replace('.', '_')}")
     knobs.cache.manager_class = WholeGroups
     knobs.runtime.add_stages_inspection_hook = _stages
+    CUDABackend.parse_options = _parse_options
     if os.environ.get("TRITON_DEFAULT_FP_FUSION") is None:
         # This is the default; a release of Triton warns at each kernel until it is set.
         os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
@@ -94,6 +101,18 @@ def _sources(text: str) -> dict[str, str]:
     return {file: Path(file).read_text(encoding="utf-8", errors="replace") for file in named}
 
 
+def _parse_options(backend: Any, options: Any) -> Any:
+    """Triton's function; a libdevice that is missing is replaced by Triton's own.
+
+    A tutorial names the file of a source tree, which an installed Triton does not have.
+    """
+    libraries = dict(options.get("extern_libs") or {})
+    if not os.path.exists(libraries.get("libdevice") or os.curdir):
+        del libraries["libdevice"]
+        options = {**options, "extern_libs": libraries}
+    return _own_parse_options(backend, options)
+
+
 def _stages(*arguments: Any) -> tuple[str, str] | None:
     """Triton's hook: without arguments returns its cache key, else changes the stages."""
     if not arguments:
@@ -101,6 +120,16 @@ def _stages(*arguments: Any) -> tuple[str, str] | None:
     stages = arguments[1]
     stages["cubin"] = lambda ptx, metadata: ptx.encode()
     return None
+
+
+def for_its_instructions(ptx: str) -> str:
+    """Raises the target of PTX with instructions of sm_90, which inline assembly may contain.
+
+    Code is compiled for sm_80, so that products use `mma` instead of `wgmma`.
+    """
+    if not _HOPPER.search(ptx):
+        return ptx
+    return re.sub(r"^(\s*\.target\s+)sm_8\d", r"\1sm_90", ptx, flags=re.MULTILINE)
 
 
 class WholeGroups(FileCacheManager):  # type: ignore[misc]

@@ -22,7 +22,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from weft.frontends import autotuning, clock
 from weft.frontends.triton.launcher import capturing
 
-REPORT_SECONDS = 5.0
+REPORT_SECONDS = 2.0
 """The time after which `perf_report` begins no further row."""
 
 _INVALID = (OutOfResources, CompileTimeAssertionFailure, PTXASError)
@@ -88,10 +88,10 @@ def _report(
 ) -> Any:
     """Measures and prints each benchmark; numbers are those of the simulation."""
     several = isinstance(mark.benchmarks, (list, tuple))
-    tables = []
+    tables, stop = [], time.perf_counter() + limit
     for benchmark in mark.benchmarks if several else [mark.benchmarks]:
         header = [*benchmark.x_names, *(f"{n} (simulated)" for n in benchmark.line_names)]
-        rows = list(_rows(mark.fn, benchmark, limit, kwargs))
+        rows = list(_rows(mark.fn, benchmark, stop, kwargs))
         if print_data:
             _print(benchmark, header, rows)
         if save_path:
@@ -109,11 +109,11 @@ def _report(
 
 
 def _rows(
-    fn: Callable[..., Any], benchmark: Any, limit: float, kwargs: Mapping[str, Any]
+    fn: Callable[..., Any], benchmark: Any, stop: float, kwargs: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
-    begin, names = time.perf_counter(), benchmark.x_names
+    names = benchmark.x_names
     for x in benchmark.x_vals:
-        if time.perf_counter() - begin > limit:
+        if time.perf_counter() > stop:
             return
         values = x if isinstance(x, (tuple, list)) else [x] * len(names)
         at = dict(zip(names, values, strict=True))

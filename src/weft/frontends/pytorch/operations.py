@@ -1,0 +1,44 @@
+"""The dispatch mode that sees every operation of torch in a script.
+
+It computes some of them as a GPU does (wide.py) and counts their memory (memory.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from weft.frontends.pytorch import memory, wide
+
+
+class Operations(TorchDispatchMode):  # type: ignore[misc]
+    """Runs operations and adds their results to a tracker."""
+
+    def __init__(self, tracker: memory.Tracker) -> None:
+        super().__init__()
+        self._tracker = tracker
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True: torch.compile ignores the mode."""
+        return True
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        out = wide.run(func, args, kwargs or {})
+        # Subclasses, such as those of a trace, have no memory of their own.
+        if type(out) is torch.Tensor:
+            self._tracker.add(out)
+        elif isinstance(out, (tuple, list)):
+            for value in out:
+                if type(value) is torch.Tensor:
+                    self._tracker.add(value)
+        return out
