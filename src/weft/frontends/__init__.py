@@ -9,7 +9,8 @@ not import the third-party package, and defines
     kernel   kernel(fn, *, device, **options) -> a kernel that can be launched
     install  install(device): from now on that package's own launches run on the simulated GPU
 
-A package with `AFTER` and `install` alone serves scripts: `extension`.
+A package with `AFTER` and `install` alone serves scripts: `extension`. With `SUPPLIES`, a module
+`weft.NAME` stands in for a package of that name which is not installed: `cupy`.
 
 What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has
 a table of them by suffix.
@@ -80,6 +81,12 @@ def for_scripts() -> dict[str, Callable[[str], None]]:
     """Module -> what is called with the GPU's model after a script has imported it."""
     served = [package for package in _packages().values() if hasattr(package, "AFTER")]
     return {package.AFTER: package.install for package in served}
+
+
+def supplied() -> dict[str, str]:
+    """Package -> weft's module that stands in for it where it is not installed."""
+    names = {name: getattr(package, "SUPPLIES", "") for name, package in _packages().items()}
+    return {given: f"weft.{name}" for name, given in names.items() if given}
 
 
 @functools.cache

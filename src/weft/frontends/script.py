@@ -21,7 +21,7 @@ from typing import NamedTuple
 from weft.device import models
 from weft.device.selection import Selection, select
 from weft.errors import Error, pip_install
-from weft.frontends import embedded, for_scripts
+from weft.frontends import embedded, for_scripts, stand_ins, supplied
 from weft.frontends import triton as triton_front_end
 from weft.frontends.pytorch import inductor
 
@@ -131,6 +131,7 @@ def install(options: Options) -> None:
     """Registers the hooks of all front ends, here and in Python processes that start later."""
     embedded.use(f"sim:{options.gpu}")
     after_import(_hooks(options))
+    stand_ins.install(supplied())
     os.environ[VARIABLE] = json.dumps(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _CHILD not in paths:

@@ -1,0 +1,35 @@
+"""Modules of weft that stand in for packages which are not installed: `weft.cupy` for CuPy."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+
+
+def install(modules: Mapping[str, str]) -> None:
+    """From now on a package that no other finder finds is a module of weft: name -> module."""
+    sys.meta_path.append(_StandIns(modules))
+
+
+class _StandIns(MetaPathFinder, Loader):
+    """The last finder."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = modules
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in self._modules else None
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        module = self._modules[spec.name]
+        print(f"weft: {spec.name} is not installed; {module} stands in", file=sys.stderr)
+        return importlib.import_module(module)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Does nothing: the module is complete."""
