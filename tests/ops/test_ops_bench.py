@@ -7,6 +7,7 @@ import fcntl
 import functools
 import json
 import math
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -95,7 +96,7 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.sim
 def test_processes_measure_the_same_calls(tmp_path: Path) -> None:
-    job = worker.Job(tmp_path / "lock", "cpu", None, clock=clock)
+    job = worker.Job(tmp_path, "cpu", None, clock=clock)
     told: list[str] = []
     batch = whole.drawn(case("add"), SEED, COUNT, MOST)
     (one,) = whole.sweep([batch], job, 2, tell=told.append)
@@ -181,8 +182,7 @@ def free(path: Path) -> bool:
 
 
 def test_a_turn_is_given_up_while_something_compiles(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    turn = Turn(path)
+    path, turn = tmp_path / "lock", Turn(tmp_path)
     seen: list[bool] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -212,11 +212,38 @@ def test_a_turn_is_given_up_while_something_compiles(tmp_path: Path) -> None:
 def test_weft_gives_up_the_turn_while_nvrtc_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "lock"
-    turn = Turn(path)
+    path, turn = tmp_path / "lock", Turn(tmp_path)
     monkeypatch.setattr(progress, "around", turn.paused)
     with turn, progress.compiling("a kernel"):
         assert free(path)
+
+
+def state(process: int) -> str:
+    """The letter of a process's state in /proc; T is stopped."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_other_processes_stop_while_a_call_is_timed(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        ended = other.pid + 2**22  # beyond the largest number of a process
+        for number in (other.pid, ended):
+            (tmp_path / f"{number}.process").touch()
+        turn = Turn(tmp_path)
+        with turn, turn.alone():
+            deadline = time.monotonic() + 10
+            while state(other.pid) != "T" and time.monotonic() < deadline:
+                time.sleep(0.01)  # a signal is delivered when the process is next scheduled
+            assert state(other.pid) == "T"
+        while state(other.pid) == "T" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert state(other.pid) != "T"
+        other.kill()
+
+
+def test_the_turn_ends_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="the call"), Turn(tmp_path):
+        raise RuntimeError("the call")
+    assert free(tmp_path / "lock")
 
 
 def test_the_pool_survives_its_processes() -> None:

@@ -99,7 +99,7 @@ def _swept(batches: Sequence[Batch], options: Options) -> list[Swept]:
         def tell(text: str) -> None:
             progress.update(task, advance=1, description=text)
 
-        job = worker.Job(Path(folder) / "lock", until=time.time() + options.budget)
+        job = worker.Job(Path(folder), until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
         for one in whole.sweep(batches, job, options.jobs, options.limit, tell):
             swept.append(one)

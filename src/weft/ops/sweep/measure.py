@@ -46,11 +46,10 @@ class Meter:
         Raises Broken if a contender fails with an error that no later call survives.
         """
         with self.turn:
-            try:
-                return self._measured(case, call, seed, dict(failed or {}))
-            finally:
-                if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT:
-                    torch.cuda.empty_cache()
+            result = self._measured(case, call, seed, dict(failed or {}))
+            if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT:
+                torch.cuda.empty_cache()
+        return result
 
     def _measured(self, case: Case, call: Call, seed: int, failed: dict[str, str]) -> Result:
         result = Result(case.name, str(call), "", math.nan, False, failed=failed)
@@ -73,7 +72,7 @@ class Meter:
                 del contenders[who]
         if "weft" not in contenders:
             return result
-        result = run.timed(result, contenders, self.clock)
+        result = self._timed(result, contenders)
         compiler = self.compiler
         if compiler is None or "compile" in failed:
             return result
@@ -84,7 +83,11 @@ class Meter:
         except Failed as failure:
             return _noted(result, failure)
         contenders["compile"] = made.contender(function)
-        return run.timed(result, contenders, self.clock)
+        return self._timed(result, contenders)
+
+    def _timed(self, result: Result, contenders: Mapping[str, time.Function]) -> Result:
+        with self.turn.alone():
+            return run.timed(result, contenders, self.clock)
 
 
 def _noted(result: Result, failure: Failed) -> Result:

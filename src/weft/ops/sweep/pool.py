@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -154,6 +156,8 @@ def _end(worker: _Worker, workers: list[_Worker]) -> None:
     if worker.state is not _State.IDLE:  # it hangs, or may hang when it ends after a CUDA error
         worker.process.kill()
     worker.process.join()
+    for other in workers:  # it may have stopped them
+        os.kill(other.process.pid, signal.SIGCONT)
 
 
 # ---- a process ---------------------------------------------------------------------------------

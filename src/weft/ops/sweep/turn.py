@@ -1,11 +1,13 @@
-"""Lets one process at a time use the GPU, by a lock on a file.
+"""Lets one process at a time use the GPU, and all cores while it times a call.
 
-The operating system releases the lock when a process ends, however it ends.
+The lock is one on a file: the operating system releases it when a process ends, however it ends.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,22 +17,25 @@ import torch
 
 
 class Turn:
-    """A process's turns on the GPU: `with turn:` waits for one; without a path there is no lock.
+    """A process's turns on the GPU: `with turn:` waits for one.
 
-    Code that only compiles runs inside `paused()`, and another process takes its turn meanwhile.
+    The processes that take turns share a folder; without one there is no other process. Code that
+    only compiles runs inside `paused()`, and another process takes its turn meanwhile.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self._file: IO[str] | None = None
         self._held = False
+        if folder is not None:
+            (folder / f"{os.getpid()}.process").touch()
 
     def __enter__(self) -> Turn:
         self._take()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self._give()
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        self._give(settle=kind is None)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -44,18 +49,44 @@ class Turn:
             if held:
                 self._take()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Stops the other processes inside; for the holder of the turn.
+
+        What they compile takes cores, and the host's part of a call would wait for one.
+        """
+        others = self._others()
+        try:
+            _send(others, signal.SIGSTOP)
+            yield
+        finally:
+            _send(others, signal.SIGCONT)
+
+    def _others(self) -> list[int]:
+        files = self._folder.glob("*.process") if self._folder is not None else ()
+        return [pid for pid in (int(file.stem) for file in files) if pid != os.getpid()]
+
     def _take(self) -> None:
-        if self._path is not None:
-            self._file = self._path.open("a")
+        if self._folder is not None:
+            self._file = (self._folder / "lock").open("a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
         self._held = True
 
-    def _give(self) -> None:
+    def _give(self, settle: bool = True) -> None:
+        """Ends the turn; after an error, the GPU may not be able to settle."""
         try:
             # Kernels still running would delay those that the next process times.
-            if torch.cuda.is_initialized():
+            if settle and torch.cuda.is_initialized():
                 torch.cuda.synchronize()
         finally:
             self._held = False
             if self._file is not None:
                 self._file.close()  # and with it the lock
+
+
+def _send(processes: list[int], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:  # it has ended, and was replaced
+            continue

@@ -36,12 +36,12 @@ class Task:
 class Job:
     """What all processes of a sweep need to know.
 
-    lock     the file that a process locks while it uses the GPU
+    folder   where processes take turns on the GPU
     compile  None: torch.compile is not timed
     until    the time, by time.time(), at which compiling ends
     """
 
-    lock: Path
+    folder: Path
     device: str = "cuda"
     compile: Compile | None = torch.compile
     until: float = math.inf
@@ -50,7 +50,7 @@ class Job:
 
     def start(self) -> Callable[[Task], Answer]:
         """Prepares this process: the function that measures a call in it."""
-        turn = Turn(self.lock)
+        turn = Turn(self.folder)
         progress.around = turn.paused
         torch.set_num_threads(1)  # the other cores belong to other processes
         torch.backends.cudnn.allow_tf32 = False  # a peer computes as precisely as weft

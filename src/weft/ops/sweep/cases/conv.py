@@ -58,4 +58,12 @@ def _depth(call: Call) -> int:
 
 CONV1D = Case("conv1d", _drawn(1), torch.nn.functional.conv1d, depth=_depth, shared=True)
 CONV2D = Case("conv2d", _drawn(2), torch.nn.functional.conv2d, depth=_depth)
-CASES = (CONV1D, CONV2D, CONV2D.with_backward(roundings=8, shared=True))
+
+
+def _images(call: Call) -> int:
+    """The terms of a gradient of the weight."""
+    n, _, *sizes = call.shape()
+    return int(n * math.prod(sizes))
+
+
+CASES = (CONV1D, CONV2D, CONV2D.with_backward(roundings=8, shared=True, depth=_images))

@@ -17,11 +17,13 @@ LEAST = 8
 """Elements of a row at least: the gradients of shorter ones are differences of equal numbers."""
 
 
-def _weights(rng: random.Random, shape: tuple[int, ...], dtype: str, count: int) -> Any:
-    """Weights of the input's dtype or float, or none."""
+def _weights(
+    rng: random.Random, shape: tuple[int, ...], dtype: str, count: int, mixed: bool = False
+) -> Any:
+    """Weights of the input's dtype, or none; with `mixed` also float32, which torch must take."""
     if rng.random() < 0.2:
         return (None,) * count
-    kind = dtype if count == 1 else rng.choice((dtype, "float32"))  # rms_norm of torch promotes
+    kind = rng.choice((dtype, "float32")) if mixed else dtype
     return tuple(draw.tensor(rng, shape, kind, plain=0.9) for _ in range(count))
 
 
@@ -53,7 +55,7 @@ def _images(rng: random.Random, most: int) -> Tensor:
 
 def _batch(rng: random.Random, most: int) -> Call:
     x = _images(rng, most)
-    return Call("batch_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2)), {})
+    return Call("batch_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2, mixed=True)), {})
 
 
 def _group(rng: random.Random, most: int) -> Call:
