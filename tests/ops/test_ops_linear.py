@@ -9,6 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.ops import library  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
 
 F = torch.nn.functional
 LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
@@ -57,18 +59,42 @@ SHALLOW = {
     "both transposed": lambda: (drawn(13, 70).t(), drawn(131, 13, seed=2).t()),
     "parts of wider matrices": lambda: (drawn(40, 37)[:, 3:8], drawn(9, 140, seed=2)[:5, 1:134]),
     "one term": lambda: (drawn(40, 1), drawn(1, 136, seed=2)),
+    "one column": lambda: (drawn(300, 3), drawn(3, 1, seed=2)),
 }
 
 
 @pytest.mark.parametrize("subject", SHALLOW)
 def test_products_of_few_terms(subject: str) -> None:
     a, b = SHALLOW[subject]()
-    assert "shallow" in str(weft.ops.explain(weft.ops.matmul, a, b))
-    close(weft.ops.matmul(a, b), a.double() @ b.double(), torch.float32)
+    dtype = torch.float16 if subject in ("a batch", "one column") else torch.float32
+    a, b = a.to(dtype), b.to(dtype)
+    assert "shallow" in weft.ops.explain(weft.ops.matmul, a, b).choice.used.name
+    close(weft.ops.matmul(a, b), a.double() @ b.double(), dtype)
+    if dtype is not torch.float32:
+        return
     if a.dim() == 2:
         bias = drawn(a.shape[0], 1)
         true = F.gelu(a.double() @ b.double() + bias)
         close(weft.ops.addmm(bias, a, b, activation="gelu"), true, torch.float32)
+
+
+@pytest.mark.parametrize("deep", [True, False], ids=["along K", "along M and N"])
+def test_rows_that_are_padded(deep: bool) -> None:
+    """Rows of 45 and 37 elements are copied to rows of 48 and 40."""
+    a, b = drawn(2, 40, 45, dtype=torch.float16), drawn(2, 37, 45, dtype=torch.float16, seed=2)
+    b = b.mT if deep else b.mT.contiguous()
+    a = a if deep else a.mT.contiguous().mT
+    function = library.function("matmul")
+    candidates = function.definition.candidates(function.request(a, b, "fp32"))
+    plan = next(c for c in candidates if c.name == "padded, 32 x 32").build()
+    close(runner(plan, 2, a.device)(a, b), a.double() @ b.double(), torch.float16)
+
+
+def test_padding_is_for_large_products() -> None:
+    large, small = drawn(1222, 2039, dtype=torch.float16), drawn(9, 45, dtype=torch.float16)
+    for a, padded in ((large, True), (small, False)):
+        chosen = weft.ops.explain(weft.ops.matmul, a, a.t()).choice.used.name
+        assert chosen.startswith("padded") == padded
 
 
 @pytest.mark.parametrize(

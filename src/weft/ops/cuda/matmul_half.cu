@@ -99,3 +99,19 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, ADEEP, ABYTES, BDEEP, BBYTES>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT>(A, B, bias, C, parts, counters, p);
 }
+
+// Copies rows of `columns` elements to rows of `pitch`, a multiple of eight: each thread stores 16 bytes. What is past the end
+// of a row is zero.
+template <class T>
+__global__ void __launch_bounds__(256) padded(const T* from, T* to, long long vectors, long long rows, int columns, int pitch,
+                                              long long stride, long long batch) {
+    long long i = blockIdx.x * 256ll + threadIdx.x;
+    if (i >= vectors) return;
+    long long row = i / (pitch / 8), matrix = row / rows;
+    int column = int(i - row * (pitch / 8)) * 8;
+    from += matrix * batch + (row - matrix * rows) * stride;
+    Vector<T, 8> v;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = column + j < columns ? from[column + j] : T(0);
+    store_whole(to + i * 8, v);
+}

@@ -11,22 +11,24 @@ from weft.ops.gemm.product import TURNED, Product
 from weft.ops.plan import Plan, Step
 from weft.ops.target import Target
 
-DEPTHS = (4, 8, 16, 32)
-"""The values of K that kernels are compiled for; a shorter K is filled with zeros."""
+DEEP = 32
+"""The largest K."""
 THREADS = 128
 ROWS = 32
 """Rows of a tile."""
 
 
 def shallow(p: Product, gpu: Target) -> list[Candidate]:
-    """Candidates for a K of at most 32 and rows of C that are contiguous."""
-    if not 0 < p.k <= DEPTHS[-1] or p.column_c != 1:
+    """A candidate for a K of at most 32 and rows of C that are contiguous."""
+    if not 0 < p.k <= DEEP or p.column_c != 1:
         return []
-    deep = next(d for d in DEPTHS if p.k <= d)
+    deep = cdiv(p.k, 4) * 4  # filled with zeros
     # Vectors of four columns need registers for four times as much of B.
     width = 4 if p.n % 4 == 0 and deep <= 8 else 1
     tiles = (cdiv(p.m, ROWS), cdiv(p.n, THREADS * width))
-    moved = 4 * p.batch * (p.m * p.k * tiles[1] + p.k * p.n * tiles[0] + p.m * p.n)
+    moved = (
+        p.out.dtype.itemsize * p.batch * (p.m * p.k * tiles[1] + p.k * p.n * tiles[0] + p.m * p.n)
+    )
     threads = p.batch * p.m * tiles[1] * THREADS
     # Instructions of a thread in a row: products, loads of A, and a store with its address.
     issued = threads * (width * deep + deep // 4 + 4) / (gpu.fp32 / 2)
@@ -38,8 +40,9 @@ def shallow(p: Product, gpu: Target) -> list[Candidate]:
 
 def _plan(p: Product, deep: int, width: int, tiles: tuple[int, int]) -> Plan:
     turned = p.b.mode(p.n, p.k) == TURNED
-    shape = f"{deep}, {ROWS}, {width}, {str(turned).lower()}, {p.activation}"
-    kernel = source.kernel("matmul.cu", f"shallow<{shape}>")
+    ctype = source.ctype(p.out.dtype)
+    shape = f"{ctype}, {deep}, {ROWS}, {width}, {str(turned).lower()}, {p.activation}"
+    kernel = source.kernel("shallow.cu", f"shallow<{shape}>")
     problem = p.problem(1, p.k, tiles, p.a.along, p.b.along if turned else p.b.k)
     args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, problem)
     return Plan(

@@ -11,7 +11,7 @@ import torch
 
 ROUNDS = 5
 """Samples of each contender; they take turns, so that a slow moment meets all of them."""
-LEAST = 1e-3
+LEAST = 0.5e-3
 """Seconds that a sample should last."""
 MOST = 400
 """Calls in a sample at the most."""

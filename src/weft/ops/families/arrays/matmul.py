@@ -14,6 +14,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
 from weft.ops.gemm.half import half
+from weft.ops.gemm.padded import padded
 from weft.ops.gemm.product import ACTIVATIONS, Product, Roles, product_of
 from weft.ops.gemm.shallow import shallow
 from weft.ops.gemm.tensor import tensor
@@ -32,11 +33,13 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     out = made.out
     if 0 in (made.batch, made.m, made.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    if out.dtype is not torch.float32:
-        return half(made, request.target)
     if request.options.get("precision") == "3xtf32":
         return tensor(made, request.target)
-    candidates = tiled(made, request.target) + shallow(made, request.target)
+    # A column is a row of the transposed product, and its neighbours are so as well.
+    candidates = shallow(made if made.n > 1 else made.turned(), request.target)
+    if out.dtype is not torch.float32:
+        return candidates + half(made, request.target) + padded(made, request.target)
+    candidates += tiled(made, request.target)
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
     return candidates
