@@ -28,6 +28,7 @@ from weft.train import (  # noqa: E402  they need torch
     parallel,
 )
 from weft.train.settings import Settings, of_torch  # noqa: E402
+from weft.train.step import Step  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -185,7 +186,11 @@ def test_the_step_has_no_kernels_but_wefts() -> None:
 
     seen: set[tuple[str, str]] = set()
     settings = Settings(batch=4)
-    step = contenders.weft_step(settings, CPU)
+    fused = contenders.weft_step(settings, CPU)
+    with Calls():
+        fused.eager()
+    assert not seen
+    step = Step(contenders.weft_parts(settings, CPU), settings.batch, CPU, graph=False)
     step.eager()  # the first step allocates the momentum
     with Calls():
         step.eager()

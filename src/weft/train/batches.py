@@ -15,6 +15,8 @@ from weft.train.data import Digits
 from weft.train.network import DEVIATION, MEAN
 
 PIXELS = 28 * 28
+COPIED = 2**18
+"""Bytes of images that are copied from host memory at once, or one batch if that is more."""
 SCALE, SHIFT = 1 / (255 * DEVIATION), MEAN / DEVIATION
 Fill = Callable[[torch.Tensor, torch.Tensor], None]
 """Writes a batch: (pixels, classes)."""
@@ -54,12 +56,16 @@ class OnDevice:
 
 
 class OnHost:
-    """All images are in host memory. While a step runs, the next batch is gathered and copied."""
+    """All images are in host memory. While steps run, the next batches are gathered and copied.
+
+    Several small batches are one copy: it would take longer to start it than to do it.
+    """
 
     def __init__(self, digits: Digits, device: torch.device, batch: int) -> None:
         self.digits, self.device = digits, device
         fast = device.type == "cuda"
-        shapes = ((batch, PIXELS), (batch,))
+        self.together = max(1, COPIED // (batch * PIXELS)) * batch
+        shapes = ((self.together, PIXELS), (self.together,))
         self.staged = [
             [torch.empty(s, dtype=torch.uint8, pin_memory=fast) for s in shapes] for _ in range(2)
         ]
@@ -69,40 +75,47 @@ class OnHost:
         self.used: list[Any] = [torch.cuda.Event() if fast else None for _ in range(2)]
 
     def batches(self, chosen: np.ndarray[Any, Any], batch: int) -> Iterator[Fill]:
-        """One function for each whole batch; the next one is copied before it is called."""
-        starts = range(0, len(chosen) - batch + 1, batch)
-        for number, start in enumerate(starts):
+        """One function for each whole batch; the next ones are copied before it is called."""
+        whole = chosen[: len(chosen) // batch * batch]
+        copies = [whole[i : i + self.together] for i in range(0, len(whole), self.together)]
+        for side in range(2):  # of batches before that were not used to the end
+            self._release(side)
+        for number, part in enumerate(copies):
+            side = number % 2
             if number == 0:
-                self._copy(0, chosen[start : start + batch])
-            if start + 2 * batch <= len(chosen):
-                self._copy((number + 1) % 2, chosen[start + batch : start + 2 * batch])
-            yield functools.partial(self._fill, number % 2)
+                self._copy(side, part)
+            if number + 1 < len(copies):
+                self._copy(1 - side, copies[number + 1])
+            if self.stream is not None:
+                torch.cuda.current_stream(self.device).wait_event(self.copied[side])
+            for start in range(0, len(part), batch):
+                images, labels = (t[start : start + batch] for t in self.there[side])
+                yield functools.partial(_launch, images, labels, None)
+            self._release(side)
+
+    def _release(self, side: int) -> None:
+        """Copies wait for what was launched before this."""
+        if self.stream is not None:
+            self.used[side].record(torch.cuda.current_stream(self.device))
 
     def _copy(self, side: int, chosen: np.ndarray[Any, Any]) -> None:
-        images, labels = self.staged[side]
+        """Gathers images and labels, and starts to copy them."""
         if self.stream is None:
             self._gather(side, chosen)
-            for to, staged in zip(self.there[side], self.staged[side], strict=True):
-                to.copy_(staged)
+            self._start(side, len(chosen))
             return
-        self.copied[side].synchronize()  # the copy before has read the staged batch
+        self.copied[side].synchronize()  # the copy before has read what was gathered
         self._gather(side, chosen)
         with torch.cuda.stream(self.stream):
             self.stream.wait_event(self.used[side])
-            for to, staged in zip(self.there[side], (images, labels), strict=True):
-                to.copy_(staged, non_blocking=True)
+            self._start(side, len(chosen))
             self.copied[side].record(self.stream)
 
     def _gather(self, side: int, chosen: np.ndarray[Any, Any]) -> None:
-        images, labels = self.staged[side]
-        flat = self.digits.images.reshape(-1, PIXELS)
-        np.take(flat, chosen, axis=0, out=images.numpy(), mode="clip")
-        np.take(self.digits.labels, chosen, out=labels.numpy(), mode="clip")
+        images, labels = (t[: len(chosen)].numpy() for t in self.staged[side])
+        np.take(self.digits.images.reshape(-1, PIXELS), chosen, axis=0, out=images, mode="clip")
+        np.take(self.digits.labels, chosen, out=labels, mode="clip")
 
-    def _fill(self, side: int, pixels: torch.Tensor, classes: torch.Tensor) -> None:
-        if self.stream is not None:
-            torch.cuda.current_stream(self.device).wait_event(self.copied[side])
-        images, labels = self.there[side]
-        _launch(images, labels, None, pixels, classes)
-        if self.stream is not None:
-            self.used[side].record()
+    def _start(self, side: int, count: int) -> None:
+        for to, staged in zip(self.there[side], self.staged[side], strict=True):
+            to[:count].copy_(staged[:count], non_blocking=True)

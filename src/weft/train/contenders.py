@@ -9,6 +9,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from weft import nn, optim
+from weft.train.fused.step import FusedStep
 from weft.train.network import Own, network
 from weft.train.parallel import Group
 from weft.train.settings import Settings
@@ -41,7 +42,9 @@ def torch_parts(settings: Settings, device: torch.device) -> Parts:
 
 
 def weft_step(settings: Settings, device: torch.device) -> Step:
-    return Step(weft_parts(settings, device), settings.batch, device, settings.graph)
+    """The step as a few kernels that are made for the network."""
+    parts = weft_parts(settings, device)
+    return FusedStep(parts, settings.batch, device, settings.graph, settings.precision)
 
 
 def parallel_step(settings: Settings, device: torch.device, group: Group) -> Step:

@@ -20,8 +20,8 @@ TAPS = 9
 MOMENTS = TAPS * (TAPS + 1)
 ROWS, SLICE = 64, 8
 """Images of a block of the linear layers; hidden units of a block of the last layer's gradients."""
-DYNAMIC = ("hidden", "hidden_backward", "maps_backward", "weights_backward")
-"""Kernels with dynamic shared memory, besides `features`."""
+DYNAMIC = ("features", "hidden", "hidden_backward", "weights_backward", "maps_backward")
+"""Kernels with dynamic shared memory."""
 NORM, SCORES = 4, 16
 """Numbers of the kernels' struct Norm, and of a row of score gradients."""
 
@@ -84,13 +84,13 @@ def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
     """The blocks of each kernel: enough for all SMs, and little to add up."""
     tiles = cdiv(batch, ROWS)
     split = sizes.second
-    while split > 1 and split * tiles > sms:
+    while split > 1 and split * tiles > 4 * sms:
         split //= 2
-    columns = 32
+    columns = 32 if 2 * batch <= sms or sizes.second % 64 else 64
     return Blocks(
-        moments=min(batch, sms), features=min(batch, sms * 2 * columns // sizes.second),
+        moments=min(batch, 2 * sms), features=min(batch, sms * 2 * columns // sizes.second),
         columns=columns, split=split, parts=min(tiles, max(1, 2 * sms // sizes.second)),
-        maps=min(batch, sms), weights=min(batch, sms),
+        maps=min(batch, sms), weights=min(batch, sms if exact else 2 * sms),
     )  # fmt: skip
 
 
@@ -108,6 +108,12 @@ def _kernel(name: str, sizes: Sizes, *arguments: Any) -> Kernel:
     return _module(name, sizes).kernel(f"{name}<{words}>" if words else name)
 
 
+def volume(sizes: Sizes, planes: int) -> int:
+    """Numbers of an image with so many planes: `volume` in net.cuh."""
+    plane = ((sizes.side // 2 + 2) ** 2 + 23) // 32 * 32 + 8
+    return (planes * plane + 64) // 32 * 32
+
+
 class Memory:
     """Tensors between the kernels, by name."""
 
@@ -119,7 +125,9 @@ class Memory:
         self.totals = new(MOMENTS, dtype=torch.float64)
         self.forward, self.backward = new(s.weights), new(s.weights)
         self.norms = [new(s.first, NORM), new(s.second, NORM)]
-        self.maps = new(batch, s.first, s.mid)
+        # Planes with a border of zeros, which no kernel writes.
+        self.maps = new(batch, volume(s, s.first)).zero_()
+        self.result_gradient = new(batch, volume(s, s.second)).zero_()
         self.places = new(batch, s.first, s.mid, dtype=torch.uint8)
         self.raw = new(batch, s.second, s.mid)
         self.statistics = new(b.features, s.second, 2)
@@ -134,9 +142,9 @@ class Memory:
         self.second_parts = new(b.weights, s.weights)
 
 
-def _shared(name: str, sizes: Sizes, number: int = 0) -> int:
-    """Bytes of dynamic shared memory that a kernel needs, as its source says."""
-    return int(_module(name, sizes).variable("shared_bytes", np.int32)[number])
+def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
+    """A number that a source computes for its launch."""
+    return int(_module(file, sizes).variable(name, np.int32)[at])
 
 
 Launch = Callable[[], None]
@@ -172,11 +180,12 @@ def launches(
 ) -> dict[str, Launch]:  # fmt: skip
     """The launches of a step, in order."""
     batch = len(classes)
-    memory = {name: _shared(name, s) for name in DYNAMIC}
-    memory["features"] = _shared("features", s, b.columns // 64)
+    variants = {"features": b.columns // 64, "weights_backward": int(exact)}
+    memory = {n: _number(n, s, "shared_bytes", variants.get(n, 0)) for n in DYNAMIC}
     w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
     first, second = network.first, network.second
-    threads = 32 * cdiv(cdiv(s.mid, 16), 2)
+    half = s.side // 2
+    threads = 32 * cdiv(half * cdiv(half, 16), 2)
     small = cdiv(s.second + (s.classes + 1) * s.hidden + s.classes, 256)
     ends = 1 + s.weights // 64 + small + cdiv(s.hidden * s.flat // 4, 256)
     rows: dict[str, tuple[Kernel, Any, int, tuple[Any, ...]]] = {
@@ -205,15 +214,19 @@ def launches(
              m.map_gradient, m.hidden_parts, m.sums_of_norm, m.gradients, network.loss, batch,
              b.parts),
         ),
+        "results": (
+            _kernel("results", s, exact), (min(batch, 1024), cdiv(s.flat, 1024)), 256,
+            (m.raw, m.map_gradient, m.norms[1], g2, m.sums_of_norm, b.parts, m.result_gradient,
+             batch),
+        ),
         "weights_backward": (
-            _kernel("weights_backward", s, exact), b.weights, 256,
-            (m.raw, m.maps, m.map_gradient, m.norms[1], g2, m.sums_of_norm, b.parts,
-             m.second_parts, batch),
+            _kernel("weights_backward", s, exact), b.weights,
+            _number("weights_backward", s, "threads", int(exact)),
+            (m.result_gradient, m.maps, m.second_parts, batch),
         ),
         "maps_backward": (
             _kernel("maps_backward", s, exact), b.maps, 512,
-            (pixels, m.raw, m.places, m.map_gradient, m.backward, m.norms[1], g2, m.sums_of_norm,
-             b.parts, m.first_parts, batch),
+            (pixels, m.result_gradient, m.places, m.backward, m.first_parts, batch),
         ),
         "update": (
             _kernel("update", s), ends, 256,

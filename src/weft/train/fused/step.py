@@ -1,4 +1,4 @@
-"""A training step of the network for MNIST as eight kernels, with the interface of `Step`."""
+"""A training step of the network for MNIST as nine kernels, with the interface of `Step`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.train.step import Parts, Step
 
 STAGES = {
     "forward": ("moments", "features", "hidden", "loss"),
-    "backward": ("hidden_backward", "maps_backward", "weights_backward"),
+    "backward": ("hidden_backward", "results", "maps_backward", "weights_backward"),
     "update": ("update",),
 }
 """The kernels of each part of a step. The update also adds up the gradients that blocks left."""
@@ -37,11 +37,11 @@ class FusedStep(Step):
         super().__init__(parts, batch, device, graph)
         self.precision, self.reduce = precision, reduce
         layers: Any = parts.model.layers
-        self._group = parts.optimiser.param_groups[0]
+        group = parts.optimiser.param_groups[0]
         self.loss = torch.zeros((), device=device)
         parameters = [p.detach() for p in parts.model.parameters()]
         self._flat = torch.zeros(sum(p.numel() for p in parameters), device=device)
-        self._rate = torch.full((1,), float(self._group["lr"]), device=device)
+        self._rate = torch.zeros((), device=device)
         sizes, exact = Sizes.of(layers), precision == "fp32"
         self.pixels = torch.zeros(batch, 1, sizes.side, sizes.side, device=device)
         plan = blocks(sizes, batch, exact, target(device).sms)
@@ -49,7 +49,7 @@ class FusedStep(Step):
         network = Network(parameters, layers[1], layers[5], self._flat, self._rate, self.loss)
         self._launches = launches(
             sizes, plan, self._memory, exact, self.pixels, self.classes, network,
-            float(self._group["momentum"]), apply=reduce is None,
+            float(group["momentum"]), apply=reduce is None,
         )  # fmt: skip
         self._side: Any = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._attach()
@@ -67,6 +67,7 @@ class FusedStep(Step):
     def _backward(self) -> None:
         """At small batches the two last kernels run side by side, each on a part of the SMs."""
         self._launches["hidden_backward"]()
+        self._launches["results"]()
         if self._side is None:
             self._launches["weights_backward"]()
             self._launches["maps_backward"]()
@@ -77,6 +78,10 @@ class FusedStep(Step):
         with torch.cuda.stream(self._side):
             self._launches["weights_backward"]()
         current.wait_stream(self._side)
+
+    def set_rate(self, rate: float) -> None:
+        super().set_rate(rate)
+        self._rate.fill_(rate)
 
     @property
     def stages(self) -> dict[str, Callable[[], None]]:
@@ -116,4 +121,4 @@ class FusedStep(Step):
             if state.get("momentum_buffer") is not None:
                 part.copy_(state["momentum_buffer"])
             state["momentum_buffer"] = part
-        self._rate.fill_(float(self._group["lr"]))
+        self._rate.fill_(float(self.parts.optimiser.param_groups[0]["lr"]))

@@ -2,7 +2,7 @@
 // the second convolution, by products of [pixels][taps x channels] and [taps x channels][channels].
 #include "net.cuh"
 
-constexpr int TILES = (MID + 15) / 16, WARPS = (TILES + 1) / 2, THREADS = WARPS * 32, WIDE = SIDE + 2;
+constexpr int WARPS = PAIRS, THREADS = WARPS * 32, WIDE = SIDE + 2, LOADS = (PIXELS + THREADS - 1) / THREADS;
 
 // Mean and deviation of the first convolution's results, from the moments of the pixels.
 __device__ void first_norm(const float* __restrict__ moments, int parts, const float* weight, const float* __restrict__ gain,
@@ -41,13 +41,17 @@ __device__ void first_norm(const float* __restrict__ moments, int parts, const f
 
 template <int COLUMNS>
 struct alignas(16) Memory {
-    double total[2 * MOMENTS], variance[FIRST];
-    Norm norm[FIRST];
     float weight[DEPTH * COLUMNS];
-    float maps[FIRST * ACROSS + BEYOND];
+    union {
+        struct {
+            double total[2 * MOMENTS], variance[FIRST];
+        };                             // at the begin
+        float maps[MAPS];              // for each image
+        float sums[WARPS][COLUMNS][2];  // at the end
+    };
+    Norm norm[FIRST];
     float filters[FIRST * 12];
     float image[WIDE * WIDE];
-    float sums[WARPS][COLUMNS][2];
 };
 
 // What a launch asks for, by the number of columns: 32 or 64.
@@ -82,9 +86,10 @@ __device__ void first_block(const float* image, const float* filters, const Norm
             for (int i = 0; i < 4; ++i) z[i] = fmaf(z[i], at.scale, at.shift);
             Pooled pooled(z[0], z[1], z[2], z[3]);
             float value = operand<EXACT>(pooled.value < 0 ? 0.0f : pooled.value);  // a NaN stays
-            maps[c * ACROSS + (row + 1) * PITCH + column + 1] = value;
+            int to = plane_at(c) + (row + 1) * PITCH + column + 1;
+            maps[to] = value;
             if (saved) {
-                saved[c * MID + w] = value;
+                saved[to] = value;
                 places[c * MID + w] = pooled.value <= 0 ? 4 : pooled.place;
             }
         }
@@ -92,7 +97,7 @@ __device__ void first_block(const float* image, const float* filters, const Norm
 }
 
 template <bool EXACT, int COLUMNS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts, const float* __restrict__ filters,
              const float* __restrict__ gain, const float* __restrict__ bias, float* __restrict__ running_mean,
              float* __restrict__ running_variance, const float* __restrict__ packed, float* __restrict__ maps,
@@ -106,11 +111,9 @@ __global__ void __launch_bounds__(THREADS)
     for (int i = threadIdx.x; i < DEPTH * COLUMNS / 4; i += THREADS) {
         int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
         // Four rows have different banks.
-        unsigned to = (unsigned)__cvta_generic_to_shared(m.weight + row * COLUMNS + (column ^ 8 * (row & 3)));
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(packed + row * SECOND + part * COLUMNS + column));
+        copy_async<16>(m.weight + row * COLUMNS + (column ^ 8 * (row & 3)), packed + row * SECOND + part * COLUMNS + column);
     }
     for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
-    clear(m.maps, FIRST * ACROSS + BEYOND);
     clear(m.image, WIDE * WIDE);
     first_norm(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
     if (blockIdx.x == 0) {
@@ -122,24 +125,40 @@ __global__ void __launch_bounds__(THREADS)
             running_variance[i] += momentum * ((float)(m.variance[i] * (n / fmax(n - 1, 1.0))) - running_variance[i]);
         }
     }
+    __syncthreads();
+    clear(m.maps, MAPS);
     float sum[ACROSS_TILES][2] = {}, square[ACROSS_TILES][2] = {};
-    int at[2][2];
+    int at[2];
+    float next[LOADS];
+    auto load = [&](int n) {  // while the image before is computed
 #pragma unroll
-    for (int i = 0; i < 4; ++i) at[i / 2][i % 2] = corner(min((warp * 2 + i / 2) * 16 + i % 2 * 8 + group, MID - 1));
+        for (int i = 0; i < LOADS; ++i) {
+            int p = i * THREADS + threadIdx.x;
+            if (n < count && p < PIXELS) next[i] = pixels[(long long)n * PIXELS + p];
+        }
+    };
+    load(slot);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) at[i] = Pixel(warp * 2 + i, group).corner();
     asm volatile("cp.async.wait_all;");
     for (int n = slot; n < count; n += slots) {
         __syncthreads();
-        for (int i = threadIdx.x; i < PIXELS; i += THREADS)
-            m.image[(i / SIDE + 1) * WIDE + i % SIDE + 1] = pixels[(long long)n * PIXELS + i];
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int p = i * THREADS + threadIdx.x;
+            if (p < PIXELS) m.image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
+        }
         __syncthreads();
-        long long image = (long long)n * FIRST * MID;
-        first_block<EXACT>(m.image, m.filters, m.norm, m.maps, part ? nullptr : maps + image, places + image);
+        first_block<EXACT>(m.image, m.filters, m.norm, m.maps, part ? nullptr : maps + (long long)n * MAPS,
+                           places + (long long)n * FIRST * MID);
         __syncthreads();
+        load(n + slots);
 #pragma unroll
         for (int half = 0; half < ACROSS_TILES; half += GROUP) {
             float sums[2][GROUP][4] = {};
 #pragma unroll 1
             for (int tap = 0; tap < TAPS; ++tap) {
+                const float* a_at = m.maps + plane_at(t) + tap_at(tap);
                 Stage<EXACT, 2, GROUP> stage;
                 stage.begin();
 #pragma unroll
@@ -148,8 +167,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                     for (int i = 0; i < 2; ++i)
 #pragma unroll
-                        for (int j = 0; j < 4; ++j)
-                            a[i][j] = m.maps[(k + t + j / 2 * 4) * ACROSS + at[i][j % 2] + tap_at(tap)];
+                        for (int j = 0; j < 4; ++j) a[i][j] = a_at[plane_at(k + j / 2 * 4) - 1 + at[i] + j % 2 * 8];
 #pragma unroll
                     for (int i = 0; i < GROUP; ++i)
 #pragma unroll
@@ -163,19 +181,21 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll
-                for (int c = 0; c < GROUP; ++c)
+                for (int j = 0; j < 4; ++j) {
+                    Pixel p(warp * 2 + i, j / 2 * 8 + group);
+                    if (p.exists()) {
 #pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        int p = (warp * 2 + i) * 16 + j / 2 * 8 + group;
-                        if (p < MID) {
+                        for (int c = 0; c < GROUP; ++c) {
                             float y = sums[i][c][j];
-                            to[((half + c) * 8 + t * 2 + j % 2) * MID + p] = y;
+                            to[((half + c) * 8 + t * 2 + j % 2) * MID + p.number()] = y;
                             sum[half + c][j % 2] += y, square[half + c][j % 2] += y * y;
                         }
                     }
+                }
         }
     }
     // Of the 8 lanes with the same columns, then of the warps.
+    __syncthreads();
 #pragma unroll
     for (int i = 0; i < ACROSS_TILES * 2; ++i) {
         float a = sum[i / 2][i % 2], b = square[i / 2][i % 2];

@@ -11,7 +11,7 @@ struct alignas(16) Memory {
 __device__ int shared_bytes = sizeof(Memory);
 
 template <bool EXACT>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     hidden(const float* __restrict__ raw, const float* __restrict__ statistics, int slots, const float* __restrict__ gain,
            const float* __restrict__ bias, float* __restrict__ running_mean, float* __restrict__ running_variance,
            const float* __restrict__ weight, float* __restrict__ selected, float* __restrict__ partial,

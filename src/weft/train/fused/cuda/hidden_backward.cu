@@ -49,7 +49,7 @@ __device__ void last_layer(const float* __restrict__ h, const float* __restrict_
 }
 
 template <bool EXACT>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     hidden_backward(const float* __restrict__ h, const float* __restrict__ h_gradient, const float* __restrict__ score_gradient,
                     const float* __restrict__ losses, const float* __restrict__ weight, const float* __restrict__ selected,
                     const Norm* __restrict__ norms, float* __restrict__ map_gradient, float* __restrict__ weight_gradient,

@@ -15,11 +15,25 @@ __device__ void sums_of_images(const float* __restrict__ pixels, float* __restri
     // The tenth row is of ones: its products are plain sums. Further ones are of zeros.
     int low = group / 3 * WIDE + group % 3, high = 2 * WIDE + 2;
     float other = group == 1 ? 1.0f : 0.0f;
+    constexpr int LOADS = (PIXELS + WARPS * 32 - 1) / (WARPS * 32);
+    float next[LOADS];
+    auto load = [&](int n) {  // while the image before is summed
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int p = i * WARPS * 32 + threadIdx.x;
+            if (n < count && p < PIXELS) next[i] = pixels[(long long)n * PIXELS + p];
+        }
+    };
+    load(blockIdx.x);
     for (int n = blockIdx.x; n < count; n += blocks) {
         __syncthreads();
-        for (int i = threadIdx.x; i < PIXELS; i += WARPS * 32)
-            image[(i / SIDE + 1) * WIDE + i % SIDE + 1] = pixels[(long long)n * PIXELS + i];
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int p = i * WARPS * 32 + threadIdx.x;
+            if (p < PIXELS) image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
+        }
         __syncthreads();
+        load(n + blocks);
         float part[1][2][4] = {};
         for (int k = warp * 8; k < PIXELS; k += WARPS * 8) {
             float x[1][4];

@@ -20,14 +20,24 @@ constexpr int DEPTH = TAPS * FIRST;  // products of a result of the second convo
 constexpr int MOMENTS = TAPS * (TAPS + 1);
 static_assert(SIDE % 4 == 0 && FIRST % 8 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 && HIDDEN % 128 == 0 && CLASSES <= 16, "sizes");
 
-// An image in shared memory has a border of zeros. The distance of planes decides which lanes read from the same bank.
-constexpr int PITCH = HALF + 2, AREA = PITCH * PITCH;
-__host__ __device__ constexpr int plane(int remainder) { return (AREA + 31 - remainder) / 32 * 32 + remainder; }
-constexpr int ACROSS = plane(8);  // lanes read 8 neighbours of 4 planes
-constexpr int ALONG = plane(4);   // lanes read 4 neighbours of 8 planes
-constexpr int BEYOND = 2 * PITCH;  // read behind the last plane, times zero
+// Maps and gradients are planes with a border of zeros. Their places decide which banks of shared memory lanes read: 8 neighbours of
+// 4 planes have different ones, and so have 4 neighbours of 8 planes. Two neighbours from an even column on are 8 aligned bytes.
+constexpr int PITCH = HALF + 2, PLANE = (PITCH * PITCH + 23) / 32 * 32 + 8;
+__device__ constexpr int plane_at(int c) { return c * PLANE + (c & 4) + 1; }
+// Numbers of an image with so many planes. Some are read behind the last plane, where they do not count.
+__device__ constexpr int volume(int planes) { return (planes * PLANE + 64) / 32 * 32; }
+constexpr int MAPS = volume(FIRST), RESULTS = volume(SECOND);
 
-// The place of pixel p's window of 3 x 3 in a plane.
+// Tiles of 16 pixels are in one row. The last ones of a row may not be pixels.
+constexpr int SEGMENTS = (HALF + 15) / 16, TILES = HALF * SEGMENTS, PAIRS = (TILES + 1) / 2;
+struct Pixel {
+    int row, column;
+    __device__ Pixel(int tile, int at) : row(tile / SEGMENTS), column(tile % SEGMENTS * 16 + at) {}
+    __device__ bool exists() const { return row < HALF && column < HALF; }
+    __device__ int number() const { return row * HALF + column; }
+    // The place of its window of 3 x 3 in a plane.
+    __device__ int corner() const { return row * PITCH + column; }
+};
 __device__ inline int corner(int p) { return p + p / HALF * 2; }
 // The place of a tap in a window.
 __device__ constexpr int tap_at(int tap) { return tap / 3 * PITCH + tap % 3; }
@@ -125,9 +135,25 @@ struct Stage {
     }
 };
 
-// Zeros, or a copy of 16 bytes at a time, by all threads of a block.
+// By all threads of a block: zeros, or a copy that goes on until copies are waited for; 4 numbers are 16 bytes.
 __device__ inline void clear(float* to, int count) {
     for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = 0;
+}
+
+template <int BYTES>
+__device__ inline void copy_async(void* to, const void* from) {
+    unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES));
+}
+__device__ inline void copy(float* to, const float* __restrict__ from, int count) {
+    for (int i = threadIdx.x * 4; i < count; i += blockDim.x * 4) copy_async<16>(to + i, from + i);
+}
+__device__ inline void end_of_group() { asm volatile("cp.async.commit_group;"); }
+// Waits until at most so many groups of copies are under way.
+template <int GROUPS>
+__device__ inline void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS));
 }
 
 // The pooled result of four: the largest, the first of equal ones.

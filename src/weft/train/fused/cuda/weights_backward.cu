@@ -1,58 +1,69 @@
 // The gradient of the second convolution's weights, of some images: products of [channels][pixels] and [pixels][taps x maps].
-#include "results.cuh"
+#include "net.cuh"
 
-constexpr int THREADS = 256, WARPS = THREADS / 32;
-
-struct alignas(16) Memory {
-    float planes[SECOND * ALONG + BEYOND];
-    float maps[FIRST * ALONG + BEYOND];
-    Slope slope[SECOND];
+// A warp has 16 or 32 channels, and 8 of the maps with all taps.
+template <bool EXACT>
+struct Shape {
+    static constexpr int DOWN = EXACT ? 1 : 2, GROUPS = FIRST / 8, THREADS = SECOND / 16 / DOWN * GROUPS * 32;
+    // One block of an SM copies the next image while it multiplies; with less to multiply, two blocks take turns.
+    static constexpr int BUFFERS = EXACT ? 2 : 1, BLOCKS = EXACT ? 1 : 2;
 };
 
-__device__ int shared_bytes = sizeof(Memory);
+struct alignas(16) Image {
+    float results[RESULTS], maps[MAPS];
+};
+__device__ int shared_bytes[2] = {sizeof(Image) * Shape<false>::BUFFERS, sizeof(Image) * Shape<true>::BUFFERS};
+__device__ int threads[2] = {Shape<false>::THREADS, Shape<true>::THREADS};
 
-// [second][pixels] x [pixels][taps x first]; a warp has 32 channels, and 8 of the maps with all taps
 template <bool EXACT>
-__global__ void __launch_bounds__(THREADS)
-    weights_backward(const float* __restrict__ raw, const float* __restrict__ maps, const float* __restrict__ map_gradient,
-                     const Norm* __restrict__ norms, const float* __restrict__ gain, const float* __restrict__ sums_of_norm, int parts,
-                     float* __restrict__ second_parts, int count) {
+__global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
+    weights_backward(const float* __restrict__ gradient, const float* __restrict__ maps, float* __restrict__ second_parts, int count) {
     extern __shared__ __align__(16) unsigned char bytes[];
-    auto& m = *reinterpret_cast<Memory*>(bytes);
-    constexpr int GROUPS = FIRST / 8, DOWN = 2, TASKS = SECOND / 32 * GROUPS;
-    static_assert(TASKS <= WARPS, "each warp has one part of the result");
+    using S = Shape<EXACT>;
+    constexpr int DOWN = S::DOWN, STAGE = 40;
+    auto* images = reinterpret_cast<Image*>(bytes);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
-    bool busy = warp < TASKS;
-    int left = busy ? warp / GROUPS * 32 : 0, right = warp % GROUPS * 8;
-    slopes(norms, gain, sums_of_norm, parts, count, m.slope);
-    clear(m.planes, SECOND * ALONG + BEYOND);
-    clear(m.maps, FIRST * ALONG + BEYOND);
-    float sums[DOWN][TAPS][4] = {};
-    const float *a_at = m.planes + (left + group) * ALONG + PITCH + 1, *b_at = m.maps + (right + group) * ALONG;
-    for (int n = blockIdx.x; n < count; n += gridDim.x) {
-        __syncthreads();
-        for (int i = threadIdx.x; i < FIRST * MID; i += THREADS)
-            m.maps[i / MID * ALONG + corner(i % MID) + PITCH + 1] = maps[(long long)n * FIRST * MID + i];
-        result_gradient<EXACT, ALONG>(raw + (long long)n * SECOND * MID, map_gradient + (long long)n * FLAT, m.slope, m.planes);
-        __syncthreads();
-        Stage<EXACT, DOWN, TAPS> stage;
-        stage.begin();
-        for (int k = 0; busy && k < MID; k += 8) {
-            float a[DOWN][4], b[TAPS][2];
-            int p[2] = {corner(k + t), corner(k + t + 4)};
-#pragma unroll
-            for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-                for (int j = 0; j < 4; ++j) a[i][j] = a_at[(i * 16 + j % 2 * 8) * ALONG + p[j / 2]];
-#pragma unroll
-            for (int i = 0; i < TAPS; ++i)
-#pragma unroll
-                for (int j = 0; j < 2; ++j) b[i][j] = b_at[p[j] + tap_at(i)];
-            stage.add(sums, a, b);
+    int left = warp / S::GROUPS * DOWN * 16, right = warp % S::GROUPS * 8;
+    auto fetch = [&](int n, int buffer) {
+        if (n < count) {
+            copy(images[buffer].results, gradient + (long long)n * RESULTS, RESULTS);
+            copy(images[buffer].maps, maps + (long long)n * MAPS, MAPS);
         }
-        stage.end(sums);
+        end_of_group();
+    };
+    float sums[DOWN][TAPS][4] = {};
+    fetch(blockIdx.x, 0);
+    int buffer = 0;
+    for (int n = blockIdx.x; n < count; n += gridDim.x) {
+        if (S::BUFFERS == 2) fetch(n + gridDim.x, 1 - buffer);
+        wait_for_copies<S::BUFFERS - 1>();
+        __syncthreads();
+        const float *a_at = images[buffer].results + plane_at(left + group) + PITCH + 1, *b_at = images[buffer].maps + plane_at(right + group);
+#pragma unroll 1
+        for (int begin = 0; begin < MID; begin += STAGE) {
+            Stage<EXACT, DOWN, TAPS> stage;
+            stage.begin();
+#pragma unroll
+            for (int k = begin; k < begin + STAGE; k += 8) {
+                if (MID % STAGE > MID % 8 && k >= MID) break;
+                float a[DOWN][4], b[TAPS][2];
+                int p[2] = {corner(k + t), corner(k + t + 4)};
+#pragma unroll
+                for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) a[i][j] = a_at[plane_at(i * 16 + j % 2 * 8) - 1 + p[j / 2]];
+#pragma unroll
+                for (int i = 0; i < TAPS; ++i)
+#pragma unroll
+                    for (int j = 0; j < 2; ++j) b[i][j] = b_at[p[j] + tap_at(i)];
+                stage.add(sums, a, b);
+            }
+            stage.end(sums);
+        }
+        __syncthreads();
+        if (S::BUFFERS == 1) fetch(n + gridDim.x, 0);
+        else buffer = 1 - buffer;
     }
-    if (!busy) return;
     float* to = second_parts + (long long)blockIdx.x * SECOND * DEPTH;  // [second][taps][first]
 #pragma unroll
     for (int i = 0; i < DOWN; ++i)
