@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from weft import nn, optim  # noqa: E402  they need torch
-from weft.train.fused.kernels import Sizes, blocks  # noqa: E402
+from weft.ops.target import named  # noqa: E402
+from weft.train.fused.kernels import Sizes, blocks, fits  # noqa: E402
 from weft.train.fused.step import FusedStep  # noqa: E402
 from weft.train.network import Own, network  # noqa: E402
 from weft.train.step import Parts, Step  # noqa: E402
@@ -135,6 +136,13 @@ def test_gradients_before_the_update() -> None:
     loss.backward()
     want = torch.cat([p.grad.reshape(-1) for p in layers.parameters()])
     assert len(seen) == 2 and _apart(seen[0], want) < 1e-5
+
+
+def test_a_gpu_that_is_too_small() -> None:
+    """A GPU of Ampere has less shared memory than the kernels need, an H200 has enough."""
+    assert fits(network(), "fp32", named("sim:h200")) and not fits(
+        network(), "fp32", named("sim:rtx3070")
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 64, 100, 256, 1024, 4096, 60000])

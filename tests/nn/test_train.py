@@ -28,7 +28,6 @@ from weft.train import (  # noqa: E402  they need torch
     parallel,
 )
 from weft.train.settings import Settings, of_torch  # noqa: E402
-from weft.train.step import Step  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -174,7 +173,7 @@ def test_the_first_step_is_timed_apart() -> None:
 
 
 def test_the_step_has_no_kernels_but_wefts() -> None:
-    """On the simulated GPU every launch is weft's: PyTorch allocates, views and detaches only."""
+    """On the simulated GPU every launch is weft's: PyTorch computes nothing, not even a view."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Calls(TorchDispatchMode):  # type: ignore[misc]
@@ -190,15 +189,6 @@ def test_the_step_has_no_kernels_but_wefts() -> None:
     with Calls():
         fused.eager()
     assert not seen
-    step = Step(contenders.weft_parts(settings, CPU), settings.batch, CPU, graph=False)
-    step.eager()  # the first step allocates the momentum
-    with Calls():
-        step.eager()
-    assert {"weft"} <= {namespace for namespace, _ in seen}
-    others = {name for namespace, name in seen if namespace != "weft"}
-    views = {"detach", "view", "alias", "t", "slice.Tensor"}
-    marks = {name for name in others if name.startswith("_record_function")}  # for profilers
-    assert others <= views | marks, others
 
 
 # ---- several processes -------------------------------------------------------------------------

@@ -9,6 +9,8 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from weft import nn, optim
+from weft.ops.target import target
+from weft.train.fused.kernels import fits
 from weft.train.fused.step import FusedStep
 from weft.train.network import Own, network
 from weft.train.parallel import Group
@@ -42,8 +44,10 @@ def torch_parts(settings: Settings, device: torch.device) -> Parts:
 
 
 def weft_step(settings: Settings, device: torch.device) -> Step:
-    """The step as a few kernels that are made for the network."""
+    """The step as a few kernels that are made for the network, or as ops where they do not fit."""
     parts = weft_parts(settings, device)
+    if not fits(parts.model.layers, settings.precision, target(device)):
+        return Step(parts, settings.batch, device, settings.graph)
     return FusedStep(parts, settings.batch, device, settings.graph, settings.precision)
 
 

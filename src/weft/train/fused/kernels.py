@@ -14,6 +14,7 @@ import torch
 
 from weft import kernels
 from weft.kernels import CudaModule, Kernel, cdiv
+from weft.ops.target import Target
 
 HOME = Path(__file__).with_name("cuda")
 TAPS = 9
@@ -147,6 +148,18 @@ def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
     return int(_module(file, sizes).variable(name, np.int32)[at])
 
 
+def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
+    """Bytes of dynamic shared memory of each kernel that has some."""
+    variants = {"features": columns // 64, "weights_backward": int(exact)}
+    return {n: _number(n, s, "shared_bytes", variants.get(n, 0)) for n in DYNAMIC}
+
+
+def fits(layers: torch.nn.Sequential, precision: str, gpu: Target) -> bool:
+    """Whether a GPU has what the kernels need: tensor cores for tf32, and shared memory."""
+    needs = max(_shared(Sizes.of(layers), 32, precision == "fp32").values())
+    return gpu.capability >= (8, 0) and needs <= gpu.shared_per_block
+
+
 Launch = Callable[[], None]
 
 
@@ -180,8 +193,7 @@ def launches(
 ) -> dict[str, Launch]:  # fmt: skip
     """The launches of a step, in order."""
     batch = len(classes)
-    variants = {"features": b.columns // 64, "weights_backward": int(exact)}
-    memory = {n: _number(n, s, "shared_bytes", variants.get(n, 0)) for n in DYNAMIC}
+    memory = _shared(s, b.columns, exact)
     w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
     first, second = network.first, network.second
     half = s.side // 2

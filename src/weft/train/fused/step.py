@@ -12,12 +12,8 @@ from weft.ops.target import target
 from weft.train.fused.kernels import Memory, Network, Sizes, blocks, launches
 from weft.train.step import Parts, Step
 
-STAGES = {
-    "forward": ("moments", "features", "hidden", "loss"),
-    "backward": ("hidden_backward", "results", "maps_backward", "weights_backward"),
-    "update": ("update",),
-}
-"""The kernels of each part of a step. The update also adds up the gradients that blocks left."""
+FORWARD = ("moments", "features", "hidden", "loss")
+"""The kernels of the forward pass; the last one also computes the gradient of its scores."""
 Reduce = Callable[[torch.Tensor], None]
 """Changes the gradients, which are one tensor: to their mean over processes, for example."""
 
@@ -79,24 +75,14 @@ class FusedStep(Step):
             self._launches["weights_backward"]()
         current.wait_stream(self._side)
 
-    def set_rate(self, rate: float) -> None:
-        super().set_rate(rate)
-        self._rate.fill_(rate)
-
     @property
     def stages(self) -> dict[str, Callable[[], None]]:
-        def runs(names: tuple[str, ...]) -> Callable[[], None]:
-            def run() -> None:
-                for name in names:
-                    self._launches[name]()
+        update = self._launches["update"] if self.reduce is None else self._reduced
+        return {"forward": self._forward, "backward": self._backward, "update": update}
 
-            return run
-
-        stages = {name: runs(names) for name, names in STAGES.items()}
-        stages["backward"] = self._backward
-        if self.reduce is not None:
-            stages["update"] = self._reduced
-        return stages
+    def _forward(self) -> None:
+        for name in FORWARD:
+            self._launches[name]()
 
     def _reduced(self) -> None:
         assert self.reduce is not None
