@@ -43,6 +43,7 @@ class Row:
     args: tuple[str, ...] = ()
     err: tuple[str, ...] = ()
     device: str = "sim"
+    gpus: int = 1
 
     def __str__(self) -> str:
         return " ".join([Path(self.file).stem, *self.args])
@@ -58,6 +59,7 @@ ROWS = (
     ),
     Row("symbols.cu", "110 130 160 160 110 130 160 160 counter 8\n"),
     Row("transforms.cu", "transforms agree\n"),
+    Row("two_gpus.cu", "two GPUs\n", gpus=2),
     Row("lt.cu", "layers and factors agree\n"),
     Row("driver.cpp", "CUDA_ERROR_INVALID_VALUE on sm_86\n", device="sim:rtx3090"),
     Row("pitched.cu", "rows and planes are in place\n"),
@@ -165,7 +167,7 @@ SLOW_ROWS = (  # as courses hand them out
     ],
 )
 def test_program(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
-    code = program.run(str(PROGRAMS / row.file), row.args, device=row.device)
+    code = program.run(str(PROGRAMS / row.file), row.args, device=row.device, gpus=row.gpus)
     out, err = capfd.readouterr()
     assert (out, code) == (row.out, row.code), err
     assert [part for part in row.err if part not in err] == [], err

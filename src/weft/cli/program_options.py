@@ -51,6 +51,9 @@ Poison = Annotated[
         "--poison", help="Fill new device memory with 0xcd instead of zeros.", rich_help_panel=PANEL
     ),
 ]
+Gpus = Annotated[
+    int, typer.Option("--gpus", help="The number of simulated GPUs.", rich_help_panel=PANEL)
+]
 Args = Annotated[str, typer.Option("--args", help="Arguments of the program, in one string.")]
 
 
@@ -67,6 +70,7 @@ class Build:
     folder: Sequence[str] | None = None
     nvcc: Sequence[str] | None = None
     poison: bool = False
+    gpus: int = 1
 
     def keywords(self, file: Path) -> dict[str, Any]:
         """Keyword arguments for `frontends.program.run`; none for a script."""
@@ -76,8 +80,8 @@ class Build:
             "poison": self.poison,
         }
         if file.suffix in SUFFIXES:
-            return values
-        if any(values.values()):
+            return {**values, "gpus": self.gpus}
+        if any(values.values()) or self.gpus != 1:
             raise Error(
                 "compiler flags are for CUDA programs", got=str(file), next="leave them out"
             )

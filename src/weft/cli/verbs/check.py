@@ -53,6 +53,7 @@ def run(
     library: program_options.Library = None,
     folder: program_options.Folder = None,
     nvcc: program_options.Nvcc = None,
+    gpus: program_options.Gpus = 1,
     json: show.Json = False,
 ) -> None:
     """Check every solution in a file against its operation's float64 reference.
@@ -67,7 +68,7 @@ def run(
     if sanitize:
         words = program_options.words(args, program_args)
         build = program_options.Build(
-            sources, include, define, std, optimize, library, folder, nvcc
+            sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus
         )
         code = (
             _on_gpu(file, words, json)

@@ -54,6 +54,7 @@ def run(
     library: program_options.Library = None,
     folder: program_options.Folder = None,
     nvcc: program_options.Nvcc = None,
+    gpus: program_options.Gpus = 1,
     json: show.Json = False,
 ) -> None:
     """Profile every kernel that a script or program launches. No GPU is needed.
@@ -75,7 +76,9 @@ def run(
         flags = [*_flags(kernel, launch), "--device", chosen.word, "--args", args]
         _compare(file, other, flags, html, json)
         return
-    build = program_options.Build(sources, include, define, std, optimize, library, folder, nvcc)
+    build = program_options.Build(
+        sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus
+    )
     wanted = Recording(chosen.model.key, kernel, launch)
     profiles = _profiles(file, wanted, args, build, chosen, json)
     if json:

@@ -57,6 +57,7 @@ def run(
     library: program_options.Library = None,
     folder: program_options.Folder = None,
     nvcc: program_options.Nvcc = None,
+    gpus: program_options.Gpus = 1,
     poison: program_options.Poison = False,
 ) -> None:
     """Run a Python script (Triton, Numba, PyTorch) or a CUDA program on the simulated GPU.
@@ -68,7 +69,7 @@ def run(
     if sanitize:
         _sanitize(chosen)
     build = program_options.Build(
-        sources, include, define, std, optimize, library, folder, nvcc, poison
+        sources, include, define, std, optimize, library, folder, nvcc, poison, gpus
     )
     arguments = program_options.words(args, program_args)
     specific = build.keywords(file)

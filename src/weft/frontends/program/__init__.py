@@ -32,6 +32,8 @@ from weft.frontends.program.library import runtime_library
 from weft.measure.profile.session import Recording
 from weft.source import toolkit
 
+MOST_GPUS = 64
+"""As many as the runtime library has room for."""
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,6 +45,7 @@ def run(
     sources: Sequence[str] = (),
     flags: Sequence[str] = (),
     poison: bool = False,
+    gpus: int = 1,
 ) -> int:
     """Builds and runs the program; returns its exit code, 128 + n for signal n.
 
@@ -50,6 +53,7 @@ def run(
     sources  more files of the program
     flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
     poison   fill new device memory with a pattern instead of zeros
+    gpus     the number of GPUs that the program sees
     """
     chosen = select(device)
     if chosen.real:
@@ -64,10 +68,14 @@ def run(
         program = Program(built[0], runtime_library(tools), built[1])
     else:
         program = build([path, *sources], flags, model.compile_for, tools)
-    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison)
+    if not 1 <= gpus <= MOST_GPUS:
+        raise LaunchError(
+            "this number of GPUs cannot be simulated", got=str(gpus), allowed=f"1 to {MOST_GPUS}"
+        )
+    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison, gpus)
 
 
-def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool) -> int:
+def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool, gpus: int) -> int:
     session = settings.current
     recording = session if isinstance(session, Recording) else None
     with (
@@ -75,7 +83,8 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool) -
         _file("library", program.library) as served,
         _file("report", b"") as report,
     ):
-        job = Job(code, served, program.files, gpu, arguments, progress.enabled, poison=poison)
+        job = Job(code, served, program.files, gpu, arguments, progress.enabled)
+        job = replace(job, poison=poison, gpus=gpus)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)
         elif session is not None:

@@ -15,6 +15,7 @@ class Job:
     progress  whether to print progress lines on a terminal
     report  a file descriptor for findings of the sanitizer; None if it is off
     poison  whether new device memory is filled with a pattern
+    gpus    the number of simulated GPUs
     record  the file descriptor for profiles; `wanted` selects them
     """
 
@@ -28,6 +29,7 @@ class Job:
     record: int | None = None
     wanted: Mapping[str, Any] = field(default_factory=dict)
     poison: bool = False
+    gpus: int = 1
 
     def text(self) -> str:
         return json.dumps(asdict(self))

@@ -55,6 +55,7 @@ def main(job: Job) -> None:
         _record(libc, job.record, Recording(**job.wanted))
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     library.weft_curand(os.fsencode(toolkit.shared_library("libcurand.so") or ""))
+    library.weft_gpus(job.gpus)
     if job.poison:
         library.weft_poison()
     if job.record is None and settings.active() is not None:

@@ -1,13 +1,27 @@
 // The device: its properties and attributes, limits, peers; the profiler's switches.
 #include "watch.h"
 
+#include <set>
+
 using namespace weft;
 
 namespace {
 constexpr size_t TEXTURE_ALIGN = 512;
-constexpr const char *BUS = "0000:01:00.0";
+constexpr int64_t PERSISTING = 5;  // eighths of the L2 cache that data may be kept in
+constexpr int64_t POLICY_WINDOW = 128 << 20;
+int device_count = 1;
+thread_local int chosen_device = 0;
+std::mutex peers_mutex;
+std::set<std::pair<int, int>> peers;  // device and the peer whose memory it may access
 
-cudaError_t only(int device) { return failed(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t valid_device(int device) {
+    return failed(device >= 0 && device < device_count ? cudaSuccess : cudaErrorInvalidDevice);
+}
+std::string bus(int device) {
+    char text[16];
+    snprintf(text, sizeof text, "0000:%02x:00.0", device + 1);
+    return text;
+}
 
 struct Attribute {
     cudaDeviceAttr attribute;
@@ -62,6 +76,8 @@ std::vector<Attribute> attributes() {
         {cudaDevAttrHostRegisterSupported, 1},
         {cudaDevAttrMemoryPoolsSupported, 1},
         {cudaDevAttrEccEnabled, 1},
+        {cudaDevAttrMaxPersistingL2CacheSize, m.l2 * PERSISTING / 8},
+        {cudaDevAttrMaxAccessPolicyWindowSize, POLICY_WINDOW},
     };
 }
 
@@ -81,26 +97,31 @@ unsigned device_flags = cudaDeviceScheduleAuto;
 // ---- which device -------------------------------------------------------------------------------
 
 API cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
+    *count = device_count;
     return cudaSuccess;
 }
 API cudaError_t cudaGetDevice(int *device) {
-    *device = 0;
+    *device = chosen_device;
     return cudaSuccess;
 }
-API cudaError_t cudaSetDevice(int device) { return only(device); }
-API cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return only(device); }
+API cudaError_t cudaSetDevice(int device) {
+    if (auto error = valid_device(device)) return error;
+    chosen_device = device;
+    return cudaSuccess;
+}
+API cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return valid_device(device); }
 API cudaError_t cudaSetValidDevices(int *, int) { return cudaSuccess; }
 API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
     return cudaGetDevice(device);
 }
 API cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
-    snprintf(text, size_t(length), "%s", BUS);
-    return only(device);
+    snprintf(text, size_t(length), "%s", bus(device).c_str());
+    return valid_device(device);
 }
 API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *text) {
-    *device = 0;
-    return failed(strcmp(text, BUS) ? cudaErrorInvalidDevice : cudaSuccess);
+    for (*device = 0; *device < device_count; ++*device)
+        if (bus(*device) == text) return cudaSuccess;
+    return failed(cudaErrorInvalidDevice);
 }
 API cudaError_t cudaSetDeviceFlags(unsigned flags) {
     device_flags = flags;
@@ -136,18 +157,20 @@ API cudaError_t cudaDeviceReset() {
 // ---- what it is ---------------------------------------------------------------------------------
 
 API cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
-    if (auto error = only(device)) return error;
+    if (auto error = valid_device(device)) return error;
     *value = 0;
     for (auto &row : attributes())
         if (row.attribute == attribute) *value = int(row.value);
     return cudaSuccess;
 }
 API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
-    if (auto error = only(device)) return error;
+    if (auto error = valid_device(device)) return error;
     auto &m = model;
     memset(out, 0, sizeof *out);
     memcpy(out->name, m.name, sizeof out->name);
     out->totalGlobalMem = size_t(m.memory);
+    out->persistingL2CacheMaxSize = int(m.l2 * PERSISTING / 8);
+    out->accessPolicyMaxWindowSize = int(POLICY_WINDOW);
     out->sharedMemPerBlock = size_t(m.shared_per_block);
     out->sharedMemPerBlockOptin = size_t(m.shared_optin);
     out->sharedMemPerMultiprocessor = size_t(m.shared_per_sm);
@@ -172,7 +195,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
     out->textureAlignment = TEXTURE_ALIGN;
     out->texturePitchAlignment = 32;
     out->asyncEngineCount = 3;
-    out->pciBusID = 1;
+    out->pciBusID = device + 1;
     out->ECCEnabled = 1;
     out->unifiedAddressing = out->managedMemory = out->concurrentManagedAccess = 1;
     out->concurrentKernels = out->cooperativeLaunch = out->canMapHostMemory = 1;
@@ -210,23 +233,39 @@ API cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *config) {
     *config = cudaFuncCachePreferNone;
     return cudaSuccess;
 }
+// Caches are not simulated: how they should be used changes nothing.
 API cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
 API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 API cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
-// ---- peers: there is one device -----------------------------------------------------------------
+// ---- peers: devices of the simulator share their memory -----------------------------------------
 
 API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
-    *can = 0;
-    if (auto error = only(device)) return error;
-    return only(peer);
+    *can = device != peer;
+    if (auto error = valid_device(device)) return error;
+    return valid_device(peer);
 }
-API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
-API cudaError_t cudaDeviceDisablePeerAccess(int) { return failed(cudaErrorInvalidDevice); }
-API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, int) {
-    *value = 0;
-    return failed(cudaErrorInvalidDevice);
+API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+    if (peer == chosen_device || valid_device(peer)) return failed(cudaErrorInvalidDevice);
+    std::lock_guard<std::mutex> guard(peers_mutex);
+    bool first = peers.insert({chosen_device, peer}).second;
+    return failed(first ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
 }
+API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+    if (auto error = valid_device(peer)) return error;
+    std::lock_guard<std::mutex> guard(peers_mutex);
+    return failed(peers.erase({chosen_device, peer}) ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
+}
+API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int device,
+                                          int peer) {
+    *value = attribute == cudaDevP2PAttrAccessSupported ||
+             attribute == cudaDevP2PAttrNativeAtomicSupported;
+    if (device == peer || valid_device(device)) return failed(cudaErrorInvalidDevice);
+    return valid_device(peer);
+}
+
+API void weft_gpus(int count) { device_count = count; }
+int weft::current_device() { return chosen_device; }
 
 // Returns a structure, so that no generated stub could stand for it; textures themselves are not
 // served.

@@ -215,6 +215,40 @@ API CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel) {
     return CUDA_SUCCESS;
 }
 
+// ---- the linker: of one piece of PTX, whose result is the PTX -----------------------------------
+
+API CUresult cuLinkCreate(unsigned, CUjit_option *, void **, CUlinkState *out) {
+    *out = reinterpret_cast<CUlinkState>(new std::string);
+    return CUDA_SUCCESS;
+}
+API CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
+                           const char *, unsigned, CUjit_option *, void **) {
+    auto &text = *reinterpret_cast<std::string *>(state);
+    if (type != CU_JIT_INPUT_PTX || !text.empty()) {
+        say("cuLinkAddData: one piece of PTX is linked, and nothing else");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    text.assign(static_cast<char *>(data), bytes);
+    return CUDA_SUCCESS;
+}
+API CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned count,
+                           CUjit_option *options, void **values) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    return cuLinkAddData(state, type, text.data(), text.size(), path, count, options, values);
+}
+API CUresult cuLinkComplete(CUlinkState state, void **out, size_t *bytes) {
+    auto &text = *reinterpret_cast<std::string *>(state);
+    *out = text.data();
+    if (bytes) *bytes = text.size();
+    return CUDA_SUCCESS;
+}
+API CUresult cuLinkDestroy(CUlinkState state) {
+    delete reinterpret_cast<std::string *>(state);
+    return CUDA_SUCCESS;
+}
+
 // ---- kernels ------------------------------------------------------------------------------------
 
 API CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

@@ -7,6 +7,7 @@ namespace weft {
 
 struct Executable {
     std::vector<Work> work;
+    std::vector<Node *> nodes;  // of the graph that it was made of
 };
 
 static std::mutex graphs_mutex;
@@ -25,9 +26,9 @@ static Graph *known(cudaGraph_t graph) {
     return found == graphs.end() ? nullptr : *found;
 }
 
-// The work in an order in which nothing comes before what it waits for; empty for a circle.
-static std::vector<Work> ordered(const Graph &graph) {
-    std::vector<Work> out;
+// The nodes in an order in which none comes before what it waits for; empty for a circle.
+static std::vector<Node *> ordered_nodes(const Graph &graph) {
+    std::vector<Node *> out;
     std::set<const Node *> done;
     while (done.size() < graph.nodes.size()) {
         size_t before = done.size();
@@ -36,10 +37,16 @@ static std::vector<Work> ordered(const Graph &graph) {
             for (auto *earlier : node->after) ready = ready && done.count(earlier);
             if (!ready) continue;
             done.insert(node.get());
-            out.push_back(node->work);
+            out.push_back(node.get());
         }
         if (done.size() == before) return {};
     }
+    return out;
+}
+
+static std::vector<Work> ordered(const Graph &graph) {
+    std::vector<Work> out;
+    for (auto *node : ordered_nodes(graph)) out.push_back(node->work);
     return out;
 }
 
@@ -55,8 +62,7 @@ static cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphN
 
 // Work of a node is what the call for a stream does; it is caught on its way there.
 template <class Call>
-static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                            size_t count, cudaGraphNodeType type, Call call) {
+static cudaError_t work_of_call(Work *out, Call call) {
     cudaStream_t stream;
     cudaGraph_t captured;
     if (auto error = cudaStreamCreate(&stream)) return error;
@@ -66,11 +72,26 @@ static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaG
     cudaStreamDestroy(stream);
     std::vector<Work> work = ordered(*known(captured));
     cudaGraphDestroy(captured);
-    if (error) return error;
-    return add(out, graph, after, count, type, [work] {
+    *out = [work] {
         for (auto &each : work)
             if (auto error = each()) return error;
         return cudaSuccess;
+    };
+    return error;
+}
+
+template <class Call>
+static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                            size_t count, cudaGraphNodeType type, Call call) {
+    Work work;
+    if (auto error = work_of_call(&work, call)) return error;
+    return add(out, graph, after, count, type, std::move(work));
+}
+
+static cudaError_t kernel_work(Work *out, const cudaKernelNodeParams *p) {
+    return work_of_call(out, [=](cudaStream_t stream) {
+        return cudaLaunchKernel(p->func, p->gridDim, p->blockDim, p->kernelParams,
+                                p->sharedMemBytes, stream);
     });
 }
 
@@ -98,10 +119,34 @@ API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph,
 API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                        const cudaGraphNode_t *after, size_t count,
                                        const cudaKernelNodeParams *p) {
-    return add_call(out, graph, after, count, cudaGraphNodeTypeKernel, [=](cudaStream_t stream) {
-        return cudaLaunchKernel(p->func, p->gridDim, p->blockDim, p->kernelParams,
-                                p->sharedMemBytes, stream);
-    });
+    Work work;
+    if (auto error = kernel_work(&work, p)) return error;
+    return add(out, graph, after, count, cudaGraphNodeTypeKernel, std::move(work));
+}
+API cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams *p) {
+    return kernel_work(&reinterpret_cast<Node *>(node)->work, p);
+}
+// The memory of a graph is allocated once, when its node is added, and is there for every launch.
+API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                         const cudaGraphNode_t *after, size_t count,
+                                         cudaMemAllocNodeParams *p) {
+    if (auto error = cudaMalloc(&p->dptr, p->bytesize)) return error;
+    return add(out, graph, after, count, cudaGraphNodeTypeMemAlloc, [] { return cudaSuccess; });
+}
+API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                        const cudaGraphNode_t *after, size_t count, void *) {
+    return add(out, graph, after, count, cudaGraphNodeTypeMemFree, [] { return cudaSuccess; });
+}
+API cudaError_t cudaGraphClone(cudaGraph_t *out, cudaGraph_t graph) {
+    auto *found = known(graph);
+    if (!found) return failed(cudaErrorInvalidValue);
+    auto copy = std::make_unique<Graph>();
+    std::map<Node *, Node *> copies;
+    for (auto &node : found->nodes) copies[node.get()] = copy->add(node->type, node->work);
+    for (auto &node : found->nodes)
+        for (auto *earlier : node->after) copies[node.get()]->after.push_back(copies[earlier]);
+    *out = publish(std::move(copy));
+    return cudaSuccess;
 }
 API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                        const cudaGraphNode_t *after, size_t count,
@@ -183,7 +228,7 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph) {
     auto work = ordered(*found);
     if (work.size() < found->nodes.size()) return failed(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> guard(graphs_mutex);
-    auto *made = new Executable{std::move(work)};
+    auto *made = new Executable{std::move(work), ordered_nodes(*found)};
     executables.insert(made);
     *out = reinterpret_cast<cudaGraphExec_t>(made);
     return cudaSuccess;
@@ -208,6 +253,20 @@ API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     if (!executables.erase(found)) return failed(cudaErrorInvalidValue);
     delete found;
     return cudaSuccess;
+}
+API cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                                 const cudaKernelNodeParams *p) {
+    Work work;
+    if (auto error = kernel_work(&work, p)) return error;
+    std::lock_guard<std::mutex> guard(graphs_mutex);
+    auto *found = reinterpret_cast<Executable *>(executable);
+    if (!executables.count(found)) return failed(cudaErrorInvalidValue);
+    for (size_t i = 0; i < found->nodes.size(); i++)
+        if (found->nodes[i] == reinterpret_cast<Node *>(node)) {
+            found->work[i] = std::move(work);
+            return cudaSuccess;
+        }
+    return failed(cudaErrorInvalidValue);
 }
 API cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
     WORKING;

@@ -18,7 +18,7 @@ static bool poison = false;
 static std::mutex memory_mutex;
 static std::map<uintptr_t, Allocation> allocations;
 static std::map<uintptr_t, size_t> freed;  // and not allocated again: start and size
-static size_t used = 0;            // of the GPU's memory
+static size_t used[MOST_DEVICES];   // of each GPU's memory
 static uint64_t made = 0;          // allocations until now
 static std::atomic<uint64_t> generation{1};
 
@@ -62,15 +62,16 @@ static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kin
     if (bytes == 0) return cudaSuccess;
     std::unique_lock<std::mutex> guard(memory_mutex);
     bool counts = kind != Kind::host;
-    if (counts && bytes > size_t(model.memory) - used) return failed(cudaErrorMemoryAllocation);
+    size_t &taken = used[current_device()];
+    if (counts && bytes > size_t(model.memory) - taken) return failed(cudaErrorMemoryAllocation);
     void *memory = take(bytes, kind);
     if (!memory) return failed(cudaErrorMemoryAllocation);
     // Fresh memory of a GPU holds zeros in practice, and so do large allocations of the host.
     bool filled = kind == Kind::device && (poison || hooks);
     if (bytes <= PATTERN_LIMIT) memset(memory, filled ? PATTERN : 0, bytes);
-    allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made};
+    allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made, current_device()};
     freed.erase(uintptr_t(memory));
-    if (counts) used += bytes;
+    if (counts) taken += bytes;
     generation++;
     *out = memory;
     guard.unlock();
@@ -100,7 +101,7 @@ static cudaError_t release(const char *call, void *memory, bool host, bool waits
     }
     auto found = allocations.find(uintptr_t(memory));
     auto allocation = found->second;
-    if (!host) used -= allocation.size;
+    if (!host) used[allocation.device] -= allocation.size;
     allocations.erase(found);
     freed[uintptr_t(memory)] = allocation.size;
     generation++;
@@ -171,7 +172,8 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
 void release_all() {
     std::lock_guard<std::mutex> guard(memory_mutex);
     for (auto entry = allocations.begin(); entry != allocations.end();) {
-        if (entry->second.owned && entry->second.kind != Kind::host) {
+        bool here = entry->second.device == current_device();
+        if (here && entry->second.owned && entry->second.kind != Kind::host) {
             auto [start, allocation] = *entry;
             if (hooks) hooks->freed("cudaDeviceReset", start, allocation.size);
             give_back(reinterpret_cast<void *>(start), allocation.size, allocation.kind);
@@ -181,7 +183,7 @@ void release_all() {
             ++entry;
         }
     }
-    used = 0;
+    used[current_device()] = 0;
     generation++;
 }
 
@@ -200,7 +202,7 @@ API uint64_t weft_freed(uint64_t address) {
 
 size_t weft::device_memory_used() {
     std::lock_guard<std::mutex> guard(memory_mutex);
-    return used;
+    return used[current_device()];
 }
 
 API void weft_poison() { poison = true; }
@@ -210,7 +212,7 @@ API void weft_poison() { poison = true; }
 API void weft_adopt(void *memory, size_t bytes) {
     if (!memory || !bytes) return;
     std::lock_guard<std::mutex> guard(memory_mutex);
-    allocations[uintptr_t(memory)] = {bytes, Kind::tensor, false, 0, "a tensor", 0};
+    allocations[uintptr_t(memory)] = {bytes, Kind::tensor, false, 0, "a tensor", 0, 0};
     freed.erase(uintptr_t(memory));
     generation++;
 }
@@ -313,7 +315,7 @@ API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     WORKING;
     std::lock_guard<std::mutex> guard(memory_mutex);
     if (!memory || !bytes) return failed(cudaErrorInvalidValue);
-    if (!allocations.insert({uintptr_t(memory), {bytes, Kind::host, false, flags, "cudaHostRegister", 0}}).second)
+    if (!allocations.insert({uintptr_t(memory), {bytes, Kind::host, false, flags, "cudaHostRegister", 0, current_device()}}).second)
         return failed(cudaErrorHostMemoryAlreadyRegistered);
     generation++;
     return cudaSuccess;
@@ -351,7 +353,7 @@ API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     WORKING;
     std::lock_guard<std::mutex> guard(memory_mutex);
     *total = size_t(model.memory);
-    *free_bytes = *total - used;
+    *free_bytes = *total - used[current_device()];
     return cudaSuccess;
 }
 API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *address) {
@@ -365,6 +367,7 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void 
         return cudaSuccess;
     }
     out->type = types[int(found.kind)];
+    out->device = found.device;
     out->devicePointer = const_cast<void *>(address);
     out->hostPointer = found.kind == Kind::device ? nullptr : const_cast<void *>(address);
     return cudaSuccess;

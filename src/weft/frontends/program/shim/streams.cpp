@@ -16,6 +16,7 @@ struct Stream {
     int priority;
     std::shared_ptr<Capture> capture;
     QueuePtr queue;
+    int device = current_device();
 };
 struct Event {
     std::shared_ptr<std::atomic<int64_t>> ns;  // when it was reached; null: not recorded
@@ -154,12 +155,26 @@ API cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) {
     *priority = found ? found->priority : LEAST_PRIORITY;
     return cudaSuccess;
 }
+// Attributes are hints for caches and scheduling, which are not simulated.
+API cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID,
+                                       const cudaStreamAttrValue *) {
+    return failed(valid(stream));
+}
+API cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID,
+                                       cudaStreamAttrValue *value) {
+    memset(value, 0, sizeof *value);
+    return failed(valid(stream));
+}
+API cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t from) {
+    return failed(valid(from));
+}
 API cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id) {
     *id = uintptr_t(stream);
     return failed(valid(stream));
 }
 API cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
-    *device = 0;
+    auto *found = known(stream);
+    *device = found ? found->device : current_device();
     return failed(valid(stream));
 }
 API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {

@@ -81,6 +81,8 @@ struct Model {
 
 extern Ops ops;
 extern Model model;
+int current_device();  // of this thread
+constexpr int MOST_DEVICES = 64;
 
 // ---- errors -------------------------------------------------------------------------------------
 
@@ -102,6 +104,7 @@ struct Allocation {
     unsigned flags;
     const char *call;  // what made it, and its sequence number
     uint64_t order;
+    int device;
 };
 // The allocation that holds an address; its start in `start`.
 bool find(const void *address, uintptr_t *start, Allocation *found);
