@@ -40,6 +40,10 @@ ROWS = {
         f"{GE} or.pred %p4, %p1, %p2; not.pred %p3, %p4; {TAKEN}",
         lambda i: i >= 20,
     ),
+    "literals, as NVRTC writes them": (
+        f"{GE} xor.pred %p4, %p1, -1; or.pred %p5, %p4, 0; and.pred %p3, %p5, 1; {TAKEN}",
+        lambda i: i >= 20,
+    ),
     "under a guard": (
         f"{GE} mov.pred %p3, %p2; @!%p2 or.pred %p3, %p1, %p2; {TAKEN}",
         lambda i: i < 20,

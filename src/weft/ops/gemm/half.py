@@ -58,7 +58,7 @@ ODD = (
     Tile(32, 32, 32, 16, 16, 4, 4, 0.14, 1.5e-6),
 )
 """For copies of 2 bytes, which need a register each."""
-SLOWER = {16: 1.0, 8: 0.85, 4: 0.6, 2: 0.3}
+SLOWER = {16: 1.0, 8: 0.85, 4: 0.6, 2: 0.16}
 """The relative rate by the bytes of a copy."""
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 JOIN = 2.5e-11

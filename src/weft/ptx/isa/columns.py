@@ -325,3 +325,5 @@ class Accepts(Flag):
     """An integer literal where the type is floating: its bits are moved."""
     FUNCTION = auto()
     """The name of a function, for its address."""
+    TRUTH = auto()
+    """An integer literal where the type is a predicate: 0, or 1 and -1 for true."""

@@ -249,8 +249,9 @@ class _Checker:
         match operand:
             case Reg():
                 self._width(operand, kind, row)
-            case Imm():
-                if kind in ("pred", *_FLOATS) and Accepts.BITS not in row.accepts:
+            case Imm(value):
+                truth = kind == "pred" and Accepts.TRUTH in row.accepts and value in (0, 1, -1)
+                if kind in ("pred", *_FLOATS) and Accepts.BITS not in row.accepts and not truth:
                     raise self.fail(f"an integer stands where .{kind} is wanted")
             case FloatImm(_, width):
                 exact = SIZES.get(kind, 8) * 8

@@ -20,6 +20,8 @@ from weft.ops.target import Target
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
+TURNS, ROUND = 4, 0.5e-6
+"""Loads of a column that a thread has in flight, and their latency in seconds."""
 SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
 TWICE = 512
@@ -171,7 +173,10 @@ def columns_of(view: View, size: int, gpu: Target) -> tuple[int, int, int, float
     while width > 32 and view.outer * cdiv(view.inner, width) < 4 * gpu.sms:
         width //= 2
     tiles = view.outer * cdiv(view.inner, width)
-    busy = 2 * view.n * width * size / SM_BANDWIDTH * cdiv(tiles, 8 * gpu.sms)
+    deep = BLOCK // width
+    moving = 2 * view.n * width * size / SM_BANDWIDTH
+    waiting = 2 * cdiv(view.n, TURNS * deep) * ROUND
+    busy = max(moving, waiting) * cdiv(tiles, 8 * gpu.sms)
     return width, tiles, min(cdiv(8 * gpu.sms, tiles), cdiv(view.n, 4 * (BLOCK // width))), busy
 
 

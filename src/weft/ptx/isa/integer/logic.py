@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Result, Unit
+from weft.ptx.isa.columns import Accepts, Result, Unit
 from weft.ptx.isa.constant import const_int
 from weft.ptx.isa.registry import instruction
 
@@ -21,6 +21,7 @@ _BITS = "b16 b32 b64"
     form=Result.AND,
     manual="logic-and-shift-instructions-and",
     type="pred b16 b32 b64",
+    accepts=Accepts.TRUTH,
     vectors=["and.b32  12 10 -> 8", "and.pred  1 0 -> 0"],
 )
 def and_(e: Builder, a: Val, b: Val, *, type: str) -> Val:
@@ -32,6 +33,7 @@ def and_(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     form=Result.OR,
     manual="logic-and-shift-instructions-or",
     type="pred b16 b32 b64",
+    accepts=Accepts.TRUTH,
     vectors=["or.b16  12 10 -> 14", "or.pred  1 0 -> 1"],
 )
 def or_(e: Builder, a: Val, b: Val, *, type: str) -> Val:
@@ -43,6 +45,7 @@ def or_(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     form=Result.XOR,
     manual="logic-and-shift-instructions-xor",
     type="pred b16 b32 b64",
+    accepts=Accepts.TRUTH,
     vectors=["xor.b64  12 10 -> 6", "xor.pred  1 1 -> 0"],
 )
 def xor(e: Builder, a: Val, b: Val, *, type: str) -> Val:
