@@ -6,7 +6,7 @@
 
 A figure is the mean of 100 steps after warm-up, for images in the GPU's memory and for images in
 host memory. `--parts` splits a step into load, forward, backward and update. `--kernels` lists the
-kernels of an eager step of weft. `--data` also trains two epochs. `--log` writes each row when it
+kernels of an eager step of weft. `--data` also trains whole epochs. `--log` writes each row when it
 is measured, `--record` all of them at the end.
 """
 
@@ -29,6 +29,8 @@ from weft.train import contenders, data, loop
 from weft.train.settings import PRECISIONS, Settings, of_torch
 
 STEPS, WARM_UP = 100, 20
+SEEDS, EPOCHS, POINTS = 5, 5, 150
+"""Of the epochs: seeds of single ones, epochs of the long training, means of its losses."""
 NAMES = {
     "eager": "PyTorch", "compile": "PyTorch, torch.compile",
     "overhead": "PyTorch, reduce-overhead", "graph": "PyTorch, CUDA graph",
@@ -108,16 +110,23 @@ def _kernels(batch: int, found: data.Mnist) -> Counter[str]:
 
 
 def _epochs(names: list[str], precision: str, found: data.Mnist) -> dict[str, Any]:
-    """Two epochs of all images with batches of 64, by each contender."""
+    """Batches of 64 of all images: one epoch from each of some seeds, and several from one."""
     record = {}
     for name in names:
-        settings = Settings(batch=64, epochs=2, precision=precision)
-        history = _training(name, settings, found).run()
+        settings = Settings(batch=64, precision=precision)
+        ones = [_training(name, replace(settings, seed=s), found).run() for s in range(SEEDS)]
+        long = _training(name, replace(settings, epochs=EPOCHS), found).run()
+        size = max(1, len(long.losses) // POINTS)
         record[name] = {
-            "accuracy": history.accuracy, "seconds": history.seconds,
-            "losses": [round(loss, 5) for loss in history.losses[::16]],
+            "after_one": [h.accuracy[0] for h in ones],
+            "seconds": [round(h.seconds[0], 4) for h in ones],
+            "accuracy": long.accuracy,
+            "losses": [
+                round(sum(part) / len(part), 5)
+                for i in range(0, len(long.losses), size) if (part := long.losses[i : i + size])
+            ],
         }  # fmt: skip
-        print(f"{name} {precision}: accuracy {history.accuracy}, seconds {history.seconds}")
+        print(f"{name} {precision}: {json.dumps({**record[name], 'losses': []})}", flush=True)
     return record
 
 

@@ -241,6 +241,7 @@ def test_command(tmp_path: Path) -> None:
     assert own["losses"] == pytest.approx(torchs["losses"], abs=1e-3) and kept.is_file()
     text = curves.read_text()
     assert text.count("<polyline") == 4 and "PyTorch" in text
+    assert "Time per step" in text and "<th>backward</th>" in text
 
 
 def test_messages(tmp_path: Path) -> None:

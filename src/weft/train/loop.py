@@ -22,6 +22,8 @@ from weft.train.times import Times, part_times
 
 TESTED = 1000
 """Images of a batch of the evaluation."""
+PAUSE = {"cuda": 0.1, "cpu": 0.0}
+"""Seconds between reports of progress: a step takes less time on a GPU than a report."""
 
 
 @dataclass
@@ -56,7 +58,7 @@ class History:
 
 
 Tell = Callable[[int, float], None]
-"""Called after each step: its number, and the loss of the last step whose loss is known."""
+"""Called after steps: the number of the last one, and the last loss that is known."""
 
 
 class Training:
@@ -151,18 +153,21 @@ class Training:
         epoch, first = divmod(self.done, self.per_epoch)
         last = min(self.per_epoch, self.total - epoch * self.per_epoch)
         kept = torch.zeros(last - first, pin_memory=self.device.type == "cuda")
+        slots = kept.unbind()
         self.model.train()
-        begin, count = time.perf_counter(), 0
+        begin, count, due = time.perf_counter(), 0, 0.0
         for fill in self._batches(epoch, first):
             self._set_rate()
             fill(self.step.pixels, self.step.classes)
             self.step()
-            kept[count].copy_(self.step.loss, non_blocking=True)
+            slots[count].copy_(self.step.loss, non_blocking=True)
             if not self.history.first:
                 synchronize(self.device)
                 self.history.first = time.perf_counter() - begin
             self.done, count = self.done + 1, count + 1
-            tell(self.done, float(kept[max(count - 2, 0)]))
+            if time.perf_counter() >= due:
+                tell(self.done, float(slots[max(count - 2, 0)]))
+                due = time.perf_counter() + PAUSE[self.device.type]
             self.history.stopped = self.group.any(interrupts.asked)
             if count == last - first or self.history.stopped:
                 break

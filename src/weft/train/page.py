@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -17,7 +18,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 56, 32, 12
 
 def write(path: Path, histories: Sequence[History], settings: Settings) -> None:
     """Writes the page."""
-    title = f"MNIST, batch {settings.batch}, seed {settings.seed}"
+    title = f"MNIST, batch {settings.batch}, {settings.precision}, seed {settings.seed}"
     rows = [
         {
             "name": h.name, "colour": colour, "steps": len(h.losses),
@@ -29,10 +30,24 @@ def write(path: Path, histories: Sequence[History], settings: Settings) -> None:
     template = jinja2.Template(PAGE.read_text(encoding="utf-8"), autoescape=True)
     text = template.render(
         title=title, rows=rows, loss=_chart([_smooth(h.losses) for h in histories], 0.0),
-        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0),
+        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0), times=_times(histories),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def _times(histories: Sequence[History]) -> dict[str, Any] | None:
+    """The parts of a step in milliseconds; None if they were not timed."""
+    timed = [(h.name, h.times) for h in histories if h.times is not None]
+    if not timed:
+        return None
+    parts = list(dict.fromkeys(part for _, times in timed for part in times.parts))
+    rows = [
+        [name, *(f"{1e3 * times.parts[p]:.3f}" if p in times.parts else "" for p in parts),
+         f"{1e3 * times.total:.3f}"]
+        for name, times in timed
+    ]  # fmt: skip
+    return {"how": timed[0][1].how, "columns": ["", *parts, "sum"], "rows": rows}
 
 
 def _smooth(values: Sequence[float], points: int = 200) -> list[float]:
