@@ -59,6 +59,7 @@ ROWS = (
     ),
     Row("symbols.cu", "110 130 160 160 110 130 160 160 counter 8\n"),
     Row("transforms.cu", "transforms agree\n"),
+    Row("network.cu", "a layer agrees\n"),
     Row("two_gpus.cu", "two GPUs\n", gpus=2),
     Row("lt.cu", "layers and factors agree\n"),
     Row("driver.cpp", "CUDA_ERROR_INVALID_VALUE on sm_86\n", device="sim:rtx3090"),

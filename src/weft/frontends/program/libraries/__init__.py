@@ -4,15 +4,17 @@
     matmul.py    cuBLASLt
     factors.py   batched LU factors of cuBLAS
     fft.py       cuFFT
+    dnn.py       cuDNN; dnn_layers.py, dnn_tensors.py
 
-A module has `OPERATIONS`: name -> function of the numbers that the runtime library passes.
+A module has `OPERATIONS`: name -> function of the numbers that the runtime library passes. Names of
+cuDNN begin with `dnn.`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from weft.frontends.program.libraries import factors, fft, matmul
+from weft.frontends.program.libraries import dnn, factors, fft, matmul
 
 _OPERATIONS: dict[str, Callable[[Sequence[int]], int]] = {
     **matmul.OPERATIONS,
@@ -23,4 +25,5 @@ _OPERATIONS: dict[str, Callable[[Sequence[int]], int]] = {
 
 def compute(name: str, numbers: Sequence[int]) -> int:
     """Executes one call; returns the status of its library."""
-    return _OPERATIONS[name](numbers)
+    library, _, operation = name.rpartition(".")
+    return dnn.compute(operation, numbers) if library else _OPERATIONS[name](numbers)
