@@ -4,9 +4,11 @@
     PYTHONPATH=src python benchmarks/conv_shapes.py --record FILE.jsonl # also appended to a file
     PYTHONPATH=src python benchmarks/conv_shapes.py --precisions bf16 --last --passes forward
 
-Both compute at the same precision: fp32 (no TF32), tf32, bf16. Each pass is timed alone, by replays
-of a CUDA graph, and as called, in a row of eager calls. Inputs stay in the L2 where they fit, for
-both. --last times channels_last tensors. A ratio is cuDNN's time over weft's.
+Both compute at the same precision: fp32 (no TF32), tf32, bf16; cuDNN uses the fastest of the
+algorithms that it times (torch.backends.cudnn.benchmark). Each pass is timed alone, by replays of a
+CUDA graph, and as called, in a row of eager calls. Inputs stay in the L2 where they fit, for both.
+Depthwise shapes follow in fp32 and bf16. --last times channels_last tensors. A ratio is cuDNN's
+time over weft's.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import argparse
 import datetime
 import json
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from weft.measure.bench.clocks import driver_version
 from weft.ops import library
 from weft.ops.sweep.time import alone, as_called
 
@@ -157,25 +161,41 @@ def mean(ratios: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """A line for each pass, then the means."""
+def show(row: dict[str, Any]) -> None:
+    """A line for a pass."""
+    alone_ratio, called = row["cudnn"] / row["weft"], row["cudnn_called"] / row["weft_called"]
+    print(
+        f"{Shape(**row['shape'])!s:48} {row['pass']:8} {row['precision']} "
+        f"{row['weft']:9.1f} µs {row['cudnn']:9.1f} {alone_ratio:5.2f} x  called "
+        f"{called:5.2f} x  {row['kernel']}  {row['differ']:.0e}",
+        flush=True,
+    )
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> None:
+    """The means of each pass."""
+    groups: dict[tuple[bool, str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        alone_ratio, called = row["cudnn"] / row["weft"], row["cudnn_called"] / row["weft_called"]
+        key = (row["shape"]["groups"] > 1, row["precision"], row["pass"])
+        groups.setdefault(key, []).append(row)
+    for (depthwise, precision, which), own in groups.items():
+        ratios = [r["cudnn"] / r["weft"] for r in own]
+        called = [r["cudnn_called"] / r["weft_called"] for r in own]
         print(
-            f"{Shape(**row['shape'])!s:42} {row['pass']:8} {row['precision']} "
-            f"{row['weft']:9.1f} µs {row['cudnn']:9.1f} {alone_ratio:5.2f} x  called "
-            f"{called:5.2f} x  {row['kernel']}  {row['differ']:.0e}"
+            f"{'depthwise ' if depthwise else ''}{precision} {which:8} {len(own)} shapes: alone "
+            f"{mean(ratios):.2f} x, worst {min(ratios):.2f}; called {mean(called):.2f} x, worst "
+            f"{min(called):.2f}"
         )
-    for precision in PRECISIONS:
-        for which in PASSES:
-            own = [r for r in rows if r["precision"] == precision and r["pass"] == which]
-            if own:
-                ratios = [r["cudnn"] / r["weft"] for r in own]
-                called = [r["cudnn_called"] / r["weft_called"] for r in own]
-                print(
-                    f"{precision} {which:8} {len(own)} shapes: alone {mean(ratios):.2f} x, worst "
-                    f"{min(ratios):.2f}; called {mean(called):.2f} x, worst {min(called):.2f}"
-                )
+
+
+def cases(precisions: Sequence[str], passes: Sequence[str]) -> Iterator[tuple[Shape, str, str]]:
+    for shapes, allowed in (
+        (SHAPES, precisions),
+        (DEPTHWISE, [p for p in precisions if p != "tf32"]),
+    ):
+        for precision in allowed:
+            for which in passes:
+                yield from ((shape, which, precision) for shape in shapes)
 
 
 def main() -> None:
@@ -183,17 +203,22 @@ def main() -> None:
     parser.add_argument("--precisions", default=",".join(PRECISIONS))
     parser.add_argument("--passes", default=",".join(PASSES))
     parser.add_argument("--last", action="store_true", help="channels_last tensors")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
-    rows = []
-    for precision in options.precisions.split(","):
-        for which in options.passes.split(","):
-            rows += [timed(shape, which, precision, options.last) for shape in SHAPES]
-    show(rows)
+    torch.backends.cudnn.benchmark = True
+    rows, begin = [], time.monotonic()
+    for shape, which, precision in cases(options.precisions.split(","), options.passes.split(",")):
+        if time.monotonic() - begin > options.seconds:
+            print(f"stopped before {shape}, {which}, {precision}")
+            break
+        rows.append(timed(shape, which, precision, options.last))
+        show(rows[-1])
+    summary(rows)
     if options.record:
         facts = {
-            "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
-            "cudnn": torch.backends.cudnn.version(),
+            "gpu": torch.cuda.get_device_name(), "driver": driver_version(),
+            "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "rows": rows,
         }  # fmt: skip
         with options.record.open("a") as file:

@@ -1,4 +1,4 @@
-"""Tables of `weft.fuse` and of a training step, from their records."""
+"""Tables of `weft.fuse`, of a training step and of convolutions, from their records."""
 
 from __future__ import annotations
 
@@ -82,6 +82,30 @@ def train_epochs(table: Table) -> str:
     return f"{_machine(record)}.\n\n{table(head, body)}"
 
 
+def convolution(table: Table) -> str:
+    """The newest run of `benchmarks/conv_shapes.py --record`."""
+    record = _last("conv_shapes.jsonl")
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in record["rows"]:
+        what = "depthwise, " if row["shape"]["groups"] > 1 else ""
+        what += {"input": "backward to the data", "weight": "backward to the weight"}.get(
+            row["pass"], row["pass"]
+        )
+        ratios = (row["cudnn"] / row["weft"], row["cudnn_called"] / row["weft_called"])
+        groups.setdefault((what, row["precision"]), []).append(ratios)
+    body = []
+    for (what, precision), ratios in groups.items():
+        alone, called = zip(*ratios, strict=True)
+        means = (math.exp(sum(map(math.log, r)) / len(r)) for r in (alone, called))
+        alone_mean, called_mean = (f"{mean:.2f} x" for mean in means)
+        below = sum(r < 0.7 for r in alone)
+        body.append((what, precision, len(alone), alone_mean, f"{min(alone):.2f} x", below,
+                     called_mean, f"{min(called):.2f} x"))  # fmt: skip
+    head = ("pass", "precision", "shapes#", "alone, mean#", "worst#", "below 0.7#",
+            "as called, mean#", "worst#")  # fmt: skip
+    return f"{_machine(record)}, cuDNN {record['cudnn']}.\n\n{table(head, body)}"
+
+
 PARTS = ("load", "forward", "backward", "update")
 PEERS = {
     "eager": "PyTorch, eager", "compile": "torch.compile", "overhead": "reduce-overhead",
@@ -89,4 +113,5 @@ PEERS = {
 }  # fmt: skip
 TABLES: dict[str, Callable[[Table], str]] = {
     "fuse": fuse, "train": train, "train_parts": train_parts, "train_epochs": train_epochs,
+    "convolution": convolution,
 }  # fmt: skip

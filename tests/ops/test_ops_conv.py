@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.conv import depthwise, direct, implicit, pointwise, tensor  # noqa: E402
+from weft.ops.conv import depthwise, direct, implicit, pointwise, taps, tensor  # noqa: E402
 from weft.ops.gemm import tiled  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
@@ -125,6 +125,10 @@ KINDS = {
         tensor, "tensor", DEEP._replace(dtype=torch.bfloat16), gradients="WEIGHT_TILES", limit=4e-3
     ),
     "tf32": Kind(tensor, "tensor", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
+    "taps": Kind(
+        taps, "taps", NINE._replace(dtype=torch.bfloat16), gradients="WEIGHT_TILES", limit=4e-3
+    ),
+    "taps, tf32": Kind(taps, "taps", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
     "one tap": Kind(
         pointwise, "one tap", ONE._replace(dtype=torch.bfloat16), limit=4e-3, ordered=False
     ),
@@ -134,7 +138,7 @@ KINDS = {
     "depthwise": Kind(depthwise, "depthwise", EACH, "", "", ordered=False),
 }
 
-SLOW = {"products of many taps", "tf32", "one tap, tf32"}
+SLOW = {"products of many taps", "tf32", "taps, tf32", "one tap, tf32"}
 """Kinds whose kernels differ from the others in a line or a type."""
 
 
@@ -278,7 +282,8 @@ def test_autocast_converts_as_for_torch() -> None:
 @pytest.mark.slow
 def test_sanitized(monkeypatch: Any) -> None:
     """No kernel reads what nothing wrote, or races."""
-    tables = {implicit: ["TILES"], tensor: ["TILES", "WEIGHT_TILES"], tiled: ["TILES"]}
+    both = ["TILES", "WEIGHT_TILES"]
+    tables = {implicit: ["TILES"], tensor: both, taps: both, tiled: ["TILES"]}
     for module, names in tables.items():
         for table in names:
             monkeypatch.setattr(module, table, getattr(module, table)[-1:])

@@ -11,7 +11,17 @@ import torch
 
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
-from weft.ops.conv import arguments, depthwise, direct, implicit, job, pointwise, tensor, winograd
+from weft.ops.conv import (
+    arguments,
+    depthwise,
+    direct,
+    implicit,
+    job,
+    pointwise,
+    taps,
+    tensor,
+    winograd,
+)
 from weft.ops.conv.geometry import dense_strides, extents
 from weft.ops.fourier import convolution
 from weft.ops.function import Definition
@@ -52,6 +62,7 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
         *(implicit.windows(made, back) if single else ()),
         *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
+        *(taps.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(convolution.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
@@ -77,6 +88,7 @@ def _backward_weight(request: Request) -> list[Candidate]:
         *(implicit.gradients(made) if single else ()),
         *(winograd.gradients(made) if single else ()),
         *(tensor.gradients(raw) if tensors else ()),
+        *(taps.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(convolution.gradients(raw) if _has_large_filters(raw) else ()),
     ]
