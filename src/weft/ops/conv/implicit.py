@@ -17,6 +17,8 @@ INDEX = 2**31 - 1
 """The largest index of the kernels: of pixels, and of elements within an image."""
 MASKED = 32
 """The most taps whose places in the image are bits of a mask."""
+ROOM = 12288
+"""Floats of shared memory in which a block of parts.cu turns a gradient: 48 KB."""
 
 
 class Tile(NamedTuple):
@@ -24,6 +26,7 @@ class Tile(NamedTuple):
 
     resident  blocks that an SM holds
     reach     the share of the arithmetic peak in the loop over the depth
+    gradient  the same in the gradient of weights
     over      seconds before and after the loop
     """
 
@@ -37,6 +40,7 @@ class Tile(NamedTuple):
     stages: int
     resident: int
     reach: float
+    gradient: float
     over: float
 
     @property
@@ -49,15 +53,15 @@ class Tile(NamedTuple):
 
 
 TILES = (
-    Tile(128, 256, 8, 64, 64, 8, 16, 2, 1, 0.55, 4e-6),
-    Tile(128, 128, 16, 64, 32, 8, 8, 2, 2, 0.57, 4e-6),
-    Tile(128, 64, 8, 64, 32, 8, 8, 4, 4, 0.48, 4e-6),
-    Tile(64, 256, 8, 32, 64, 8, 8, 3, 2, 0.48, 4e-6),
-    Tile(64, 128, 8, 32, 64, 8, 8, 4, 4, 0.49, 4e-6),
-    Tile(64, 64, 16, 32, 32, 8, 4, 3, 5, 0.48, 2e-6),
-    Tile(32, 128, 8, 32, 32, 8, 4, 3, 5, 0.38, 2e-6),
-    Tile(32, 64, 16, 16, 32, 4, 4, 4, 8, 0.37, 1e-6),
-    Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.33, 2e-6),
+    Tile(128, 256, 8, 64, 64, 8, 16, 2, 1, 0.55, 0.56, 4e-6),
+    Tile(128, 128, 16, 64, 32, 8, 8, 2, 2, 0.57, 0.46, 4e-6),
+    Tile(128, 64, 8, 64, 32, 8, 8, 4, 4, 0.48, 0.40, 4e-6),
+    Tile(64, 256, 8, 32, 64, 8, 8, 3, 2, 0.48, 0.45, 4e-6),
+    Tile(64, 128, 8, 32, 64, 8, 8, 4, 4, 0.49, 0.38, 4e-6),
+    Tile(64, 64, 16, 32, 32, 8, 4, 3, 5, 0.48, 0.45, 2e-6),
+    Tile(32, 128, 8, 32, 32, 8, 4, 3, 5, 0.38, 0.30, 2e-6),
+    Tile(32, 64, 16, 16, 32, 4, 4, 4, 8, 0.37, 0.25, 1e-6),
+    Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.33, 0.16, 2e-6),
 )
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 PARTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -83,15 +87,13 @@ def fits(job: Job) -> bool:
     )
 
 
-def _time(
-    job: Job, tile: Tile, blocks: int, depth: int, moved: int, busy_rate: float = 1.0
-) -> float:
+def _time(job: Job, tile: Tile, blocks: int, depth: int, moved: int, reach: float) -> float:
     """The modelled time: that of the SM with the most blocks, at least the memory time."""
     gpu = job.gpu
     most = cdiv(blocks, gpu.sms)
-    # An SM needs at least four warps to issue on all its schedulers.
-    busy = min(1.0, min(most, tile.resident) * tile.threads / 128)
-    rate = gpu.fp32 / gpu.sms * tile.reach * busy * busy_rate
+    # With less than two warps for each of its four schedulers, an SM waits.
+    busy = min(1.0, min(most, tile.resident) * tile.threads / 256)
+    rate = gpu.fp32 / gpu.sms * reach * busy
     work = most * 2 * tile.bm * tile.bn * depth / rate + cdiv(most, tile.resident) * tile.over
     return gpu.launch + max(work, moved / gpu.bandwidth) + job.cost
 
@@ -117,7 +119,7 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
                 or count > min(COUNTERS, 2 * job.gpu.sms)
             ):  # fmt: skip
                 continue
-            time = _time(job, tile, count * splits, cdiv(each, phases), moved)
+            time = _time(job, tile, count * splits, cdiv(each, phases), moved, tile.reach)
             time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
             name = f"{tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {job.gpu.sms} SMs"
@@ -177,7 +179,7 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
                 or count * splits > 16 * job.gpu.sms
             ):
                 continue
-            time = _time(job, tile, count * splits, each, moved, 0.9)
+            time = _time(job, tile, count * splits, each, moved, tile.gradient)
             time += job.gpu.launch + 8 * splits * size / job.gpu.bandwidth if splits > 1 else 0
             name = f"{tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {job.gpu.sms} SMs"
@@ -209,8 +211,15 @@ def parted(job: Job, splits: int) -> tuple[Argument, tuple[Step, ...], tuple[Buf
 
 def added(job: Job, parts: Pointer, size: int, count: int, turned: tuple[int, ...] = ()) -> Step:
     """The launch that adds parts; `turned` are channels, taps and padded channels to exchange."""
-    groups = 8 if count > 16 else 1
-    name = f"{'turn' if turned else 'add'}_parts<{source.ctype(job.out.dtype)}, {groups}>"
+    groups, ctype = 8 if count > 16 else 1, source.ctype(job.out.dtype)
     args: tuple[Argument, ...] = (parts, job.result.pointer, size, count, *turned)
-    kernel = source.kernel("conv/parts.cu", name)
-    return Step(kernel, (cdiv(size, 256 // groups),), (256,), args)
+    if not turned:
+        kernel = source.kernel("conv/parts.cu", f"add_parts<{ctype}, {groups}>")
+        return Step(kernel, (cdiv(size, 256 // groups),), (256,), args)
+    _, taps, padded = turned
+    groups, wide = next(
+        (n, w) for n, w in ((groups, 32), (1, 32), (1, 1)) if n * w * taps <= ROOM or n * w == 1
+    )
+    kernel = source.kernel("conv/parts.cu", f"turn_parts<{ctype}, {groups}, {wide}>")
+    blocks = size // (taps * padded) * cdiv(padded, wide)
+    return Step(kernel, (blocks,), (256,), args, 4 * groups * wide * taps)

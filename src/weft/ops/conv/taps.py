@@ -22,12 +22,14 @@ TILES = (
     Tile(256, 64, 64, 64, 32, 4, 1, 0.38),
     Tile(128, 64, 64, 32, 32, 4, 2, 0.34),
     Tile(64, 64, 64, 32, 32, 4, 3, 0.28),
+    Tile(32, 32, 64, 16, 16, 4, 6, 0.10),
 )
 """Pixels and channels, of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
     Tile(128, 64, 64, 64, 48, 4, 1, 0.36),
     Tile(64, 64, 64, 64, 48, 4, 2, 0.34),
     Tile(64, 32, 64, 32, 48, 4, 2, 0.26),
+    Tile(32, 32, 64, 16, 48, 4, 3, 0.18),
 )
 """Filters and channels of the backward pass to the weight; a warp has `wn` taps and channels."""
 NARROWEST, WIDEST = 3, 9

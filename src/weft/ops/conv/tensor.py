@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.conv import pack
-from weft.ops.conv.implicit import PARTS, SPLITS, added, wide
+from weft.ops.conv.implicit import PARTS, ROOM, SPLITS, added, wide
 from weft.ops.conv.job import Job
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
 
@@ -145,6 +145,8 @@ def _wide(job: Job, back: bool, phases: int) -> bool:
 def gradients(job: Job, most: int = 6) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     g, gpu = job.geometry, job.gpu
+    if g.taps > ROOM:
+        return []
     dy = pack.images(job, job.first, g.y, job.place())
     x = pack.images(job, job.second, g.x, job.place(dy.size > 0))
     packing = pack.Packing(job, (dy, x))

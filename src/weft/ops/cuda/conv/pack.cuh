@@ -34,22 +34,30 @@ __device__ void pack_images(const T* from, T* to, const Images& p, int block, Ve
     from += n * p.batch + (group * p.channels + c0) * p.channel;
     // In shared memory a row is a channel. Its vectors change places by the number of the output vector that reads it.
     auto slot = [&](int c, int v) { return c * VECTORS + (v ^ c / EACH % 8); };
+    // All loads of a thread start before the first is needed.
     if (p.wide) {
-        for (int i = threadIdx.x; i < CHANNELS * VECTORS; i += 256) {
-            int c = i / VECTORS, x = x0 + i % VECTORS * EACH;
-            Vector<T, EACH> v = {};
-            if (c0 + c < p.channels && x < p.pixels) v = load<EACH>(from + c * p.channel + x);
-            memory[slot(c, i % VECTORS)] = v;
+        constexpr int COPIES = CHANNELS * VECTORS / 256;
+        Vector<T, EACH> v[COPIES];
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            int c = (threadIdx.x + i * 256) / VECTORS, x = x0 + threadIdx.x % VECTORS * EACH;
+            v[i] = {};
+            if (c0 + c < p.channels && x < p.pixels) v[i] = load<EACH>(from + c * p.channel + x);
         }
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) memory[slot((threadIdx.x + i * 256) / VECTORS, threadIdx.x % VECTORS)] = v[i];
     } else {
         int x = x0 + threadIdx.x % 64, row = x / p.width;
         const T* pixel = from + row * p.row + (x - row * p.width) * p.column;
-#pragma unroll 8
-        for (int c = threadIdx.x / 64; c < CHANNELS; c += 4) {
-            if (c0 + c >= p.padded) break;
-            bool inside = c0 + c < p.channels && x < p.pixels;
-            memory[slot(c, threadIdx.x % 64 / EACH)][threadIdx.x % EACH] = inside ? pixel[c * p.channel] : T(0.0f);
+        T v[CHANNELS / 4];
+#pragma unroll
+        for (int i = 0; i < CHANNELS / 4; ++i) {
+            int c = threadIdx.x / 64 + i * 4;
+            v[i] = c0 + c < p.channels && x < p.pixels ? pixel[c * p.channel] : T(0.0f);
         }
+#pragma unroll
+        for (int i = 0; i < CHANNELS / 4; ++i)
+            memory[slot(threadIdx.x / 64 + i * 4, threadIdx.x % 64 / EACH)][threadIdx.x % EACH] = v[i];
     }
     __syncthreads();
     int vector = threadIdx.x % 8, c = c0 + vector * EACH;

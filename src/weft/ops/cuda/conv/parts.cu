@@ -30,14 +30,32 @@ __global__ void __launch_bounds__(256) add_parts(const float* parts, T* out, lon
     if (summed<WARPS>(sum, at, parts, size, count)) out[at] = to<T>(sum);
 }
 
-// Parts as [filter][tap][padded channel]; the result is [filter][channel][tap].
-template <class T, int WARPS>
+// Parts as [filter][tap][padded channel]; the result is [filter][channel][tap]. A block turns WIDE channels of a filter in shared
+// memory, so that it reads and writes neighbours. Many groups of threads for many parts of few elements.
+template <class T, int GROUPS, int WIDE>
 __global__ void __launch_bounds__(256) turn_parts(const float* parts, T* out, long long size, int count, int channels, int taps,
                                                   int padded) {
-    float sum;
-    long long at;
-    if (!summed<WARPS>(sum, at, parts, size, count)) return;
-    long long rest = at / padded, filter = rest / taps;
-    int c = int(at - rest * padded), tap = int(rest - filter * taps);
-    if (c < channels) out[(filter * channels + c) * taps + tap] = to<T>(sum);
+    constexpr int LANES = 256 / GROUPS;
+    extern __shared__ float memory[];  // [group][channel][tap]
+    int blocks = (padded + WIDE - 1) / WIDE, c0 = blockIdx.x % blocks * WIDE, elements = WIDE * taps;
+    long long filter = blockIdx.x / blocks;
+    int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
+    const float* from = parts + filter * taps * padded + c0;
+    for (int e = lane; e < elements; e += LANES) {
+        int tap = e / WIDE, c = e % WIDE;
+        float sum = 0;
+        if (c0 + c < padded)
+#pragma unroll 4
+            for (int s = group; s < count; s += GROUPS) sum += from[s * size + tap * padded + c];
+        memory[group * elements + c * taps + tap] = sum;
+    }
+    __syncthreads();
+    long long first = (filter * channels + c0) * taps;
+    int last = min(WIDE, channels - c0) * taps;
+    for (int e = threadIdx.x; e < last; e += 256) {
+        float sum = 0;
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) sum += memory[g * elements + e];
+        out[first + e] = to<T>(sum);
+    }
 }

@@ -105,20 +105,26 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         offsets[v] = to_pixel < pixels ? to_n * p.target[0] + (to_pixel - to_n * image) : -1;
     }
     __syncthreads();
-    float* mine = memory + 2 * BN + warp * 16 * PITCH;
+    T* mine = reinterpret_cast<T*>(memory + 2 * BN) + warp * 16 * PITCH;
 #pragma unroll
     for (int i = 0; i < DOWN; ++i) {
         __syncwarp();
 #pragma unroll
-        for (int c = 0; c < ACROSS; ++c)
+        for (int e = 0; e < 2; ++e) {
+            int row = lane / 4 + e * 8, m = m0 + wm + i * 16 + row;
+            float add = bias && m < p.target_c ? to<float>(bias[m]) : 0;
 #pragma unroll
-            for (int e = 0; e < 4; ++e) mine[(lane / 4 + e / 2 * 8) * PITCH + c * 8 + lane % 4 * 2 + e % 2] = of[i][c][e];
+            for (int c = 0; c < ACROSS; ++c) {
+                Vector<T, 2> pair = {{to<T>(of[i][c][e * 2] + add), to<T>(of[i][c][e * 2 + 1] + add)}};
+                store(mine + row * PITCH + c * 8 + lane % 4 * 2, pair);
+            }
+        }
         __syncwarp();
+#pragma unroll
         for (int e = lane; e < 16 * WN / EACH; e += 32) {
             int row = e / (WN / EACH), column = e % (WN / EACH) * EACH, m = m0 + wm + i * 16 + row;
             long long to_vector = offsets[(wn + column) / EACH];
-            if (m < p.target_c && to_vector >= 0)
-                write_vector(y + to_vector + m * p.target[1], mine + row * PITCH + column, bias ? to<float>(bias[m]) : 0);
+            if (m < p.target_c && to_vector >= 0) store(y + to_vector + m * p.target[1], ::load<EACH>(mine + row * PITCH + column));
         }
     }
 }

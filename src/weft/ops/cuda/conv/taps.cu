@@ -15,18 +15,39 @@ struct Wider {
 };
 
 // Writes the results of a warp to images whose pixels are contiguous, through `memory` of the warp: rows of channels, without the
-// pixels that do not count.
+// pixels that do not count. Whole vectors first; then the pixels before and after them, one by one.
 template <int WM, int WN, class Out>
 __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory, const Wider& wider, int m0, int count, Out* y,
                            const Out* bias, const Conv& p, int channel) {
-    constexpr int EACH = 16 / sizeof(Out), PITCH = WM + 12, VECTORS = WM / EACH + 1;
+    constexpr int EACH = 16 / sizeof(Out), PITCH = WM + 12, VECTORS = WM / EACH, COPIES = (8 * VECTORS + 31) / 32;
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, image = p.target_h * p.target_w;
     int first = wider.before(min(m0, count)), last = wider.before(min(m0 + WM, count)), start = first / EACH * EACH;
+    // Without whole vectors in the target, all pixels are written one by one.
+    int whole = p.wide ? (first + EACH - 1) / EACH * EACH : last, end = p.wide ? max(whole, last / EACH * EACH) : last;
+    if (whole > last) whole = end = last;
+    auto offset = [&](int v) {
+        int n = v / image;
+        return n * p.target[0] + (v - n * image);
+    };
     int place[WM / 8];
 #pragma unroll
     for (int i = 0; i < WM / 8; ++i) {
         int m = m0 + i * 8 + g;
         place[i] = m < count && m % wider.width < wider.columns ? wider.before(m) - start : -1;
+    }
+    long long vectors[COPIES];  // where this lane writes vectors, the same for each eight channels
+#pragma unroll
+    for (int i = 0; i < COPIES; ++i) {
+        int v = whole + (lane + i * 32) % VECTORS * EACH;
+        vectors[i] = v < end ? offset(v) : -1;
+    }
+    constexpr int SINGLES = (WM + 31) / 32;
+    int before = whole - first, lone[SINGLES];  // the pixels that this lane writes alone, from `start` on
+    long long singles[SINGLES];
+#pragma unroll
+    for (int i = 0; i < SINGLES; ++i) {
+        int e = lane + i * 32, v = e < before ? first + e : end + e - before;
+        lone[i] = v < last ? v - start : -1, singles[i] = offset(v);
     }
 #pragma unroll
     for (int n = 0; n < WN / 8; ++n) {
@@ -37,19 +58,21 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
             for (int e = 0; e < 2; ++e)
                 if (place[i] >= 0) memory[(t * 2 + e) * PITCH + place[i]] = of[i / 2][n][i % 2 * 2 + e];
         __syncwarp();
-        for (int e = lane; e < 8 * VECTORS; e += 32) {
-            int row = e / VECTORS, v = start + e % VECTORS * EACH, c = channel + n * 8 + row;
-            if (v >= last || c >= p.target_c) continue;
-            float add = bias ? to<float>(bias[c]) : 0;
-            const float* from = memory + row * PITCH + v - start;
-            if (p.wide && v >= first && v + EACH <= last) {
-                int image_number = v / image;
-                write_vector(y + image_number * p.target[0] + c * p.target[1] + (v - image_number * image), from, add);
-            } else {
-                for (int j = max(v, first); j < min(v + EACH, last); ++j) {
-                    int image_number = j / image;
-                    y[image_number * p.target[0] + c * p.target[1] + (j - image_number * image)] = to<Out>(from[j - v] + add);
-                }
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            int e = lane + i * 32, row = e / VECTORS, c = channel + n * 8 + row;
+            if (vectors[i] >= 0 && e < 8 * VECTORS && c < p.target_c)
+                write_vector(y + vectors[i] + c * p.target[1], memory + row * PITCH + whole - start + e % VECTORS * EACH,
+                             bias ? to<float>(bias[c]) : 0);
+        }
+#pragma unroll
+        for (int i = 0; i < SINGLES; ++i) {
+            if (lone[i] < 0) continue;
+#pragma unroll
+            for (int row = 0; row < 8; ++row) {
+                int c = channel + n * 8 + row;
+                if (c < p.target_c)
+                    y[singles[i] + c * p.target[1]] = to<Out>(memory[row * PITCH + lone[i]] + (bias ? to<float>(bias[c]) : 0));
             }
         }
     }

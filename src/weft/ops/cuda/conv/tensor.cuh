@@ -27,29 +27,33 @@ __device__ void write_vector(Out* y, const float* from, float bias) {
 template <int WM, int WN, class Out>
 __device__ void write_pixels(const float (&of)[WM / 16][WN / 8][4], float* memory, const long long* offsets, Out* y,
                              const Out* bias, const Conv& p, int channel) {
-    constexpr int PITCH = WM + 4, EACH = 16 / sizeof(Out);
+    constexpr int PITCH = WM + 8, EACH = 16 / sizeof(Out);
+    Out* mine = reinterpret_cast<Out*>(memory);
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int n = 0; n < WN / 8; ++n) {
         __syncwarp();
 #pragma unroll
-        for (int i = 0; i < WM / 16; ++i)
+        for (int e = 0; e < 2; ++e) {
+            int c = channel + n * 8 + t * 2 + e;
+            float add = bias && c < p.target_c ? to<float>(bias[c]) : 0;
 #pragma unroll
-            for (int e = 0; e < 4; ++e) memory[(t * 2 + e % 2) * PITCH + i * 16 + g + e / 2 * 8] = of[i][n][e];
+            for (int i = 0; i < WM / 8; ++i) mine[(t * 2 + e) * PITCH + i * 8 + g] = to<Out>(of[i / 2][n][i % 2 * 2 + e] + add);
+        }
         __syncwarp();
         if (p.wide) {
+#pragma unroll
             for (int e = lane; e < 8 * WM / EACH; e += 32) {
                 int row = e / (WM / EACH), column = e % (WM / EACH) * EACH, c = channel + n * 8 + row;
                 long long at = offsets[column];
-                if (at >= 0 && c < p.target_c)
-                    write_vector(y + at + c * p.target[1], memory + row * PITCH + column, bias ? to<float>(bias[c]) : 0);
+                if (at >= 0 && c < p.target_c) store(y + at + c * p.target[1], load<EACH>(mine + row * PITCH + column));
             }
         } else {
+#pragma unroll
             for (int e = lane; e < 8 * WM; e += 32) {
                 int c = channel + n * 8 + e / WM;
                 long long at = offsets[e % WM];
-                if (at >= 0 && c < p.target_c)
-                    y[at + c * p.target[1]] = to<Out>(memory[e / WM * PITCH + e % WM] + (bias ? to<float>(bias[c]) : 0));
+                if (at >= 0 && c < p.target_c) y[at + c * p.target[1]] = mine[e / WM * PITCH + e % WM];
             }
         }
     }
@@ -209,7 +213,7 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     __syncthreads();
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
-    constexpr int ROOM = 8 * (WM + 4) > 16 * (WN + 8) ? 8 * (WM + 4) : 16 * (WN + 8);
+    constexpr int ROOM = 8 * (WM + 8) > 16 * (WN + 8) ? 8 * (WM + 8) : 16 * (WN + 8);
     float* mine = memory + 2 * BM + warp * ROOM;
     if (p.target[1] == 1) write_channels<WM, WN>(of, mine, offsets + wm, y, bias, p, n0 + wn);
     else write_pixels<WM, WN>(of, mine, offsets + wm, y, bias, p, n0 + wn);

@@ -15,6 +15,7 @@ from weft.ops.conv import (
     arguments,
     depthwise,
     direct,
+    few,
     implicit,
     job,
     pointwise,
@@ -59,6 +60,7 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
     return [
         *direct.windows(made, back),
         *depthwise.windows(made, back),
+        *few.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
         *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
