@@ -20,26 +20,29 @@ TILES = (
     Tile(64, 64, 64, 32, 32, 4, 4, 0.22),
 )
 """Channels and pixels; filters and channels of the gradient."""
+COPIES = (16, 8)
+"""Bytes of a copy of pixels."""
 
 
-def _dense(job: Job, x: Tensor, shape: tuple[int, int, int, int]) -> bool:
-    """True for contiguous images whose channels are whole, aligned vectors."""
+def _vector(job: Job, x: Tensor, shape: tuple[int, int, int, int]) -> int:
+    """Bytes of the vectors that pixels of contiguous images are read by: 16, 8, or 0 for none."""
     n, _, h, w = shape
     sn, sc, sh, sw = x.images.strides
-    each = 16 // int(job.out.dtype.itemsize)
-    rows = (w == 1 or sw == 1) and (h == 1 or sh == w)
-    whole = h * w % each == 0 and sc % each == 0 and (n == 1 or sn % each == 0)
-    return rows and whole and x.images.aligned == 16
+    size = int(job.out.dtype.itemsize)
+    if not ((w == 1 or sw == 1) and (h == 1 or sh == w)):
+        return 0
+    lengths = (h * w * size, sc * size, sn * size if n > 1 else 0, x.images.aligned)
+    return next((v for v in COPIES if all(length % v == 0 for length in lengths)), 0)
 
 
-def applies(job: Job, *images: tuple[Tensor, tuple[int, int, int, int]]) -> bool:
-    """True for one tap, stride 1 and no padding, one group, and images that need no packing."""
+def vector(job: Job, *images: tuple[Tensor, tuple[int, int, int, int]]) -> int:
+    """The same for all images of a pass; 0 if it has taps, stride, padding or groups."""
     g = job.geometry
     each = 16 // int(job.out.dtype.itemsize)
     plain = g.taps == g.groups == 1 and g.stride == (1, 1) and (g.p, g.q) == (g.h, g.w)
-    return plain and g.pad == (0, 0) and g.c % each == g.k % each == 0 and all(
-        _dense(job, x, shape) for x, shape in images
-    )  # fmt: skip
+    if not plain or g.pad != (0, 0) or g.c % each or g.k % each:
+        return 0
+    return min(_vector(job, x, shape) for x, shape in images)
 
 
 def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
@@ -48,7 +51,8 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     shapes = (g.y, g.x) if back else (g.x, g.y)
     pairs = tuple(zip((job.first, job.result), shapes, strict=True))
     weight = job.second
-    if not applies(job, *pairs) or not weight.layout.contiguous or weight.images.aligned < 16:
+    copy = vector(job, *pairs)
+    if not copy or not weight.layout.contiguous or weight.images.aligned < 16:
         return []
     rows, depth = (g.c, g.k) if back else (g.k, g.c)
     pixels, size = g.n * g.p * g.q, int(job.out.dtype.itemsize)
@@ -67,18 +71,18 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
             time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
             name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"
-            build = functools.partial(_windows, job, back, tile, tiles, splits, each)
+            build = functools.partial(_windows, job, back, copy, tile, tiles, splits, each)
             candidates.append(Candidate(name, time, why, build))
     return sorted(candidates, key=lambda c: c.cost)[:most]
 
 
 def _windows(
-    job: Job, back: bool, tile: Tile, tiles: tuple[int, int], splits: int, each: int
+    job: Job, back: bool, copy: int, tile: Tile, tiles: tuple[int, int], splits: int, each: int
 ) -> Plan:
     g = job.geometry
     flags = (str(f).lower() for f in (back, splits > 1))
     ctype, size = source.ctype(job.out.dtype), int(job.out.dtype.itemsize)
-    shape = ", ".join((ctype, *map(str, tile[:7]), *flags))
+    shape = ", ".join((ctype, *map(str, (*tile[:7], copy)), *flags))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise<{shape}>")
     parts: tuple[Argument, ...] = (None, None)
     scratch: tuple[Buffer, ...] = ()
@@ -100,7 +104,8 @@ def _windows(
 def gradients(job: Job, most: int = 6) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     g, gpu = job.geometry, job.gpu
-    if not applies(job, (job.first, g.y), (job.second, g.x)):
+    copy = vector(job, (job.first, g.y), (job.second, g.x))
+    if not copy:
         return []
     moved = int(job.out.dtype.itemsize) * (job.first.layout.numel + job.second.layout.numel)
     candidates = []
@@ -119,14 +124,16 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
             time += 8 * splits * g.k * g.c / gpu.bandwidth
             name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"
-            build = functools.partial(_gradients, job, tile, tiles, splits, each)
+            build = functools.partial(_gradients, job, copy, tile, tiles, splits, each)
             candidates.append(Candidate(name, time, why, build))
     return sorted(candidates, key=lambda c: c.cost)[:most]
 
 
-def _gradients(job: Job, tile: Tile, tiles: tuple[int, int], splits: int, each: int) -> Plan:
+def _gradients(
+    job: Job, copy: int, tile: Tile, tiles: tuple[int, int], splits: int, each: int
+) -> Plan:
     g, ctype = job.geometry, source.ctype(job.out.dtype)
-    shape = ", ".join((ctype, *map(str, tile[:7])))
+    shape = ", ".join((ctype, *map(str, (*tile[:7], copy))))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise_weight<{shape}>")
     problem = g.problem(job.second.images, job.first.images, splits=splits, each=each, tiles=tiles)
     args = (job.second.pointer, job.first.pointer, job.place(), problem)

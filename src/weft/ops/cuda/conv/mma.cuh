@@ -11,6 +11,13 @@ __device__ inline void copy16(unsigned to, const void* from, bool inside) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0));
 }
 
+// The same for 16 or 8 bytes.
+template <int COPY>
+__device__ void copy(unsigned to, const void* from, bool inside) {
+    if constexpr (COPY == 16) copy16(to, from, inside);
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(inside ? 8 : 0));
+}
+
 // Loads four matrices of 8 rows of 16 bytes; lane i gives the address of row i % 8 of matrix i / 8.
 __device__ inline void load_matrices(unsigned* to, unsigned from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -1,17 +1,18 @@
-// Convolution with one tap, stride 1 and no padding on tensor cores, from images as they are: contiguous, with pixels in whole
-// 16-byte vectors. It is a matrix product of weights [target channel][source channel] and images [source channel][pixel].
+// Convolution with one tap, stride 1 and no padding on tensor cores, from images as they are: contiguous, with pixels in whole vectors
+// of COPY bytes, 16 or 8. It is a matrix product of weights [target channel][source channel] and images [source channel][pixel].
 #include "tensor.cuh"
 
 // BM target channels x BN pixels for a block, BYTES of source channels for a stage; a warp owns WM x WN. BACK: the weights
 // are [source channel][target channel]. Blocks are numbered by tile, then by part of the depth.
-template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, bool BACK, bool SPLIT>
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, int COPY, bool BACK,
+          bool SPLIT>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     pointwise(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = BYTES / sizeof(T), SLICE = 32 / sizeof(T);
     constexpr int A_PITCH = BACK ? BM + 8 : DEEP, B_PITCH = BN + 8, A_SIZE = BACK ? DEEP * A_PITCH : BM * DEEP;
     constexpr int STAGE = A_SIZE + DEEP * B_PITCH, DOWN = WM / 16, ACROSS = WN / 8;
-    constexpr int PARTS = BYTES / 32;  // copies between products do not hold them up
-    constexpr int A_VECTORS = BACK ? BM / EACH : DEEP / EACH, A_ROWS = THREADS / A_VECTORS, B_ROWS = THREADS / (BN / EACH);
+    constexpr int PARTS = BYTES / 32, NEAR = COPY / sizeof(T);  // copies between products do not hold them up
+    constexpr int A_VECTORS = BACK ? BM / EACH : DEEP / EACH, A_ROWS = THREADS / A_VECTORS, B_ROWS = THREADS / (BN / NEAR);
     static_assert((BACK ? DEEP : BM) % A_ROWS == 0 && DEEP % B_ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
     T* tile = reinterpret_cast<T*>(memory);
@@ -20,8 +21,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w, pixels = p.batch * image;
     int first = SPLIT ? min(p.source_c, split * p.each) : 0, last = SPLIT ? min(p.source_c, first + p.each) : p.source_c;
     int a_vector = threadIdx.x % A_VECTORS, a_row = threadIdx.x / A_VECTORS;
-    int b_vector = threadIdx.x % (BN / EACH), b_row = threadIdx.x / (BN / EACH);
-    int pixel = n0 + b_vector * EACH, n = pixel / image;
+    int b_vector = threadIdx.x % (BN / NEAR), b_row = threadIdx.x / (BN / NEAR);
+    int pixel = n0 + b_vector * NEAR, n = pixel / image;
     bool b_there = pixel < pixels;
     x += b_there ? n * p.source[0] + (pixel - n * image) : 0;
     int into = 0;
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         for (int i = 0; i < DEEP / B_ROWS; ++i) {
             if (i * PARTS / (DEEP / B_ROWS) != part) continue;
             int row = b_row + i * B_ROWS;
-            copy16(shared_address(to + row * B_PITCH + b_vector * EACH), x + (k + row) * p.source[1], b_there && k + row < last);
+            copy<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR), x + (k + row) * p.source[1], b_there && k + row < last);
         }
         if (part < PARTS - 1) return;
         asm volatile("cp.async.commit_group;");
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     // A warp turns 16 channels at a time in shared memory, so that lanes store vectors of pixels.
     constexpr int PITCH = WN + 8;
     long long* offsets = reinterpret_cast<long long*>(memory);  // of the vectors of pixels in the target, or -1
-    for (int v = threadIdx.x; v < BN / EACH; v += THREADS) {
-        int to_pixel = n0 + v * EACH, to_n = to_pixel / image;
+    for (int v = threadIdx.x; v < BN / NEAR; v += THREADS) {
+        int to_pixel = n0 + v * NEAR, to_n = to_pixel / image;
         offsets[v] = to_pixel < pixels ? to_n * p.target[0] + (to_pixel - to_n * image) : -1;
     }
     __syncthreads();
@@ -121,20 +122,20 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         }
         __syncwarp();
 #pragma unroll
-        for (int e = lane; e < 16 * WN / EACH; e += 32) {
-            int row = e / (WN / EACH), column = e % (WN / EACH) * EACH, m = m0 + wm + i * 16 + row;
-            long long to_vector = offsets[(wn + column) / EACH];
-            if (m < p.target_c && to_vector >= 0) store(y + to_vector + m * p.target[1], ::load<EACH>(mine + row * PITCH + column));
+        for (int e = lane; e < 16 * WN / NEAR; e += 32) {
+            int row = e / (WN / NEAR), column = e % (WN / NEAR) * NEAR, m = m0 + wm + i * 16 + row;
+            long long to_vector = offsets[(wn + column) / NEAR];
+            if (m < p.target_c && to_vector >= 0) store(y + to_vector + m * p.target[1], ::load<NEAR>(mine + row * PITCH + column));
         }
     }
 }
 
 // The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is all pixels, which are
 // contiguous in both. Each part of the depth is a matrix of its own in `parts`; `each` counts steps of BYTES.
-template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT>
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, int COPY>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     pointwise_weight(const T* x, const T* dy, float* parts, const Conv p) {
-    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = BYTES / sizeof(T), VECTORS = BYTES / 16, ROWS = THREADS / VECTORS;
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = COPY / sizeof(T), DEEP = BYTES / sizeof(T), VECTORS = BYTES / COPY, ROWS = THREADS / VECTORS;
     constexpr int STAGE = (BM + BN) * BYTES, PARTS = BYTES / 32, DOWN = WM / 16, ACROSS = WN / 8;
     static_assert(BM % ROWS == 0 && BN % ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
@@ -145,19 +146,20 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, n = first / per_image, o = first - n * per_image;
     dy += (m0 + row) * p.target[1], x += (n0 + row) * p.source[1];
     unsigned base = shared_address(memory), into = base;
+    auto to_row = [&](int r) { return into + place<BYTES>(r, vector * COPY / 16) + vector * COPY % 16; };
     auto fetch = [&](int step, int part) {
         int pixel = o * DEEP + vector * EACH;
         bool there = step < last && pixel < image;
 #pragma unroll
         for (int i = 0; i < BM / ROWS; ++i) {
             if (i * PARTS / (BM / ROWS) != part) continue;
-            copy16(into + place<BYTES>(row + i * ROWS, vector), dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
+            copy<COPY>(to_row(row + i * ROWS), dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
                    there && m0 + row + i * ROWS < p.target_c);
         }
 #pragma unroll
         for (int i = 0; i < BN / ROWS; ++i) {
             if (i * PARTS / (BN / ROWS) != part) continue;
-            copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector),
+            copy<COPY>(to_row(row + i * ROWS) + BM * BYTES,
                    x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel, there && n0 + row + i * ROWS < p.source_c);
         }
         if (part < PARTS - 1) return;
