@@ -64,7 +64,7 @@ TILES = (
     Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.33, 0.16, 2e-6),
 )
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
-PARTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 20, 22, 24, 32, 44, 48, 64, 96, 128, 192, 256)
 """Parts of the depth of a gradient of weights, each in memory of its own."""
 
 
@@ -213,12 +213,15 @@ def added(job: Job, parts: Pointer, size: int, count: int, turned: tuple[int, ..
     """The launch that adds parts; `turned` are channels, taps and padded channels to exchange."""
     groups, ctype = 8 if count > 16 else 1, source.ctype(job.out.dtype)
     args: tuple[Argument, ...] = (parts, job.result.pointer, size, count, *turned)
-    if not turned:
+    if not turned or turned[:2] == (turned[2], 1):
+        args = args[:4]
         kernel = source.kernel("conv/parts.cu", f"add_parts<{ctype}, {groups}>")
         return Step(kernel, (cdiv(size, 256 // groups),), (256,), args)
     _, taps, padded = turned
     groups, wide = next(
-        (n, w) for n, w in ((groups, 32), (1, 32), (1, 1)) if n * w * taps <= ROOM or n * w == 1
+        (n, w)
+        for n, w in ((groups, 128 // groups), (1, 32), (1, 1))
+        if n * w * taps <= ROOM or n * w == 1
     )
     kernel = source.kernel("conv/parts.cu", f"turn_parts<{ctype}, {groups}, {wide}>")
     blocks = size // (taps * padded) * cdiv(padded, wide)

@@ -15,11 +15,18 @@ from weft.ops.conv.tensor import Tile, work
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
 
 TILES = (
-    Tile(128, 128, 64, 64, 64, 4, 2, 0.35),
-    Tile(64, 128, 64, 32, 64, 4, 3, 0.30),
-    Tile(64, 64, 64, 32, 32, 4, 4, 0.22),
+    Tile(128, 128, 128, 64, 64, 3, 2, 0.33),
+    Tile(128, 64, 128, 64, 32, 3, 3, 0.25),
+    Tile(64, 128, 128, 32, 64, 3, 3, 0.26),
+    Tile(64, 64, 128, 32, 32, 3, 4, 0.22),
 )
-"""Channels and pixels; filters and channels of the gradient."""
+"""Channels and pixels of the forward pass and of the backward pass to the data."""
+WEIGHT_TILES = (
+    Tile(128, 64, 128, 64, 32, 3, 3, 0.36),
+    Tile(64, 128, 128, 32, 64, 3, 3, 0.35),
+    Tile(64, 64, 128, 32, 32, 3, 4, 0.28),
+)
+"""Filters and channels of the backward pass to the weight."""
 COPIES = (16, 8)
 """Bytes of a copy of pixels."""
 
@@ -109,7 +116,7 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
         return []
     moved = int(job.out.dtype.itemsize) * (job.first.layout.numel + job.second.layout.numel)
     candidates = []
-    for tile in TILES:
+    for tile in WEIGHT_TILES:
         tiles = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn))
         count, deep = tiles[0] * tiles[1], tile.deep // int(job.out.dtype.itemsize)
         steps = g.n * cdiv(g.p * g.q, deep)

@@ -16,20 +16,18 @@ from weft.ops.conv.tensor import Tile, work
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
 
 TILES = (
-    Tile(256, 128, 64, 64, 64, 4, 1, 0.42),
-    Tile(128, 256, 64, 64, 64, 3, 1, 0.42),
-    Tile(128, 128, 64, 64, 64, 3, 2, 0.40),
-    Tile(256, 64, 64, 64, 32, 4, 1, 0.38),
-    Tile(128, 64, 64, 32, 32, 4, 2, 0.34),
-    Tile(64, 64, 64, 32, 32, 4, 3, 0.28),
-    Tile(32, 32, 64, 16, 16, 4, 6, 0.10),
+    Tile(256, 128, 64, 64, 64, 4, 1, 0.37),
+    Tile(128, 128, 64, 64, 64, 3, 2, 0.36),
+    Tile(256, 64, 64, 64, 32, 4, 1, 0.34),
+    Tile(64, 64, 64, 32, 32, 4, 3, 0.29),
+    Tile(32, 32, 64, 16, 16, 4, 6, 0.08),
 )
 """Pixels and channels, of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
-    Tile(128, 64, 64, 64, 48, 4, 1, 0.36),
-    Tile(64, 64, 64, 64, 48, 4, 2, 0.34),
-    Tile(64, 32, 64, 32, 48, 4, 2, 0.26),
-    Tile(32, 32, 64, 16, 48, 4, 3, 0.18),
+    Tile(128, 64, 64, 64, 48, 4, 1, 0.31),
+    Tile(64, 64, 64, 64, 48, 4, 2, 0.28),
+    Tile(64, 32, 64, 32, 48, 4, 2, 0.18),
+    Tile(32, 32, 64, 16, 48, 4, 3, 0.16),
 )
 """Filters and channels of the backward pass to the weight; a warp has `wn` taps and channels."""
 NARROWEST, WIDEST = 3, 9

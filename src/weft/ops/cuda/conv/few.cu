@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(128) few(const T* x, const T* weight, const T*
         w[i] = pixel.j * window.w.mul + window.w.base;
         corner[i] = x + pixel.n * p.source[0] + (pixel.i * window.h.mul + window.h.base) * p.source[2] + w[i] * p.source[3];
     }
+    int column_step = int(window.w.step * p.source[3]);
     int taps = window.h.taps * window.w.taps, chunk = max(1, ROOM / max(1, taps * ROWS));
     for (int c0 = 0; c0 < p.source_c && taps; c0 += chunk) {
         int count = min(chunk, p.source_c - c0);
@@ -37,18 +38,18 @@ __global__ void __launch_bounds__(128) few(const T* x, const T* weight, const T*
         const float* of = weights;
         for (int c = 0; c < count; ++c)
             for (int r = 0; r < window.h.taps; ++r) {
-                int dh = r * window.h.step;
-                long long offset = (c0 + c) * p.source[1] + dh * p.source[2];
-                for (int s = 0; s < window.w.taps; ++s, of += ROWS) {
-                    int dw = s * window.w.step;
-                    float factor[ROWS];
+                int dh = r * window.h.step, dw = 0;
+                int offset = int((c0 + c) * p.source[1] + dh * p.source[2]);  // within an image
+                bool row[PIXELS];
 #pragma unroll
-                    for (int m = 0; m < ROWS; ++m) factor[m] = of[m];
+                for (int i = 0; i < PIXELS; ++i) row[i] = unsigned(h[i] + dh) < p.source_h;
+#pragma unroll 3
+                for (int s = 0; s < window.w.taps; ++s, of += ROWS, dw += window.w.step, offset += column_step) {
+                    Vector<float, ROWS> factor = load<ROWS>(of);
 #pragma unroll
                     for (int i = 0; i < PIXELS; ++i) {
-                        bool inside = unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
                         // Padding is zeros, which count: zero times infinity is NaN.
-                        float value = inside ? to<float>(corner[i][offset + dw * p.source[3]]) : 0;
+                        float value = row[i] && unsigned(w[i] + dw) < p.source_w ? to<float>(corner[i][offset]) : 0;
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m) sums[i][m] += value * factor[m];
                     }

@@ -41,13 +41,19 @@ __global__ void __launch_bounds__(256) turn_parts(const float* parts, T* out, lo
     long long filter = blockIdx.x / blocks;
     int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
     const float* from = parts + filter * taps * padded + c0;
-    for (int e = lane; e < elements; e += LANES) {
-        int tap = e / WIDE, c = e % WIDE;
-        float sum = 0;
-        if (c0 + c < padded)
-#pragma unroll 4
-            for (int s = group; s < count; s += GROUPS) sum += from[s * size + tap * padded + c];
-        memory[group * elements + c * taps + tap] = sum;
+    for (int e0 = lane; e0 < elements; e0 += 4 * LANES) {
+        float sums[4] = {};  // four loads are under way at a time
+        for (int s = group; s < count; s += GROUPS)
+#pragma unroll
+            for (int u = 0; u < 4; ++u) {
+                int e = e0 + u * LANES, tap = e / WIDE, c = e % WIDE;
+                if (e < elements && c0 + c < padded) sums[u] += from[s * size + tap * padded + c];
+            }
+#pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            int e = e0 + u * LANES;
+            if (e < elements) memory[group * elements + e % WIDE * taps + e / WIDE] = sums[u];
+        }
     }
     __syncthreads();
     long long first = (filter * channels + c0) * taps;
