@@ -117,6 +117,25 @@ def family_table(table: Table) -> str:
     return f"{_machine(found.values())}\n\n{table(header, rows)}"
 
 
+def compile_table(table: Table) -> str:
+    """How the calls compare that were timed with torch.compile as well, by op."""
+    timed = {
+        record["op"]: record
+        for record in _sweeps()
+        if any("compile" in result["us"] for result in record["results"])
+    }
+    if not timed:
+        return MISSING.format(file=_shown())
+    header = ("op", "seed#", "compiled calls#", "geometric mean#", "worst#", f"below {LOW} x#")
+    rows = []
+    for op, record in timed.items():
+        times = [result["us"] for result in record["results"] if "compile" in result["us"]]
+        speeds = _speeds([us["compile"] / us["weft"] for us in times])
+        rows.append([f"`{op}`", record["seed"], *speeds])
+    about = "The time of torch.compile divided by that of weft, for calls of at least 30 µs."
+    return f"{_where(timed.values())}. {about}\n\n{table(header, rows)}"
+
+
 def worst_table(table: Table) -> str:
     """The calls of each op that lose most against the best peer."""
     found = newest()
@@ -128,8 +147,12 @@ def worst_table(table: Table) -> str:
 # ---- records -----------------------------------------------------------------------------------
 def newest() -> dict[str, dict[str, Any]]:
     """The newest sweep of each op, in the order of their first records."""
-    sweeps = (record for record in _lines() if "op" in record and "again" not in record)
-    return {record["op"]: record for record in sweeps}
+    return {record["op"]: record for record in _sweeps()}
+
+
+def _sweeps() -> list[dict[str, Any]]:
+    """The sweeps of all ops; calls that were timed again are none."""
+    return [record for record in _lines() if "op" in record and "again" not in record]
 
 
 def _host() -> dict[str, list[dict[str, Any]]]:
@@ -151,17 +174,23 @@ def _shown() -> str:
 
 
 def _machine(records: Iterable[dict[str, Any]]) -> str:
+    return (
+        f"{_where(records)}; random calls, made eagerly. The "
+        "contenders take turns. The ratio is the time of the fastest peer (PyTorch and, where it "
+        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster."
+    )
+
+
+def _where(records: Iterable[dict[str, Any]]) -> str:
+    """The GPU, the versions, the days and the seeds of records."""
     every = list(records)
     days = sorted({r["date"] for r in every})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     gpus = ", ".join(sorted({r["gpu"] for r in every}))
     torches = ", ".join(sorted({r["torch"] for r in every}))
     seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in every}))
-    return (
-        f"{gpus}, torch {torches}, {when}, seed {seeds}; random calls, made eagerly. The "
-        "contenders take turns. The ratio is the time of the fastest peer (PyTorch and, where it "
-        "was timed, torch.compile) divided by the time of weft: above 1, weft is faster."
-    )
+    drivers = ", ".join(sorted({r["driver"] for r in every}))
+    return f"{gpus}, driver {drivers}, torch {torches}, {when}, seed {seeds}"
 
 
 # ---- rows --------------------------------------------------------------------------------------

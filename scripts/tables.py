@@ -227,6 +227,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ladders": lambda: ladder_tables.best_table(table),
     "rungs": lambda: ladder_tables.rungs_table(table),
     "ops": lambda: ops_tables.summary_table(table),
+    "ops_compile": lambda: ops_tables.compile_table(table),
     "ops_families": lambda: ops_tables.family_table(table),
     "ops_list": lambda: ops_tables.list_table(table),
     "ops_worst": lambda: ops_tables.worst_table(table),

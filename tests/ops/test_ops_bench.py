@@ -91,7 +91,7 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [row["op"] for row in host_line["host"]] == ["add", "add"]
     text = tables.TABLES["ops"]()
     assert "| `add` | 3 | 0.50 x | 0.50 x | 3 |  | 2.0 | 3.0 |" in text
-    assert "NVIDIA H200, torch 2.13, 2026-01-02, seed 3" in text
+    assert "NVIDIA H200, driver 1, torch 2.13, 2026-01-02, seed 3;" in text
 
 
 @pytest.mark.sim
@@ -224,20 +224,26 @@ def state(process: int) -> str:
 
 
 def test_other_processes_stop_while_a_call_is_timed(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "60"]) as other:
-        ended = other.pid + 2**22  # beyond the largest number of a process
-        for number in (other.pid, ended):
-            (tmp_path / f"{number}.process").touch()
+    lock = (tmp_path / "locked").open("a")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with (
+        subprocess.Popen(["sleep", "60"], pass_fds=[lock.fileno()]) as other,
+        subprocess.Popen(["sleep", "60"]) as stranger,
+    ):
+        lock.close()  # the process keeps it locked
+        (tmp_path / "locked").rename(tmp_path / f"{other.pid}.process")
+        (tmp_path / f"{stranger.pid}.process").touch()  # of an ended process with this number
         turn = Turn(tmp_path)
         with turn, turn.alone():
             deadline = time.monotonic() + 10
             while state(other.pid) != "T" and time.monotonic() < deadline:
                 time.sleep(0.01)  # a signal is delivered when the process is next scheduled
-            assert state(other.pid) == "T"
+            assert state(other.pid) == "T" and state(stranger.pid) != "T"
         while state(other.pid) == "T" and time.monotonic() < deadline:
             time.sleep(0.01)
         assert state(other.pid) != "T"
         other.kill()
+        stranger.kill()
 
 
 def test_the_turn_ends_after_an_error(tmp_path: Path) -> None:
@@ -319,7 +325,8 @@ def line(op: str, seed: int, *ratios: float) -> str:
 
 def test_without_a_record(record: Path) -> None:
     said = "There is no record yet: `weft bench ops --record benchmarks/records/ops_sweep.jsonl`"
-    assert said in tables.TABLES["ops"]() and said in tables.TABLES["ops_worst"]()
+    for name in ("ops", "ops_compile", "ops_families", "ops_worst"):
+        assert said in tables.TABLES[name]()
 
 
 def test_the_newest_record_of_each_op_counts(record: Path) -> None:
@@ -334,6 +341,9 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     assert (
         "| `add` | 2 | 2.00 x | 1.00 x | 0 | 1.50 x |  |  |" in summary and "seed 1, 2;" in summary
     )
+    compared = tables.TABLES["ops_compile"]()
+    assert "| `sum` | 2 | 13 | 1.90 x | 1.00 x | 0 |" in compared
+    assert "| `add` | 1 | 1 | 2.00 x | 2.00 x | 0 |" in compared
     worst = tables.TABLES["ops_worst"]()
     of_sum = worst[worst.index("### sum") : worst.index("### add")]
     assert "| 0.50 x | float32 1 | flat | 10.0 | 5.0 | 10.0 |" in of_sum

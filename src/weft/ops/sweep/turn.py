@@ -28,7 +28,10 @@ class Turn:
         self._file: IO[str] | None = None
         self._held = False
         if folder is not None:
-            (folder / f"{os.getpid()}.process").touch()
+            # Locked, and never closed, as long as this process lives: another one may have its
+            # number later.
+            file = os.open(folder / f"{os.getpid()}.process", os.O_RDWR | os.O_CREAT)
+            fcntl.flock(file, fcntl.LOCK_EX)
 
     def __enter__(self) -> Turn:
         self._take()
@@ -63,8 +66,8 @@ class Turn:
             _send(others, signal.SIGCONT)
 
     def _others(self) -> list[int]:
-        files = self._folder.glob("*.process") if self._folder is not None else ()
-        return [pid for pid in (int(file.stem) for file in files) if pid != os.getpid()]
+        files = [*self._folder.glob("*.process")] if self._folder is not None else []
+        return [int(file.stem) for file in files if int(file.stem) != os.getpid() and _held(file)]
 
     def _take(self) -> None:
         if self._folder is not None:
@@ -84,9 +87,19 @@ class Turn:
                 self._file.close()  # and with it the lock
 
 
+def _held(path: Path) -> bool:
+    """True if a process has a file locked."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def _send(processes: list[int], number: signal.Signals) -> None:
     for process in processes:
         try:
             os.kill(process, number)
-        except ProcessLookupError:  # it has ended, and was replaced
+        except ProcessLookupError:  # it has just ended
             continue
