@@ -1,18 +1,18 @@
-"""Runs a launch of a script, and lets a CUDA graph that captures launches record it."""
+"""Runs a launch of a script, which a CUDA graph or a profile may record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-Recorder = Callable[[Callable[[], Any], Any], None]
+Recorder = Callable[[str, Callable[[], Any], Any], None]
 
 recorders: list[Recorder] = []
-"""Called with (launch, its arguments) before the launch runs."""
+"""Called with (name of the kernel, launch, its arguments) before the launch runs."""
 
 
-def run(launch: Callable[[], Any], arguments: Any) -> None:
+def run(name: str, launch: Callable[[], Any], arguments: Any) -> None:
     """Runs a launch after the recorders have seen it."""
     for record in recorders:
-        record(launch, arguments)
+        record(name, launch, arguments)
     launch()

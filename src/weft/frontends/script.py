@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from weft.device import models
 from weft.device.selection import Selection, select
@@ -55,12 +55,14 @@ def run(
     device: str | Selection = "sim",
     autotune: bool = False,
     show_kernels: bool = False,
+    on_torch: Callable[[Any], None] | None = None,
 ) -> int:
     """Runs the script like `python path args...` and returns its exit code.
 
     device        "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     autotune      autotuners time all configurations instead of taking the first valid one
     show_kernels  prints the Triton kernels that `torch.compile` writes
+    on_torch      called with the mode that sees every operation of torch, if it is imported
     """
     chosen = select(device)  # an unknown word is reported before the script begins
     chosen.first("a script chooses its GPU itself")
@@ -68,7 +70,7 @@ def run(
     if isinstance(code, int):
         return code
     if not chosen.real:
-        install(Options(chosen.simulated.key, autotune, show_kernels))
+        install(Options(chosen.simulated.key, autotune, show_kernels), on_torch)
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     # Pickle and multiprocessing look up the script's classes in __main__.
@@ -127,10 +129,10 @@ def _line(error: BaseException) -> str:
     return f" at {sys.argv[0]}:{lines[-1]}" if lines else ""
 
 
-def install(options: Options) -> None:
+def install(options: Options, on_torch: Callable[[Any], None] | None = None) -> None:
     """Registers the hooks of all front ends, here and in Python processes that start later."""
     embedded.use(f"sim:{options.gpu}")
-    after_import(_hooks(options))
+    after_import({**_hooks(options), "torch": functools.partial(_torch, options.gpu, on_torch)})
     stand_ins.install(supplied())
     os.environ[VARIABLE] = json.dumps(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -146,19 +148,21 @@ def _hooks(options: Options) -> dict[str, Hook]:
     }
     ends["triton"] = functools.partial(_triton, options)
     compiled = inductor.hooks(model, autotune=options.autotune, show=options.show_kernels)
-    return {"torch": functools.partial(_torch, options.gpu), **ends, **compiled}
+    return {**ends, **compiled}
 
 
 def _triton(options: Options) -> None:
     triton_front_end.install(options.gpu, autotune=options.autotune)
 
 
-def _torch(gpu: str) -> None:
+def _torch(gpu: str, then: Callable[[Any], None] | None) -> None:
     """Redirects CUDA tensors to the CPU and tracks tensors whose address is read."""
     from weft.frontends import addresses
     from weft.frontends.pytorch import redirect
 
-    redirect.install(models.get(gpu), addresses.allow)
+    mode = redirect.install(models.get(gpu), addresses.allow)
+    if then is not None:
+        then(mode)
 
 
 class _AfterImport(MetaPathFinder):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json as json_module
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
@@ -17,12 +19,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from weft.cli import options, program_options, show
 from weft.cli.real_gpu import Launched, dump, launched
 from weft.cli.verbs.run import runner
+from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.errors import Error
+from weft.frontends.pytorch import calls
 from weft.measure.profile import record
 from weft.measure.profile.difference import Changes, diff
 from weft.measure.profile.session import Recording, recording
-from weft.report import changes, text
+from weft.report import changes, model, text
 from weft.report.page import page
 from weft.report.profile import Profile, with_views, write
 
@@ -46,6 +50,9 @@ def run(
     gpu: options.Gpu = None,
     args: program_options.Args = "",
     html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="PyTorch: write a trace for Perfetto to this file.")
+    ] = None,
     sources: program_options.Sources = None,
     include: program_options.Include = None,
     define: program_options.Define = None,
@@ -60,6 +67,7 @@ def run(
     """Profile every kernel that a script or program launches. No GPU is needed.
 
     Launches of the same kernel and shape are added up. With two files, weft prints the differences.
+    For a PyTorch script, it also lists operations by module, line and autograd node.
     """
     chosen = options.device(device, gpu)
     if chosen.real:
@@ -80,11 +88,16 @@ def run(
         sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus
     )
     wanted = Recording(chosen.model.key, kernel, launch)
-    profiles = _profiles(file, wanted, args, build, chosen, json)
+    models: list[Any] = []
+    profiles = _profiles(file, wanted, args, build, chosen, json, models)
     if json:
-        show.data(record.dump(list(profiles)))
+        show.data({**record.dump(list(profiles)), **_model_data(models, profiles)})
     for profile in [] if json else profiles:
         _print(text.view(profile))
+    if models:
+        _model(str(file), models[0], profiles, trace, quiet=json)
+    elif trace is not None:
+        raise Error("there is nothing for a trace", got=f"{file}, which does not use PyTorch")
     if html is not None:
         _page(html, profiles, quiet=json)
 
@@ -116,6 +129,36 @@ def _shown(launches: list[Launched], note: str, *, whole: bool) -> Iterator[text
         yield from text.others(rest)
 
 
+def _model(
+    name: str, found: Any, profiles: list[Profile], trace: Path | None, *, quiet: bool
+) -> None:
+    """Prints the operations of a PyTorch script by module and line, and writes the trace."""
+    done = calls.with_profiles(found.calls, profiles, found.gpu)
+    if not quiet:
+        _print(model.view(name, found.gpu, calls.grouped(done), found.peak()))
+    if trace is not None:
+        _write(trace, json_module.dumps(model.trace(done)), quiet=quiet)
+
+
+def _model_data(models: list[Any], profiles: list[Profile]) -> dict[str, Any]:
+    """The same table as JSON; nothing if the script does not use PyTorch."""
+    if not models:
+        return {}
+    found = models[0]
+    rows = calls.grouped(calls.with_profiles(found.calls, profiles, found.gpu))
+    data = [{**vars(row), "place": row.place._asdict()} for row in rows]
+    return {"model": {"peak": found.peak(), "next": model.next_step(rows), "rows": data}}
+
+
+def _watch(gpu: GpuModel, models: list[Any], mode: Any) -> None:
+    """Profiles the operations of torch, which the script has just imported."""
+    from weft.frontends.pytorch.model_profile import ModelProfile
+
+    found = ModelProfile(gpu)
+    found.watch(mode)
+    models.append(found)
+
+
 def _page(html: Path, profiles: list[Profile], *, quiet: bool) -> None:
     _write(html, page(profiles), quiet=quiet)
 
@@ -143,18 +186,24 @@ def _profiles(
     build: program_options.Build,
     device: Selection,
     json: bool,
+    models: list[Any],
 ) -> list[Profile]:
+    """The profiles of kernels; `models` gets the profile of a PyTorch script."""
     if file.suffix == _RECORD:
         return [with_views(p) for p in record.load(file)]
     output = _to_standard_error() if json else contextlib.nullcontext()
     with recording(wanted) as recorded, output:  # standard output has the JSON only
         words = program_options.words((), args)
-        code = runner(file).run(str(file), words, device=device, **build.keywords(file))
+        settings = build.keywords(file)
+        if file.suffix == ".py":
+            settings = {"on_torch": functools.partial(_watch, device.model, models)}
+        code = runner(file).run(str(file), words, device=device, **settings)
     if code:
         raise typer.Exit(code)  # the program has printed why it failed
     if recorded.fault:  # results after a failed kernel are not meaningful
         raise Error("a kernel failed, so there is no report", got=recorded.fault)
-    if not recorded.profiles:
+    models[:] = [found for found in models if found.calls]
+    if not recorded.profiles and not models:
         raise _nothing(file, recorded)
     return [with_views(p) for p in recorded.profiles]
 

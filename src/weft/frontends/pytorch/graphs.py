@@ -72,7 +72,7 @@ class Capture(TorchDispatchMode):  # type: ignore[misc]
         self.steps.append(lambda: _again(func, args, kwargs, fresh))
         return out
 
-    def launched(self, launch: Callable[[], Any], arguments: Any) -> None:
+    def launched(self, name: str, launch: Callable[[], Any], arguments: Any) -> None:
         """Records a kernel, which may write each of its tensors."""
         self.save(_tensors(arguments))
         self.steps.append(launch)

@@ -5,7 +5,7 @@ It computes some of them as a GPU does (wide.py) and counts their memory (memory
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,13 +13,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.frontends.pytorch import memory, wide
 
+Observer = Callable[[Any, Sequence[Any], Mapping[str, Any], Any], None]
+"""Called with (operation, arguments, keyword arguments, result)."""
+
 
 class Operations(TorchDispatchMode):  # type: ignore[misc]
     """Runs operations and adds their results to a tracker."""
 
     def __init__(self, tracker: memory.Tracker) -> None:
         super().__init__()
-        self._tracker = tracker
+        self.tracker = tracker
+        self.observers: list[Observer] = []
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -34,11 +38,13 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         out = wide.run(func, args, kwargs or {})
+        for observe in self.observers:
+            observe(func, args, kwargs or {}, out)
         # Subclasses, such as those of a trace, have no memory of their own.
         if type(out) is torch.Tensor:
-            self._tracker.add(out)
+            self.tracker.add(out)
         elif isinstance(out, (tuple, list)):
             for value in out:
                 if type(value) is torch.Tensor:
-                    self._tracker.add(value)
+                    self.tracker.add(value)
         return out

@@ -29,8 +29,11 @@ Noticed = Callable[[Any], None]
 _installed = False
 
 
-def install(model: GpuModel, address_taken: Noticed) -> None:
-    """Installs the redirection; `address_taken` is called with tensors whose address is read."""
+def install(model: GpuModel, address_taken: Noticed) -> operations.Operations:
+    """Installs the redirection and returns the mode that sees every operation.
+
+    `address_taken` is called with tensors whose address is read.
+    """
     global _installed
     _installed = True
     # Of the CPU's library; a GPU has its own.
@@ -39,7 +42,9 @@ def install(model: GpuModel, address_taken: Noticed) -> None:
     for owner, replaced in modules.replacements(model, tracker).items():
         for name, value in replaced.items():
             setattr(owner, name, value)
-    _enter_in_every_thread(RedirectCuda(address_taken), operations.Operations(tracker))
+    mode = operations.Operations(tracker)
+    _enter_in_every_thread(RedirectCuda(address_taken), mode)
+    return mode
 
 
 def _enter_in_every_thread(*modes: Any) -> None:

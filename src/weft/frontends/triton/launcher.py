@@ -127,7 +127,7 @@ class Launcher:
             return
         if enter is not None:
             enter(launch_metadata)
-        launches.run(lambda: launch(*arguments), args)
+        launches.run(function.name, lambda: launch(*arguments), args)
         if leave is not None:
             leave(launch_metadata)
 

@@ -1,0 +1,86 @@
+"""Says where an operation of torch comes from: module, line of the script, autograd node.
+
+Modules report when their `forward` begins and ends. An autograd node has the sequence number of
+the forward operation that made it, so its operations belong to the same module and line.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from weft.frontends.pytorch.calls import Place
+
+_LIBRARIES = tuple(
+    {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+    | {os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))}
+)
+
+
+class Attribution:
+    """Follows the modules and optimizers of a script."""
+
+    def __init__(self) -> None:
+        self._stack: list[str] = []
+        self._names: dict[int, str] = {}
+        self._forward: dict[int, Place] = {}
+
+    def install(self) -> None:
+        """Follows all modules and optimizers from now on."""
+        hooks = torch.nn.modules.module
+        hooks.register_module_forward_pre_hook(self._enter)
+        hooks.register_module_forward_hook(self._leave, always_call=True)
+        register_optimizer_step_pre_hook(self._step)
+        register_optimizer_step_post_hook(self._leave)
+
+    def place(self) -> Place:
+        """Of the operation that runs now."""
+        node = torch._C._current_autograd_node()
+        if node is not None and self._stack:
+            # A checkpoint computes its forward pass again.
+            return Place(self._stack[-1], _line(), f"{node.name()}, recomputed")
+        if node is not None:
+            forward = self._forward.get(node._sequence_nr(), Place(line=_line()))
+            return forward._replace(node=node.name())
+        place = Place(self._stack[-1] if self._stack else "", _line())
+        # The node of a forward operation is made just before the operation runs.
+        self._forward.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
+        return place
+
+    def _enter(self, module: Any, _: Any) -> None:
+        if id(module) not in self._names:
+            root = type(module).__name__
+            for name, part in module.named_modules():
+                self._names.setdefault(id(part), f"{root}.{name}" if name else root)
+        self._stack.append(self._names[id(module)])
+
+    def _leave(self, *_: Any) -> None:
+        self._stack.pop()
+
+    def _step(self, optimizer: Any, *_: Any) -> None:
+        self._stack.append(f"{type(optimizer).__name__}.step")
+
+
+def _line() -> str:
+    """FILE:LINE of the innermost frame outside of libraries."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if _is_users(frame.f_code.co_filename):
+            return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@functools.cache
+def _is_users(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.realpath(path).startswith(_LIBRARIES)

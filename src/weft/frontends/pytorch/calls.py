@@ -1,0 +1,99 @@
+"""The operations and kernels of a PyTorch script, one by one and in groups; needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from weft.device.models import GpuModel
+from weft.measure.profile import floor
+from weft.measure.profile.values import Profile
+
+
+class Place(NamedTuple):
+    """Where an operation comes from; empty where there is nothing to say."""
+
+    module: str = ""
+    line: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation, or one launch of a kernel.
+
+    bytes      that it reads and writes at least
+    allocated  bytes of its new results
+    memory     bytes of all tensors after it
+    seconds    its least time on the GPU
+    library    True for products, convolutions and attention
+    kernel     True for a simulated kernel
+    """
+
+    name: str
+    place: Place
+    flops: float
+    bytes: float
+    allocated: int
+    memory: int
+    seconds: float
+    library: bool = False
+    kernel: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Calls of the same name and place, added up."""
+
+    name: str
+    place: Place
+    calls: int
+    flops: float
+    bytes: float
+    allocated: int
+    seconds: float
+    library: bool
+    kernel: bool
+
+
+def with_profiles(calls: Iterable[Call], profiles: Sequence[Profile], gpu: GpuModel) -> list[Call]:
+    """Gives the launches of kernels the work and the least time of their profiles."""
+    by_name: dict[str, list[Profile]] = {}
+    for profile in profiles:
+        by_name.setdefault(profile.launch.kernel, []).append(profile)
+    known = {name: _each(found, gpu) for name, found in by_name.items()}
+    return [_known(c, known.get(c.name)) if c.kernel else c for c in calls]
+
+
+def grouped(calls: Iterable[Call]) -> list[Group]:
+    """The groups, the one with the largest least time first."""
+    members: dict[tuple[str, Place], list[Call]] = {}
+    for call in calls:
+        members.setdefault((call.name, call.place), []).append(call)
+    groups = [
+        Group(
+            name, place, len(of), sum(c.flops for c in of), sum(c.bytes for c in of),
+            sum(c.allocated for c in of), sum(c.seconds for c in of), of[0].library, of[0].kernel,
+        )
+        for (name, place), of in members.items()
+    ]  # fmt: skip
+    return sorted(groups, key=lambda g: -g.seconds)
+
+
+def _known(call: Call, work: tuple[float, float, float] | None) -> Call:
+    if work is None:
+        return call
+    seconds, flops, moved = work
+    return replace(call, seconds=seconds, flops=flops, bytes=moved)
+
+
+def _each(profiles: Sequence[Profile], gpu: GpuModel) -> tuple[float, float, float]:
+    """(least time, operations, bytes) of one launch, on average over the shapes of a kernel."""
+    launches = sum(p.launches for p in profiles)
+    seconds = sum(floor.seconds(floor.units(p, gpu)) for p in profiles)
+    flops = sum(
+        n for p in profiles for unit, n in floor.work(p).items() if unit[:2] in ("fp", "te")
+    )
+    moved = sum(floor.dram_bytes(p) for p in profiles)
+    return seconds / launches, flops / launches, moved / launches
