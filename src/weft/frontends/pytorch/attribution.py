@@ -19,6 +19,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from weft import cache
 from weft.frontends.pytorch.calls import Place
 
 _LIBRARIES = tuple(
@@ -83,4 +84,6 @@ def _line() -> str:
 
 @functools.cache
 def _is_users(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.realpath(path).startswith(_LIBRARIES)
+    """False for libraries and for the code that `torch.compile` writes into the cache."""
+    others = (*_LIBRARIES, os.path.realpath(str(cache.directory())))
+    return os.path.isfile(path) and not os.path.realpath(path).startswith(others)
