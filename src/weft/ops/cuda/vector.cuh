@@ -38,13 +38,24 @@ __device__ void store_whole(T* p, const Vector<T, N>& v) {
         store(p, v);
 }
 
+// N equal elements; written as words, which the compiler then selects as such.
+template <int N, class T>
+__device__ Vector<T, N> filled(T one) {
+    Vector<T, N> v;
+    if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+        unsigned word = *reinterpret_cast<unsigned short*>(&one) * 0x10001u;
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) reinterpret_cast<unsigned*>(&v)[i] = word;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] = one;
+    }
+    return v;
+}
+
 template <int N, class T>
 __device__ Vector<T, N> broadcast(const T* p) {
-    Vector<T, N> v;
-    T one = *p;
-#pragma unroll
-    for (int i = 0; i < N; i++) v[i] = one;
-    return v;
+    return filled<N>(*p);
 }
 
 template <class To, class From>

@@ -50,7 +50,7 @@ class Names:
         writes = (f"{o.ctype}* __restrict__ {o.pointer}" for o in self.outputs)
         masks = (
             f"const long long* {m}_state, long long {m}_seed, long long {m}_offset, "
-            f"unsigned {m}_blocks, unsigned {m}_below, float {m}_scale"
+            f"int {m}_blocks, int {m}_magic, int {m}_shift, unsigned {m}_below, float {m}_scale"
             for m in (o.pointer for o in self.masks)
         )
         return ", ".join([*reads, *writes, *masks])
@@ -63,7 +63,7 @@ class Names:
         """The statements that make the masks."""
         return [
             f"    const Mask<{mask_of(o.node).group}> {m}{{Start({m}_state, {m}_seed, {m}_offset), "
-            f"{m}_blocks, {m}_below, {m}_scale}};"
+            f"{m}_blocks, {m}_magic, {m}_shift, {m}_below, {m}_scale}};"
             for o, m in ((o, o.pointer) for o in self.masks)
         ]
 
@@ -123,8 +123,10 @@ def expression(node: Node, names: Names) -> str:
         return _operand(node.args[0], table.compute_type(dtype_of(node)), names)
     c = arithmetic(node)
     args = [a for a in node.args if not isinstance(a, list)]
-    if name == "pow" and args[1] == 2:
-        name, args = "square", args[:1]
+    powers = table.POWERS if c in ("float", "double") else {2: table.POWERS[2]}
+    if name == "pow" and not isinstance(args[1], Node) and args[1] in powers:
+        operand = _closed(_operand(args[0], c, names))
+        return powers[args[1]].format(operand).replace("C(", f"static_cast<{c}>(")
     quick = node in names.quick and c == "float"
     if name in table.FUNCTIONS:
         name, args = _function(node, name)

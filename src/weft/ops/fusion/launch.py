@@ -190,7 +190,8 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
         )  # fmt: skip
     outputs = [Buffer(shape_of(n), dtype_of(n)) for n in group.results]
     args = (*_pointers(group, len(layouts), recorded), group.rows, group.n, *(s[0] for s in steps))
-    step = Step(_kernel(text, f"fused<{threads}>"), (grid,), (block,), args)
+    exact = str(held * threads == chunks).lower()
+    step = Step(_kernel(text, f"fused<{threads}, {exact}>"), (grid,), (block,), args)
     return Launch(Plan((step,), tuple(outputs)), text, tuple(copied))
 
 

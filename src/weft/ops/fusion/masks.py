@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from weft.ops import source
 from weft.ops.families.networks.dropout import check_probability, scale_of, threshold
+from weft.ops.layouts import divisor
 from weft.ops.random.start import Start, start
 from weft.ops.random.threads import blocks
 from weft.ops.target import target
@@ -75,10 +76,12 @@ class Mask(NamedTuple):
     device: torch.device
 
     @property
-    def numbers(self) -> tuple[int, int, float]:
-        """The last arguments of the kernel: blocks, the threshold and the scale."""
+    def numbers(self) -> tuple[int, int, int, int, float]:
+        """The last arguments: blocks and how to divide by them, the threshold and the scale."""
         count = blocks(self.n, target(self.device))
-        return count, min(threshold(self.p), 2**32 - 1), scale_of(self.p)
+        magic, shift = divisor(count, 32)
+        signed = magic - (1 << 32) if magic >> 31 else magic
+        return count, signed, shift, min(threshold(self.p), 2**32 - 1), scale_of(self.p)
 
 
 def is_mask(node: Node) -> bool:

@@ -1,12 +1,13 @@
 """Writes the CUDA C++ of a group with reductions: G threads compute a row of n elements.
 
 A reduction needs all elements of its row, so the kernel passes over the row once for each chain of
-reductions, and once more for results. The row stays in registers between the passes if it fits.
+reductions, and once more for results. The row stays in registers between the passes if it fits, and
+so do values that take long to compute again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from torch.fx import Node
@@ -14,7 +15,10 @@ from torch.fx import Node
 from weft.ops.fusion import table
 from weft.ops.fusion.code import Names, Operand, fetched, statements
 from weft.ops.fusion.groups import Group, argument, dtype_of, inputs_of, is_number
+from weft.ops.fusion.masks import is_mask
 
+KEPT = 64
+"""Values that a thread keeps from one pass to the next at the most."""
 HELD, STREAMED, PER_ROW = "held", "streamed", "per row"
 """How an operand is read: kept in registers, loaded in each pass, one element per row."""
 
@@ -43,7 +47,9 @@ def _correction(node: Node) -> float:
 class _Writer:
     """The text of one kernel.
 
-    stage  the passes that must be over before a value is known
+    stage   the passes that must be over before a value is known
+    passes  the values that each pass over the elements computes; the last one computes results
+    keeps   the values that each pass leaves in registers for later ones
     """
 
     def __init__(self, group: Group, modes: Sequence[str], vector: int, held: int) -> None:
@@ -58,6 +64,36 @@ class _Writer:
             if _is_reduction(node) or all(n in self.per_row for n in inputs):
                 self.per_row.add(node)
 
+        self.outputs = [
+            o for o in self.names.outputs if group.full(o.node) and o.node not in self.per_row
+        ]
+        self.passes = [
+            [inputs_of(s.node)[0] for s in self._sums_of(stage)]
+            for stage in range(max(self.stage.values()))
+        ]
+        self.passes.append([o.node for o in self.outputs])
+        self.keeps = self._kept() if held else [[] for _ in self.passes]
+
+    def _kept(self) -> list[list[Node]]:
+        """What each pass leaves for later ones, instead of their computing it again."""
+        found, available = [], set[Node]()
+        for number, targets in enumerate(self.passes):
+            here = [n for n in self._cone(targets, available) if n not in available]
+            rest = [(t, set(self._cone(t, available))) for t in self.passes[number + 1 :]]
+            slow = _slow(here)
+            keep = [
+                n for n in here
+                if n in slow and any(
+                    n in later and (n in t or any(u in later and u not in here for u in n.users))
+                    for t, later in rest
+                )
+            ]  # fmt: skip
+            if (len(available) + len(keep)) * self.held * self.vector > KEPT:
+                keep = []
+            available.update(keep)
+            found.append(keep)
+        return found
+
     def _stage(self, node: Node) -> int:
         known = max((self.stage.get(n, 0) for n in inputs_of(node)), default=0)
         name = table.name_of(node.target)
@@ -69,7 +105,7 @@ class _Writer:
         size = "G <= 32 ? 128 : G"
         lines = [
             *self.names.includes, "",
-            "template <int G>",
+            "template <int G, bool EXACT>  // EXACT: G threads hold the row to its last element",
             f"__global__ void __launch_bounds__({size})",
             f"fused({self.names.parameters}, int rows, int n{steps}) {{",
             "    constexpr int BESIDE = (G <= 32 ? 128 : G) / G;  // rows of a block",
@@ -100,7 +136,7 @@ class _Writer:
             lines.append(f"    Vector<{o.ctype}, {self.vector}> held_{o.pointer}[{self.held}];")
         lines += [
             "#pragma unroll", f"    for (int j = 0; j < {self.held}; j++) {{",
-            f"        const int at = (j * G + lane) * {self.vector};", "        if (at < n) {",
+            f"        const int at = (j * G + lane) * {self.vector};", "        if (EXACT || at < n) {",
         ]  # fmt: skip
         for o in kept:
             lines.append(
@@ -117,11 +153,14 @@ class _Writer:
         return list(statements(nodes, self.names, "    "))
 
     # ---- passes --------------------------------------------------------------------------------
+    def _sums_of(self, stage: int) -> list[_Sum]:
+        return [s for n in self.group.nodes if _is_reduction(n) for s in self._sums(n, stage)]
+
     def _pass(self, stage: int) -> list[str]:
-        sums = [s for n in self.group.nodes if _is_reduction(n) for s in self._sums(n, stage)]
+        sums = self._sums_of(stage)
         body = [f"{s.name} = {s.operation}::join({s.name}, {s.value});" for s in sums]
         lines = [f"    {s.ctype} {s.name} = {s.operation}::none();" for s in sums]
-        lines += self._loop([inputs_of(s.node)[0] for s in sums], body, [])
+        lines += self._loop(stage, body)
         for s in sums:
             start, join = f"{s.operation}::none()", f"{s.operation}::join"
             lines.append(f"    {s.name} = across<G>({s.name}, {start}, {join});")
@@ -149,14 +188,13 @@ class _Writer:
         return []
 
     def _results(self) -> list[str]:
-        outputs = self.names.outputs
-        full = [o for o in outputs if self.group.full(o.node) and o.node not in self.per_row]
-        single = [o for o in outputs if o not in full]
+        full = self.outputs
+        single = [o for o in self.names.outputs if o not in full]
         lines = []
         if full:
             before = [f"Vector<{o.ctype}, {self.vector}> out_{o.pointer};" for o in full]
             body = [f"out_{o.pointer}[k] = to<{o.ctype}>({self.names.of[o.node]});" for o in full]
-            lines += self._loop([o.node for o in full], body, full, before)
+            lines += self._loop(len(self.passes) - 1, body, full, before)
         if single:
             lines += ["    if (there && lane == 0) {"]
             lines += [
@@ -167,16 +205,24 @@ class _Writer:
         return lines
 
     def _loop(
-        self, targets: Iterable[Node], body: Sequence[str], stores: Sequence[Operand],
+        self, number: int, body: Sequence[str], stores: Sequence[Operand] = (),
         before: Sequence[str] = (),
     ) -> list[str]:  # fmt: skip
-        """A loop over the elements of the row, which computes `targets` and then does `body`."""
-        nodes, operands = self._needed(targets)
+        """A pass over the elements of the row, which computes its values and then does `body`."""
+        there = {n for keep in self.keeps[:number] for n in keep}
+        cone, keep = self._cone(self.passes[number], there), self.keeps[number]
+        nodes, ready = [n for n in cone if n not in there], [n for n in cone if n in there]
+        used = {i for n in nodes for i in inputs_of(n)} | set(self.passes[number])
+        operands = [o for o in self.names.inputs if o.node in used and self.mode[o.node] != PER_ROW]
         v = self.vector
+        lines = [
+            f"    {table.compute_type(dtype_of(n))} kept_{self.names.of[n]}[{self.held}][{v}];"
+            for n in keep
+        ]
         if self.held:
-            lines = [
+            lines += [
                 "#pragma unroll", f"    for (int j = 0; j < {self.held}; j++) {{",
-                f"        const int at = (j * G + lane) * {v};", "        if (at >= n) break;",
+                f"        const int at = (j * G + lane) * {v};", "        if (!EXACT && at >= n) break;",
             ]  # fmt: skip
         else:
             lines = [f"    for (int at = lane * {v}; at < n; at += G * {v}) {{"]
@@ -196,7 +242,13 @@ class _Writer:
         lines += ["#pragma unroll", f"        for (int k = 0; k < {v}; k++) {{"]
         lines += fetched(operands, self.names, " " * 12, places)
         lines += fetched(masks, self.names, " " * 12, [f"in_{o.pointer}[k]" for o in masks])
+        lines += [
+            f"            const {table.compute_type(dtype_of(n))} {self.names.of[n]} = "
+            f"kept_{self.names.of[n]}[j][k];"
+            for n in ready
+        ]
         lines += statements(nodes, self.names, " " * 12)
+        lines += [f"            kept_{self.names.of[n]}[j][k] = {self.names.of[n]};" for n in keep]
         lines += [f"            {line}" for line in body]
         lines += ["        }"]
         for o in stores:
@@ -205,15 +257,24 @@ class _Writer:
             )
         return [*lines, "    }"]
 
-    def _needed(self, targets: Iterable[Node]) -> tuple[list[Node], list[Operand]]:
-        """The operations and operands, of elements, that some values are computed from."""
+    def _cone(self, targets: Iterable[Node], there: Container[Node]) -> list[Node]:
+        """The elements that some values are computed from, as far as they are not `there`."""
         found = set(targets)
         for node in reversed(self.group.nodes):
-            if node in found and node not in self.per_row:
+            if node in found and node not in self.per_row and node not in there:
                 found.update(inputs_of(node))
-        nodes = [n for n in self.group.nodes if n in found and n not in self.per_row]
-        read = [o for o in self.names.inputs if o.node in found and self.mode[o.node] != PER_ROW]
-        return nodes, read
+        return [n for n in self.group.nodes if n in found and n not in self.per_row]
+
+
+def _slow(nodes: Sequence[Node]) -> set[Node]:
+    """The values that take long to compute, of these in order."""
+    found: set[Node] = set()
+    for node in nodes:
+        inputs = inputs_of(node)
+        name = table.name_of(node.target)
+        if name in table.SLOW or any(is_mask(n) or n in found for n in inputs):
+            found.add(node)
+    return found
 
 
 def _is_reduction(node: Node) -> bool:
@@ -222,5 +283,5 @@ def _is_reduction(node: Node) -> bool:
 
 
 def rows(group: Group, modes: Sequence[str], vector: int, held: int) -> str:
-    """A kernel template `fused<G>`; `held` vectors per thread stay in registers, 0: none."""
+    """A kernel template `fused<G, EXACT>`; `held` vectors per thread stay in registers, 0: none."""
     return _Writer(group, modes, vector, held).text()

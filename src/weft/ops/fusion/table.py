@@ -96,6 +96,22 @@ ELEMENTWISE |= {
     "elu": "elu<O>({0}, {1}, {2}, {3})",
 }
 
+POWERS = {
+    2: "{0} * {0}",
+    3: "{0} * {0} * {0}",
+    4: "({0} * {0}) * ({0} * {0})",
+    0.5: "sqrt({0})",
+    -0.5: "rsqrt({0})",
+    -1: "C(1) / {0}",
+}
+"""Powers of floating-point numbers with these exponents."""
+
+SLOW = frozenset({
+    "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "atan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "pow",
+}) | FUNCTIONS  # fmt: skip
+"""Operations that take as long as several others."""
+
 BITWISE = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_not": "logical_not"}
 """Operations that are logical ones for booleans; for integers they are not fused."""
 

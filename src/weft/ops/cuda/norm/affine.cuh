@@ -18,10 +18,16 @@ __device__ void hide(Vector<T, V>& v, unsigned zero) {
 template <int V, bool RAGGED, class W>
 __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     bool aligned = !RAGGED || reinterpret_cast<size_t>(w + at) % alignof(Vector<W, V>) == 0;
-    if (w && at >= 0 && at + V <= n && aligned) return load<V>(w + at);
+    bool whole = w && at >= 0 && at + V <= n && aligned;
+    if constexpr (!RAGGED) {
+        Vector<W, V> v = filled<V>(to<W>(missing));
+        if (whole) v = load<V>(w + at);
+        return v;
+    }
+    if (whole) return load<V>(w + at);
     Vector<W, V> v;
 #pragma unroll
-    for (int j = 0; j < V; j++) v[j] = RAGGED && w && at + j >= 0 && at + j < n ? w[at + j] : to<W>(missing);
+    for (int j = 0; j < V; j++) v[j] = w && at + j >= 0 && at + j < n ? w[at + j] : to<W>(missing);
     return v;
 }
 

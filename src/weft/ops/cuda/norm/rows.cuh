@@ -14,20 +14,22 @@
 template <class T, int V>
 __device__ float sum_of(const Vector<T, V>& v, float shift, float sum) {
     Floats<V> f = unpack(v);
+    float part[2] = {sum, 0};  // two chains of sums, each half as long
 #pragma unroll
-    for (int j = 0; j < V; j++) sum += f[j] - shift;
-    return sum;
+    for (int j = 0; j < V; j++) part[j % 2] += f[j] - shift;
+    return part[0] + part[1];
 }
 template <class T, int V, bool RAGGED>
 __device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, int chunk, float shift, float mean, float sum) {
     Floats<V> f = unpack(v);
     bool whole = r.whole(chunk);
+    float part[2] = {};
 #pragma unroll
     for (int j = 0; j < V; j++) {
         float d = f[j] - shift - mean;
-        if (whole || r.has(chunk, j)) sum += d * d;
+        if (!RAGGED || whole || r.has(chunk, j)) part[j % 2] += d * d;
     }
-    return sum;
+    return RAGGED || whole ? sum + (part[0] + part[1]) : sum;
 }
 template <class T, class W, int V>
 __device__ Vector<T, V> results(const Vector<T, V>& v, float shift, float mean, float rstd, const Vector<W, V>& w,
@@ -70,6 +72,8 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
     constexpr int KEPT = KEEP ? HELD : 1;
     constexpr bool HIDE = HELD * V > 32;
+    // A large block waits once instead of twice: its threads square deviations from their own means, and join these.
+    constexpr bool OWN = CENTRED && G >= 512;
     // Copies to shared memory do not wait for their data; they need whole vectors of 16 bytes.
     constexpr bool COPIED = SHARED > 0 && !RAGGED && !ADD && V * sizeof(T) == 16;
     static_assert(!AHEAD || (!RAGGED && !ADD && !KEEP && ROWS == 1), "rows that are read ahead");
@@ -119,7 +123,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
                 for (int k = 0; k < SHARED; k++) lying[k * G + t] = get((HELD + k) * G + t);
             }
         }
-        float middle = 0, sum = 0;
+        float middle = 0, sum = 0, own = 0;
         if constexpr (CENTRED) {
 #pragma unroll
             for (int k = 0; k < HELD; k++) sum = sum_of(held[k], shift, sum);
@@ -127,7 +131,12 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
 #pragma unroll 2
             for (int k = 0; k < SHARED; k++)
                 if (!COPIED || r.whole((HELD + k) * G + t)) sum = sum_of(lying[k * G + t], shift, sum);
-            middle = across<G>(sum, 0, plus) / n;
+            if constexpr (OWN) {
+                for (int k = 0; k < HELD + SHARED; k++) own += r.count(k * G + t);
+                middle = own > 0 ? sum / own : 0;
+            } else {
+                middle = across<G>(sum, 0, plus) / n;
+            }
             sum = 0;
             if constexpr (HIDE)
 #pragma unroll
@@ -140,7 +149,16 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         for (int k = 0; k < SHARED; k++)
             if (!COPIED || r.whole((HELD + k) * G + t))
                 sum = squares_of(lying[k * G + t], r, (HELD + k) * G + t, shift, middle, sum);
-        float scale = rsqrtf(across<G>(sum, 0, plus) / n + eps);
+        float total_squares;
+        if constexpr (OWN) {
+            Moments all;
+            all.add(own, middle, sum);
+            all = across<G>(all);
+            middle = all.mean, total_squares = all.squares;
+        } else {
+            total_squares = across<G>(sum, 0, plus);
+        }
+        float scale = rsqrtf(total_squares / n + eps);
         if constexpr (HIDE)
 #pragma unroll
             for (int k = 0; k < HELD; k++) hide(held[k], zero);
