@@ -12,6 +12,9 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
+from weft.ops.normalisation import forward  # noqa: E402
+from weft.ops.normalisation.rows import Way  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
 
 EPS = 1e-5
 LIMITS = {torch.float32: 2e-5, torch.float16: 8e-3, torch.bfloat16: 6e-2}
@@ -125,6 +128,28 @@ def test_no_finite_numbers(name: str) -> None:
     x[1, 7], x[3, 60] = torch.nan, torch.inf
     got, want = results(name, [x, None], (64,)), reference(name, [x.double(), None], (64,))
     torch.testing.assert_close(got[0].double(), want[0], equal_nan=True, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+@pytest.mark.parametrize("dtype", [F32, BF16])
+def test_blocks_that_read_their_next_row_ahead(
+    name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long row has a block of 1,024 threads to itself; this is the same with 64 threads."""
+    way = Way(64, 1, 2, 1, ahead=True)
+    monkeypatch.setattr(forward, "_way", lambda *args: way)
+    tensors = [drawn((300, 488), 1, dtype, shift=3), *(drawn((488,), s, dtype) for s in (2, 3))]
+    tensors = tensors[: 3 if name == "layer_norm" else 2]
+    call = getattr(weft.ops, name).op
+    request = call.request(*call.bound((tensors[0], (488,), *tensors[1:]), {}))
+    chosen = next(c for c in _all(call.choice(request)) if c.name == "rows")
+    got = runner(chosen.build(), len(tensors), tensors[0].device)(*tensors)
+    (want,) = reference(name, wide(tensors), (488,))
+    close(got, want, dtype)
+
+
+def _all(choice: Any) -> tuple[Any, ...]:
+    return (choice.used, *choice.others)
 
 
 def test_strides() -> None:

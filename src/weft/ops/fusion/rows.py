@@ -136,7 +136,8 @@ class _Writer:
             lines.append(f"    Vector<{o.ctype}, {self.vector}> held_{o.pointer}[{self.held}];")
         lines += [
             "#pragma unroll", f"    for (int j = 0; j < {self.held}; j++) {{",
-            f"        const int at = (j * G + lane) * {self.vector};", "        if (EXACT || at < n) {",
+            f"        const int at = (j * G + lane) * {self.vector};",
+            "        if (EXACT || at < n) {",
         ]  # fmt: skip
         for o in kept:
             lines.append(
@@ -222,7 +223,8 @@ class _Writer:
         if self.held:
             lines += [
                 "#pragma unroll", f"    for (int j = 0; j < {self.held}; j++) {{",
-                f"        const int at = (j * G + lane) * {v};", "        if (!EXACT && at >= n) break;",
+                f"        const int at = (j * G + lane) * {v};",
+                "        if (!EXACT && at >= n) break;",
             ]  # fmt: skip
         else:
             lines = [f"    for (int at = lane * {v}; at < n; at += G * {v}) {{"]

@@ -46,15 +46,12 @@ def candidates(kind: Kind, saved: bool, made: Job) -> list[Candidate]:
     moved = (1 + kind.tensors + kind.added) * elements * size
     found = []
     threads, held, shared = group(made.chunks, HELD)
-    if shared * threads * made.vector * size <= gpu.shared_per_block - 1024:
+    if _memory(made, threads, shared) <= _room(made):
         busy = moved / made.count / SM_BANDWIDTH
         busy *= cdiv(made.count, gpu.sms * max(1, 1024 // threads))
         time = gpu.launch + max(moved / gpu.bandwidth, busy)
         why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
-        # Weights that no vector holds are read one by one: once per block instead of once per row.
-        kept = held * made.vector * made.weight.itemsize
-        keep = made.ragged and not made.inner and not shared and kept <= KEPT
-        way = Way(threads, held, shared, max(1, 1024 // max(threads, 128)) if keep else 0)
+        way = _way(kind, made, threads, held, shared)
         build = functools.partial(rows, kind, saved, made, way)
         found.append(Candidate("rows", made.cost + time, why, build))
     parts = parts_of(made)
@@ -63,6 +60,30 @@ def candidates(kind: Kind, saved: bool, made: Job) -> list[Candidate]:
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(long_rows, kind, saved, made, parts)
     return [*found, Candidate("long rows", time, why, build)]
+
+
+def _memory(made: Job, threads: int, shared: int) -> int:
+    """Bytes of shared memory for so many vectors of each thread."""
+    return shared * threads * made.vector * int(made.dtype.itemsize)
+
+
+def _room(made: Job) -> int:
+    return made.request.target.shared_per_block - 1024
+
+
+def _way(kind: Kind, made: Job, threads: int, held: int, shared: int) -> Way:
+    """The way that was measured to be the fastest for so many vectors of a row."""
+    if made.ragged or kind.added or made.inner:
+        # Weights that no vector holds are read one by one: once per block instead of once per row.
+        kept = held * made.vector * made.weight.itemsize
+        keep = made.ragged and not made.inner and not shared and kept <= KEPT
+        return Way(threads, held, shared, max(1, 1024 // max(threads, 128)) if keep else 0)
+    if threads == 1024:  # one block has an SM, so its next row must be on its way
+        moved = 4 if _memory(made, threads, shared + 4) <= _room(made) else 0
+        return Way(threads, held - moved, shared + moved, 1, ahead=True)
+    if threads == 512 and held == 8 and not shared and not kind.centred:
+        return Way(threads, 4, 4)  # copies to shared memory need no registers
+    return Way(threads, held, shared)
 
 
 def _addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
@@ -85,7 +106,7 @@ def rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:
         "rows.cu", "rows", threads, held, shared, kind.centred, kind.added,
         resident > 0 and not ahead, made.inner > 0, ahead,
     )  # fmt: skip
-    memory = shared * threads * made.vector * made.dtype.itemsize
+    memory = _memory(made, threads, shared)
     rest = (made.count, made.n, made.stride, _eps(made.request), made.inner, made.groups)
     args = (*_addresses(kind, saved, made), *rest)
     return made.plan(Step(kernel, (way.grid(made),), (way.block,), args, memory))

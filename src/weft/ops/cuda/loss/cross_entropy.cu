@@ -1,12 +1,20 @@
 // Cross-entropy of logits and labels: losses, gradients, or both from one read of the logits.
 #include "cross_entropy_rows.cuh"
 
-template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH, bool AHEAD>
+template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, 1024 / (G <= 32 ? 128 : G))
     rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
          T* gradient, int* counter, const Classes c) {
-    hold_rows<T, L, V, EVEN, G, HELD, SHARED, LOSS, GRAD, SMOOTH, AHEAD>(x, target, weight, upstream, total, loss,
-                                                                         partials, gradient, counter, c);
+    hold_rows<T, L, V, EVEN, G, HELD, SHARED, LOSS, GRAD, SMOOTH>(x, target, weight, upstream, total, loss, partials,
+                                                                  gradient, counter, c);
+}
+
+// The loss of all rows, of those that each of them has.
+template <class T>
+__global__ void __launch_bounds__(256) join_rows(float2* partials, T* loss, const Classes c) {
+    float losses = 0, weights = 0;
+    for (long long i = threadIdx.x; i < c.count; i += 256) losses += partials[i].x, weights += partials[i].y;
+    reduce_losses<256>(losses, weights, nullptr, nullptr, loss, c);
 }
 
 // Rows that do not fit on an SM, first pass: each block takes a part of a row.

@@ -2,36 +2,31 @@
 #pragma once
 #include "cross_entropy.cuh"
 
-// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. With AHEAD, a block takes one row after
-// another, and a vector of the next row is on its way as soon as the place of one is free.
-template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH,
-          bool AHEAD = false>
+// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. Without a counter, `partials` has the
+// loss of each row instead of each block, and `join_rows` joins them: blocks of one row would wait for the sum at their end.
+template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
 __device__ void hold_rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
          T* gradient, int* counter, const Classes& c) {
     constexpr int BLOCK = G <= 32 ? 128 : G, TOGETHER = BLOCK / G;  // a row of more than a warp has a block of its own
-    static_assert(!AHEAD || (GRAD && TOGETHER == 1), "rows that are read ahead");
     extern __shared__ __align__(16) char memory[];
     auto* lying = reinterpret_cast<Packed<T, V>*>(memory);
     Labels<T, L> labels{target, weight};
     float norm = GRAD ? labels.template sum<BLOCK>(c, total) : 1, losses = 0, weights = 0;
-    int t = threadIdx.x % G, coming = -1;  // the label of the next row
-    Packed<T, V> held[HELD];
+    int t = threadIdx.x % G;
     for (long long first = blockIdx.x * (long long)TOGETHER; first < c.count; first += gridDim.x * (long long)TOGETHER) {
-        long long row = first + threadIdx.x / G, next = row + gridDim.x;
-        bool there = row < c.count, more = AHEAD && next < c.count, fetched = AHEAD && first > blockIdx.x;
-        const T *from_row = x + row * c.stride, *from_next = x + next * c.stride;
+        long long row = first + threadIdx.x / G;
+        bool there = row < c.count;
+        const T* from_row = x + row * c.stride;
         PackedRow<T, V, EVEN> all(row * c.n, there ? c.n : 0);
         auto chunk = [&](int k) { return k * G + t; };
         // This part of the row is on its way before the label has come; the other is read only if the row counts.
-        if (!fetched)
 #pragma unroll
-            for (int k = 0; k < SHARED; k++) all.fetch(lying + k * G + t, from_row, chunk(HELD + k), lowest());
-        int label = fetched ? coming : there ? labels.of(row, c) : -1;
-        coming = more ? labels.of(next, c) : -1;
-        PackedRow<T, V, EVEN> r(row * c.n, label < 0 ? 0 : c.n), after(next * c.n, coming < 0 ? 0 : c.n);
-        if (!fetched)
+        for (int k = 0; k < SHARED; k++) all.fetch(lying + k * G + t, from_row, chunk(HELD + k), lowest());
+        int label = there ? labels.of(row, c) : -1;
+        PackedRow<T, V, EVEN> r(row * c.n, label < 0 ? 0 : c.n);
+        Packed<T, V> held[HELD];
 #pragma unroll
-            for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, chunk(k), lowest());
+        for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, chunk(k), lowest());
         float x_label = label < 0 ? 0 : to<float>(from_row[label]);
         float most = top(held[0]), sum = 0;
 #pragma unroll
@@ -57,6 +52,7 @@ __device__ void hold_rows(const T* x, const L* target, const T* weight, const T*
         Outcome<SMOOTH> is(most, sum, smooth, label, labels.weigh(label), x_label, s, c);
         if (LOSS && t == 0 && there) {
             if (c.reduction == NONE) loss[row] = to<T>(is.loss);
+            else if (!counter) partials[row] = make_float2(is.loss, is.weight);
             else losses += is.loss, weights += is.weight;
         }
         if constexpr (GRAD) {
@@ -65,19 +61,13 @@ __device__ void hold_rows(const T* x, const L* target, const T* weight, const T*
                 all.put(to_row, at, label < 0 ? Packed<T, V>{} : is.gradients(v, e, r.place(at), c.n, weight));
             };
 #pragma unroll
-            for (int k = 0; k < HELD; k++) {
-                write(held[k], chunk(k));
-                if (more) held[k] = after.get(from_next, chunk(k), lowest());
-            }
+            for (int k = 0; k < HELD; k++) write(held[k], chunk(k));
 #pragma unroll 2
-            for (int k = 0; k < SHARED; k++) {
-                write(lying[k * G + t], chunk(HELD + k));
-                if (more) all.fetch(lying + k * G + t, from_next, chunk(HELD + k), lowest());
-            }
+            for (int k = 0; k < SHARED; k++) write(lying[k * G + t], chunk(HELD + k));
             // The thread that has written the label's element writes it again.
             if (label >= 0 && (label + r.lead) / V % G == t)
                 to_row[label] = to<T>(is.gradient(e(x_label), label, weight) - is.of_label);
         }
     }
-    if (LOSS && c.reduction != NONE) reduce_losses<BLOCK>(losses, weights, partials, counter, loss, c);
+    if (LOSS && c.reduction != NONE && counter) reduce_losses<BLOCK>(losses, weights, partials, counter, loss, c);
 }

@@ -72,8 +72,9 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
     constexpr int KEPT = KEEP ? HELD : 1;
     constexpr bool HIDE = HELD * V > 32;
-    // A large block waits once instead of twice: its threads square deviations from their own means, and join these.
-    constexpr bool OWN = CENTRED && G >= 512;
+    // A block with much of its row in shared memory waits once instead of twice: its threads square deviations from their
+    // own means, and join these. Where the row is in registers, that takes more of them than there are.
+    constexpr bool OWN = CENTRED && SHARED >= 8;
     // Copies to shared memory do not wait for their data; they need whole vectors of 16 bytes.
     constexpr bool COPIED = SHARED > 0 && !RAGGED && !ADD && V * sizeof(T) == 16;
     static_assert(!AHEAD || (!RAGGED && !ADD && !KEEP && ROWS == 1), "rows that are read ahead");

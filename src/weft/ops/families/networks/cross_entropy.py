@@ -90,20 +90,24 @@ def _smooth(call: Call) -> bool:
     return bool(call.options["label_smoothing"] > 0)
 
 
-def _rows(
-    make: Callable[[], Call], threads: int, held: int, shared: int, resident: int = 0
-) -> Plan:
-    """Rows on chip; `resident` blocks of an SM read their next row ahead, 0: a block for a row."""
+def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
     call = make()
     v, sms = call.view, call.tensors.request.target.sms
     block = 128 if threads <= 32 else threads
     groups = max(1, cdiv(v.outer, block // threads))
-    blocks = min(groups, LOOPED * sms if threads <= 32 else resident * sms or 65536)
-    modes = (*call.modes, _smooth(call), resident > 0)
-    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *modes)
+    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
+    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
     memory = shared * threads * v.vector * call.itemsize
-    args = (call.x, *call.labels(), *call.results(blocks), call.problem)
-    return call.tensors.plan(Step(kernel, (blocks,), (block,), args, memory))
+    # Blocks that have one long row each leave the sum of the losses to a launch of its own.
+    apart = threads >= 512 and v.outer > 1 and call.loss is not None and call.reduction > 0
+    loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
+    counter = None if apart else counter
+    args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
+    steps = [Step(kernel, (blocks,), (block,), args, memory)]
+    if apart:
+        join = source.kernel(FILE, f"join_rows<{call.types[0]}>")
+        steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem)))
+    return call.tensors.plan(*steps)
 
 
 def _long(call: Call, parts: int, chunks: int) -> Plan:
