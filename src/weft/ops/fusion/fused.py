@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError, Error
-from weft.ops.eager import PLAIN
+from weft.ops.eager import PLAIN, plain
 from weft.ops.fusion.arguments import Arguments, arguments_of
 from weft.ops.fusion.compiled import in_graph, registered
 from weft.ops.fusion.masks import Starts, drawn
 from weft.ops.fusion.program import Program
 from weft.ops.fusion.trace import gradient_of, graph_of
+from weft.ops.runner import Run
 
 REMEMBERED = 1024
 """Programs that a function keeps; when exceeded, all are dropped."""
+
+
+class _Quick(NamedTuple):
+    """The last call on a GPU, which the next one repeats if its tensors pass the guard."""
+
+    guard: Guard
+    run: Run = never
+    program: Program | None = None
+    kept: Sequence[object] = ()
 
 
 class Fused:
@@ -34,16 +45,26 @@ class Fused:
         self._number = registered(self)
         self._programs: dict[Any, Program] = {}
         self._last: Program | None = None
+        self._quick = _Quick(never)
+        self._quicks: dict[Program, _Quick] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return in_graph(self._number, args, kwargs)
+        quick = self._quick
+        if not kwargs and quick.guard(*args) and plain() and not _special(args):
+            self._last = quick.program
+            return quick.run(*args)
         rest, tensors = arguments_of(self.name, args, kwargs)
         if _observed(tensors):
             return self.function(*args, **kwargs)
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        if _wanted(tensors):
             return _Differentiable.apply(self, rest, *tensors)
-        return self.forward(rest, tensors)[0]
+        tensors = [t.resolve_neg() for t in tensors]
+        results = self.forward(rest, tensors)[0]
+        if tensors[0].is_cuda and rest.shape is None and len(tensors) == len(args):
+            self._quick = self._repeated(self.program(rest, tensors), args)
+        return results
 
     @property
     def source(self) -> str:
@@ -101,9 +122,18 @@ class Fused:
             program = Program(graph_of(make(), tensors))
             if len(self._programs) >= REMEMBERED:
                 self._programs.clear()
+                self._quicks.clear()
             self._programs[key] = program
         self._last = program
         return program
+
+    def _repeated(self, program: Program, tensors: Sequence[torch.Tensor]) -> _Quick:
+        """How later calls with tensors like these repeat a program."""
+        if program not in self._quicks:
+            run, kept = program.direct(), list[object]()
+            made = None if run is None else guard(tensors, PLAIN, kept)
+            self._quicks[program] = _Quick(made or never, run or never, program, kept)
+        return self._quicks[program]
 
     def _of_tensors(self, rest: Arguments) -> Callable[..., Any]:
         """The function of the tensors alone, with the other arguments fixed."""
@@ -115,6 +145,7 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, fused: Fused, rest: Arguments, *tensors: torch.Tensor) -> Any:
+        tensors = tuple(t.resolve_neg() for t in tensors)
         ctx.fused, ctx.rest = fused, rest
         ctx.save_for_backward(*tensors)
         results, ctx.starts = fused.forward(rest, tensors)
@@ -130,6 +161,16 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
         for i, gradient in zip(wanted, found, strict=True):
             results[2 + i] = gradient
         return tuple(results)
+
+
+def _wanted(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a call must record its gradient."""
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _special(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the guard does not see all that a call depends on."""
+    return _wanted(tensors) or any(t.is_neg() for t in tensors)
 
 
 def _observed(tensors: Sequence[torch.Tensor]) -> bool:

@@ -46,6 +46,11 @@ class Bound:
         several = results if len(self.group.results) > 1 else (results,)
         values.update(zip(self.group.results, several, strict=True))
 
+    @property
+    def run(self) -> Run:
+        """The launch without masks; there has been one."""
+        return self._runs[False]
+
     def _make(self, tensors: Sequence[torch.Tensor], states: Sequence[torch.Tensor]) -> Run:
         self.made = launch(self.group, tensors, bool(states))
         device = self.group.results[0].meta["val"].device
@@ -100,6 +105,7 @@ class Program:
         self.steps = [Bound(s) if isinstance(s, Group) else Called(s) for s in grouped(graph)]
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         self.output = next(n for n in graph.nodes if n.op == "output").args[0]
+        self._collect = _collector(self.output)
         module: Any = graph.owning_module
         self.masks = [mask_of(n) for n in graph.nodes if is_mask(n)]
         self.constants = {n: getattr(module, n.target) for n in graph.nodes if n.op == "get_attr"}
@@ -108,7 +114,21 @@ class Program:
         values: Values = {**self.constants, **dict(zip(self.inputs, tensors, strict=True))}
         for step in self.steps:
             step(values, starts)
-        return map_arg(self.output, lambda n: values[n])
+        return self._collect(values)
+
+    def direct(self) -> Run | None:
+        """The launch itself as a function of the tensors, if the program is no more than that."""
+        step, constants = self.steps[0] if len(self.steps) == 1 else None, self.constants
+        if not isinstance(step, Bound) or step.masks or constants or step.made is None:
+            return None
+        several = isinstance(self.output, tuple)
+        wanted = list(self.output) if several else [self.output]
+        if step.made.dense or wanted != step.group.results or several != (len(wanted) > 1):
+            return None
+        run, order = step.run, [self.inputs.index(n) for n in step.arguments]
+        if order == list(range(len(self.inputs))):
+            return run
+        return lambda *tensors: run(*[tensors[i] for i in order])
 
     @property
     def drawing(self) -> list[Node]:
@@ -131,6 +151,15 @@ class Program:
                 continue
             lines.append(_kernel_line(step.group))
         return lines
+
+
+def _collector(output: Any) -> Callable[[Values], Any]:
+    """The function that makes a program's result; quick for one tensor and for several."""
+    if isinstance(output, Node):
+        return lambda values: values[output]
+    if isinstance(output, tuple) and all(isinstance(n, Node) for n in output):
+        return lambda values: tuple([values[n] for n in output])
+    return lambda values: map_arg(output, lambda n: values[n])
 
 
 def _kernel_line(group: Group) -> str:
