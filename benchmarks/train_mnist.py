@@ -2,7 +2,8 @@
 
     python benchmarks/train_mnist.py [--batches 64,256] [--precisions fp32,tf32]
                                      [--peers graph,eager,compile,overhead] [--parts] [--kernels]
-                                     [--data DIR] [--record FILE.jsonl] [--log FILE.jsonl]
+                                     [--data DIR [--seeds 5] [--epochs 5]]
+                                     [--record FILE.jsonl] [--log FILE.jsonl]
 
 A figure is the mean of 100 steps after warm-up, for images in the GPU's memory and for images in
 host memory. `--parts` splits a step into load, forward, backward and update. `--kernels` lists the
@@ -29,8 +30,8 @@ from weft.train import contenders, data, loop
 from weft.train.settings import PRECISIONS, Settings, of_torch
 
 STEPS, WARM_UP = 100, 20
-SEEDS, EPOCHS, POINTS = 5, 5, 150
-"""Of the epochs: seeds of single ones, epochs of the long training, means of its losses."""
+POINTS = 150
+"""Means of the losses of a long training that are recorded."""
 NAMES = {
     "eager": "PyTorch", "compile": "PyTorch, torch.compile",
     "overhead": "PyTorch, reduce-overhead", "graph": "PyTorch, CUDA graph",
@@ -109,13 +110,15 @@ def _kernels(batch: int, found: data.Mnist) -> Counter[str]:
     return names
 
 
-def _epochs(names: list[str], precision: str, found: data.Mnist) -> dict[str, Any]:
+def _epochs(
+    names: list[str], precision: str, found: data.Mnist, seeds: int, epochs: int
+) -> dict[str, Any]:
     """Batches of 64 of all images: one epoch from each of some seeds, and several from one."""
     record = {}
     for name in names:
         settings = Settings(batch=64, precision=precision)
-        ones = [_training(name, replace(settings, seed=s), found).run() for s in range(SEEDS)]
-        long = _training(name, replace(settings, epochs=EPOCHS), found).run()
+        ones = [_training(name, replace(settings, seed=s), found).run() for s in range(seeds)]
+        long = _training(name, replace(settings, epochs=epochs), found).run()
         size = max(1, len(long.losses) // POINTS)
         record[name] = {
             "after_one": [h.accuracy[0] for h in ones],
@@ -139,6 +142,8 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
@@ -151,15 +156,15 @@ def main() -> None:
     for precision, batch in itertools.product(precisions, batches):
         settings = Settings(batch=batch, precision=precision)
         with of_torch(precision):
-            made = _rows(names, settings, found, options.steps, options.parts)
-        for row in made:
+            found_rows = _rows(names, settings, found, options.steps, options.parts)
+        for row in found_rows:
             us = row["us"]
             best = min((v for n, v in us.items() if n != "weft"), default=us["weft"])
             times = "  ".join(f"{n} {v:9.1f}" for n, v in us.items())
             where = f"{precision} batch {batch:5} {row['images']:4}"
             print(f"{where}  {times}  {best / us['weft']:.2f} x", flush=True)
             _log(options.log, row)
-        rows += made
+        rows += found_rows
     if options.kernels:
         record["kernels"] = dict(_kernels(64, found))
         for name, count in record["kernels"].items():
@@ -167,7 +172,8 @@ def main() -> None:
     for precision in precisions if options.data is not None else ():
         assert precision in PRECISIONS
         with of_torch(precision):
-            record["epochs"][precision] = _epochs(names, precision, found)
+            made = _epochs(names, precision, found, options.seeds, options.epochs)
+        record["epochs"][precision] = made
         _log(options.log, {"epochs": {precision: record["epochs"][precision]}})
     if options.record is not None:
         _log(options.record, {**record, **gpu.about()})

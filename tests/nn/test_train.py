@@ -248,6 +248,7 @@ def test_messages(tmp_path: Path) -> None:
     assert "allowed: mnist" in _invoke("cifar").stderr
     assert "did you mean 'mnist'?" in _invoke("mnits").stderr
     assert "allowed: fp32, tf32" in _invoke("mnist", "--precision", "bf16").stderr
+    assert "not a folder" in _invoke("mnist", "--checkpoint", str(tmp_path)).stderr
     assert "--resume needs --checkpoint" in _invoke("mnist", "--resume").stderr
     assert "1 to 512" in _invoke("mnist", "--batch", "513", "--device", "sim").stderr
     assert "is missing" in _invoke("mnist", "--data", str(tmp_path)).stderr

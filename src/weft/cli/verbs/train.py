@@ -84,6 +84,8 @@ def run(
         precision=precision,
         schedule=schedule,
     )
+    for path in (checkpoint, html):
+        _check_writable(path)
     place = _device(device)
     with _group(place) as group:
         if compare and group.world > 1:
@@ -108,6 +110,15 @@ def run(
             _print(histories, settings, place, json, checkpoint)
     if histories[0].stopped:
         raise typer.Exit(130)
+
+
+def _check_writable(path: Path | None) -> None:
+    """Fails before the training, not after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ArgumentError("a file is needed, not a folder", got=str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _device(word: str) -> Any:
