@@ -124,6 +124,29 @@ def test_wrong_results_are_refused(wrong: str) -> None:
     assert not run.largest_error(case, call, [x], got, want) <= 1
 
 
+RANDOM: dict[str, tuple[Any, Any]] = {
+    "rand": (torch.rand, lambda x: torch.rand(x.shape) * 0.9),
+    "uniform": (lambda n: torch.rand(n) * 8 - 2, lambda x: torch.rand(x.shape) * 9 - 2),
+    "randn": (torch.randn, lambda x: torch.randn(x.shape) + 0.1),
+    "normal": (lambda n: torch.randn(n) * 2 + 0.5, lambda x: torch.randn(x.shape) * 2.2 + 0.5),
+    "bernoulli": (lambda n: torch.full((n,), 0.25).bernoulli(), lambda x: torch.ones(x.shape)),
+    "randperm": (torch.randperm, lambda x: torch.zeros(x.shape, dtype=torch.int64)),
+    "dropout": (None, lambda x: torch.nn.functional.dropout(x, 0.5)),
+}
+"""Numbers that are right, and some that are not: too narrow, shifted, repeated or scaled."""
+
+
+@pytest.mark.parametrize("op", RANDOM)
+def test_wrong_random_numbers_are_refused(op: str) -> None:
+    torch.manual_seed(5)
+    (case,) = run.cases([op])
+    assert case.judge is not None
+    right, wrong = RANDOM[op]
+    x = torch.full((5000,), 0.25) if op == "bernoulli" else torch.randn(5000)
+    good = torch.nn.functional.dropout(x, 0.25) if right is None else right(5000)
+    assert case.judge(good, x) <= 1 < case.judge(wrong(x), x)
+
+
 def test_an_overflow_of_the_dtype_is_infinite() -> None:
     """A quotient that is finite in float64 and not in float16."""
     (case,) = run.cases(["div"])
