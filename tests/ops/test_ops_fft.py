@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -116,6 +117,27 @@ def test_several_passes(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         lengths.bluestein.cache_clear()
         op.op.forget()
+
+
+@pytest.mark.parametrize("n", [8192, 5040, 3000])
+def test_larger_radices_save_a_stage(n: int) -> None:
+    made = lengths.stages(n)[0]
+    assert math.prod(made.radices) == n and len(made.radices) == 3
+
+
+def test_larger_radices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short transform with the radices of a long one."""
+    monkeypatch.setattr(lengths, "LONG", 300)
+    monkeypatch.setattr(lengths, "LARGEST", 6)
+    lengths.stages.cache_clear()
+    weft.ops.fft.op.forget()
+    x = complex_(2, 400)
+    try:
+        assert max(lengths.stages(400)[0].radices) > 16
+        assert error(weft.ops.fft(x), torch.fft.fft(double(x))) < LIMIT
+    finally:
+        lengths.stages.cache_clear()
+        weft.ops.fft.op.forget()
 
 
 def test_lazily_conjugated_calls_share_no_plan() -> None:

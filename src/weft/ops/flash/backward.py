@@ -7,7 +7,7 @@ in memory for that of the queries, or both compute them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from weft.kernels import cdiv
@@ -53,15 +53,11 @@ TILES = {
     32: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.12),
     64: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.2),
     96: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.25),
-    128: Tiles((128, 32, 4), (32, 64, 4), (128, 64, 4, 3), 0.28, True),
-    192: Tiles((64, 32, 4), (32, 64, 4), (64, 32, 4, 3), 0.15),
-    256: Tiles((64, 32, 4), (32, 64, 4), (64, 32, 4, 3), 0.15),
+    128: Tiles((128, 32, 4), (48, 64, 4), (128, 64, 4, 3), 0.29, True),
+    192: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
+    256: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
 }
 """Tiles by head size."""
-BOTH, OF_KEYS, OF_VALUES, PAIRED = range(4)
-"""Which gradients the kernel of keys and values computes, as backward.cuh numbers them."""
-FITTING = 128
-"""The largest head whose gradients of keys and values fit into the registers of a warp."""
 
 
 def candidates(request: Request) -> list[Candidate]:
@@ -69,6 +65,7 @@ def candidates(request: Request) -> list[Candidate]:
     ragged = request.inputs[STARTS] is not None
     job = described(request, 3, ragged)._replace(results=_results(request, ragged))
     p, floats = job.problem, job.floats
+    job = job._replace(queries=TILES[p.head].keys[0])
     if 0 in (p.batch, p.heads, p.rows, p.keys, p.width):
         empty = tuple(b._replace(zeroed=True) for b in job.results)
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
@@ -135,23 +132,21 @@ def _tiles(job: Job, gpu: Target) -> Plan:
     structs = job.structs(together(p, gpu, tiles, heads))
     args = (*_query_arguments(job), *structs, *p.random)
     queries = Step(kernel, (tiles * heads,), (32 * warps,), args, shared)
-    keys = _key_steps(job, gpu, (0, job.key_heads), keep=False)
-    return job.plan((queries, *keys), job.results)
+    keys = _key_step(job, gpu, (0, job.key_heads), keep=False)
+    return job.plan((queries, keys), job.results)
 
 
-def _key_steps(job: Job, gpu: Target, turn: tuple[int, int], keep: bool) -> Iterator[Step]:
-    """The kernels for keys and values of the heads of a turn."""
+def _key_step(job: Job, gpu: Target, turn: tuple[int, int], keep: bool) -> Step:
+    """The kernel for keys and values of the heads of a turn."""
     p, shapes = job.problem, TILES[job.problem.head]
     bm, bn, warps = shapes.keys
     shared = job.pitch * (2 * bn + 4 * bm) + 16 * bm + (4 * bn * bm if shapes.paired else 0)
     tiles, heads = cdiv(p.keys, bn), turn[1]
     structs = job.structs(together(p, gpu, tiles, heads), turn)
     args = (*_key_arguments(job, keep), *structs, *p.random)
-    one = (PAIRED if shapes.paired else BOTH,)
-    for results in one if shapes.paired or p.head <= FITTING else (OF_KEYS, OF_VALUES):
-        kept = str(keep and results != OF_VALUES).lower()
-        kernel = job.kernel("keys", *shapes.keys, p.mask, job.wide, results, kept, p.drops)
-        yield Step(kernel, (tiles * heads,), (32 * warps,), args, shared)
+    flags = [str(f).lower() for f in (shapes.paired, keep)]
+    kernel = job.kernel("keys", *shapes.keys, p.mask, job.wide, *flags, p.drops)
+    return Step(kernel, (tiles * heads,), (32 * warps,), args, shared)
 
 
 def _kept(job: Job, gpu: Target, turns: Sequence[tuple[int, int]]) -> Plan:
@@ -163,7 +158,7 @@ def _kept(job: Job, gpu: Target, turns: Sequence[tuple[int, int]]) -> Plan:
     kernel = job.kernel("sums", *shape, job.wide)
     shared = stages * (job.pitch * bn + 2 * bm * bn)
     for turn in turns:
-        steps += _key_steps(job, gpu, turn, keep=True)
+        steps.append(_key_step(job, gpu, turn, keep=True))
         tiles, heads = cdiv(p.rows, bm), turn[1] * p.group
         structs = job.structs(together(p, gpu, tiles, heads), turn)
         args = (job.kept, k, Pointer(RESULTS), *p.starts, *structs)

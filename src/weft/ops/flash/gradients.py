@@ -26,6 +26,7 @@ class Job(NamedTuple):
     """A backward call: the problem, its operands (dout, query, key, value, out) and results.
 
     results  the gradients of query, key and value; none for that of a mask
+    queries  of a tile of the kernel that keeps gradients of scores
     """
 
     problem: Problem
@@ -33,6 +34,7 @@ class Job(NamedTuple):
     inputs: tuple[Operand, ...]
     results: tuple[Buffer, ...]
     dlse: Argument
+    queries: int = 16
 
     @property
     def delta(self) -> Pointer:
@@ -56,8 +58,8 @@ class Job(NamedTuple):
 
     @property
     def rows16(self) -> int:
-        """Tiles of 16 queries."""
-        return cdiv(self.problem.rows, 16)
+        """Tiles of 16 queries, in whole tiles of the kernel that writes them."""
+        return cdiv(self.problem.rows, self.queries) * self.queries // 16
 
     @property
     def tiles(self) -> int:

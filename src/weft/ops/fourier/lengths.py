@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from weft.kernels import cdiv
@@ -19,7 +19,7 @@ LARGEST = 16
 LARGER, LONG = 32, 2048
 """The largest radix of transforms of more than LONG elements."""
 HELD = 20
-"""The most elements that a thread holds, unless a radix is larger."""
+"""The most elements that a thread holds, unless radices are larger."""
 PRIMES = (2, 3, 5, 7, 11, 13)
 THREADS = 1024
 PASS = 4096
@@ -135,27 +135,37 @@ def stages(n: int) -> tuple[Stages, ...]:
     """Stages for a smooth length up to MOST, best first."""
     if n == 1:
         return (Stages(1, 1, (1,)),)
+    longer, shorter = _factored(n, LARGEST), _factored(n, LARGER) if n > LONG else []
+    # A stage less is worth more than its instructions: its threads wait at barriers. Of those with
+    # larger radices, equal ones were faster on an H200 than the instructions alone say.
+    if shorter and len(shorter[0]) < min(map(len, longer)):
+        made = [s for s in _threaded(n, shorter) if s.held <= max(s.radices)]
+        return tuple(sorted(made, key=lambda s: (_instructions(s) * sum(s.radices), s)))
+    made = _threaded(n, longer)
+    fitting = [s for s in made if s.held <= HELD] or made
+    return tuple(sorted(fitting, key=lambda s: (_instructions(s), s)))
+
+
+def _threaded(n: int, products: Sequence[tuple[int, ...]]) -> list[Stages]:
+    """Stages with these radices and different numbers of threads."""
     made = {
         Stages(n, threads, radices)
-        for radices in _factored(n)
+        for radices in products
         for r in set(radices)
         for parts in (1, 2, 3, 4)
         if (threads := cdiv(n // r, parts)) <= THREADS
     }
-    fitting = [s for s in made if s.held <= max(HELD, *s.radices)] or list(made)
-    return tuple(sorted(fitting, key=lambda s: (_instructions(s), s)))
+    return list(made)
 
 
-def _factored(n: int) -> Iterator[tuple[int, ...]]:
-    """Products of radices that do not decrease, with the fewest factors and with one more.
+def _factored(n: int, largest: int) -> list[tuple[int, ...]]:
+    """Products of radices that do not decrease: those with the fewest factors.
 
-    Larger radices are among them where they need fewer factors.
+    Of small radices also those with one more.
     """
-    found = list(_products(n, LARGEST))
-    fewest = min(map(len, found))
-    yield from (f for f in found if len(f) <= fewest + 1)
-    if n > LONG:
-        yield from (f for f in _products(n, LARGER) if len(f) < fewest)
+    found = list(_products(n, largest))
+    fewest = min(map(len, found)) + (largest == LARGEST)
+    return [f for f in found if len(f) <= fewest]
 
 
 def _products(n: int, largest: int) -> Iterator[tuple[int, ...]]:

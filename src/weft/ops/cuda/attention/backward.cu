@@ -10,12 +10,12 @@ __global__ void __launch_bounds__(WARPS * 32)
                                                              starts_k, p, g, {state, seed, offset});
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, int RESULTS, bool KEEP, bool DROP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool PAIRED, bool KEEP, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     keys(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse, const float* deltas, T* dk,
          T* dv, T* kept, const int* starts_q, const int* starts_k, const Problem p, const Gradients g, const long long* state,
          long long seed, long long offset) {
-    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, WIDE, RESULTS, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept,
+    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, WIDE, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept,
                                                                           starts_q, starts_k, p, g, {state, seed, offset})
         .run_all();
 }

@@ -138,18 +138,15 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     store_rows<WIDE>(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
 }
 
-// Which gradients the kernel of keys and values computes. Registers hold both for 16 keys of up to 128 elements in a warp,
-// or one of both. PAIRED: two warps have the same keys; one computes the weights and the gradient of the values, and passes
-// the weights to the other one, which computes the gradient of the keys.
-enum Results { BOTH, OF_KEYS, OF_VALUES, PAIRED };
-
 // Scores and their gradients are transposed here: a warp has 16 M keys, and columns are queries. The queries of all heads
-// that share the keys come one after another, so that their gradients are summed in registers. KEEP writes the gradients
-// of scores to `kept`.
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, int RESULTS, bool KEEP, bool DROP>
+// that share the keys come one after another, so that their gradients are summed in registers. A warp has registers for the
+// gradients of 16 keys and their values. PAIRED: two warps have the same keys, up to twice as many, so that an operand that
+// ldmatrix reads serves twice as many products. One computes the weights and the gradient of the values, and passes the
+// weights to the other one, which computes the gradient of the keys. KEEP writes the gradients of scores to `kept`.
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool PAIRED, bool KEEP, bool DROP>
 struct KeyGradients {
     static constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), TILE = BM * PITCH;
-    static constexpr int M = BN / (RESULTS == PAIRED ? WARPS / 2 : WARPS) / 16, N = BM / 8;
+    static constexpr int M = BN / (PAIRED ? WARPS / 2 : WARPS) / 16, N = BM / 8;
     static_assert(BM <= THREADS, "a thread copies a logarithm and a delta");
 
     const Problem& p;
@@ -179,7 +176,7 @@ struct KeyGradients {
         extern __shared__ __align__(16) unsigned char memory[];
         ks = reinterpret_cast<T*>(memory), vs = ks + BN * PITCH, qs = vs + BN * PITCH, ds = qs + 2 * TILE;
         sums = reinterpret_cast<float*>(ds + 2 * TILE);
-        team = threadIdx.x / 32 / (RESULTS == PAIRED ? 2 : 1);
+        team = threadIdx.x / 32 / (PAIRED ? 2 : 1);
         weights = reinterpret_cast<float4*>(sums + 4 * BM) + team * M * N * 32 + lane;
         // The first keys have the most queries under a causal mask.
         first = ((p.keys + BN - 1) / BN - 1 - at.tile) * BN, mine = first + team * M * 16;
@@ -249,7 +246,8 @@ struct KeyGradients {
         }
     }
 
-    // Writes gradients of scores to memory.
+    // Writes gradients of scores to memory. GUARDED: some tiles may be hidden by a causal mask, and have no place.
+    template <bool GUARDED>
     __device__ __forceinline__ void keep(const float (&dw)[M][N][4], int head, int tile) const {
         int index = at.index * p.group + head - head0, row16 = tile * (BM / 16);
 #pragma unroll
@@ -258,8 +256,7 @@ struct KeyGradients {
             unsigned* to = reinterpret_cast<unsigned*>(kept + (g.row(index, key16) + row16) * KEPT) + lane;
 #pragma unroll
             for (int n = 0; n < N / 2; ++n) {
-                // Tiles that no query sees, or beyond the last one, have no place.
-                if (row16 + n >= g.rows16 || (g.half && row16 + n < key16)) continue;
+                if (GUARDED && g.half && row16 + n < key16) continue;
                 unsigned words[4];
                 as_left<T>(words, dw[m][2 * n], dw[m][2 * n + 1]);
 #pragma unroll
@@ -271,7 +268,7 @@ struct KeyGradients {
     // One warp's work. KEYS, VALUES: which gradients it computes; a pair of warps shares the weights.
     template <bool KEYS, bool VALUES>
     __device__ __forceinline__ void run() {
-        constexpr bool GIVES = RESULTS == PAIRED && VALUES, TAKES = RESULTS == PAIRED && KEYS;
+        constexpr bool GIVES = PAIRED && VALUES, TAKES = PAIRED && KEYS;
         unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
         unsigned right = right_place(PITCH), turned = left_place(PITCH);
         float of_keys[M][KEYS ? HEAD / 8 : 1][4] = {}, of_values[M][VALUES ? HEAD / 8 : 1][4] = {};
@@ -322,7 +319,7 @@ struct KeyGradients {
                         for (int i = 0; i < 4; ++i) dw[m][n][i] = x[i] * (dw[m][n][i] - (i % 2 ? delta.y : delta.x));
                     }
                 }
-                if constexpr (KEEP) keep(dw, head, tile);
+                if constexpr (KEEP) keep<GUARDED>(dw, head, tile);
             }
             if constexpr (VALUES && DROP) drop.apply(s, bits);
             if constexpr (VALUES) product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
@@ -341,7 +338,7 @@ struct KeyGradients {
         wait<0>();
         __syncthreads();
         // Each warp has its rows of memory that is not read any more: keys, or values.
-        T* rows = (RESULTS == PAIRED && VALUES ? vs : ks) + team * M * 16 * PITCH;
+        T* rows = (GIVES ? vs : ks) + team * M * 16 * PITCH;
         auto row_of = [&](T* base, const Strides& s) {
             T* row0 = base + s.at(at.batch, at.head, span.key0);
             return [row0, step = s.row](int r) { return row0 + r * step; };
@@ -360,7 +357,7 @@ struct KeyGradients {
 
     __device__ __forceinline__ void run_all() {
         if (first >= span.keys) return;
-        if constexpr (RESULTS != PAIRED) run<RESULTS != OF_VALUES, RESULTS != OF_KEYS>();
+        if constexpr (!PAIRED) run<true, true>();
         else if (threadIdx.x / 32 % 2) run<true, false>();
         else run<false, true>();
     }

@@ -51,18 +51,26 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
     if (p.causal) seen = max(0, min(seen, min(first + BM, span.rows) + span.diagonal));
     int end = (seen + BN - 1) / BN;
 
+    // A thread copies vectors of the same place in tiles that are STEP apart.
+    constexpr int VECTORS = KEPT / 8, STEP = THREADS / VECTORS;
+    static_assert(ACROSS % STEP == 0, "every thread copies as much of each row of tiles");
+    const T* from = kept + (g.row(at.index, 0) + first / 16) * KEPT + threadIdx.x * 8;
+    int row0 = first + static_cast<int>(threadIdx.x) / VECTORS * 16;
     auto fetch_tile = [&](int j) {
         if (j >= end) return;
         fetch<BN, HEAD, THREADS, WIDE>(ks + j % STAGES * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
-        unsigned to = address(scores + j % STAGES * SCORES);
+        unsigned to = address(scores + j % STAGES * SCORES) + 16 * threadIdx.x;
 #pragma unroll
-        for (int i = threadIdx.x; i < SCORES / 8; i += THREADS) {
-            int tile = i / (KEPT / 8), row16 = tile % ACROSS, key16 = j * DOWN + tile / ACROSS;
+        for (int down = 0; down < DOWN; ++down) {
             // Tiles without a score that a query sees were not written.
-            int row = first + row16 * 16, key = key16 * 16;
-            bool inside = row < span.rows && key < span.keys && (!p.causal || key <= row + 15 + span.diagonal);
-            const T* from = kept + (g.row(at.index, key16) + first / 16 + row16) * KEPT + i % (KEPT / 8) * 8;
-            copy_async(to + 16 * i, inside ? from : kept, inside);
+            int key16 = j * DOWN + down, last = key16 * 16 < span.keys ? span.rows - 1 : -1;
+            int least = p.causal ? key16 * 16 - 15 - span.diagonal : 0;
+#pragma unroll
+            for (int i = 0; i < ACROSS; i += STEP) {
+                int row = row0 + i * 16;
+                copy_async(to + 2 * (down * ACROSS + i) * KEPT, from + i * KEPT, row >= least && row <= last);
+            }
+            from += (g.rows16 - (g.half ? key16 + 1 : 0)) * KEPT;
         }
     };
 #pragma unroll

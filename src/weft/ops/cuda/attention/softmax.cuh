@@ -5,10 +5,9 @@
 
 __device__ constexpr float NONE = -INFINITY;
 constexpr float LARGE = 1 << 20;
-#ifndef WEFT_SLACK
-#define WEFT_SLACK 8
-#endif
-constexpr float SLACK = WEFT_SLACK;  // powers of two by which weights may exceed 1 before sums are scaled again
+// Powers of two by which weights may exceed 1 before sums are scaled again. The largest weight of a row is 1, which is exact
+// as a 16-bit number, if it is 0, and less exact the larger it is; scaling takes time.
+constexpr float SLACK = 0.25f;
 
 // Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales that are not positive.
 enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
@@ -102,7 +101,7 @@ struct Online {
     }
 
     // Turns scores into weights relative to `most`, and adds them up. The results `o` and the sums are scaled only where a
-    // maximum has grown by more than SLACK: weights of up to 256 are as exact as weights of up to 1.
+    // maximum has grown by more than SLACK.
     template <bool GUARDED, int N, int WIDTH>
     __device__ void weigh(float (&s)[M][N][4], float (&o)[M][WIDTH][4], float scale) {
         float now[M][2];
@@ -117,7 +116,7 @@ struct Online {
                 now[m][half] = fmaxf(quad_max(x), most[m][half]);
                 grows |= (now[m][half] - most[m][half]) * scale > SLACK;
             }
-        if (SLACK < 0 || __any_sync(~0u, grows)) {
+        if (__any_sync(~0u, grows)) {
             bool large = false;
 #pragma unroll
             for (int m = 0; m < M; ++m)
