@@ -66,7 +66,8 @@ class Blocks:
     """How many blocks share the work of each kernel.
 
     moments           images
-    features, columns  images, and output channels of a block of the convolutions
+    features          images of the convolutions
+    columns, groups   output channels and groups of warps of a block of theirs
     split             the channels of the first linear layer, forward
     parts             the images of the first linear layer, backward
     maps, weights     the images of the second convolution's two gradients
@@ -75,6 +76,7 @@ class Blocks:
     moments: int
     features: int
     columns: int
+    groups: int
     split: int
     parts: int
     maps: int
@@ -83,15 +85,19 @@ class Blocks:
 
 def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
     """The blocks of each kernel: enough for all SMs, and little to add up."""
-    tiles = cdiv(batch, ROWS)
+    tiles, small = cdiv(batch, ROWS), 2 * batch <= sms
     split = sizes.second
-    while split > 1 and split * tiles > 4 * sms:
+    while split > 1 and split * tiles > 2 * sms:
         split //= 2
-    columns = 32 if 2 * batch <= sms or sizes.second % 64 else 64
+    # A small batch has an SM for each half of the output channels of an image.
+    columns = 32 if small or sizes.second % 64 else 64
+    groups = 2 if small or exact else 1
+    resident = sms * 2 // groups * columns // sizes.second
     return Blocks(
-        moments=min(batch, 2 * sms), features=min(batch, sms * 2 * columns // sizes.second),
-        columns=columns, split=split, parts=min(tiles, max(1, 2 * sms // sizes.second)),
-        maps=min(batch, sms), weights=min(batch, sms if exact else 2 * sms),
+        moments=min(batch, sms if batch < 4 * sms else 2 * sms),
+        features=min(batch, max(1, resident)), columns=columns, groups=groups, split=split,
+        parts=min(tiles, max(1, 2 * sms // sizes.second)), maps=min(batch, sms),
+        weights=min(batch, sms if exact else 2 * sms),
     )  # fmt: skip
 
 
@@ -111,7 +117,8 @@ def _kernel(name: str, sizes: Sizes, *arguments: Any) -> Kernel:
 
 def volume(sizes: Sizes, planes: int) -> int:
     """Numbers of an image with so many planes: `volume` in net.cuh."""
-    plane = ((sizes.side // 2 + 2) ** 2 + 23) // 32 * 32 + 8
+    half = sizes.side // 2
+    plane = ((half + 2) * ((half + 5) // 4 * 4) + 23) // 32 * 32 + 8
     return (planes * plane + 64) // 32 * 32
 
 
@@ -197,7 +204,7 @@ def launches(
     w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
     first, second = network.first, network.second
     half = s.side // 2
-    threads = 32 * cdiv(half * cdiv(half, 16), 2)
+    threads = 32 * cdiv(half * cdiv(half, 16), 2) * b.groups
     small = cdiv(s.second + (s.classes + 1) * s.hidden + s.classes, 256)
     ends = 1 + s.weights // 64 + small + cdiv(s.hidden * s.flat // 4, 256)
     rows: dict[str, tuple[Kernel, Any, int, tuple[Any, ...]]] = {
@@ -206,7 +213,8 @@ def launches(
             (pixels, w2, m.moments, m.forward, m.backward, batch, b.moments),
         ),
         "features": (
-            _kernel("features", s, exact, b.columns), b.features * (s.second // b.columns), threads,
+            _kernel("features", s, exact, b.columns, b.groups),
+            b.features * (s.second // b.columns), threads,
             (pixels, m.moments, b.moments, w1, g1, b1, *_running(first), m.forward, m.maps,
              m.places, m.raw, m.statistics, m.totals, m.norms[0], first.eps, first.momentum, batch),
         ),
@@ -227,7 +235,7 @@ def launches(
              b.parts),
         ),
         "results": (
-            _kernel("results", s, exact), (min(batch, 1024), cdiv(s.flat, 1024)), 256,
+            _kernel("results", s, exact), (min(batch, 1024), cdiv(s.flat, 2048)), 256,
             (m.raw, m.map_gradient, m.norms[1], g2, m.sums_of_norm, b.parts, m.result_gradient,
              batch),
         ),

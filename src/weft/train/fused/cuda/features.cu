@@ -2,9 +2,10 @@
 // the second convolution, by products of [pixels][taps x channels] and [taps x channels][channels].
 #include "net.cuh"
 
-constexpr int WARPS = PAIRS, THREADS = WARPS * 32, WIDE = SIDE + 2, LOADS = (PIXELS + THREADS - 1) / THREADS;
+constexpr int WIDE = SIDE + 2;
 
 // Mean and deviation of the first convolution's results, from the moments of the pixels.
+template <int THREADS>
 __device__ void first_norm(const float* __restrict__ moments, int parts, const float* weight, const float* __restrict__ gain,
                            const float* __restrict__ bias, float eps, int count, double* total, Norm* norm, double* variance) {
     for (int i = threadIdx.x; i < 2 * MOMENTS; i += THREADS) {
@@ -47,7 +48,7 @@ struct alignas(16) Memory {
             double total[2 * MOMENTS], variance[FIRST];
         };                             // at the begin
         float maps[MAPS];              // for each image
-        float sums[WARPS][COLUMNS][2];  // at the end
+        float sums[PAIRS][COLUMNS][2];  // at the end
     };
     Norm norm[FIRST];
     float filters[FIRST * 12];
@@ -58,10 +59,11 @@ struct alignas(16) Memory {
 __device__ int shared_bytes[2] = {sizeof(Memory<32>), sizeof(Memory<64>)};
 
 // The pooled maps of an image; lanes are windows.
-template <bool EXACT>
+template <bool EXACT, int GROUPS>
 __device__ void first_block(const float* image, const float* filters, const Norm* norm, float* maps, float* __restrict__ saved,
                             unsigned char* __restrict__ places) {
-    for (int w = threadIdx.x; w < MID; w += THREADS) {
+    int share = threadIdx.x / (PAIRS * 32) * (FIRST / GROUPS);
+    for (int w = threadIdx.x % (PAIRS * 32); w < MID; w += PAIRS * 32) {
         float x[4][4];
         int row = w / HALF, column = w % HALF;
 #pragma unroll
@@ -72,7 +74,7 @@ __device__ void first_block(const float* image, const float* filters, const Norm
                 x[i][j] = two.x, x[i][j + 1] = two.y;
             }
 #pragma unroll 2
-        for (int c = 0; c < FIRST; ++c) {
+        for (int c = share; c < share + FIRST / GROUPS; ++c) {
             float f[12];
 #pragma unroll
             for (int i = 0; i < 3; ++i) reinterpret_cast<float4*>(f)[i] = reinterpret_cast<const float4*>(filters + c * 12)[i];
@@ -96,8 +98,9 @@ __device__ void first_block(const float* image, const float* filters, const Norm
     }
 }
 
-template <bool EXACT, int COLUMNS>
-__global__ void __launch_bounds__(THREADS, 2)
+// GROUPS: of warps, which share the columns and the maps. One group leaves room for a second block.
+template <bool EXACT, int COLUMNS, int GROUPS>
+__global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
     features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts, const float* __restrict__ filters,
              const float* __restrict__ gain, const float* __restrict__ bias, float* __restrict__ running_mean,
              float* __restrict__ running_variance, const float* __restrict__ packed, float* __restrict__ maps,
@@ -105,9 +108,11 @@ __global__ void __launch_bounds__(THREADS, 2)
              double* __restrict__ totals, Norm* __restrict__ norms, float eps, float momentum, int count) {
     extern __shared__ __align__(16) unsigned char bytes[];
     auto& m = *reinterpret_cast<Memory<COLUMNS>*>(bytes);
-    constexpr int SPLIT = SECOND / COLUMNS, ACROSS_TILES = COLUMNS / 8, GROUP = EXACT ? 4 : ACROSS_TILES;
+    constexpr int THREADS = PAIRS * 32 * GROUPS, LOADS = (PIXELS + THREADS - 1) / THREADS, SPLIT = SECOND / COLUMNS;
+    constexpr int ACROSS_TILES = COLUMNS / 8 / GROUPS, GROUP = EXACT && ACROSS_TILES > 4 ? 4 : ACROSS_TILES;
     int part = blockIdx.x % SPLIT, slot = blockIdx.x / SPLIT, slots = gridDim.x / SPLIT;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
+    int pair = warp % PAIRS, first = warp / PAIRS * (COLUMNS / GROUPS);
     for (int i = threadIdx.x; i < DEPTH * COLUMNS / 4; i += THREADS) {
         int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
         // Four rows have different banks.
@@ -115,7 +120,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
     clear(m.image, WIDE * WIDE);
-    first_norm(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
+    first_norm<THREADS>(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
     if (blockIdx.x == 0) {
         for (int i = threadIdx.x; i < MOMENTS; i += THREADS) totals[i] = m.total[i];
         double n = (double)count * PIXELS;
@@ -139,7 +144,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     };
     load(slot);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) at[i] = Pixel(warp * 2 + i, group).corner();
+    for (int i = 0; i < 2; ++i) at[i] = Pixel(pair * 2 + i, group).corner();
     asm volatile("cp.async.wait_all;");
     for (int n = slot; n < count; n += slots) {
         __syncthreads();
@@ -149,7 +154,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             if (p < PIXELS) m.image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
         }
         __syncthreads();
-        first_block<EXACT>(m.image, m.filters, m.norm, m.maps, part ? nullptr : maps + (long long)n * MAPS,
+        first_block<EXACT, GROUPS>(m.image, m.filters, m.norm, m.maps, part ? nullptr : maps + (long long)n * MAPS,
                            places + (long long)n * FIRST * MID);
         __syncthreads();
         load(n + slots);
@@ -172,17 +177,17 @@ __global__ void __launch_bounds__(THREADS, 2)
                     for (int i = 0; i < GROUP; ++i)
 #pragma unroll
                         for (int j = 0; j < 2; ++j)
-                            b[i][j] = m.weight[(tap * FIRST + k + t + j * 4) * COLUMNS + (((half + i) * 8) ^ 8 * t) + group];
+                            b[i][j] = m.weight[(tap * FIRST + k + t + j * 4) * COLUMNS + ((first + (half + i) * 8) ^ 8 * t) + group];
                     stage.add(sums, a, b);
                 }
                 stage.end(sums);
             }
-            float* to = raw + ((long long)n * SECOND + part * COLUMNS) * MID;
+            float* to = raw + ((long long)n * SECOND + part * COLUMNS + first) * MID;
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    Pixel p(warp * 2 + i, j / 2 * 8 + group);
+                    Pixel p(pair * 2 + i, j / 2 * 8 + group);
                     if (p.exists()) {
 #pragma unroll
                         for (int c = 0; c < GROUP; ++c) {
@@ -201,13 +206,13 @@ __global__ void __launch_bounds__(THREADS, 2)
         float a = sum[i / 2][i % 2], b = square[i / 2][i % 2];
 #pragma unroll
         for (int j = 4; j < 32; j *= 2) a += __shfl_xor_sync(~0u, a, j), b += __shfl_xor_sync(~0u, b, j);
-        if (group == 0) m.sums[warp][i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[warp][i / 2 * 8 + t * 2 + i % 2][1] = b;
+        if (group == 0) m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][1] = b;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < COLUMNS * 2; i += THREADS) {
         float total = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; ++w) total += m.sums[w][i / 2][i % 2];
+        for (int w = 0; w < PAIRS; ++w) total += m.sums[w][i / 2][i % 2];
         statistics[(slot * SECOND + part * COLUMNS) * 2 + i] = total;
     }
 }

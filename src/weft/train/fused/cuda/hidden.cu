@@ -44,6 +44,9 @@ __global__ void __launch_bounds__(THREADS, 2)
     for (int c = 0; c < channels; ++c) {
         __syncthreads();
         int channel = first + c;
+        for (int i = threadIdx.x; i < HIDDEN * WINDOWS; i += THREADS)
+            copy_async<4>(right + i / WINDOWS * STEP + i % WINDOWS, weight + (long long)(i / WINDOWS) * FLAT + channel * WINDOWS + i % WINDOWS);
+#pragma unroll 4
         for (int i = threadIdx.x; i < rows * WINDOWS; i += THREADS) {
             int row = i / WINDOWS, w = i % WINDOWS;
             long long n = begin + row;
@@ -57,10 +60,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             selected[n * FLAT + channel * WINDOWS + w] = chosen;
             left[row * STEP + w] = operand<EXACT>(pooled.value < 0 ? 0.0f : pooled.value);
         }
-        for (int i = threadIdx.x; i < HIDDEN * WINDOWS; i += THREADS) {
-            int row = i / WINDOWS, w = i % WINDOWS;
-            right[row * STEP + w] = operand<EXACT>(weight[(long long)row * FLAT + channel * WINDOWS + w]);
-        }
+        asm volatile("cp.async.wait_all;");
         __syncthreads();
         Stage<EXACT, 2, COUNT> stage;
         stage.begin();
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int i = 0; i < COUNT; ++i)
 #pragma unroll
-                for (int j = 0; j < 2; ++j) b[i][j] = right[((warp / 2 * COUNT + i) * 8 + group) * STEP + k + t + j * 4];
+                for (int j = 0; j < 2; ++j) b[i][j] = operand<EXACT>(right[((warp / 2 * COUNT + i) * 8 + group) * STEP + k + t + j * 4]);
             stage.add(sums, a, b);
         }
         stage.end(sums);

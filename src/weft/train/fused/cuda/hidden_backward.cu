@@ -67,24 +67,26 @@ __global__ void __launch_bounds__(THREADS, 2)
     clear(m.value, 2 * ROWS * LINE);
     __syncthreads();
     for (int i = threadIdx.x; i < HIDDEN * WINDOWS; i += THREADS)
-        m.weight[i / WINDOWS * LINE + i % WINDOWS] =
-            operand<EXACT>(weight[(long long)(i / WINDOWS) * FLAT + channel * WINDOWS + i % WINDOWS]);
+        copy_async<4>(m.weight + i / WINDOWS * LINE + i % WINDOWS,
+                      weight + (long long)(i / WINDOWS) * FLAT + channel * WINDOWS + i % WINDOWS);
     float sums[HIDDEN / 128][COLUMNS][4] = {}, total = 0, along = 0;
     for (int begin = part * ROWS; begin < count; begin += parts * ROWS) {
         int rows = min(ROWS, count - begin);
         __syncthreads();
         for (int i = threadIdx.x; i < ROWS * HIDDEN / 4; i += THREADS) {
             int row = i / (HIDDEN / 4), column = i % (HIDDEN / 4) * 4;
-            float4 g = {0, 0, 0, 0};
-            if (row < rows) g = *reinterpret_cast<const float4*>(h_gradient + (long long)(begin + row) * HIDDEN + column);
-            *reinterpret_cast<float4*>(m.gradient + row * STEP + column) = g;
+            float* to = m.gradient + row * STEP + column;
+            if (row < rows) copy_async<16>(to, h_gradient + (long long)(begin + row) * HIDDEN + column);
+            else *reinterpret_cast<float4*>(to) = {0, 0, 0, 0};
         }
+#pragma unroll 7
         for (int i = threadIdx.x; i < rows * WINDOWS; i += THREADS) {
             int row = i / WINDOWS, w = i % WINDOWS;
             float y = selected[(long long)(begin + row) * FLAT + channel * WINDOWS + w], z = fmaf(y, norm.scale, norm.shift);
             m.chosen[row * LINE + w] = y;
             m.value[row * LINE + w] = operand<EXACT>(z < 0 ? 0.0f : z);
         }
+        asm volatile("cp.async.wait_all;");
         __syncthreads();
         {  // the gradient of the maps: [rows][hidden] x [hidden][windows]; two warps for 16 rows
             constexpr int SHARE = (COLUMNS + 1) / 2;
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
                         for (int j = 0; j < 2; ++j) {
                             int at = min(column + i * 8, WIDTH - 8);
-                            b[i][j] = m.weight[(k + t + j * 4) * LINE + at + group];
+                            b[i][j] = operand<EXACT>(m.weight[(k + t + j * 4) * LINE + at + group]);
                         }
                     stage.add(result, a, b);
                 }
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         // the gradient of the weights: [hidden][rows] x [rows][windows]
         Stage<EXACT, HIDDEN / 128, COLUMNS> stage;
         stage.begin();
-#pragma unroll
+#pragma unroll 2
         for (int k = 0; k < ROWS; k += 8) {
             float a[HIDDEN / 128][4], b[COLUMNS][2];
 #pragma unroll

@@ -21,8 +21,8 @@ constexpr int MOMENTS = TAPS * (TAPS + 1);
 static_assert(SIDE % 4 == 0 && FIRST % 8 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 && HIDDEN % 128 == 0 && CLASSES <= 16, "sizes");
 
 // Maps and gradients are planes with a border of zeros. Their places decide which banks of shared memory lanes read: 8 neighbours of
-// 4 planes have different ones, and so have 4 neighbours of 8 planes. Two neighbours from an even column on are 8 aligned bytes.
-constexpr int PITCH = HALF + 2, PLANE = (PITCH * PITCH + 23) / 32 * 32 + 8;
+// 4 planes have different ones, and so have 4 neighbours of 8 planes. Four neighbours from column 2, 6, 10, ... on are 16 aligned bytes.
+constexpr int PITCH = (HALF + 5) / 4 * 4, PLANE = ((HALF + 2) * PITCH + 23) / 32 * 32 + 8;
 __device__ constexpr int plane_at(int c) { return c * PLANE + (c & 4) + 1; }
 // Numbers of an image with so many planes. Some are read behind the last plane, where they do not count.
 __device__ constexpr int volume(int planes) { return (planes * PLANE + 64) / 32 * 32; }
@@ -38,7 +38,7 @@ struct Pixel {
     // The place of its window of 3 x 3 in a plane.
     __device__ int corner() const { return row * PITCH + column; }
 };
-__device__ inline int corner(int p) { return p + p / HALF * 2; }
+__device__ inline int corner(int p) { return p + p / HALF * (PITCH - HALF); }
 // The place of a tap in a window.
 __device__ constexpr int tap_at(int tap) { return tap / 3 * PITCH + tap % 3; }
 

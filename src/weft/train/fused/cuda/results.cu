@@ -1,7 +1,7 @@
 // The gradient of the second convolution's results, as planes: batch norm's, of which only the largest of four has an own part.
 #include "net.cuh"
 
-constexpr int THREADS = 256;
+constexpr int THREADS = 256, CHUNKS = PITCH / 4;
 
 // gradient = own * dz + rest + slope * y
 struct Slope {
@@ -30,22 +30,35 @@ __global__ void __launch_bounds__(THREADS)
     for (int n = blockIdx.x; n < count; n += gridDim.x) {
         const float *own = map_gradient + (long long)n * FLAT, *all = raw + (long long)n * SECOND * MID;
         float* planes = gradient + (long long)n * RESULTS;
-#pragma unroll 4
-        for (int i = blockIdx.y * THREADS + threadIdx.x; i < FLAT; i += gridDim.y * THREADS) {
-            int c = i / WINDOWS, w = i % WINDOWS, row = w / QUARTER * 2, column = w % QUARTER * 2;
-            const float* from = all + c * MID + row * HALF + column;
-            float2 up = *reinterpret_cast<const float2*>(from), down = *reinterpret_cast<const float2*>(from + HALF);
-            float dz = own[i];
+        // A thread writes four columns of two rows: two windows, the first of a row without its left neighbour.
+#pragma unroll 2
+        for (int i = blockIdx.y * THREADS + threadIdx.x; i < SECOND * QUARTER * CHUNKS; i += gridDim.y * THREADS) {
+            int c = i / (QUARTER * CHUNKS), row = i / CHUNKS % QUARTER, chunk = i % CHUNKS;
             Slope at = slope[c];
-            float y[4] = {up.x, up.y, down.x, down.y}, g[4];
-            Pooled pooled(fmaf(y[0], at.scale, at.shift), fmaf(y[1], at.scale, at.shift), fmaf(y[2], at.scale, at.shift),
-                          fmaf(y[3], at.scale, at.shift));
+            float g[2][4];
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                g[j] = operand<EXACT>(fmaf(at.own, pooled.place == j ? dz : 0.0f, fmaf(at.slope, y[j], at.rest)));
-            float* to = planes + plane_at(c) + (row + 1) * PITCH + column + 1;
-            *reinterpret_cast<float2*>(to) = {g[0], g[1]};
-            *reinterpret_cast<float2*>(to + PITCH) = {g[2], g[3]};
+            for (int j = 0; j < 2; ++j) {
+                int column = 2 * chunk - 1 + j;  // of the windows
+                bool exists = column >= 0 && column < QUARTER;
+                const float* from = all + c * MID + row * 2 * HALF + column * 2;
+                float2 up = {0, 0}, down = {0, 0};
+                float dz = 0;
+                if (exists) {
+                    up = *reinterpret_cast<const float2*>(from), down = *reinterpret_cast<const float2*>(from + HALF);
+                    dz = own[c * WINDOWS + row * QUARTER + column];
+                }
+                float y[4] = {up.x, up.y, down.x, down.y};
+                Pooled pooled(fmaf(y[0], at.scale, at.shift), fmaf(y[1], at.scale, at.shift), fmaf(y[2], at.scale, at.shift),
+                              fmaf(y[3], at.scale, at.shift));
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    float value = operand<EXACT>(fmaf(at.own, pooled.place == k ? dz : 0.0f, fmaf(at.slope, y[k], at.rest)));
+                    g[k / 2][2 * j + k % 2] = exists ? value : 0.0f;
+                }
+            }
+            float* to = planes + plane_at(c) + (2 * row + 1) * PITCH + 4 * chunk - 1;
+            *reinterpret_cast<float4*>(to) = {g[0][0], g[0][1], g[0][2], g[0][3]};
+            *reinterpret_cast<float4*>(to + PITCH) = {g[1][0], g[1][1], g[1][2], g[1][3]};
         }
     }
 }

@@ -32,13 +32,21 @@ struct Update {
 // gain * inverse * (G[t] - D / n * sum of x[p + t] - along / n * sum of normalised y x[p + t]).
 __device__ void first_block(const Parameters& all, const float* __restrict__ parts, int count, const double* __restrict__ moments,
                             const Norm* __restrict__ norms, const Update& update) {
-    __shared__ double sums[FIRST * (TAPS + 1)];
+    constexpr int SUMS = FIRST * (TAPS + 1);
+    __shared__ double sums[SUMS], some[SHARES][SUMS];
     __shared__ float weight[FIRST * TAPS], scales[FIRST];
     __shared__ double along[FIRST];
-    for (int i = threadIdx.x; i < FIRST * (TAPS + 1); i += THREADS) {
+    for (int i = threadIdx.x; i < SHARES * SUMS; i += THREADS) {
         double sum = 0;
 #pragma unroll 16
-        for (int p = 0; p < count; ++p) sum += parts[p * FIRST * (TAPS + 1) + i];
+        for (int p = i / SUMS; p < count; p += SHARES) sum += parts[p * SUMS + i % SUMS];
+        some[i / SUMS][i % SUMS] = sum;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < SUMS; i += THREADS) {
+        double sum = 0;
+#pragma unroll
+        for (int s = 0; s < SHARES; ++s) sum += some[s][i];
         sums[i] = sum;
     }
     for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) weight[i] = all.p[0].value[i];
