@@ -25,7 +25,7 @@ def _small() -> Any:
     t = torch.nn
     first, second = (
         [t.Conv2d(i, o, 3, padding=1, bias=False), t.BatchNorm2d(o), t.ReLU(), t.MaxPool2d(2)]
-        for i, o in ((1, 8), (8, 32))
+        for i, o in ((1, 16), (16, 32))
     )
     rest = [t.Flatten(), t.Linear(32 * 4, 128), t.ReLU(), t.Linear(128, 5)]
     return t.Sequential(*first, *second, *rest)

@@ -201,6 +201,8 @@ def launches(
     """The launches of a step, in order."""
     batch = len(classes)
     memory = _shared(s, b.columns, exact)
+    # Gradients are means over the batch: a power of two makes them numbers near 1.
+    scale = 16.0 * 2 ** (batch - 1).bit_length()
     w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
     first, second = network.first, network.second
     half = s.side // 2
@@ -237,16 +239,16 @@ def launches(
         "results": (
             _kernel("results", s, exact), (min(batch, 1024), cdiv(s.flat, 2048)), 256,
             (m.raw, m.map_gradient, m.norms[1], g2, m.sums_of_norm, b.parts, m.result_gradient,
-             batch),
+             batch, scale),
         ),
         "weights_backward": (
             _kernel("weights_backward", s, exact), b.weights,
             _number("weights_backward", s, "threads", int(exact)),
-            (m.result_gradient, m.maps, m.second_parts, batch),
+            (m.result_gradient, m.maps, m.second_parts, batch, scale),
         ),
         "maps_backward": (
             _kernel("maps_backward", s, exact), b.maps, 512,
-            (pixels, m.result_gradient, m.places, m.backward, m.first_parts, batch),
+            (pixels, m.result_gradient, m.places, m.backward, m.first_parts, batch, scale),
         ),
         "update": (
             _kernel("update", s), ends, 256,

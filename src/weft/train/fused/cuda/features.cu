@@ -167,18 +167,22 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                 Stage<EXACT, 2, GROUP> stage;
                 stage.begin();
 #pragma unroll
-                for (int k = 0; k < FIRST; k += 8) {
-                    float a[2][4], b[GROUP][2];
+                for (int k0 = 0; k0 < FIRST; k0 += 16) {
+                    float a[2][2][4], b[2][GROUP][2];
 #pragma unroll
-                    for (int i = 0; i < 2; ++i)
+                    for (int s = 0; s < 2; ++s) {
+                        int k = k0 + 8 * s;
 #pragma unroll
-                        for (int j = 0; j < 4; ++j) a[i][j] = a_at[plane_at(k + j / 2 * 4) - 1 + at[i] + j % 2 * 8];
+                        for (int i = 0; i < 2; ++i)
 #pragma unroll
-                    for (int i = 0; i < GROUP; ++i)
+                            for (int j = 0; j < 4; ++j) a[s][i][j] = a_at[plane_at(k + j / 2 * 4) - 1 + at[i] + j % 2 * 8];
 #pragma unroll
-                        for (int j = 0; j < 2; ++j)
-                            b[i][j] = m.weight[(tap * FIRST + k + t + j * 4) * COLUMNS + ((first + (half + i) * 8) ^ 8 * t) + group];
-                    stage.add(sums, a, b);
+                        for (int i = 0; i < GROUP; ++i)
+#pragma unroll
+                            for (int j = 0; j < 2; ++j)
+                                b[s][i][j] = m.weight[(tap * FIRST + k + t + j * 4) * COLUMNS + ((first + (half + i) * 8) ^ 8 * t) + group];
+                    }
+                    stage.add_16(sums, a, b);
                 }
                 stage.end(sums);
             }
@@ -191,7 +195,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                     if (p.exists()) {
 #pragma unroll
                         for (int c = 0; c < GROUP; ++c) {
-                            float y = sums[i][c][j];
+                            float y = sums[i][c][j] * (1 / WEIGHT_SCALE);
                             to[((half + c) * 8 + t * 2 + j % 2) * MID + p.number()] = y;
                             sum[half + c][j % 2] += y, square[half + c][j % 2] += y * y;
                         }

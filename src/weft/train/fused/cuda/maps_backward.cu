@@ -20,7 +20,7 @@ __device__ int shared_bytes = sizeof(Memory);
 template <bool EXACT>
 __global__ void __launch_bounds__(THREADS)
     maps_backward(const float* __restrict__ pixels, const float* __restrict__ result_gradient, const unsigned char* __restrict__ places,
-                  const float* __restrict__ packed, float* __restrict__ first_parts, int count) {
+                  const float* __restrict__ packed, float* __restrict__ first_parts, int count, float scale) {
     extern __shared__ __align__(16) unsigned char bytes[];
     auto& m = *reinterpret_cast<Memory*>(bytes);
     constexpr int COUNT = FIRST / 8, PAIR = 32 / FIRST;
@@ -54,17 +54,21 @@ __global__ void __launch_bounds__(THREADS)
                     Stage<EXACT, 2, COUNT> stage;
                     stage.begin();
 #pragma unroll
-                    for (int k = 0; k < 32; k += 8) {
-                        float a[2][4], b[COUNT][2];
+                    for (int k = 0; k < 32; k += 16) {
+                        float a[2][2][4], b[2][COUNT][2];
 #pragma unroll
-                        for (int i = 0; i < 2; ++i)
+                        for (int s = 0; s < 2; ++s) {
 #pragma unroll
-                            for (int j = 0; j < 4; ++j) a[i][j] = a_at[plane_at(k + j / 2 * 4) - 1 + at[i] + j % 2 * 8];
+                            for (int i = 0; i < 2; ++i)
 #pragma unroll
-                        for (int i = 0; i < COUNT; ++i)
+                                for (int j = 0; j < 4; ++j) a[s][i][j] = a_at[plane_at(k + 8 * s + j / 2 * 4) - 1 + at[i] + j % 2 * 8];
 #pragma unroll
-                            for (int j = 0; j < 2; ++j) b[i][j] = b_at[(k + j * 4) * FIRST + ((i * 8) ^ (8 * t & (FIRST - 1)))];
-                        stage.add(result, a, b);
+                            for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+                                for (int j = 0; j < 2; ++j)
+                                    b[s][i][j] = b_at[(k + 8 * s + j * 4) * FIRST + ((i * 8) ^ (8 * t & (FIRST - 1)))];
+                        }
+                        stage.add_16(result, a, b);
                     }
                     stage.end(result);
                 }
@@ -110,6 +114,6 @@ __global__ void __launch_bounds__(THREADS)
         float sum = 0;
 #pragma unroll
         for (int s = 0; s < WARPS * PAIR; ++s) sum += m.sums[s * FIRST * (TAPS + 1) + i];
-        first_parts[blockIdx.x * FIRST * (TAPS + 1) + i] = sum;
+        first_parts[blockIdx.x * FIRST * (TAPS + 1) + i] = sum / (scale * WEIGHT_SCALE);
     }
 }

@@ -66,9 +66,9 @@ __device__ void pack(const float* __restrict__ weight, float* __restrict__ forwa
     int i = block * WARPS * 32 + threadIdx.x;
     if (i >= SECOND * DEPTH) return;
     int out = i % SECOND, in = i / SECOND % FIRST, tap = i / SECOND / FIRST;
-    forward[i] = operand<EXACT>(weight[(out * FIRST + in) * TAPS + tap]);
+    forward[i] = operand<EXACT>(WEIGHT_SCALE * weight[(out * FIRST + in) * TAPS + tap]);
     in = i % FIRST, out = i / FIRST % SECOND, tap = i / FIRST / SECOND;
-    backward[i] = operand<EXACT>(weight[(out * FIRST + in) * TAPS + TAPS - 1 - tap]);
+    backward[i] = operand<EXACT>(WEIGHT_SCALE * weight[(out * FIRST + in) * TAPS + TAPS - 1 - tap]);
 }
 
 template <bool EXACT>

@@ -19,11 +19,11 @@ __device__ void slopes(const Norm* __restrict__ norms, const float* __restrict__
     }
 }
 
-// [count][SECOND][MID] and [count][SECOND][WINDOWS] -> [count][RESULTS]
+// [count][SECOND][MID] and [count][SECOND][WINDOWS] -> [count][RESULTS], times `scale`
 template <bool EXACT>
 __global__ void __launch_bounds__(THREADS)
     results(const float* __restrict__ raw, const float* __restrict__ map_gradient, const Norm* __restrict__ norms,
-            const float* __restrict__ gain, const float* __restrict__ sums_of_norm, int parts, float* __restrict__ gradient, int count) {
+            const float* __restrict__ gain, const float* __restrict__ sums_of_norm, int parts, float* __restrict__ gradient, int count, float scale) {
     __shared__ Slope slope[SECOND];
     slopes(norms, gain, sums_of_norm, parts, count, slope);
     __syncthreads();
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(THREADS)
                               fmaf(y[3], at.scale, at.shift));
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
-                    float value = operand<EXACT>(fmaf(at.own, pooled.place == k ? dz : 0.0f, fmaf(at.slope, y[k], at.rest)));
+                    float value = operand<EXACT>(scale * fmaf(at.own, pooled.place == k ? dz : 0.0f, fmaf(at.slope, y[k], at.rest)));
                     g[k / 2][2 * j + k % 2] = exists ? value : 0.0f;
                 }
             }

@@ -17,10 +17,10 @@ __device__ int threads[2] = {Shape<false>::THREADS, Shape<true>::THREADS};
 
 template <bool EXACT>
 __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
-    weights_backward(const float* __restrict__ gradient, const float* __restrict__ maps, float* __restrict__ second_parts, int count) {
+    weights_backward(const float* __restrict__ gradient, const float* __restrict__ maps, float* __restrict__ second_parts, int count, float scale) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using S = Shape<EXACT>;
-    constexpr int DOWN = S::DOWN, STAGE = 40;
+    constexpr int DOWN = S::DOWN, STAGE = 48;
     auto* images = reinterpret_cast<Image*>(bytes);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
     int left = warp / S::GROUPS * DOWN * 16, right = warp % S::GROUPS * 8;
@@ -44,19 +44,22 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
             Stage<EXACT, DOWN, TAPS> stage;
             stage.begin();
 #pragma unroll
-            for (int k = begin; k < begin + STAGE; k += 8) {
-                if (MID % STAGE > MID % 8 && k >= MID) break;
-                float a[DOWN][4], b[TAPS][2];
-                int p[2] = {corner(k + t), corner(k + t + 4)};
+            for (int k = begin; k < begin + STAGE; k += 16) {
+                if (k >= MID) break;
+                float a[2][DOWN][4], b[2][TAPS][2];
 #pragma unroll
-                for (int i = 0; i < DOWN; ++i)
+                for (int s = 0; s < 2; ++s) {
+                    int p[2] = {corner(k + 8 * s + t), corner(k + 8 * s + t + 4)};
 #pragma unroll
-                    for (int j = 0; j < 4; ++j) a[i][j] = a_at[plane_at(i * 16 + j % 2 * 8) - 1 + p[j / 2]];
+                    for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                for (int i = 0; i < TAPS; ++i)
+                        for (int j = 0; j < 4; ++j) a[s][i][j] = a_at[plane_at(i * 16 + j % 2 * 8) - 1 + p[j / 2]];
 #pragma unroll
-                    for (int j = 0; j < 2; ++j) b[i][j] = b_at[p[j] + tap_at(i)];
-                stage.add(sums, a, b);
+                    for (int i = 0; i < TAPS; ++i)
+#pragma unroll
+                        for (int j = 0; j < 2; ++j) b[s][i][j] = b_at[p[j] + tap_at(i)];
+                }
+                stage.add_16(sums, a, b);
             }
             stage.end(sums);
         }
@@ -72,5 +75,5 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
 #pragma unroll
             for (int j = 0; j < 2; ++j)
                 *reinterpret_cast<float2*>(to + (left + i * 16 + j * 8 + group) * DEPTH + tap * FIRST + right + t * 2) = {
-                    sums[i][tap][2 * j], sums[i][tap][2 * j + 1]};
+                    sums[i][tap][2 * j] / scale, sums[i][tap][2 * j + 1] / scale};
 }
