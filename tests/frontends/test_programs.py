@@ -300,6 +300,25 @@ def test_the_ptx_of_a_program(tmp_path: Path) -> None:
     assert ".entry _Z5helloPKc" in out.read_text() and ".target sm_80" in out.read_text()
 
 
+def test_new_memory_holds_zeros_or_a_pattern(capfd: pytest.CaptureFixture[str]) -> None:
+    path = str(PROGRAMS / "fresh.cu")
+    assert program.run(path, []) == program.run(path, [], poison=True) == 0
+    assert capfd.readouterr().out == "0 0\n" * 2 + "cdcdcdcd cdcdcdcd\n" * 2
+
+
+def test_the_number_of_gpus_is_limited() -> None:
+    with pytest.raises(LaunchError, match="number of GPUs"):
+        program.run(str(PROGRAMS / "fresh.cu"), [], gpus=65)
+
+
+@pytest.mark.parametrize("verb", [["run"], ["check", "--sanitize"]], ids=" ".join)
+def test_verbs_take_the_same_options(verb: list[str]) -> None:
+    options = ["-DSHOW", "-O0", "--nvcc=-Xcompiler=-Wno-unused", "--args", "'one word'"]
+    command = [sys.executable, "-m", "weft", *verb, *options, str(PROGRAMS / "fresh.cu")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS)
+    assert "1 argument: one word\n" in done.stdout, done.stderr
+
+
 # ---- the cache ----------------------------------------------------------------------------------
 RETURNS = '#include "value.h"\nint main() { return VALUE; }\n'
 
