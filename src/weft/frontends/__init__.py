@@ -9,8 +9,8 @@ not import the third-party package, and defines
     kernel   kernel(fn, *, device, **options) -> a kernel that can be launched
     install  install(device): from now on that package's own launches run on the simulated GPU
 
-A package with `AFTER` and `install` alone serves scripts: `extension`. With `SUPPLIES`, a module
-`weft.NAME` stands in for a package of that name which is not installed: `cupy`.
+A package with `AFTER` and `install` alone serves scripts: `extension`, `bindings`. With `SUPPLIES`,
+a module `weft.NAME` stands in for a package of that name which is not installed: `cupy`.
 
 What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has
 a table of them by suffix.

@@ -318,6 +318,12 @@ API CUresult cuGetProcAddress(const char *name, void **out, int, cuuint64_t,
     return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+// NVRTC asks for tables of the driver's internals, and does without them.
+API CUresult cuGetExportTable(const void **table, const CUuuid *) {
+    *table = nullptr;
+    return CUDA_ERROR_NOT_FOUND;
+}
+
 // ---- nvrtc: its machine code is for a GPU; modules are loaded from PTX --------------------------
 
 namespace {
