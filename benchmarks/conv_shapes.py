@@ -191,11 +191,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def cases(precisions: Sequence[str], passes: Sequence[str]) -> Iterator[tuple[Shape, str, str]]:
-    """Shapes, passes and precisions; depthwise shapes have no tf32, which takes tensor cores."""
-    tables = [(SHAPES, [p for p in precisions if p != "tf32"])]
-    tables += [(DEPTHWISE, tables[0][1]), (SHAPES, [p for p in precisions if p == "tf32"])]
-    for shapes, allowed in tables:
-        for precision in allowed:
+    """Shapes, passes and precisions; tf32 is for tensor cores, which depthwise shapes cannot use."""
+    for shapes, without in ((SHAPES, ""), (DEPTHWISE, "tf32")):
+        for precision in (p for p in precisions if p != without):
             for which in passes:
                 yield from ((shape, which, precision) for shape in shapes)
 
