@@ -191,7 +191,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def cases(precisions: Sequence[str], passes: Sequence[str]) -> Iterator[tuple[Shape, str, str]]:
-    """Shapes, passes and precisions; tf32 is for tensor cores, which depthwise shapes cannot use."""
+    """Shapes, passes and precisions; depthwise shapes cannot use tensor cores, hence no tf32."""
     for shapes, without in ((SHAPES, ""), (DEPTHWISE, "tf32")):
         for precision in (p for p in precisions if p != without):
             for which in passes:

@@ -98,7 +98,7 @@ def gradients(job: Job) -> list[Candidate]:
     each = cdiv(strips, splits)
     build = functools.partial(_gradients, job, cdiv(strips, each), each)
     why = f"{g.k * splits} blocks for {job.gpu.sms} SMs"
-    return [Candidate("depthwise", _time(job, 2), why, build)]
+    return [Candidate("depthwise", _time(job, 1 + (splits > 1)), why, build)]
 
 
 def _gradients(job: Job, splits: int, each: int) -> Plan:
