@@ -9,37 +9,34 @@
 // for the block, a stage before they are needed.
 template <int STEPS, int STAGES>
 struct Places {
-    struct Position {
-        int n, i, j;
+    struct alignas(16) Position {
+        int n, i, j, index;
     };
     longlong2 table[STAGES][STEPS + 8];
     Position at[STEPS + 8], step;  // `step` is STEPS as images, rows and columns: a division would delay a whole stage
-    int next[STEPS + 8];
 
     static __device__ Position position(const Conv& p, int width, int index) {
         int row = index / width, n = row / p.target_h;
-        return {n, row - n * p.target_h, index - row * width};
+        return {n, row - n * p.target_h, index - row * width, index};
     }
     // A barrier must follow, before `fill`.
     __device__ void start(const Conv& p, int width, int k0) {
-        if (threadIdx.x < STEPS + 8) at[threadIdx.x] = position(p, width, next[threadIdx.x] = k0 + threadIdx.x);
+        if (threadIdx.x < STEPS + 8) at[threadIdx.x] = position(p, width, k0 + threadIdx.x);
         if (threadIdx.x == 0) step = position(p, width, STEPS);
     }
     // `end` is that of this block's part of the depth. `down`: rows from a pixel to its first tap.
     __device__ void fill(int stage, const Conv& p, int width, int end, int down) {
         if (threadIdx.x >= STEPS + 8) return;
-        int index = next[threadIdx.x];
-        auto [n, i, j] = at[threadIdx.x];
+        auto [n, i, j, index] = at[threadIdx.x];
         int h = i + down, w = j - p.pad_w;
         bool inside = n < p.batch && unsigned(h) < p.source_h && unsigned(w) < p.source_w;
         table[stage][threadIdx.x] = make_longlong2(
             index < end && j < p.target_w ? n * p.target[0] + i * p.target[2] + j * p.target[3] : -1,
             inside ? n * p.source[0] + h * p.source[2] + w * p.source[3] : -1);
-        next[threadIdx.x] = index + STEPS;
         n += step.n, i += step.i, j += step.j;
         if (j >= width) j -= width, ++i;
         if (i >= p.target_h) i -= p.target_h, ++n;
-        at[threadIdx.x] = {n, i, j};
+        at[threadIdx.x] = {n, i, j, index + STEPS};
     }
 };
 
