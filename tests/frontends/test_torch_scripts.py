@@ -230,3 +230,9 @@ def test_child_processes_have_the_hooks_and_their_own_sitecustomize(tmp_path: Pa
     """
     done = weft_run("FILE", folder=tmp_path, text=text)
     assert done.stdout == "own\n['weft.frontends.script']\n\n", done.stderr
+
+
+def test_commands_of_python_are_scripts(tmp_path: Path) -> None:
+    text = "#!/usr/bin/env python3\nimport sys; print(sys.argv)"
+    done = weft_run("FILE", "-q", folder=tmp_path, text=text, name="command")
+    assert done.stdout == "['command', '-q']\n", done.stderr

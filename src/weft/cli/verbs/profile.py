@@ -18,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from weft.cli import options, program_options, show
 from weft.cli.real_gpu import Launched, dump, launched
-from weft.cli.verbs.run import runner
+from weft.cli.verbs.run import is_script, runner
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.errors import Error
@@ -195,7 +195,7 @@ def _profiles(
     with recording(wanted) as recorded, output:  # standard output has the JSON only
         words = program_options.words((), args)
         settings = build.keywords(file)
-        if file.suffix == ".py":
+        if is_script(file):
             settings = {"on_torch": functools.partial(_watch, device.model, models)}
         code = runner(file).run(str(file), words, device=device, **settings)
     if code:

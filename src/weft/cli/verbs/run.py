@@ -73,7 +73,7 @@ def run(
     )
     arguments = program_options.words(args, program_args)
     specific = build.keywords(file)
-    if file.suffix == ".py":
+    if is_script(file):
         specific = {"autotune": autotune, "show_kernels": show_kernels}
     elif autotune or show_kernels:
         raise Error(
@@ -95,9 +95,18 @@ def _sanitize(device: Selection) -> None:
     settings.turn_on()
 
 
+def is_script(file: Path) -> bool:
+    """True for .py files and for commands that Python runs, such as `torchrun` and `pytest`."""
+    if file.suffix or not file.is_file():
+        return file.suffix == ".py"
+    with file.open("rb") as opened:
+        first = opened.readline(200)
+    return first.startswith(b"#!") and b"python" in first
+
+
 def runner(file: Path) -> Any:
     """The module that runs files of this kind."""
-    name = _RUNNERS.get(file.suffix)
+    name = _RUNNERS.get(".py" if is_script(file) else file.suffix)
     if name is None:
         raise Error(
             "weft cannot run a file of this type",
