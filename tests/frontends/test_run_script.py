@@ -227,7 +227,7 @@ def test_sanitized_script(tmp_path: Path) -> None:
 
 REFUSED = {
     "no such file": (["missing.py"], "error: no such file\n  got: missing.py\n"),
-    "another suffix": (["notes.txt"], "files that end in .py or .cu"),
+    "another suffix": (["notes.txt"], "files that end in .py, .cu, .cpp"),
     "no such GPU": (["--device", "sim:rtx307", "FILE"], "did you mean 'sim:rtx3070'?"),
 }
 
