@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from weft.device.sim.run.ahead import compile_ahead
+from weft.device.sim.run.draft import drafts
 from weft.train.data import Digits, Mnist, load
 from weft.train.loop import Training
 from weft.train.settings import Settings, of_torch
@@ -54,8 +55,17 @@ def climb(
     """Runs the versions up to number `to`."""
     settings = Settings(batch=BATCH[device.type], steps=STEPS, rate=RATE, schedule="constant")
     wanted = VERSIONS if to is None else VERSIONS[: to + 1]
-    if device.type == "cpu":
+    if device.type == "cuda":
+        return _climb(wanted, settings, device, progress)
+    with drafts():  # few steps of small batches: a fast compile matters more than fast code
         _compile(wanted, settings, device)
+        return _climb(wanted, settings, device, progress)
+
+
+def _climb(
+    wanted: Sequence[Version], settings: Settings, device: torch.device,
+    progress: Callable[[str], None],
+) -> list[Reached]:  # fmt: skip
     reached: list[Reached] = []
     before: tuple[list[float], Weights] | None = None
     with of_torch(settings.precision):
