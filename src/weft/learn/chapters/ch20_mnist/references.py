@@ -10,8 +10,9 @@ def pool(x, scale, shift):
 
 
 def update(w, v, g):
-    v2 = 0.9 * v + g
-    return w - 0.1 * v2, v2
+    keep, rate = float(np.float32(0.9)), float(np.float32(0.1))  # as the kernel's constants
+    v2 = keep * v + g
+    return w - rate * v2, v2
 
 
 def loss(x, t):
