@@ -83,27 +83,40 @@ def train_epochs(table: Table) -> str:
 
 
 def convolution(table: Table) -> str:
-    """The newest run of `benchmarks/conv_shapes.py --record`."""
-    record = _last("conv_shapes.jsonl")
-    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row in record["rows"]:
-        what = "depthwise, " if row["shape"]["groups"] > 1 else ""
-        what += {"input": "backward to the data", "weight": "backward to the weight"}.get(
-            row["pass"], row["pass"]
-        )
-        ratios = (row["cudnn"] / row["weft"], row["cudnn_called"] / row["weft_called"])
-        groups.setdefault((what, row["precision"]), []).append(ratios)
-    body = []
-    for (what, precision), ratios in groups.items():
-        alone, called = zip(*ratios, strict=True)
-        means = (math.exp(sum(map(math.log, r)) / len(r)) for r in (alone, called))
-        alone_mean, called_mean = (f"{mean:.2f} x" for mean in means)
-        below = sum(r < 0.7 for r in alone)
-        body.append((what, precision, len(alone), alone_mean, f"{min(alone):.2f} x", below,
-                     called_mean, f"{min(called):.2f} x"))  # fmt: skip
-    head = ("pass", "precision", "shapes#", "alone, mean#", "worst#", "below 0.7#",
+    """The newest run of `benchmarks/conv_shapes.py --record`, and one of all candidates."""
+    lines = (RECORDS / "conv_shapes.jsonl").read_text().splitlines()[-2:]
+    candidates, record = map(json.loads, lines)
+    body = [*_convolutions(record, "chosen"), *_convolutions(candidates, "fastest")]
+    head = ("pass", "precision", "shapes#", "candidate", "alone, mean#", "worst#", "below 0.7#",
             "as called, mean#", "worst#")  # fmt: skip
     return f"{_machine(record)}, cuDNN {record['cudnn']}.\n\n{table(head, body)}"
+
+
+def _convolutions(record: dict[str, Any], candidate: str) -> list[tuple[object, ...]]:
+    """A line for each pass and precision of a record."""
+    names = {"input": "backward to the data", "weight": "backward to the weight"}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        what = "depthwise, " if row["shape"]["groups"] > 1 else ""
+        what += names.get(row["pass"], row["pass"])
+        groups.setdefault((what, row["precision"]), []).append(row)
+    lines: list[tuple[object, ...]] = []
+    for (what, precision), rows in groups.items():
+        alone = [r["cudnn"] / r["weft"] for r in rows]
+        called = [r["cudnn_called"] / r["weft_called"] for r in rows if "weft_called" in r]
+        below = sum(r < 0.7 for r in alone)
+        lines.append(
+            (what, precision, len(rows), candidate, *_mean_and_worst(alone), below,
+             *_mean_and_worst(called))
+        )  # fmt: skip
+    return lines
+
+
+def _mean_and_worst(ratios: list[float]) -> tuple[str, str]:
+    if not ratios:
+        return "", ""
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return f"{mean:.2f} x", f"{min(ratios):.2f} x"
 
 
 PARTS = ("load", "forward", "backward", "update")

@@ -27,6 +27,8 @@ WEIGHT_TILES = (
     Tile(64, 64, 128, 32, 32, 3, 4, 0.28),
 )
 """Filters and channels of the backward pass to the weight."""
+TURNED = 0.65
+"""The relative rate of smaller tiles whose weights are transposed as they are loaded."""
 COPIES = (16, 8)
 """Bytes of a copy of pixels."""
 
@@ -68,13 +70,15 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     for tile in TILES:
         tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
         count, deep = tiles[0] * tiles[1], tile.deep // size
+        slow = back and tile.bm * tile.bn < 128 * 128
+        rated = tile._replace(reach=tile.reach * TURNED) if slow else tile
         for splits in SPLITS:
             each = cdiv(cdiv(depth, splits), deep) * deep
             few = count <= min(COUNTERS, gpu.sms) and each >= 4 * deep
             if splits > 1 and not (few and cdiv(depth, each) == splits):
                 continue
             time = job.cost + gpu.launch
-            time += max(work(job, tile, count * splits, each), moved / gpu.bandwidth)
+            time += max(work(job, rated, count * splits, each), moved / gpu.bandwidth)
             time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
             name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
             why = f"{count * splits} blocks for {gpu.sms} SMs"
