@@ -328,7 +328,8 @@ __global__ void __launch_bounds__(256) folded(const T* x, O* y, void* found, int
         for (int j = 0; j < V; j++) shared[w * V + j] = s[j];
     __syncthreads();
     State* states = static_cast<State*>(found);
-    for (int c = threadIdx.x; c < inner; c += 256) {
+    if (threadIdx.x < inner) {  // at most 128 columns
+        int c = threadIdx.x;
         State all = Op::none();
         for (int k = 0; k < fold; k++) all = Op::join(all, shared[k * inner + c]);
         if (part == parts - 1)
@@ -337,19 +338,16 @@ __global__ void __launch_bounds__(256) folded(const T* x, O* y, void* found, int
         else states[(long long)part * inner + c] = all;
     }
     if (parts == 1 || !is_last(counters, parts)) return;
-    // Several threads join the parts of a column where there are fewer columns than threads.
-    int share = inner < 256 ? 256 / inner : 1;
-    for (int c = threadIdx.x % inner, k = threadIdx.x / inner; c < inner && k < share; c += 256) {
-        State all = Op::none();
-#pragma unroll 4
+    int share = 256 / inner, c = threadIdx.x % inner, k = threadIdx.x / inner;  // threads that join the parts of a column
+    State all = Op::none();
+    if (k < share) {
+#pragma unroll 8
         for (int i = k; i < parts; i += share) all = Op::join(all, states[(long long)i * inner + c]);
-        if (share == 1) y[c] = to<O>(Op::finish(all, scale));
-        else shared[threadIdx.x] = all;
+        shared[threadIdx.x] = all;
     }
-    if (share == 1) return;
     __syncthreads();
     if (threadIdx.x >= inner) return;
-    State all = Op::none();
+    all = Op::none();
     for (int k = 0; k < share; k++) all = Op::join(all, shared[k * inner + threadIdx.x]);
     y[threadIdx.x] = to<O>(Op::finish(all, scale));
 }

@@ -110,12 +110,15 @@ def _of_folded(
     fold = vector // math.gcd(view.inner, vector)
     width = view.inner * fold // vector
     dense = view.outer == 1 and view.row_stride == view.inner and view.inner_result == 1
-    if not dense or fold == 1 or aligned < 16 or width > BLOCK or view.n < fold:
+    # Threads that join the parts of a column: a single one would wait for each part.
+    share = BLOCK // view.inner
+    if not dense or fold == 1 or aligned < 16 or share < 2 or view.n < fold:
         return []
     whole, deep = view.n // fold, BLOCK // width
     moved = view.inner * (view.n * size + out.dtype.itemsize)
     ways = []
     for parts in _parts(1, cdiv(whole, deep), gpu, least=4):
+        parts = min(parts, gpu.sms * (4 if share >= 8 else 1))
         turns = cdiv(whole, deep * parts * TURNS) * ROUND
         time = _time(gpu, max(moved / gpu.bandwidth, turns), parts)
         name = f"{fold} rows folded" + (f", {parts} blocks" if parts > 1 else "")
