@@ -61,14 +61,21 @@ __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b) 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// A number of single precision is the sum of two of tf32. The sum keeps a NaN: `small` is one then.
+// A number of single precision is the sum of one of tf32 and a rest, which is rounded next. The sum keeps a NaN: the rest is one then.
 template <int N>
-__device__ inline void split(const float (&x)[N], unsigned (&big)[N], unsigned (&small)[N]) {
+__device__ inline void split(const float (&x)[N], unsigned (&big)[N], float (&rest)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         big[i] = (__float_as_uint(x[i]) + 0x1000u) & 0xffffe000u;
-        small[i] = __float_as_uint(x[i] - __uint_as_float(big[i]));
+        rest[i] = x[i] - __uint_as_float(big[i]);
     }
+}
+template <int N>
+__device__ inline void split(const float (&x)[N], unsigned (&big)[N], unsigned (&small)[N]) {
+    float rest[N];
+    split(x, big, rest);
+#pragma unroll
+    for (int i = 0; i < N; ++i) small[i] = __float_as_uint(rounded(rest[i]));
 }
 
 // sums += a b for M x N tiles of 16 x 8 results and 8 products each. EXACT: of the four products of two sums of two
@@ -130,13 +137,13 @@ __device__ inline void products_of_16(float (&sums)[M][N][4], const float (&a)[2
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
-                unsigned small[4];
+                float small[4];
                 split(a[s][m], big[s][m], small);
                 // Neighbouring halves are the products t and t + 4 of tf32's order: any order does, if both sides have it.
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     high[m][2 * s + j] = halves(__uint_as_float(big[s][m][j]), __uint_as_float(big[s][m][j + 2]));
-                    low[m][2 * s + j] = halves(__uint_as_float(small[j]), __uint_as_float(small[j + 2]));
+                    low[m][2 * s + j] = halves(small[j], small[j + 2]);
                 }
             }
 #pragma unroll
@@ -144,10 +151,10 @@ __device__ inline void products_of_16(float (&sums)[M][N][4], const float (&a)[2
             unsigned right[2][2], right_high[2], right_low[2];
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
-                unsigned small[2];
+                float small[2];
                 split(b[s][n], right[s], small);
                 right_high[s] = halves(__uint_as_float(right[s][0]), __uint_as_float(right[s][1]));
-                right_low[s] = halves(__uint_as_float(small[0]), __uint_as_float(small[1]));
+                right_low[s] = halves(small[0], small[1]);
             }
 #pragma unroll
             for (int m = 0; m < M; ++m) multiply_halves(sums[m][n], low[m], right_high);
