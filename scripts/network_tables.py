@@ -12,7 +12,8 @@ RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
 Table = Callable[..., str]
 
 
-def _last(name: str) -> dict[str, Any]:
+def last(name: str) -> dict[str, Any]:
+    """The newest record of a file."""
     record: dict[str, Any] = json.loads((RECORDS / name).read_text().splitlines()[-1])
     return record
 
@@ -23,7 +24,7 @@ def _machine(record: dict[str, Any]) -> str:
 
 def fuse(table: Table) -> str:
     """The newest run of `benchmarks/fuse.py --record`."""
-    record = _last("fuse.jsonl")
+    record = last("fuse.jsonl")
     rows = record["fuse"]
     means = [
         math.exp(sum(math.log(r["us"][i] / r["us"][0]) for r in rows) / len(rows)) for i in (1, 2)
@@ -40,15 +41,15 @@ def fuse(table: Table) -> str:
 
 def train(table: Table) -> str:
     """The newest run of `benchmarks/train_mnist.py --record`: steps of each batch and precision."""
-    record = _last("train_mnist.jsonl")
-    peers = [n for n in record["train_mnist"][0]["us"] if n != "weft"]
+    record = last("train_mnist.jsonl")
+    peers = [n for n in PEERS if any(n in row["us"] for row in record["train_mnist"])]
     body = []
     for row in record["train_mnist"]:
         us = row["us"]
-        best = min(us[n] for n in peers)
+        best = min(us[n] for n in peers if n in us)
         body.append(
-            (row["precision"], row["batch"], row["images"], f"{us['weft']:,.0f}",
-             *(f"{us[n]:,.0f}" for n in peers), f"{best / us['weft']:.2f} x")
+            (row["precision"], f"{row['batch']:,}", row["images"], f"{us['weft']:,.0f}",
+             *(f"{us[n]:,.0f}" if n in us else "" for n in peers), f"{best / us['weft']:.2f} x")
         )  # fmt: skip
     head = (
         "precision", "batch#", "images in", "weft, µs#", *(f"{PEERS[n]}, µs#" for n in peers),
@@ -57,21 +58,38 @@ def train(table: Table) -> str:
     return f"{_machine(record)}.\n\n{table(head, body)}"
 
 
+def train_summary(table: Table) -> str:
+    """For each batch and precision: weft's step and PyTorch's best, with images on the GPU."""
+    record = last("train_mnist.jsonl")
+    body = []
+    for row in record["train_mnist"]:
+        if row["images"] == "GPU":
+            best, name = min((us, n) for n, us in row["us"].items() if n != "weft")
+            ours = row["us"]["weft"]
+            body.append(
+                (row["precision"], f"{row['batch']:,}", f"{ours:,.0f} µs", f"{best:,.0f} µs",
+                 PEERS[name], f"{best / ours:.1f} x")
+            )  # fmt: skip
+    head = ("precision", "batch#", "weft#", "best of PyTorch#", "", "ratio#")
+    return f"{_machine(record)}.\n\n{table(head, body)}"
+
+
 def train_parts(table: Table) -> str:
     """The parts of these steps, for images in the GPU's memory."""
-    record = _last("train_mnist.jsonl")
+    record = last("train_mnist.jsonl")
     body = [
-        (row["precision"], row["batch"], PEERS.get(name, name),
+        (row["precision"], f"{row['batch']:,}", PEERS.get(name, name),
          *(f"{parts[p]:,.0f}" if p in parts else "" for p in PARTS))
-        for row in record["train_mnist"] for name, parts in row["parts"].items() if parts
+        for row in record["train_mnist"] if row["images"] == "GPU"
+        for name, parts in row["parts"].items() if parts
     ]  # fmt: skip
     head = ("precision", "batch#", "", *(f"{p}, µs#" for p in PARTS))
     return f"{_machine(record)}.\n\n{table(head, body)}"
 
 
 def train_epochs(table: Table) -> str:
-    """Accuracy and time of whole epochs."""
-    record = _last("train_mnist.jsonl")
+    """Accuracy after each epoch, and the time of the fastest one."""
+    record = last("train_mnist.jsonl")
     body = [
         (precision, PEERS.get(name, name), *(f"{100 * a:.2f} %" for a in run["accuracy"]),
          f"{min(run['seconds']):.2f}")
@@ -126,5 +144,6 @@ PEERS = {
 }  # fmt: skip
 TABLES: dict[str, Callable[[Table], str]] = {
     "fuse": fuse, "train": train, "train_parts": train_parts, "train_epochs": train_epochs,
+    "train_summary": train_summary,
     "convolution": convolution,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from folders import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import accuracy_plot
 import examples
 import tables
 
@@ -117,8 +118,15 @@ def test_the_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert next(i for i, line in enumerate(lines) if line.startswith("|")) < 70
     assert len(lines) < 220
-    # The summary of the op library alone; its details are in docs/ops.md.
-    assert [line for line in lines if "<!-- table:" in line] == ["<!-- table:ops_families -->"]
+    # Summaries alone; their details are in docs/ops.md and docs/train.md.
+    tables = [line for line in lines if "<!-- table:" in line]
+    assert tables == ["<!-- table:ops_families -->", "<!-- table:train_summary -->"]
+
+
+def test_the_plot_of_training_is_current() -> None:
+    for path, text in accuracy_plot.files().items():
+        assert path.read_text() == text, "run `make tables`"
+        assert text.count("<polyline") >= 2  # weft and PyTorch
 
 
 def test_the_index_has_every_document() -> None:
