@@ -1,8 +1,9 @@
 """
 rung:   02 triton
-idea:   the implicit product in Triton, without packing: rows are filters and columns are pixels, so
-        that neighbours in a tile are neighbours in memory; a tap moves the addresses of all pixels
-        by the same distance, and a mask holds what lies outside of the image
+idea:   the implicit product in Triton, from images as they are: rows are filters and columns are
+        pixels, so that neighbours in a tile are neighbours in memory; a tap moves the addresses of
+        all pixels by the same distance, and a mask holds what lies outside of the image. Only the
+        weights are copied first, so that those of a tap are neighbours
 precision: bf16
 arrays: torch
 """
@@ -26,7 +27,7 @@ def _conv2d(
         source = x + n * C * H * W + row * W + column
         for c0 in range(0, C, BK):
             c = c0 + tl.arange(0, BK)
-            filters = w + (k[:, None] * C + c[None, :]) * R * R + tap
+            filters = w + (tap * K + k[:, None]) * C + c[None, :]
             a = tl.load(filters, mask=(k[:, None] < K) & (c[None, :] < C), other=0.0)
             windows = source[None, :] + c[:, None] * (H * W)
             b = tl.load(windows, mask=inside[None, :] & (c[:, None] < C), other=0.0)
@@ -39,4 +40,7 @@ def run(x, w, y, N, C, H, W, K, R):
     wide = N * K * H * W >= 1 << 20
     bm, bn = (64 if K <= 64 else 128, 128) if wide else (32, 32)
     grid = (triton.cdiv(N * H * W, bn), triton.cdiv(K, bm))
-    _conv2d[grid](x, w, y, N * H * W, C, H, W, K, R, BM=bm, BN=bn, BK=32, num_warps=4, num_stages=3)
+    taps = w.permute(2, 3, 0, 1).contiguous()
+    _conv2d[grid](
+        x, taps, y, N * H * W, C, H, W, K, R, BM=bm, BN=bn, BK=32, num_warps=4, num_stages=3
+    )
