@@ -46,6 +46,6 @@ VERSIONS = (
             "global memory", NaiveStep),
     Version(TITLES[3], "a block of four layers is one op, tiles are in shared memory and in "
             "registers, one launch updates all parameters", _fused),
-    Version(TITLES[4], "the step as weft train runs it: on a GPU one CUDA graph, so nothing is "
-            "launched from Python", lambda s, d: weft_step(replace(s, graph=True), d)),
+    Version(TITLES[4], "nine kernels that are made for this network, as weft train runs them; on a "
+            "GPU they are one CUDA graph, so Python launches nothing else", lambda s, d: weft_step(replace(s, graph=True), d)),
 )  # fmt: skip
