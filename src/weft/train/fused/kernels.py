@@ -46,6 +46,16 @@ class Sizes:
                      last.out_features)  # fmt: skip
 
     @property
+    def supported(self) -> bool:
+        """Whether there are kernels for it: net.cuh and maps_backward.cu assert the same."""
+        half = self.side // 2
+        pairs = cdiv(half * cdiv(half, 16), 2)
+        return (
+            self.side % 4 == 0 and pairs <= 16 and self.first in (16, 32)
+            and self.second % 32 == 0 and self.hidden % 128 == 0 and self.classes <= 16
+        )  # fmt: skip
+
+    @property
     def mid(self) -> int:
         """Pixels after the first pooling."""
         return (self.side // 2) ** 2
@@ -115,11 +125,9 @@ def _kernel(name: str, sizes: Sizes, *arguments: Any) -> Kernel:
     return _module(name, sizes).kernel(f"{name}<{words}>" if words else name)
 
 
-def volume(sizes: Sizes, planes: int) -> int:
-    """Numbers of an image with so many planes: `volume` in net.cuh."""
-    half = sizes.side // 2
-    plane = ((half + 2) * ((half + 5) // 4 * 4) + 23) // 32 * 32 + 8
-    return (planes * plane + 64) // 32 * 32
+def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
+    """A number that a source computes for its launch."""
+    return int(_module(file, sizes).variable(name, np.int32)[at])
 
 
 class Memory:
@@ -134,8 +142,9 @@ class Memory:
         self.forward, self.backward = new(s.weights), new(s.weights)
         self.norms = [new(s.first, NORM), new(s.second, NORM)]
         # Planes with a border of zeros, which no kernel writes.
-        self.maps = new(batch, volume(s, s.first)).zero_()
-        self.result_gradient = new(batch, volume(s, s.second)).zero_()
+        self.maps, self.result_gradient = (
+            new(batch, _number("results", s, "volumes", i)).zero_() for i in range(2)
+        )
         self.places = new(batch, s.first, s.mid, dtype=torch.uint8)
         self.raw = new(batch, s.second, s.mid)
         self.statistics = new(b.features, s.second, 2)
@@ -150,11 +159,6 @@ class Memory:
         self.second_parts = new(b.weights, s.weights)
 
 
-def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
-    """A number that a source computes for its launch."""
-    return int(_module(file, sizes).variable(name, np.int32)[at])
-
-
 def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
     """Bytes of dynamic shared memory of each kernel that has some."""
     variants = {"features": columns // 64, "weights_backward": int(exact)}
@@ -162,8 +166,11 @@ def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
 
 
 def fits(layers: torch.nn.Sequential, precision: str, gpu: Target) -> bool:
-    """Whether a GPU has what the kernels need: tensor cores for tf32, and shared memory."""
-    needs = max(_shared(Sizes.of(layers), 32, precision == "fp32").values())
+    """Whether there are kernels for these sizes, and a GPU has the shared memory they need."""
+    sizes = Sizes.of(layers)
+    if not sizes.supported:
+        return False
+    needs = max(_shared(sizes, 32, precision == "fp32").values())
     return gpu.capability >= (8, 0) and needs <= gpu.shared_per_block
 
 

@@ -2,6 +2,7 @@
 #include "net.cuh"
 
 constexpr int THREADS = 256, CHUNKS = PITCH / 4;
+__device__ int volumes[2] = {MAPS, RESULTS};  // numbers to allocate for an image
 
 // gradient = own * dz + rest + slope * y
 struct Slope {
