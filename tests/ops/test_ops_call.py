@@ -78,6 +78,22 @@ def test_plans_keep_no_tensors_alive() -> None:
     assert gone() is None
 
 
+@pytest.mark.parametrize(
+    ("name", "options"), [("max_pool2d", (2,)), ("avg_pool2d", (3, 2, 1)), ("sum", (1,))]
+)
+def test_a_number_for_a_list_finds_its_plan(
+    name: str, options: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op, x = getattr(weft.ops, name), randn(1, 1, 6, 6)
+    first = op(x, *options)
+
+    def dispatch(*args: Any) -> Any:
+        raise AssertionError("the call was dispatched by torch")
+
+    monkeypatch.setitem(op.__globals__, "dispatch", dispatch)
+    assert torch.equal(op(x, *options), first)
+
+
 # ---- modes: with a plan at hand, the op is still seen by whoever must see it --------------------
 @pytest.fixture
 def x() -> Any:

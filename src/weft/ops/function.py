@@ -329,7 +329,8 @@ def _key(argument: Any) -> str:
     if str(argument.type) == "number":  # 2 == 2.0, but result dtypes differ
         return f"(type({n}), {n})"
     if "List" in str(argument.type):  # torch turns a number into a list; lists are not hashable
-        return f"({n},) if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
+        each = f"({n},) * {argument.N or 1}"
+        return f"{each} if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
     return str(n)
 
 
