@@ -1,21 +1,40 @@
 """Runs scripts that call the driver API through `cuda.bindings`, on the simulated GPU.
 
 `cuda.bindings` looks for the driver, libcuda.so.1, at its first call. A library of that name is
-loaded before, whose functions are those of weft's runtime library.
+loaded just before, whose functions are those of weft's runtime library. weft itself imports the
+bindings for NVRTC, so that the import alone loads nothing.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
+from typing import Any
 
 AFTER = "cuda.bindings.driver"
 """A script that imports this module calls `install` afterwards."""
+FIRST = ("cuInit", "cuDriverGetVersion")
+"""What a program calls first: all other functions need an initialised driver."""
 
 
 def install(gpu: str) -> None:
     """From now on the driver of this process is the simulated GPU's."""
-    # Numba has a front end of its own, and imports the bindings for their types.
-    if "numba" not in sys.modules:
-        from weft.frontends.bindings import stand_in  # compilers and the simulator
+    driver = sys.modules[AFTER]
+    for name in FIRST:
+        setattr(driver, name, _loading(getattr(driver, name), gpu))
 
-        stand_in.load(gpu)
+
+def _loading(function: Callable[..., Any], gpu: str) -> Callable[..., Any]:
+    """The function, which finds a driver."""
+
+    @functools.wraps(function)
+    def loading(*args: Any) -> Any:
+        # Numba has a front end of its own, and imports the bindings for their types.
+        if "numba" not in sys.modules:
+            from weft.frontends.bindings import stand_in  # compilers and the simulator
+
+            stand_in.load(gpu)
+        return function(*args)
+
+    return loading
