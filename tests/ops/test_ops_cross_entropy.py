@@ -174,7 +174,8 @@ def test_label_out_of_range(label: int) -> None:
 
 REFUSED = {
     "dtype": (lambda: (torch.zeros(2, 3).double(), torch.zeros(2).long()), "dtype"),
-    "labels": (lambda: (torch.zeros(2, 3), torch.zeros(2, 3)), "must have the labels"),
+    "labels": (lambda: (torch.zeros(2, 3), torch.zeros(2).bool()), "must have the labels"),
+    "probabilities": (lambda: (torch.zeros(2, 3), torch.zeros(2)), "must be like .input"),
     "shapes": (lambda: (torch.zeros(2, 3), torch.zeros(3).long()), "shapes do not fit"),
     "number": (lambda: (torch.tensor(1.0), torch.tensor(0)), "shapes do not fit"),
     "weight": (

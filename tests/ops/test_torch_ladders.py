@@ -65,6 +65,7 @@ ELSEWHERE = {
     "layer_norm": "test_ops_layer_norm.py",
     "max_pool": "test_pool.py",
     "rfft": "test_ops_fft.py",
+    "rms_norm": "test_ops_layer_norm.py",
 }
 """Ladders whose op has a file of tests of its own."""
 

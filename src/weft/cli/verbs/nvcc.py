@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from weft.errors import ArgumentError
 from weft.frontends.program import compiler
 
 SETTINGS = {
@@ -24,4 +25,8 @@ def run(
     It takes nvcc's place in a Makefile: `make NVCC="weft nvcc"`. A program that it links is run as
     usual (`./prog`); a library (`-shared`) is loaded in Python, for example by ctypes.
     """
-    raise typer.Exit(compiler.compile(arguments or []))
+    words = arguments or []
+    for word in words:
+        if not word.isprintable():  # half of a character, which no file system takes
+            raise ArgumentError("a word of the command line is not text", got=ascii(word))
+    raise typer.Exit(compiler.compile(words))

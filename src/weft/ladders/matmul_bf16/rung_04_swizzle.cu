@@ -16,7 +16,7 @@ using T = __nv_bfloat16;
 template <class G, int BM, int BN>
 __device__ void product(const T* A, const T* B, T* C, int M, int N, int K) {
     Problem p{};
-    p.M = M, p.N = N, p.K = K, p.splits = 1, p.lda = K, p.ldb = N, p.row_c = N, p.column_c = 1;
+    p.M = M, p.N = N, p.K = K, p.splits = 1, p.batch = 1, p.lda = K, p.ldb = N, p.row_c = N, p.column_c = 1;
     p.tiles_m = (M + BM - 1) / BM, p.tiles_n = (N + BN - 1) / BN;
     half_tile<G, BM, BN, 0, false>(A, B, (const T*)nullptr, C, nullptr, nullptr, p);
 }
