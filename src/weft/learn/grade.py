@@ -25,6 +25,7 @@ from weft.learn.chapter import Exercise
 from weft.measure import Profile
 from weft.measure.check import buffers, input_data, user_file
 from weft.measure.check.check import check
+from weft.measure.profile.values import Line
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,9 @@ def _ruled(exercise: Exercise, path: Path, runner: Runner, model: GpuModel) -> G
     for rule in exercise.rules:
         name = counters.fact_of(rule)
         if not counters.holds(path.name, rule, facts):
-            words = f"{name} is {facts[name]:.4g}; this exercise asks for {rule}."
+            words = f"{name} is {_number(facts[name])}; this exercise asks for {rule}."
             return Grade(exercise.title, rule, words + _where(name, profiles))
-    told = ", ".join(
-        f"{counters.fact_of(r)} {facts[counters.fact_of(r)]:.4g}" for r in exercise.rules
-    )
+    told = ", ".join(f"{n} {_number(facts[n])}" for n in map(counters.fact_of, exercise.rules))
     return Grade(exercise.title, "", f"right, free of races; {told}")
 
 
@@ -104,16 +103,24 @@ def _launches(profiles: Iterable[Profile]) -> int:
     return sum(p.launches for p in profiles)
 
 
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def _where(name: str, profiles: Sequence[Profile]) -> str:
-    """The line that contributes most to a counter of memory accesses."""
-    fact = counters.FACTS.get(name)
-    if fact is None:
+    """The line that contributes most to a counter."""
+    lines = [line for p in profiles for line in p.lines]
+    worst = max(lines, key=lambda line: _share(name, line), default=None)
+    value = 0.0 if worst is None else _share(name, worst)
+    if worst is None or not value:
         return ""
-    lines = [line for p in profiles for line in p.lines if any(map(fact.pick, line.accesses))]
-    if not lines:
-        return ""
-    worst = max(lines, key=lambda line: fact.value(line.accesses))
-    value = fact.value(worst.accesses)
-    if not value:
-        return ""
-    return f" Line {worst.number} has {value:.4g}: {worst.quote.strip()}"
+    return f" Line {worst.number} has {_number(value)}: {worst.quote.strip()}"
+
+
+def _share(name: str, line: Line) -> float:
+    """The counter of one line; 0 for a counter that lines do not have."""
+    if name in counters.FACTS:
+        return counters.FACTS[name].value(line.accesses)
+    if name == "branch divergence":
+        return line.diverged / max(1, line.branches)
+    return float(line.executions) if name == "instructions" else 0.0
