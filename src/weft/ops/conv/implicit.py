@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -10,8 +11,9 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
+from weft.ops.conv.cut import Cut, candidate, cheapest, joined, joining, memory, separate
 from weft.ops.conv.job import Job
-from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
 
 INDEX = 2**31 - 1
 """The largest index of the kernels: of pixels, and of elements within an image."""
@@ -63,9 +65,6 @@ TILES = (
     Tile(32, 64, 16, 16, 32, 4, 4, 4, 8, 0.37, 0.25, 1e-6),
     Tile(32, 32, 16, 16, 32, 4, 4, 4, 16, 0.33, 0.16, 2e-6),
 )
-SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
-PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 20, 22, 24, 32, 44, 48, 64, 96, 128, 192, 256)
-"""Parts of the depth of a gradient of weights, each in memory of its own."""
 
 
 def fits(job: Job) -> bool:
@@ -108,46 +107,33 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
     pixels, depth = g.n * height * width, sums * g.taps
     moved = 4 * (job.first.layout.numel + job.second.layout.numel + job.result.layout.numel)
-    candidates = []
-    for tile in TILES:
-        tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
-        count = tiles[0] * tiles[1] * phases * g.groups
-        for splits in SPLITS:
-            each = cdiv(cdiv(depth, splits), tile.bk) * tile.bk
-            if splits > 1 and (
-                phases > 1 or each < 4 * tile.bk or cdiv(depth, each) != splits
-                or count > min(COUNTERS, 2 * job.gpu.sms)
-            ):  # fmt: skip
-                continue
-            time = _time(job, tile, count * splits, cdiv(each, phases), moved, tile.reach)
-            time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
-            name = f"{tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
-            why = f"{count * splits} blocks for {job.gpu.sms} SMs"
-            build = functools.partial(_windows, job, back, tile, tiles, phases, splits, each)
-            candidates.append(Candidate(name, time, why, build))
-    return sorted(candidates, key=lambda c: c.cost)[:most]
+    # The phases of a strided pass have different depths: they are not cut.
+    limit = 2 * job.gpu.sms if phases == 1 else 0
+
+    def cuts() -> Iterator[Candidate]:
+        for tile in TILES:
+            tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
+            for cut in joined(tiles, phases * g.groups, cdiv(depth, tile.bk), 4, limit):
+                sums = cdiv(cut.each * tile.bk, phases)
+                time = _time(job, tile, cut.blocks, sums, moved, tile.reach) + joining(tile, cut)
+                build = functools.partial(_windows, job, back, tile, cut, phases)
+                yield candidate("", job, tile, cut, time, build)
+
+    return cheapest(cuts(), most)
 
 
-def _windows(
-    job: Job, back: bool, tile: Tile, tiles: tuple[int, int], phases: int, splits: int, each: int
-) -> Plan:
+def _windows(job: Job, back: bool, tile: Tile, cut: Cut, phases: int) -> Plan:
     g = job.geometry
-    flags = (back, g.taps <= MASKED, splits > 1)
+    flags = (back, g.taps <= MASKED, cut.splits > 1)
     shape = ", ".join((*map(str, tile[:9]), *(str(f).lower() for f in flags)))
     kernel = source.kernel("conv/implicit.cu", f"implicit<{shape}>")
-    scratch: tuple[Buffer, ...] = ()
-    parts: tuple[Argument, ...] = (None, None)
-    count = tiles[0] * tiles[1]
-    if splits > 1:
-        size = g.groups * phases * count * splits * tile.bm * tile.bn
-        scratch = (Buffer((size,), torch.float32),)
-        parts = (job.place(), Counters())
+    parts, scratch = memory(job, tile, cut)
     problem = g.problem(
-        job.first.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles,
-        wide=wide(job, phases),
+        job.first.images, job.result.images, back=back, splits=cut.splits,
+        each=cut.each * tile.bk, tiles=cut.tiles, wide=wide(job, phases),
     )  # fmt: skip
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
-    grid = (count * splits, phases, g.groups)
+    grid = (cut.count * cut.splits, phases, g.groups)
     step = Step(kernel, grid, (tile.threads,), args, tile.shared(0))
     return job.plan(step, scratch=scratch)
 
@@ -167,35 +153,31 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
     rows, columns = g.k // g.groups, g.c // g.groups * g.taps
     depth, size = g.n * g.p * g.q, g.k * columns
     moved = 4 * (job.first.layout.numel + job.second.layout.numel + job.result.layout.numel)
-    candidates = []
-    for tile in TILES:
-        tiles = (cdiv(rows, tile.bm), cdiv(columns, tile.bn))
-        count = tiles[0] * tiles[1] * g.groups
-        for splits in PARTS:
-            each = cdiv(cdiv(depth, splits), tile.bk) * tile.bk
-            if splits > 1 and (
-                each < 8 * tile.bk
-                or cdiv(depth, each) != splits
-                or count * splits > 16 * job.gpu.sms
-            ):
-                continue
-            time = _time(job, tile, count * splits, each, moved, tile.gradient)
-            time += job.gpu.launch + 8 * splits * size / job.gpu.bandwidth if splits > 1 else 0
-            name = f"{tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
-            why = f"{count * splits} blocks for {job.gpu.sms} SMs"
-            build = functools.partial(_gradients, job, tile, tiles, splits, each)
-            candidates.append(Candidate(name, time, why, build))
-    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+    def cuts() -> Iterator[Candidate]:
+        for tile in TILES:
+            tiles = (cdiv(rows, tile.bm), cdiv(columns, tile.bn))
+            for cut in separate(tiles, g.groups, cdiv(depth, tile.bk), 8, 16 * job.gpu.sms):
+                time = _time(job, tile, cut.blocks, cut.each * tile.bk, moved, tile.gradient)
+                if cut.splits > 1:
+                    time += job.gpu.launch + 8 * cut.splits * size / job.gpu.bandwidth
+                build = functools.partial(_gradients, job, tile, cut)
+                yield candidate("", job, tile, cut, time, build)
+
+    return cheapest(cuts(), most)
 
 
-def _gradients(job: Job, tile: Tile, tiles: tuple[int, int], splits: int, each: int) -> Plan:
+def _gradients(job: Job, tile: Tile, cut: Cut) -> Plan:
     g = job.geometry
     shape = ", ".join((*map(str, tile[:9]), str(g.taps <= MASKED).lower()))
     kernel = source.kernel("conv/weight.cu", f"weight_gradient<{shape}>")
-    problem = g.problem(job.second.images, job.first.images, splits=splits, each=each, tiles=tiles)
-    out, steps, scratch = parted(job, splits)
+    problem = g.problem(
+        job.second.images, job.first.images, splits=cut.splits, each=cut.each * tile.bk,
+        tiles=cut.tiles,
+    )  # fmt: skip
+    out, steps, scratch = parted(job, cut.splits)
     args = (job.second.pointer, job.first.pointer, out, problem)
-    grid = (tiles[0] * tiles[1] * splits, 1, g.groups)
+    grid = (cut.count * cut.splits, 1, g.groups)
     step = Step(kernel, grid, (tile.threads,), args, tile.shared(4))
     return job.plan(step, *steps, scratch=scratch)
 

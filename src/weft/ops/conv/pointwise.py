@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import torch
 
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
-from weft.ops.conv.implicit import PARTS, SPLITS, added
+from weft.ops.conv.cut import Cut, candidate, cheapest, joined, joining, memory, separate
+from weft.ops.conv.implicit import added
 from weft.ops.conv.job import Job, Tensor
-from weft.ops.conv.tensor import Tile, work
-from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
+from weft.ops.conv.packed import Tile, work
+from weft.ops.plan import Buffer, Plan, Step
 
 TILES = (
     Tile(128, 128, 128, 64, 64, 3, 2, 0.33),
@@ -66,90 +68,71 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     rows, depth = (g.c, g.k) if back else (g.k, g.c)
     pixels, size = g.n * g.p * g.q, int(job.out.dtype.itemsize)
     moved = size * (job.first.layout.numel + job.result.layout.numel)
-    candidates = []
-    for tile in TILES:
-        tiles = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn))
-        count, deep = tiles[0] * tiles[1], tile.deep // size
-        slow = back and tile.bm * tile.bn < 128 * 128
-        rated = tile._replace(reach=tile.reach * TURNED) if slow else tile
-        for splits in SPLITS:
-            each = cdiv(cdiv(depth, splits), deep) * deep
-            few = count <= min(COUNTERS, gpu.sms) and each >= 4 * deep
-            if splits > 1 and not (few and cdiv(depth, each) == splits):
-                continue
-            time = job.cost + gpu.launch
-            time += max(work(job, rated, count * splits, each), moved / gpu.bandwidth)
-            time += 2e-6 + splits * 2e-11 * 4 * tile.bm * tile.bn if splits > 1 else 0
-            name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
-            why = f"{count * splits} blocks for {gpu.sms} SMs"
-            build = functools.partial(_windows, job, back, copy, tile, tiles, splits, each)
-            candidates.append(Candidate(name, time, why, build))
-    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+    def cuts() -> Iterator[Candidate]:
+        for tile in TILES:
+            tiles, deep = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn)), tile.deep // size
+            slow = back and tile.bm * tile.bn < 128 * 128
+            rated = tile._replace(reach=tile.reach * TURNED) if slow else tile
+            for cut in joined(tiles, 1, cdiv(depth, deep), 4, gpu.sms):
+                busy = work(job, rated, cut.blocks, cut.each * deep)
+                time = job.cost + gpu.launch + max(busy, moved / gpu.bandwidth)
+                build = functools.partial(_windows, job, back, copy, tile, cut)
+                yield candidate("one tap ", job, tile, cut, time + joining(tile, cut), build)
+
+    return cheapest(cuts(), most)
 
 
-def _windows(
-    job: Job, back: bool, copy: int, tile: Tile, tiles: tuple[int, int], splits: int, each: int
-) -> Plan:
+def _windows(job: Job, back: bool, copy: int, tile: Tile, cut: Cut) -> Plan:
     g = job.geometry
-    flags = (str(f).lower() for f in (back, splits > 1))
+    flags = (str(f).lower() for f in (back, cut.splits > 1))
     ctype, size = source.ctype(job.out.dtype), int(job.out.dtype.itemsize)
     shape = ", ".join((ctype, *map(str, (*tile[:7], copy)), *flags))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise<{shape}>")
-    parts: tuple[Argument, ...] = (None, None)
-    scratch: tuple[Buffer, ...] = ()
-    count = tiles[0] * tiles[1]
-    if splits > 1:
-        parts = (job.place(), Counters())
-        scratch = (Buffer((count * splits * tile.bm * tile.bn,), torch.float32),)
-    problem = g.problem(
-        job.first.images, job.result.images, back=back, splits=splits, each=each, tiles=tiles
-    )
-    args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
+    parts, scratch = memory(job, tile, cut)
     deep = tile.deep // size
+    problem = g.problem(
+        job.first.images, job.result.images, back=back, splits=cut.splits, each=cut.each * deep,
+        tiles=cut.tiles,
+    )  # fmt: skip
+    args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
     weights = deep * (tile.bm + 8) if back else tile.bm * deep
     shared = tile.stages * size * (weights + deep * (tile.bn + 8))
-    step = Step(kernel, (count * splits,), (tile.threads,), args, shared)
+    step = Step(kernel, (cut.count * cut.splits,), (tile.threads,), args, shared)
     return job.plan(step, scratch=scratch)
 
 
 def gradients(job: Job, most: int = 6) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
-    g, gpu = job.geometry, job.gpu
+    g, gpu, size = job.geometry, job.gpu, int(job.out.dtype.itemsize)
     copy = vector(job, (job.first, g.y), (job.second, g.x))
     if not copy:
         return []
-    moved = int(job.out.dtype.itemsize) * (job.first.layout.numel + job.second.layout.numel)
-    candidates = []
-    for tile in WEIGHT_TILES:
-        tiles = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn))
-        count, deep = tiles[0] * tiles[1], tile.deep // int(job.out.dtype.itemsize)
-        steps = g.n * cdiv(g.p * g.q, deep)
-        for splits in PARTS:
-            each = cdiv(steps, splits)
-            if splits > 1 and (
-                each < 4 or cdiv(steps, each) != splits or count * splits > 8 * gpu.sms
-            ):
-                continue
-            time = job.cost + 2 * gpu.launch
-            time += max(work(job, tile, count * splits, each * deep), moved / gpu.bandwidth)
-            time += 8 * splits * g.k * g.c / gpu.bandwidth
-            name = f"one tap {tile.bm} x {tile.bn}" + (f", depth in {splits}" if splits > 1 else "")
-            why = f"{count * splits} blocks for {gpu.sms} SMs"
-            build = functools.partial(_gradients, job, copy, tile, tiles, splits, each)
-            candidates.append(Candidate(name, time, why, build))
-    return sorted(candidates, key=lambda c: c.cost)[:most]
+    moved = size * (job.first.layout.numel + job.second.layout.numel)
+
+    def cuts() -> Iterator[Candidate]:
+        for tile in WEIGHT_TILES:
+            tiles, deep = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn)), tile.deep // size
+            for cut in separate(tiles, 1, g.n * cdiv(g.p * g.q, deep), 4, 8 * gpu.sms):
+                busy = work(job, tile, cut.blocks, cut.each * deep)
+                time = job.cost + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
+                time += 8 * cut.splits * g.k * g.c / gpu.bandwidth
+                build = functools.partial(_gradients, job, copy, tile, cut)
+                yield candidate("one tap ", job, tile, cut, time, build)
+
+    return cheapest(cuts(), most)
 
 
-def _gradients(
-    job: Job, copy: int, tile: Tile, tiles: tuple[int, int], splits: int, each: int
-) -> Plan:
+def _gradients(job: Job, copy: int, tile: Tile, cut: Cut) -> Plan:
     g, ctype = job.geometry, source.ctype(job.out.dtype)
     shape = ", ".join((ctype, *map(str, (*tile[:7], copy))))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise_weight<{shape}>")
-    problem = g.problem(job.second.images, job.first.images, splits=splits, each=each, tiles=tiles)
+    problem = g.problem(
+        job.second.images, job.first.images, splits=cut.splits, each=cut.each, tiles=cut.tiles
+    )
     args = (job.second.pointer, job.first.pointer, job.place(), problem)
     shared = tile.stages * (tile.bm + tile.bn) * tile.deep
-    step = Step(kernel, (tiles[0] * tiles[1] * splits,), (tile.threads,), args, shared)
+    step = Step(kernel, (cut.count * cut.splits,), (tile.threads,), args, shared)
     size = g.k * g.c
-    last = added(job, job.place(), size, splits)
-    return job.plan(step, last, scratch=(Buffer((splits * size,), torch.float32),))
+    last = added(job, job.place(), size, cut.splits)
+    return job.plan(step, last, scratch=(Buffer((cut.splits * size,), torch.float32),))
