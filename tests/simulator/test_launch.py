@@ -97,6 +97,24 @@ def test_arrays_like_earlier_ones_are_still_checked(module: weft.Module) -> None
         module.once[1, 32](x, y, 2**31)
 
 
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_view_may_be_read_around_but_not_written(library: str) -> None:
+    xp = pytest.importorskip(library)
+    kernel = weft.cuda(
+        "__global__ void shift(const float *x, float *y, int from, int to) {"
+        " y[(int)threadIdx.x + to] = x[(int)threadIdx.x + from]; }"
+    ).shift
+    x, y = xp.arange(34, dtype=xp.float32), xp.zeros(34, dtype=xp.float32)
+    for sanitize in (False, True):
+        for shift in (-1, 1):
+            kernel[1, 32](x[1:-1], y[1:-1], shift, 0, sanitize=sanitize)
+            assert (y[1:-1] == xp.arange(32) + 1 + shift).all()
+    with pytest.raises(weft.IllegalAddress, match=r"the array of the view x\)\[34\] of 34 float32"):
+        kernel[1, 32](x[1:-1], y[1:-1], 2, 0)
+    with pytest.raises(weft.IllegalAddress, match=r"y\[-1\] of 32 float32"):
+        kernel[1, 32](x[1:-1], y[1:-1], 0, -1)
+
+
 SCRIPT = r"""
 import os, sys
 import numpy as np, weft

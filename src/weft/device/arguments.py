@@ -70,6 +70,7 @@ class Packer:
             return None
         values: list[Any] = []
         memory: list[Allocation] = []
+        views = False
         for value, kind, seen, name in zip(args, self._kinds, self._seen, self.names, strict=True):
             # The exact type: `bool` and NumPy's scalars are converted by the slow path.
             if type(value) is kind:
@@ -87,6 +88,9 @@ class Packer:
             values.append(address)
             known = Allocation(address, value.nbytes, True, name, value.dtype, value.shape)
             memory.append(known)
+            views = views or value.base is not None
+        if views:
+            memory += self._around(args)
         try:
             return self.whole.pack(*values), memory, args, None
         except (struct.error, OverflowError):
@@ -126,7 +130,13 @@ class Packer:
                 keep.append(a.owner)
             else:
                 self._scalar(i, value, param, block)
+        memory += self._around(args)
         return bytes(block), memory, keep, self._place(found)
+
+    def _around(self, args: Sequence[Any]) -> list[Allocation]:
+        """The memory around views; behind the arrays, so that messages name those first."""
+        pairs = zip(args, self.names, strict=True)
+        return [a for value, name in pairs if (a := arrays.around(value, name)) is not None]
 
     def _place(self, found: Mapping[int, arrays.Memory]) -> Place | None:
         """Where all arrays are; the first one determines the stream."""

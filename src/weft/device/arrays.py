@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.device.base import Allocation
+
 HOST_DEVICES, CUDA_DEVICES = (1, 3), (2, 13)
 """DLPack's numbers for host memory (pageable, pinned) and CUDA memory (plain, managed)."""
 
@@ -126,6 +128,25 @@ def view(value: Any) -> Memory:
     if hasattr(value, "__dlpack__"):
         return _dlpack(value)
     return _numpy(np.asarray(value))
+
+
+def around(value: Any, name: str) -> Allocation | None:
+    """The host memory that a view is a part of, such as `x` for `x[1:]`; None for a whole array.
+
+    A kernel may read it, e.g. the neighbours of the first element, but not write it.
+    """
+    whole = None
+    if isinstance(value, np.ndarray):
+        base = value.base
+        if isinstance(base, np.ndarray) and base.size:
+            low, high = np.lib.array_utils.byte_bounds(base)
+            whole = low, high - low
+    elif library(value) == "torch" and value.device.type == "cpu":
+        storage = value.untyped_storage()
+        whole = int(storage.data_ptr()), int(storage.nbytes())
+    if whole is None or whole[1] <= value.nbytes:
+        return None
+    return Allocation(*whole, False, f"the array of the view {name}", value.dtype, around=True)
 
 
 def _numpy(a: np.ndarray[Any, Any]) -> Memory:

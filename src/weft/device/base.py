@@ -39,8 +39,9 @@ class LaunchConfig(NamedTuple):
 class Allocation(NamedTuple):
     """Memory that a launch may access.
 
-    dtype  of its elements, as the array's library reports it; None where only the bytes are known
-    shape  of a contiguous array, for messages; () where there is none
+    dtype   of its elements, as the array's library reports it; None where only the bytes are known
+    shape   of a contiguous array, for messages; () where there is none
+    around  it is the memory around a view, of which there is an allocation as well
     """
 
     address: int
@@ -49,6 +50,7 @@ class Allocation(NamedTuple):
     name: str
     dtype: Any = None
     shape: tuple[int, ...] = ()
+    around: bool = False
 
 
 class Place(NamedTuple):

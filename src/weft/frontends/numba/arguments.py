@@ -21,6 +21,7 @@ import numpy as np
 from numba.cuda import types
 from numba.cuda.args import ArgHint, In
 
+from weft.device import arrays
 from weft.device.arguments import Packed
 from weft.device.base import Allocation
 from weft.device.summary import Argument
@@ -127,6 +128,8 @@ def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
     if a.size:
         memory = Allocation(low, high - low, a.flags.writeable, name, a.dtype, shape_known)
         packed.memory.append(memory)
+    if a.base is not None and (whole := arrays.around(a, name)) is not None:
+        packed.memory.append(whole)
 
 
 def _put_device(a: Any, name: str, packed: PackedValues) -> None:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from weft.device import arrays
 from weft.device.arguments import Packed, Packer
 from weft.device.base import Allocation
 from weft.device.ctypes_table import to_bfloat16
@@ -99,6 +100,8 @@ class TritonPacker(Packer):
         held = addresses.extent(owner, leaf.name)
         if held.nbytes:
             memory.append(held)
+        if (whole := arrays.around(owner, leaf.name)) is not None:
+            memory.append(whole)
         return int(value.data_ptr())
 
 

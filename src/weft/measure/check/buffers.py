@@ -88,11 +88,16 @@ def _numpy_put(there: Array, data: Array) -> None:
     there[...] = data
 
 
+def _alone(a: Array) -> Array:
+    """The same memory as an array of its own: a kernel may not read the guards around it."""
+    return np.asarray(a.data)
+
+
 NUMPY = Library(
     "NumPy",
     empty=_aligned,
     bring=lambda a: a.copy(),
-    view=lambda a, dtype, shape: a.view(dtype.numpy).reshape(shape),
+    view=lambda a, dtype, shape: _alone(a).view(dtype.numpy).reshape(shape),
     put=_numpy_put,
     wait=lambda: None,
 )
@@ -114,7 +119,8 @@ def torch(device: str) -> Library:
         ) from None
 
     def view(a: Any, dtype: DType, shape: tuple[int, ...]) -> Any:
-        return a.view(getattr(t, dtype.torch)).view(shape)
+        alone = a if cuda else t.from_numpy(_alone(a.numpy()))
+        return alone.view(getattr(t, dtype.torch)).view(shape)
 
     return Library(
         f"PyTorch on {device}",

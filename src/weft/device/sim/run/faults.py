@@ -211,7 +211,7 @@ class _Story:
         space = w[Worker.ERROR_SPACE]
         verb = "write" if writes else "read"
         kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
-        near = self._nearest(address, nbytes) if space not in _OF_A_BLOCK else None
+        near = self._nearest(address, nbytes, writes) if space not in _OF_A_BLOCK else None
         place = self._place(space, address, nbytes, worker, writes, near)
         which = ""
         if near is not None and elements.is_near(near, address):
@@ -250,9 +250,11 @@ class _Story:
         words = {word for text in texts for word in re.findall(r"[\w$]+", text)}
         return any(name in words for name in unsized)
 
-    def _nearest(self, address: int, nbytes: int) -> Allocation | None:
+    def _nearest(self, address: int, nbytes: int, writes: bool) -> Allocation | None:
         """The array or variable that an access hits or has missed by the least."""
-        memory = [*self.memory, *self.module.owned()]
+        # A write has missed the view itself: the memory around a view is there for reads.
+        given = [a for a in self.memory if not (writes and a.around)]
+        memory = [*given, *self.module.owned()]
         return min(memory, key=lambda a: _distance(a, address, nbytes), default=None)
 
     def _place(

@@ -110,7 +110,7 @@ class Sanitizer:
                 shared
             )
         )
-        seen.counts.arrays = len(every) - (heap is not None)
+        seen.counts.arrays = sum(not a.around for a in every) - (heap is not None)
 
     def end(self, observation: Observation) -> None:
         seen, sites = self._mine.seen, observation.notes["sites"]
