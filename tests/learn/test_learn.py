@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 import weft
 from weft.cli import app
 from weft.learn import chapter
-from weft.learn.chapter import Chapter, Exercise
+from weft.learn.chapter import Chapter
+from weft.learn.exercise import Exercise
 from weft.learn.grade import grade
 from weft.learn.verify import verify
 
@@ -102,6 +103,15 @@ def test_what_a_wrong_answer_fails_at(tmp_path: Path, text: str, stage: str, wor
     result = grade(exercise("strip"), path)
     assert result.stage == stage
     assert words in result.words
+
+
+def test_a_program_that_prints_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.cu"
+    path.write_text('#include <cstdio>\nint main() { printf("-1\\n"); }\n')
+    graph = next(e for e in chapter.find(18).exercises if e.name == "graph")
+    result = grade(graph, path)
+    assert result.stage == "right"
+    assert "the program prints -1, where" in result.words
 
 
 def test_refusals(tmp_path: Path) -> None:

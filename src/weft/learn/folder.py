@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.errors import ArgumentError
-from weft.learn.chapter import Chapter, Exercise
+from weft.learn.chapter import Chapter
+from weft.learn.exercise import Exercise
 
 PROGRESS = "progress.json"
 

@@ -21,7 +21,8 @@ from weft.device.models import GpuModel
 from weft.device.selection import select
 from weft.device.sim.run.draft import drafts
 from weft.errors import CheckFailed, CompileError, Error
-from weft.learn.chapter import Exercise
+from weft.learn import program
+from weft.learn.exercise import Exercise, KernelExercise, ProgramExercise
 from weft.measure import Profile
 from weft.measure.check import buffers, input_data, user_file
 from weft.measure.check.check import check
@@ -48,9 +49,13 @@ class Grade:
 
 def grade(exercise: Exercise, path: Path) -> Grade:
     """Grades a file as an answer to an exercise, on the simulated GPU."""
-    model = select("sim").model
     stage = "compile"
     try:
+        if isinstance(exercise, ProgramExercise):
+            failed, words = program.judge(exercise, path)
+            return Grade(exercise.title, failed, words or "right; all work is in order")
+        assert isinstance(exercise, KernelExercise)
+        model = select("sim").model
         with drafts():  # arrays are small: compile time dominates
             attempt = exercise.attempt(path)
             prepare(attempt, "sim")
@@ -71,7 +76,7 @@ def grade(exercise: Exercise, path: Path) -> Grade:
         return Grade(exercise.title, stage, words)
 
 
-def _sanitized(exercise: Exercise, runner: Runner) -> str:
+def _sanitized(exercise: KernelExercise, runner: Runner) -> str:
     """Runs the first case under the sanitizer; returns its first finding in words."""
     op, case, rng = exercise.op, exercise.op.cases[0], np.random.default_rng(0)
     arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
@@ -85,7 +90,7 @@ def _sanitized(exercise: Exercise, runner: Runner) -> str:
     return str(report.findings[0]) if report.findings else ""
 
 
-def _ruled(exercise: Exercise, path: Path, runner: Runner, model: GpuModel) -> Grade:
+def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel) -> Grade:
     if not exercise.rules:
         return Grade(exercise.title, "", "right, and free of races and memory errors")
     profiles, results = profiled(exercise.op, runner, model)

@@ -12,7 +12,8 @@ import typer
 
 from weft.cli import show
 from weft.errors import ArgumentError
-from weft.learn.chapter import Chapter, Exercise, chapters, find
+from weft.learn.chapter import Chapter, chapters, find
+from weft.learn.exercise import Exercise
 from weft.learn.folder import Folder
 from weft.learn.grade import Grade, grade
 from weft.learn.verify import verify

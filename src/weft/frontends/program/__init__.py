@@ -46,6 +46,7 @@ def run(
     flags: Sequence[str] = (),
     poison: bool = False,
     gpus: int = 1,
+    stdout: int | None = None,
 ) -> int:
     """Builds and runs the program; returns its exit code, 128 + n for signal n.
 
@@ -54,6 +55,7 @@ def run(
     flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
     poison   fill new device memory with a pattern instead of zeros
     gpus     the number of GPUs that the program sees
+    stdout   a file descriptor for the program's output, instead of the standard output
     """
     chosen = select(device)
     if chosen.real:
@@ -72,10 +74,17 @@ def run(
         raise LaunchError(
             "this number of GPUs cannot be simulated", got=str(gpus), allowed=f"1 to {MOST_GPUS}"
         )
-    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison, gpus)
+    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison, gpus, stdout)
 
 
-def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool, gpus: int) -> int:
+def _run(
+    program: Program,
+    gpu: str,
+    arguments: tuple[str, ...],
+    poison: bool,
+    gpus: int,
+    stdout: int | None,
+) -> int:
     session = settings.current
     recording = session if isinstance(session, Recording) else None
     with (
@@ -90,7 +99,7 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool, g
         elif session is not None:
             job = replace(job, report=report)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
-        status = _ended(command, (code, served, report))
+        status = _ended(command, (code, served, report), stdout)
         if recording is not None:
             recording.add_record(f"/proc/self/fd/{report}")
         elif session is not None:
@@ -110,7 +119,7 @@ def _run(program: Program, gpu: str, arguments: tuple[str, ...], poison: bool, g
     return 128 - status
 
 
-def _ended(command: Sequence[str], files: Sequence[int]) -> int:
+def _ended(command: Sequence[str], files: Sequence[int], stdout: int | None) -> int:
     """Waits for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
 
     SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
@@ -119,7 +128,7 @@ def _ended(command: Sequence[str], files: Sequence[int]) -> int:
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     before: dict[int, Any] = {}
     try:
-        process = subprocess.Popen(command, pass_fds=files)
+        process = subprocess.Popen(command, pass_fds=files, stdout=stdout)
 
         def forward(number: int, frame: FrameType | None) -> None:
             process.send_signal(number)

@@ -1,0 +1,43 @@
+// x = x / 2 + step, for step = 0, 1, 2, ...: captured once, replayed for every step.
+#include <cstdio>
+#include <cstdlib>
+
+__global__ void move(float* x, const int* step) {
+    *x = *x / 2 + *step;
+}
+
+__global__ void advance(int* step) {
+    ++*step;
+}
+
+int main(int count, char** arguments) {
+    int steps = atoi(arguments[1]);
+    float *x, result;
+    cudaMalloc(&x, sizeof(float));
+    cudaMemset(x, 0, sizeof(float));
+    int* step;
+    cudaMalloc(&step, sizeof(int));
+    cudaMemset(step, 0, sizeof(int));
+    cudaStream_t stream;
+    cudaStreamCreate(&stream);
+    cudaDeviceSynchronize();
+
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    move<<<1, 1, 0, stream>>>(x, step);
+    advance<<<1, 1, 0, stream>>>(step);
+    cudaStreamEndCapture(stream, &graph);
+    cudaGraphInstantiate(&ready, graph, 0);
+    for (int i = 0; i < steps; i++) cudaGraphLaunch(ready, stream);
+    cudaStreamSynchronize(stream);
+
+    cudaMemcpy(&result, x, sizeof(float), cudaMemcpyDeviceToHost);
+    printf("%g\n", result);
+
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+    cudaFree(step);
+    cudaFree(x);
+}

@@ -1,0 +1,164 @@
+"""Exercises: a table row becomes a kernel or a program to repair, with its reference and rules.
+
+    [[exercise]]
+    name = "columns"                   # exercise_columns.cu, solution_columns.cu
+    goal = "Let neighbouring threads write neighbouring elements."
+    signature = "x:f32[h,w] -> y:f32[w,h]"
+    reference = "x.T"                  # of NumPy arrays in float64, or a function of that name
+    cases = [{ h = 64, w = 64 }, { h = 33, w = 70 }]
+    launch = ["transpose<<<(cdiv(w, 32), cdiv(h, 32)), (32, 32)>>>"]
+    rules = ["store sectors per request <= 4"]
+    fails = "store sectors per request <= 4"
+    hints = ["Which thread writes y[0]? Which one writes y[1]?"]
+
+`fails` is what the exercise fails at as given: "compile", "right", "sanitize", or one of the rules.
+A Python exercise has a function `run` with the arrays and sizes as parameters and no `launch`.
+A reference that is no expression is a function in `references.py`, with the exercise's name.
+A whole program, with `main`, has `arguments` (the range of each number on its command line) in
+place of `signature` and `cases`, and `prints`, the number that the right program prints.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.climbing.rung import Rung, step
+from weft.errors import ArgumentError
+from weft.measure.op import Case, Op, array_specs
+
+STAGES = ("compile", "right", "sanitize")
+"""What an exercise must pass before its rules are looked at."""
+COMMON = {"name", "goal", "fails", "hints"}
+KERNEL = COMMON | {
+    "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
+}  # fmt: skip
+PROGRAM = COMMON | {"arguments", "prints"}
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    title           where it belongs, and what it is called: "04 columns"
+    name            what it is called
+    goal            the task in one sentence
+    given           the file that the learner starts from
+    solution        the file that passes
+    fails           what the given file fails at
+    hints           from vague to plain; none is the solution
+    """
+
+    title: str
+    name: str
+    goal: str
+    given: Path
+    solution: Path
+    fails: str
+    hints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KernelExercise(Exercise):
+    """An exercise that computes an operation.
+
+    op      what it computes, and the sizes that it is checked on
+    rules   what its counters must be
+    """
+
+    op: Op
+    launch: tuple[str, ...]
+    scratch: str
+    clear: tuple[str, ...]
+    arrays: str
+    rules: tuple[str, ...]
+
+    def attempt(self, path: Path) -> Rung:
+        """A learner's file as something that the machinery of ladders can run."""
+        return Rung(
+            -1, self.title, path, self.goal, tuple(step(path, t) for t in self.launch),
+            array_specs(self.scratch) if self.scratch else (), self.clear, self.rules, "", "f32",
+            self.arrays, {},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProgramExercise(Exercise):
+    """An exercise that is a whole CUDA program.
+
+    arguments   the least and the largest value of each number on its command line
+    prints      the number that the right program prints, for these arguments
+    """
+
+    arguments: Mapping[str, tuple[int, int]]
+    prints: Callable[..., float]
+
+
+def read(where: Path, title: str, row: Mapping[str, Any], given: Path, solution: Path) -> Exercise:
+    """Reads an exercise from a row of a table; `where` is the folder of the table."""
+    name = str(row["name"])
+    place = f"{where.name}, {name}"
+    _known_keys(place, row)
+    rules, fails = tuple(row.get("rules", ())), str(row["fails"])
+    if fails not in (*STAGES, *rules):
+        raise ArgumentError(
+            "an exercise says what it fails at as given",
+            where=place,
+            got=fails,
+            allowed=", ".join((*STAGES, *rules)),
+        )
+    common = (title, name, str(row["goal"]), given, solution, fails, tuple(row["hints"]))
+    if "arguments" in row:
+        ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
+        return ProgramExercise(*common, ranges, _reference(where, name, ranges, row.get("prints")))
+    signature = str(row["signature"])
+    inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
+    op = Op(
+        name,
+        signature,
+        reference=_reference(where, name, inputs, row.get("reference")),
+        cases=[Case.of(sizes) for sizes in row["cases"]],
+        reduce=str(row.get("reduce", "")),
+    )
+    return KernelExercise(
+        *common, op, tuple(row.get("launch", ())), str(row.get("scratch", "")),
+        tuple(row.get("clear", ())),
+        str(row.get("arrays", "torch" if given.suffix == ".py" else "")), rules,
+    )  # fmt: skip
+
+
+def _known_keys(place: str, row: Mapping[str, Any]) -> None:
+    keys = PROGRAM if "arguments" in row else KERNEL
+    for key in row.keys() - keys:
+        near = difflib.get_close_matches(key, keys, 1)
+        raise ArgumentError(
+            "an exercise has no such key",
+            where=place,
+            got=key,
+            allowed=", ".join(sorted(keys)),
+            next=f"did you mean '{near[0]}'?" if near else "",
+        )
+
+
+def _reference(
+    folder: Path, name: str, inputs: Iterable[str], text: str | None
+) -> Callable[..., Any]:
+    """The reference: an expression of NumPy and the inputs, or a function in `references.py`."""
+    if text:
+        # The chapter's author wrote it, as the reference of a ladder.
+        function: Callable[..., Any] = eval(f"lambda {', '.join(inputs)}: {text}", {"np": np})
+        return function
+    spec = importlib.util.spec_from_file_location(
+        f"weft_references_{folder.name}", folder / "references.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[..., Any] = getattr(module, name)
+    return found

@@ -1,0 +1,46 @@
+"""Grades an exercise that is a whole CUDA program: by the sanitizer, and by what it prints.
+
+The sanitizer also orders streams, events and the host: it finds two streams that touch the same
+memory, and host code that reads a result too early.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from pathlib import Path
+
+import weft.sanitizer
+from weft.frontends import program
+from weft.learn.exercise import ProgramExercise
+
+
+def judge(exercise: ProgramExercise, path: Path) -> tuple[str, str]:
+    """(stage that the program fails at, what is wrong); the stage is "" if it passes.
+
+    Arguments are drawn anew, so that a program cannot know what to print.
+    """
+    drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
+    with tempfile.TemporaryFile() as output, weft.sanitizer.sanitize(raises=False) as report:
+        code = program.run(str(path), [*map(str, drawn.values())], stdout=output.fileno())
+        output.seek(0)
+        printed = output.read().decode(errors="replace").split()
+    # A finding explains a wrong result, so it comes first.
+    if report.findings:
+        return "sanitize", str(report.findings[0])
+    if code != 0:
+        return "right", f"The program ends with exit code {code}, where 0 is expected."
+    expected = float(exercise.prints(**drawn))
+    if len(printed) == 1 and _is_close(printed[0], expected):
+        return "", ""
+    case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
+    words = " ".join(printed)[:200] or "nothing"
+    return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
+
+
+def _is_close(word: str, expected: float) -> bool:
+    try:
+        return math.isclose(float(word), expected, rel_tol=1e-5)
+    except ValueError:
+        return False
