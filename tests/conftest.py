@@ -16,6 +16,7 @@ import devices
 import seeds
 import weft
 from weft.device.sim.run import draft
+from weft.frontends.program import race_hint
 from weft.pytest_plugin import no_gpu
 
 SEEDS = seeds.settle()  # before any test module is imported; workers of xdist inherit it
@@ -65,6 +66,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Chooses the machine code of this test and of the processes that it starts."""
     optimised = item.path.parent.name in OPTIMISED or item.get_closest_marker("slow")
     os.environ[draft.VARIABLE] = "0" if optimised else "1"
+    # It would compile each kernel of each program once more; tests/frontends/test_race_hint.py.
+    os.environ[race_hint.VARIABLE] = "0"
 
 
 @pytest.hookimpl(wrapper=True)

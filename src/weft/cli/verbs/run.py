@@ -48,6 +48,14 @@ def run(
             "--show-kernels", help="Scripts: print the kernels that torch.compile writes."
         ),
     ] = False,
+    race_hint: Annotated[
+        bool,
+        typer.Option(
+            "--race-hint/--no-race-hint",
+            help="Look for data races of kernels in the background, and name them at exit.",
+            rich_help_panel=program_options.PANEL,
+        ),
+    ] = True,
     program_args: program_options.Args = "",
     sources: program_options.Sources = None,
     include: program_options.Include = None,
@@ -68,6 +76,8 @@ def run(
     progress.enabled = True
     if sanitize:
         _sanitize(chosen)
+    if not race_hint:
+        os.environ["WEFT_RACE_HINT"] = "0"  # for the process of the program
     build = program_options.Build(
         sources, include, define, std, optimize, library, folder, nvcc, poison, gpus
     )

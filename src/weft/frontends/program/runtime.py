@@ -37,6 +37,7 @@ from weft.frontends.program.unit import Unit
 
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
+    from weft.frontends.program.race_hint import RaceHint
     from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
@@ -84,6 +85,7 @@ class Runtime:
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._sanitizer: ProgramSanitizer | None = None
         self.find_unknown: Callable[[int], bool] | None = None
+        self.race_hint: RaceHint | None = None
         self._not_addresses: set[int] = set()
         self.ops = Ops(*(kind(getattr(self, name)) for name, kind in Ops._fields_))
 
@@ -161,6 +163,9 @@ class Runtime:
             if self.find_unknown is not None:
                 self._find_unknown(data)
             memory = self._reachable(plan)
+            if self.race_hint is not None:
+                unit, name = self._kernels[host]
+                self.race_hint.look(unit.text, name, plan, data, memory)
             with self._watched(plan, memory):
                 plan.run((), (data, memory, None, None), None)
 

@@ -53,6 +53,11 @@ class SimModule:
         self.allocates = False
 
     @property
+    def exclusive(self) -> contextlib.AbstractContextManager[object]:
+        """No other thread compiles kernels of this module inside of a `with` block."""
+        return self._lock
+
+    @property
     def module(self) -> Module:
         """The parsed PTX."""
         return self.program.module
