@@ -99,6 +99,14 @@ def picked(b: Builder, picks: Val, k: Val, m: Val) -> Val:
     return b.load("i8", 0, b.at(picks, (k * 16 + m).zext("i64"))).zext("i32")
 
 
+def element(b: Builder, step: Step, base: Val, rows: int, row: Val, k: Val) -> Val:
+    """The bits of element k of a row of A, or of a column of B, which has 8 `rows`."""
+    fmt, width = step.format, step.runs.width
+    block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
+    index = (block * rows + row) * width + rest
+    return b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
+
+
 def load_columns(b: Builder, bt: Val, runs: Runs) -> list[Val]:
     """B as one vector of 8 columns for every k."""
     per, size = 128 // BITS[runs.ty], N * runs.bytes

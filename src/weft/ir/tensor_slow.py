@@ -1,4 +1,4 @@
-"""The tensor-core step one output at a time: for infinities, NaNs and sums at the ends of f32.
+"""The tensor-core step one output at a time: for sums at the ends of f32.
 
 Rare, so it is written for little code: scalar integers, two loops over k for every output.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
-from weft.ir.tensor_operand import Step, picked
+from weft.ir.tensor_operand import Step, element, picked
 
 _NONE = -100_000
 """An exponent below all others."""
@@ -102,11 +102,7 @@ class _Factors:
         return self._one(b, self.a, self.step.rows, m, k), self._one(b, self.bt, 8, n, met)
 
     def _one(self, b: Builder, base: Val, rows: int, row: Val, k: Val) -> _Number:
-        fmt, width = self.step.format, self.step.runs.width
-        block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
-        index = (block * rows + row) * width + rest
-        bits = b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
-        return _unpack(b, bits, fmt)
+        return _unpack(b, element(b, self.step, base, rows, row, k), self.step.format)
 
 
 def _unpack(b: Builder, bits: Val, fmt: Format) -> _Number:

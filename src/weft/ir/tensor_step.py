@@ -4,8 +4,9 @@ All K products and c are aligned to the largest exponent `top`, each magnitude i
 of 2^(top-fraction), the sum is exact, and the result is cut (f32) or rounded once (f16).
 
 The common path works on a row of 8 outputs at a time. Products are exact in f32, so scaling by
-2^(fraction-top) and converting to an integer toward zero is the cut. Operands that are not finite,
-and sums so small or large that f32 could not hold a term exactly, go to `tensor_slow`.
+2^(fraction-top) and converting to an integer toward zero is the cut. Tiles with operands that are
+not finite go to `tensor_special`, sums so small or large that f32 could not hold a term exactly to
+`tensor_slow`.
 
 Exponents are biased here: `top` carries twice the operand bias, so that sums need no correction.
 """
@@ -24,7 +25,7 @@ from weft.ir.tensor_operand import (
     splats,
     store_accumulator,
 )
-from weft.ir.tensor_slow import call_slow
+from weft.ir.tensor_special import call_special
 
 FLOOR = {"f32": -133, "f16": -21}
 """The least exponent that a sum is aligned to, by accumulator."""
@@ -105,10 +106,10 @@ def _exact_body(
         small = low.any("slt", LOWEST + shift)
         no = b.integer("i1", 0)
         bad = bad | b.either(small, lambda: _terms_are_small(b, step, c, tops), lambda: no)
-    # The slow path computes the whole tile again, so what is in D by now does not matter.
+    # The whole tile is computed again, so what is in D by now does not matter.
     with b.when(bad, rare=True):
         more = [] if picks is None else [picks]
-        call_slow(b, step, FLOOR[step.accumulator], a, bt, c, d, *more)
+        call_special(b, step, FLOOR[step.accumulator], call_step, a, bt, c, d, *more)
 
 
 def _row_at(b: Builder, ty: str, array: Val, m: Val) -> Val:
