@@ -29,7 +29,8 @@ def differentiable(
 
     members = {"forward": staticmethod(run), "backward": staticmethod(backward)}
     made: Any = type(f"weft_{name}", (torch.autograd.Function,), members)
-    apply: Callable[..., Any] = made.apply
+    # Function.apply looks for transforms of functorch first, which the caller has done.
+    apply: Callable[..., Any] = super(torch.autograd.Function, made).apply
     return apply
 
 

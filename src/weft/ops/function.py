@@ -160,12 +160,13 @@ class Function:
             same_options=f"entry.options == ({', '.join(options)},) and " if options else "",
             key=", ".join(map(_key, keyed)),
         )
+        dispatch, recorded = self._slow_paths()
         room: dict[str, Any] = {
             "PLAIN": frozenset(PLAIN),
             "ad": forward_ad,
             "autocast": torch._C._is_any_autocast_enabled,
             "compiling": torch.compiler.is_compiling,
-            "dispatch": self._dispatch(),
+            "dispatch": dispatch,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "function_modes": torch._C._len_torch_function_stack,
             "functorch": torch._C._functorch.peek_interpreter_stack,
@@ -174,6 +175,7 @@ class Function:
             "make": self._make,
             "plans": self.plans,
             "profiled": torch.autograd._profiler_enabled,
+            "recorded": recorded,
             "traced": torch._C._get_tracing_state,
         }
         # The text has only argument names from the schema, which torch has validated.
@@ -184,22 +186,28 @@ class Function:
         call.verify = functools.partial(verify, call)
         return call, compute
 
-    def _dispatch(self) -> Callable[..., Any]:
-        """The slow path, for calls that cannot take the fast path."""
+    def _slow_paths(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """(any call without a plan, a call of plain tensors that needs a gradient)."""
         op: Callable[..., Any] = self.op._opoverload
         redirect = self.definition.redirect and self.definition.redirect(op)
         record = self._recorded()
 
+        def redirected(*args: Any) -> Any:
+            return NotImplemented if redirect is None else redirect(*args)
+
         def dispatch(*args: Any) -> Any:
-            if redirect is not None:
-                result = redirect(*args)
-                if result is not NotImplemented:
-                    return result
+            result = redirected(*args)
+            if result is not NotImplemented:
+                return result
             if record is not None and eager.wanted(args):
                 return record(*args)
             return op(*args)
 
-        return dispatch
+        def recorded(*args: Any) -> Any:
+            result = redirected(*args)
+            return (record or op)(*args) if result is NotImplemented else result
+
+        return dispatch, record if record is not None and redirect is None else recorded
 
     def _recorded(self) -> Callable[..., Any] | None:
         """The function for eager calls with a gradient; None if torch must record it."""
@@ -277,6 +285,8 @@ def {name}({signature}):
         ):
             return entry.run({inputs})
         if {plain} and not ({modes}):
+            if ({wants_grad}) and grad():
+                return recorded({given})
             try:
                 entry = plans.get(({key},))
             except (TypeError, RuntimeError):
@@ -288,6 +298,10 @@ def {name}({signature}):
 
 
 def compute({signature}):
+    global last
+    entry = last
+    if {same_options}entry.guard({tensors}):
+        return entry.run({inputs})
     try:
         plan_key = ({key},)
         entry = plans.get(plan_key)
@@ -295,6 +309,7 @@ def compute({signature}):
         plan_key = entry = None
     if entry is None:
         entry = make(plan_key, {given})
+    last = entry
     return entry.run({inputs})
 """
 
@@ -317,7 +332,7 @@ def _wants_grad(argument: Any) -> str:
 
 def _plain(argument: Any) -> str:
     n = argument.name
-    test = f"type({n}) in PLAIN and not ({n}.requires_grad and grad())"
+    test = f"type({n}) in PLAIN"
     return f"({n} is None or {test})" if _optional(argument) else test
 
 
