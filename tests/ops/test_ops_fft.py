@@ -250,8 +250,9 @@ def test_good_lengths(n: int) -> None:
     assert lengths.good(n) == tried
 
 
-@pytest.mark.parametrize("n", [1, 12, 1000, 1536, 4096, 5040, 8192, 16384])
+@pytest.mark.parametrize("n", [1, 12, 1000, 1536, 4096, 5040, 8192, 14406, 16384])
 def test_stages(n: int) -> None:
+    assert lengths.stages(n)
     for chosen in lengths.stages(n):
         product = 1
         for r in chosen.radices:

@@ -167,6 +167,30 @@ def test_labels(subject: str) -> None:
         )  # fmt: skip
 
 
+def test_rows_of_labels_with_gaps() -> None:
+    x, target = numbers(6, 8)[:, :5].requires_grad_(), torch.tensor([0, 4, 2, -100, 1, 3])
+    for reduction in ("none", "sum"):
+        ours = weft.ops.nll_loss(x, target, reduction=reduction)
+        theirs = F.nll_loss(x, target, reduction=reduction)
+        torch.testing.assert_close(ours, theirs)
+        grads = (torch.autograd.grad(loss.sum(), x)[0] for loss in (ours, theirs))
+        torch.testing.assert_close(*grads)
+
+
+def test_pairs_keep_the_memory_order_of_both() -> None:
+    x, t = numbers(3, 4, 5).transpose(0, 2), numbers(3, 4, 5, seed=2).transpose(0, 2)
+    for target in (t, t.contiguous()):
+        ours, theirs = (x.detach().requires_grad_() for _ in range(2))
+        losses = weft.ops.mse_loss(ours, target, reduction="none")
+        expected = F.mse_loss(theirs, target, reduction="none")
+        torch.testing.assert_close(losses, expected)
+        losses.sum().backward()
+        expected.sum().backward()
+        torch.testing.assert_close(ours.grad, theirs.grad)
+    assert weft.ops.mse_loss(x, t, reduction="none").stride() == x.stride()
+    weft.ops.mse_loss.verify(x.requires_grad_(), t, kwargs={"reduction": "none"})
+
+
 def test_label_out_of_range() -> None:
     with pytest.raises(weft.AssertFailed, match="a label must be"):
         weft.ops.nll_loss(numbers(2, 3), torch.tensor([0, 3]))

@@ -2,9 +2,9 @@
 
 A call without gradients, modes or tensor subclasses reuses the plan of the previous call if dtype,
 device, shape, strides and alignment are equal, else it looks up a plan by them. torch's dispatcher
-is not involved. Every other call (autograd,
-torch.compile, vmap, autocast, fake tensors, subclasses, a profiler that wants to see the op) goes
-through the op that is registered with torch, whose implementation runs the same plan.
+is not involved. A call with gradients is recorded by `eager`. Every other call (torch.compile,
+vmap, autocast, fake tensors, subclasses, a profiler that wants to see the op) goes through the op
+that is registered with torch, whose implementation runs the same plan.
 """
 
 from __future__ import annotations
@@ -121,6 +121,11 @@ class Function:
         """The candidates for a request and the chosen one."""
         return choose(request, self.definition.candidates(request))
 
+    def run_of(self, request: Request, device: torch.device) -> Run:
+        """The function that runs the chosen plan: it takes the tensors, then what varies."""
+        plan = self.choice(request).used.build()
+        return runner(plan, len(request.inputs), device, len(self.definition.varying))
+
     def forget(self) -> None:
         """Drops all plans: the next call of each kind chooses its kernel again."""
         self.plans.clear()
@@ -233,8 +238,7 @@ class Function:
         names = [a.name for a in self.arguments]
         inputs = [a for a, n in zip(args, names, strict=True) if n in self.tensors]
         device = next(t.device for t in inputs if t is not None)
-        words = len(self.definition.varying)
-        made = runner(self.choice(request).used.build(), len(inputs), device, words)
+        made = self.run_of(request, device)
         if any(t is not None and _may_be_lazy(t) for t in inputs):
             made = self._resolving(made, args)
         on_gpu = device.type == "cuda"
@@ -332,8 +336,7 @@ def _wants_grad(argument: Any) -> str:
 
 def _plain(argument: Any) -> str:
     n = argument.name
-    test = f"type({n}) in PLAIN"
-    return f"({n} is None or {test})" if _optional(argument) else test
+    return f"({n} is None or type({n}) in PLAIN)" if _optional(argument) else f"type({n}) in PLAIN"
 
 
 def _key(argument: Any) -> str:

@@ -140,7 +140,8 @@ def stages(n: int) -> tuple[Stages, ...]:
     # larger radices, equal ones were faster on an H200 than the instructions alone say.
     if shorter and len(shorter[0]) < min(map(len, longer)):
         made = [s for s in _threaded(n, shorter) if s.held <= max(s.radices)]
-        return tuple(sorted(made, key=lambda s: (_instructions(s) * sum(s.radices), s)))
+        if made:  # else it would take more threads than a block has
+            return tuple(sorted(made, key=lambda s: (_instructions(s) * sum(s.radices), s)))
     made = _threaded(n, longer)
     fitting = [s for s in made if s.held <= HELD] or made
     return tuple(sorted(fitting, key=lambda s: (_instructions(s), s)))

@@ -13,12 +13,15 @@ from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 class Operands:
     """The tensors of a call: adds copies of inputs, and scratch.
 
-    cost  modelled seconds of the copies
+    steps  copies before the kernels
+    after  copies of what the kernels have written
+    cost   modelled seconds of all copies
     """
 
     request: Request
     outputs: tuple[Buffer, ...]
     steps: list[Step] = field(default_factory=list)
+    after: list[Step] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
     cost: float = 0.0
 
@@ -45,4 +48,4 @@ class Operands:
         return end, Layout(x.dtype, x.shape, made.steps, 16)
 
     def plan(self, *steps: Step) -> Plan:
-        return Plan((*self.steps, *steps), self.outputs, tuple(self.scratch))
+        return Plan((*self.steps, *steps, *self.after), self.outputs, tuple(self.scratch))

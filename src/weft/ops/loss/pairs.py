@@ -14,7 +14,7 @@ from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
-from weft.ops.layouts import broadcast
+from weft.ops.layouts import broadcast, dense_strides, memory_order
 from weft.ops.loss.operands import Operands
 from weft.ops.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.rows import BLOCK
@@ -86,25 +86,40 @@ LOSSES = (
 )  # fmt: skip
 
 
+def result(
+    x: Layout, target: Layout, upstream: Layout | None, weights: Sequence[Layout | None]
+) -> Buffer:
+    """The buffer of one number per pair: in the memory order that all tensors have, if they do.
+
+    upstream  the gradients of the losses, if there is one per pair
+    """
+    orders = {memory_order(t) for t in (x, target, upstream) if t is not None}
+    # Weights repeat in row-major order.
+    order = orders.pop() if len(orders) == 1 and not any(weights) else None
+    return Buffer(x.shape, x.dtype, strides=dense_strides(x.shape, order) if order else None)
+
+
 def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
     """The one kernel of a loss or of a gradient."""
     first = int(backward)
-    x = request.inputs[first]
-    assert x is not None
+    x, target = request.inputs[first : first + 2]
+    assert x is not None and target is not None
     none = request.options["reduction"] == "none"
-    out = Buffer(x.shape if none or backward else (), x.dtype)
+    upstream = request.inputs[0] if backward and none else None
+    pairs = result(x, target, upstream, request.inputs[first + 2 :])
+    out = pairs if none or backward else Buffer((), x.dtype)
     moved = x.numel * x.itemsize * (2 + (backward or none))
     time = request.target.launch + moved / request.target.bandwidth
     if x.numel == 0 and (none or backward):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     why = "one launch"
     build = _gradients if backward else _losses
-    return [Candidate("pairs", time, why, lambda: build(loss, request, x, out))]
+    ordered = pairs.strides is not None
+    return [Candidate("pairs", time, why, lambda: build(_Call(loss, request, out, first, ordered)))]
 
 
-def _losses(loss: Loss, request: Request, x: Layout, out: Buffer) -> Plan:
-    call = _Call(loss, request, x, out, 0)
-    reduced = request.options["reduction"] != "none"
+def _losses(call: _Call) -> Plan:
+    reduced = call.request.options["reduction"] != "none"
     kernel = call.kernel("losses", reduced)
     partials: Argument = None
     if reduced and call.blocks > 1:
@@ -113,23 +128,28 @@ def _losses(loss: Loss, request: Request, x: Layout, out: Buffer) -> Plan:
     return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
 
 
-def _gradients(loss: Loss, request: Request, x: Layout, out: Buffer) -> Plan:
-    call = _Call(loss, request, x, out, 1)
-    upstream, _ = call.tensors.dense(0)
-    kernel = call.kernel("gradients", request.options["of_target"])
+def _gradients(call: _Call) -> Plan:
+    upstream, _ = call.operand(0)
+    kernel = call.kernel("gradients", call.request.options["of_target"])
     args = (upstream, *call.inputs, call.tensors.output(0), call.problem)
     return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
 
 
 class _Call:
-    """The arguments that the kernels share; `first` is the number of the input."""
+    """The arguments that the kernels share.
 
-    def __init__(self, loss: Loss, request: Request, x: Layout, out: Buffer, first: int) -> None:
-        self.loss, self.request = loss, request
+    first    the number of the input
+    ordered  True if all tensors have the memory order of the result: none needs a copy
+    """
+
+    def __init__(
+        self, loss: Loss, request: Request, out: Buffer, first: int, ordered: bool
+    ) -> None:
+        self.loss, self.request, self.ordered = loss, request, ordered
         self.tensors = Operands(request, (out,))
-        (px, dx), (pt, dt) = self.tensors.dense(first), self.tensors.dense(first + 1)
-        assert dx is not None and dt is not None
-        self.vector = 16 // x.itemsize if dx.aligned == dt.aligned == 16 else 1
+        (px, x), (pt, t) = self.operand(first), self.operand(first + 1)
+        assert x is not None and t is not None
+        self.vector = 16 // x.itemsize if x.aligned == t.aligned == 16 else 1
         slots = {"weight": (None, 1), "pos_weight": (None, 1)}
         for i, name in enumerate(loss.weights):
             slots[name] = self._repeated(first + 2 + i, x.shape)
@@ -144,6 +164,12 @@ class _Call:
         wanted = cdiv(x.numel, BLOCK * self.vector * 2)
         self.blocks = max(1, min(wanted, 8 * request.target.sms))
         self.ctype = source.ctype(x.dtype)
+
+    def operand(self, number: int) -> tuple[Argument, Layout | None]:
+        """A tensor whose elements follow each other in the order of the result."""
+        if self.ordered:
+            return Pointer(number), self.request.inputs[number]
+        return self.tensors.dense(number)
 
     def kernel(self, name: str, flag: bool) -> Kernel:
         words = f"{name}<{self.ctype}, {self.vector}, {str(flag).lower()}>"

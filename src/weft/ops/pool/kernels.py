@@ -1,6 +1,7 @@
-"""Candidates of the pooling kernels: three kernels per pass, and vectors of several widths.
+"""Candidates of the pooling kernels: several kernels per pass, and vectors of several widths.
 
 windows   a thread computes one place, for several channels where they are last in memory
+groups    the same by a warp, for large windows
 disjoint  a thread computes several places of a row, for windows that share nothing
 strips    a thread computes several places of a row, and reads what their windows share once
 """
@@ -30,6 +31,8 @@ BYTES = 16
 """The widest access."""
 SCATTERED = 1.15
 """Cost of reading windows element by element, relative to vectors."""
+WARP, LOAD, JOIN = 32, 50e-9, 0.5e-6
+"""Threads of a group; seconds of a load of a thread, and of joining what a group has."""
 HELD = 64
 """The most elements that a thread keeps in registers."""
 
@@ -85,13 +88,38 @@ class Job:
                           functools.partial(self._strips, n))
                 for n in self._overlapping()
             ),
-            Candidate(f"windows by {self._vector}",
-                      least + SCATTERED * self.moved / target.bandwidth,
+            Candidate(f"windows by {self._vector}", least + self._windows_time(target, 1),
                       f"one place per thread, {self._vector} channels, {self.moved:,} bytes",
                       functools.partial(self._windows, self._vector)),
+            *(
+                [Candidate(f"groups by {self._vector}", least + self._windows_time(target, WARP),
+                           f"one place per warp, {self._vector} channels, {self.moved:,} bytes",
+                           functools.partial(self._windows, self._vector, WARP))]
+                if self._large() else []
+            ),
         ]  # fmt: skip
 
-    # ---- windows -------------------------------------------------------------------------------
+    # ---- windows and groups --------------------------------------------------------------------
+    @property
+    def _taps(self) -> int:
+        """Positions of a window, or about so many."""
+        v, (rows, columns) = self.view, self.sizes
+        return self.windows.taps or cdiv(v.height, rows) * cdiv(v.width, columns)
+
+    def _large(self) -> bool:
+        return not self.backward and self.windows.dilation == (1, 1) and self._taps >= WARP
+
+    def _windows_time(self, target: Target, threads: int) -> float:
+        """Seconds with so many threads per place: of the memory, or of loads one after another."""
+        moving = SCATTERED * self.moved / target.bandwidth
+        if self.backward:
+            return moving
+        rows, columns = self.sizes
+        places = self.view.planes * rows * columns * (self.view.inner // self._vector)
+        waves = cdiv(places * threads, target.threads)
+        joining = JOIN if threads > 1 else 0.0
+        return max(moving, waves * (cdiv(self._taps, threads) * LOAD + joining))
+
     @property
     def _vector(self) -> int:
         """Channels that a thread loads at once."""
@@ -101,12 +129,13 @@ class Job:
             vector //= 2
         return vector
 
-    def _windows(self, vector: int) -> Plan:
+    def _windows(self, vector: int, threads: int = 1) -> Plan:
         v = self.view
         rows, columns = (v.height, v.width) if self.backward else self.sizes
-        name = f"{self.name}_{'gather' if self.backward else 'windows'}"
-        shape = (rows, columns, v.inner // vector)
-        return self._plan(name, f"{self.windows.axes()}, {vector}", *shape, self.numbers)
+        forward = "groups" if threads > 1 else "windows"
+        name = f"{self.name}_{'gather' if self.backward else forward}"
+        shape, last = (rows, columns, v.inner // vector), f"{self.windows.axes()}, {vector}"
+        return self._plan(name, last, *shape, self.numbers, threads)
 
     # ---- disjoint ------------------------------------------------------------------------------
     def _wide(self, n: int) -> int:
@@ -168,8 +197,9 @@ class Job:
 
     # ---- both ----------------------------------------------------------------------------------
     def _plan(
-        self, name: str, last: str, rows: int, columns: int, inner: int, numbers: tuple[int, ...]
-    ) -> Plan:
+        self, name: str, last: str, rows: int, columns: int, inner: int, numbers: tuple[int, ...],
+        threads: int = 1,
+    ) -> Plan:  # fmt: skip
         v = self.view
         total = v.planes * rows * columns * inner
         index = "unsigned" if total + BLOCK < NARROW else "long long"
@@ -179,7 +209,9 @@ class Job:
         kernel = source.kernel(file, f"{name}<{types}, {last}>")
         sizes = [n for size in (inner, columns, rows) for n in (size, *divisor(size, 32))]
         shape = struct.pack("<q4i9I4x", total, v.height, v.width, *self.sizes, *sizes)
-        step = Step(kernel, (cdiv(total, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape))
+        step = Step(
+            kernel, (cdiv(total * threads, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape)
+        )
         return Plan((*self.before, step), self.outputs, self.scratch)
 
 

@@ -9,6 +9,7 @@ a torch op into a tensor, and kernels read them from there.
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any, NamedTuple
 
@@ -47,13 +48,29 @@ def start(
     if device.type != "cuda":
         seed, offset = _drawn(device, generator).tolist()
         return Start(seed, offset, None)
+    chosen = generator if generator is not None else source(device)
+    moved = moved_by(n, device) if calls is None else 4 * calls
+    return Start(*taken(chosen, moved), None)
+
+
+def source(device: torch.device) -> Any:
+    """torch's default generator of a GPU."""
     number = torch.cuda.current_device() if device.index is None else device.index
-    chosen = generator if generator is not None else torch.cuda.default_generators[number]
+    return torch.cuda.default_generators[number]
+
+
+@functools.lru_cache(8192)
+def moved_by(n: int, device: torch.device) -> int:
+    """How far a call for n elements moves the generator of a GPU."""
+    return advance(n, target(device))
+
+
+def taken(generator: Any, moved: int) -> tuple[int, int]:
+    """The seed and the offset of a CUDA generator, whose offset is moved."""
     with _LOCK:
-        seed, offset = chosen.initial_seed(), chosen.get_offset()
-        moved = advance(n, target(device)) if calls is None else 4 * calls
-        chosen.set_offset(offset + moved)
-    return Start(seed - 2**64 if seed >= 2**63 else seed, offset, None)
+        seed, offset = generator.initial_seed(), generator.get_offset()
+        generator.set_offset(offset + moved)
+    return seed - 2**64 if seed >= 2**63 else seed, offset
 
 
 def beginning(request: Request) -> tuple[Argument, ...]:

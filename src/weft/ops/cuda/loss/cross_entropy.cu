@@ -87,23 +87,44 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// Classes along a dimension with `inner` elements behind it: a block takes `width` neighbours of them, with 256 / width
-// threads for each. The logits are read twice for a gradient.
+// How a block shares out classes along a dimension with `inner` elements behind it: to each of `width` neighbours
+// `deep` threads. Where `width` is all of them, it takes several such planes at once, which are neighbours in memory too.
+struct Tiles {
+    int width, deep, planes;
+};
+struct Place {
+    int first, w, t;         // the number of the plane's first thread; the neighbour; the number among its threads
+    long long outer, column;
+    bool there;
+
+    __device__ Place(long long tile, const Tiles& by, const Classes& c) {
+        int each = by.width * by.deep, plane = threadIdx.x / each, inside = threadIdx.x % each;
+        long long tiles = (c.inner + by.width - 1) / by.width;
+        first = plane * each, w = inside % by.width, t = inside / by.width;
+        outer = tile / tiles * by.planes + plane, column = tile % tiles * by.width + w;
+        there = plane < by.planes && column < c.inner && outer * c.inner < c.count;
+    }
+    static __device__ long long tiles(const Tiles& by, const Classes& c) {
+        return (c.count / c.inner + by.planes - 1) / by.planes * ((c.inner + by.width - 1) / by.width);
+    }
+};
+
+// The logits are read twice for a gradient.
 template <class T, class L, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(256)
     columns(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss,
-            float2* partials, T* gradient, int* counter, int width, const Classes c) {
+            float2* partials, T* gradient, int* counter, const Tiles by, const Classes c) {
     Labels<T, L> labels{target, weight};
     __shared__ Running<T> found[256];
     __shared__ Smooth smoothed[256];
-    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
-    long long tiles = (c.inner + width - 1) / width;
+    int deep = by.deep;
     float norm = GRAD ? labels.template sum<256>(c, total) : 1, losses = 0, weights = 0;
-    for (long long tile = blockIdx.x; tile < c.count / c.inner * tiles; tile += gridDim.x) {
-        long long outer = tile / tiles, column = tile % tiles * width + w, start = outer * c.n * c.inner + column;
-        long long row = outer * c.inner + column;
-        bool there = t < deep && column < c.inner;
-        int label = there ? labels.of(row, c) : -1;
+    for (long long tile = blockIdx.x; tile < Place::tiles(by, c); tile += gridDim.x) {
+        Place place(tile, by, c);
+        int t = place.t;
+        long long row = place.outer * c.inner + place.column;
+        long long start = place.outer * c.n * c.inner + place.column;
+        int label = place.there ? labels.of(row, c) : -1;
         Running<T> own, all;
         Smooth smooth, sums;
         if (label >= 0)
@@ -116,10 +137,11 @@ __global__ void __launch_bounds__(256)
         __syncthreads();  // what was found for the tile before has been read
         found[threadIdx.x] = own, smoothed[threadIdx.x] = smooth;
         __syncthreads();
-        if (!there) continue;
+        if (!place.there) continue;
         for (int i = 0; i < deep; i++) {
-            all.take(found[i * width + w]);
-            if (SMOOTH) sums.x += smoothed[i * width + w].x, sums.weight += smoothed[i * width + w].weight;
+            int at = place.first + i * by.width + place.w;
+            all.take(found[at]);
+            if (SMOOTH) sums.x += smoothed[at].x, sums.weight += smoothed[at].weight;
         }
         float x_label = label < 0 ? 0 : to<float>(x[start + label * c.inner]);
         float s = GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
@@ -144,25 +166,25 @@ __global__ void __launch_bounds__(256)
 // Targets that are probabilities of all classes, q = (1 - e) target + e / n:
 //   loss     = lse sum(weight q) - sum(weight q x)
 //   gradient = s (p sum(weight q) - weight q)
-// A block takes `width` neighbours, as `columns` does; a mean is that of the rows.
+// A mean is that of the rows.
 template <class T, bool LOSS, bool GRAD>
 __global__ void __launch_bounds__(256)
     probabilities(const T* x, const T* target, const T* weight, const T* upstream, T* loss, float2* partials, T* gradient,
-                  int* counter, int width, const Classes c) {
+                  int* counter, const Tiles by, const Classes c) {
     __shared__ float4 found[256];  // Running and Smooth
-    int w = threadIdx.x % width, t = threadIdx.x / width, deep = 256 / width;
-    long long tiles = (c.inner + width - 1) / width;
+    int deep = by.deep;
     float keep = 1 - c.smoothing, even = c.smoothing / c.n, losses = 0, rows = 0;
     auto q = [&](long long at, int i) {
         return (keep * to<float>(target[at]) + even) * (weight ? to<float>(weight[i]) : 1);
     };
-    for (long long tile = blockIdx.x; tile < c.count / c.inner * tiles; tile += gridDim.x) {
-        long long outer = tile / tiles, column = tile % tiles * width + w, row = outer * c.inner + column;
-        long long start = outer * c.n * c.inner + column, from = c.inner == 1 ? outer * c.stride : start;
-        bool there = t < deep && column < c.inner;
+    for (long long tile = blockIdx.x; tile < Place::tiles(by, c); tile += gridDim.x) {
+        Place place(tile, by, c);
+        int t = place.t;
+        long long outer = place.outer, row = outer * c.inner + place.column;
+        long long start = outer * c.n * c.inner + place.column, from = c.inner == 1 ? outer * c.stride : start;
         Running<T> own, all;
         Smooth sums, part;
-        if (there)
+        if (place.there)
 #pragma unroll 4
             for (int i = t; i < c.n; i += deep) {
                 Packed<T, 1> v{bits(x[from + i * c.inner])};
@@ -173,9 +195,9 @@ __global__ void __launch_bounds__(256)
         __syncthreads();  // what was found for the tile before has been read
         found[threadIdx.x] = make_float4(own.most, own.sum, part.x, part.weight);
         __syncthreads();
-        if (!there) continue;
+        if (!place.there) continue;
         for (int i = 0; i < deep; i++) {
-            float4 one = found[i * width + w];
+            float4 one = found[place.first + i * by.width + place.w];
             all.take(Running<T>{one.x, one.y});
             sums.x += one.z, sums.weight += one.w;
         }

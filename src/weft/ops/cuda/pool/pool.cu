@@ -1,4 +1,5 @@
 // Max and average pooling. See pool.cuh.
+#include "groups.cuh"
 #include "strips.cuh"
 
 // Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the windows along height and
@@ -64,6 +65,68 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
 #pragma unroll
     for (int i = 0; i < V; ++i) result[i] = to<T>(sum[i] / by);
     store(y + (long long)e * V, result);
+}
+
+// ---- large windows -----------------------------------------------------------------------------------------------------
+// Each warp has V neighbours of the inner dimension at one place of the result.
+template <class T, class Code, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
+                                                  const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    using H = typename Held<Code>::Type;
+    I e = I(blockIdx.x) * 8 + threadIdx.x / 32;
+    if (e >= I(p.total)) return;
+    int c, column, row;
+    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+    long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
+    const T* from = x + plane * pixels * inner + c * V;
+    Positions window = Positions::of<Y, X>(row, column, p);
+    Largest<C> most[V];
+    window.each([&](int h, int w, int i) {
+        Vector<T, V> v = load<V>(from + ((long long)h * p.width + w) * inner);
+#pragma unroll
+        for (int j = 0; j < V; ++j) most[j].take(to<C>(v[j]), i);
+    });
+    Vector<T, V> result;
+    H code[V] = {};
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+        most[j].join();
+        result[j] = to<T>(most[j].value);
+        int at = max(most[j].at, 0), h = window.top + at / window.columns, w = window.left + at % window.columns;
+        code[j] = code_of<H, Y, X>(h, w, Y::tap(h, row), X::tap(w, column), p.width);
+    }
+    if (threadIdx.x % 32) return;
+    store(y + (long long)e * V, result);
+    store_code<V>(where, (long long)e * V, code);
+}
+
+template <class T, class I, class Y, class X, int V>
+__global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
+                                                   const PoolShape p) {
+    using C = typename Wider<T>::Type;
+    I e = I(blockIdx.x) * 8 + threadIdx.x / 32;
+    if (e >= I(p.total)) return;
+    int c, column, row;
+    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+    long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
+    const T* from = x + plane * pixels * inner + c * V;
+    C sum[V] = {};
+    Positions::of<Y, X>(row, column, p).each([&](int h, int w, int) {
+        Vector<T, V> v = load<V>(from + ((long long)h * p.width + w) * inner);
+#pragma unroll
+        for (int j = 0; j < V; ++j) sum[j] += to<C>(v[j]);
+    });
+    int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
+    C by = divisor ? divisor : count;
+    Vector<T, V> result;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+#pragma unroll
+        for (int d = 16; d; d /= 2) sum[j] += __shfl_xor_sync(~0u, sum[j], d);
+        result[j] = to<T>(sum[j] / by);
+    }
+    if (threadIdx.x % 32 == 0) store(y + (long long)e * V, result);
 }
 
 // ---- windows that touch neither each other nor the padding -------------------------------------------------------------

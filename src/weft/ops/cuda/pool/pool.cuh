@@ -50,6 +50,10 @@ struct Fixed {
             if (unsigned(o) < unsigned(out) && tap <= (K - 1) * D && (D == 1 || tap % D == 0)) f(o, tap / D);
         }
     }
+    // The first position of window o, the one after its last, and the tap at a position; for neighbouring taps.
+    static __device__ int first(int o, int, int) { return max(o * S - P, 0); }
+    static __device__ int last(int o, int size, int) { return min(o * S - P + K, size); }
+    static __device__ int tap(int at, int o) { return at - (o * S - P); }
     // The number of positions of window o; with those of the padding, or without.
     static __device__ int count(int o, int size, int, bool padding) {
         int first = o * S - P, last = min(first + K, size + P);
@@ -63,6 +67,7 @@ struct Adaptive {
     static constexpr int TAPS = 0;
     static __device__ int first(int o, int size, int out) { return int((long long)o * size / out); }
     static __device__ int last(int o, int size, int out) { return int(((o + 1ll) * size + out - 1) / out); }
+    static __device__ int tap(int, int) { return 0; }
     template <class F>
     static __device__ void each(int o, int size, int out, F f) {
         for (int at = first(o, size, out), end = last(o, size, out); at < end; ++at) f(at, 0);

@@ -15,6 +15,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
+from weft.ops.random.filled import Filled, size_of
 from weft.ops.random.start import beginning, start
 from weft.ops.random.threads import BLOCK, blocks
 
@@ -149,23 +150,16 @@ DEFINITIONS = (
 
 
 # ---- functions ---------------------------------------------------------------------------------
-def _like(size: Any, dtype: Any, device: Any) -> torch.Tensor:
-    """A tensor of this shape whose memory is one element."""
-    shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
-    return torch.empty((), dtype=dtype, device=device).expand(*shape)
-
-
-def _of_size(op: str, seeded: str, doc: str, first: float, second: float) -> Callable[[], Any]:
+def _of_size(op: str, seeded: str, doc: str) -> Callable[[], Any]:
     """Makes rand or randn, which have a size and two fixed numbers."""
 
     def make() -> Any:
-        call = library.call(seeded)
+        fill = Filled(op, seeded)
 
         def function(
             *size: Any, generator: Any = None, dtype: Any = torch.float32, device: Any = None
         ) -> Any:
-            like = _like(size, dtype, device)
-            return call(like, first, second, *start(op, like.numel(), like.device, generator))
+            return fill(size_of(size), (0.0, 1.0), generator, dtype, device)
 
         function.__name__, function.__doc__ = op, doc
         return function
@@ -174,29 +168,27 @@ def _of_size(op: str, seeded: str, doc: str, first: float, second: float) -> Cal
 
 
 def _uniform() -> Any:
-    call = library.call("seeded_uniform")
+    fill = Filled("uniform", "seeded_uniform")
 
     def uniform(
         size: Sequence[int], low: float = 0.0, high: float = 1.0, *,
         generator: Any = None, dtype: Any = torch.float32, device: Any = None,
     ) -> Any:  # fmt: skip
         """A new tensor of uniform numbers in [low, high)."""
-        like = _like((size,), dtype, device)
-        return call(like, low, high, *start("uniform", like.numel(), like.device, generator))
+        return fill(size, (low, high), generator, dtype, device)
 
     return uniform
 
 
 def _normal() -> Any:
-    call = library.call("seeded_normal")
+    fill = Filled("normal", "seeded_normal")
 
     def normal(
         mean: float, std: float, size: Sequence[int], *,
         generator: Any = None, dtype: Any = torch.float32, device: Any = None,
     ) -> Any:  # fmt: skip
         """A new tensor of normally distributed numbers."""
-        like = _like((size,), dtype, device)
-        return call(like, mean, std, *start("normal", like.numel(), like.device, generator))
+        return fill(size, (mean, std), generator, dtype, device)
 
     return normal
 
@@ -215,7 +207,7 @@ def _bernoulli() -> Any:
 
 
 def _randperm() -> Any:
-    call = library.call("seeded_permutation")
+    fill = Filled("randperm", "seeded_permutation")
 
     def randperm(
         n: int, *, generator: Any = None, dtype: Any = torch.int64, device: Any = None
@@ -223,15 +215,14 @@ def _randperm() -> Any:
         """The numbers from 0 to n - 1 in random order."""
         if n < 0:
             raise ArgumentError("weft.ops.randperm: 'n' must not be negative", got=str(n))
-        like = _like((n,), dtype, device)
-        return call(like, *start("randperm", n, like.device, generator))
+        return fill((n,), (), generator, dtype, device)
 
     return randperm
 
 
 MAKERS = {
-    "rand": _of_size("rand", "seeded_uniform", "A new tensor of uniform numbers in [0, 1).", 0, 1),
-    "randn": _of_size("randn", "seeded_normal", "A new tensor of normal numbers.", 0, 1),
+    "rand": _of_size("rand", "seeded_uniform", "A new tensor of uniform numbers in [0, 1)."),
+    "randn": _of_size("randn", "seeded_normal", "A new tensor of normal numbers."),
     "uniform": _uniform,
     "normal": _normal,
     "bernoulli": _bernoulli,

@@ -14,9 +14,10 @@ from weft.ops.function import Definition
 from weft.ops.reduction.candidates import candidates
 from weft.ops.reduction.row import NORMS, Row, reduced_dims, result_dtype, result_shape
 
+MEAN = Row("mean", "Mean", "a", "The mean", "float", torch.mean, integers=False)
 ROWS = (
     Row("sum", "Sum", "a", "The sum", "wide", torch.sum),
-    Row("mean", "Mean", "a", "The mean", "float", torch.mean, integers=False),
+    MEAN,
     Row("prod", "Product", "a", "The product", "wide", torch.prod),
     Row("amax", "Max", "a", "The largest element", "same", torch.amax, empty=False),
     Row("amin", "Min", "a", "The smallest element", "same", torch.amin, empty=False),

@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from weft.errors import ArgumentError
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
+from weft.ops.families.arrays.reduce import MEAN
 from weft.ops.families.networks.max_pool import adaptive
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
 from weft.ops.pool.kernels import Job, nothing, read
 from weft.ops.pool.windows import Windows, buffer, check, empty, is_last, out_shape, view, windows
+from weft.ops.reduction.candidates import candidates as reductions
 
 Made = Callable[..., tuple[Windows, bool, int]]
 """(*options of an op) -> its windows, whether padding counts, and the divisor or 0."""
@@ -44,6 +47,9 @@ def _forward(rank: int, made: Made, request: Request) -> list[Candidate]:
     out = buffer(out_shape(x.shape, rank, chosen), x.dtype, last)
     if x.numel == 0:
         return nothing((out,))
+    if chosen.out == (1, 1):  # a reduction, which has kernels for long rows and for any strides
+        options = {"dim": list(range(-rank, 0)), "keepdim": True}
+        return reductions(MEAN, replace(request, op="mean", options=options))
     source = read(x, last, 0, 2, request.target)
     seen = view(x.shape, rank, last)
     job = Job(
@@ -107,22 +113,7 @@ def _fake(rank: int, made: Made, x: Any, *options: Any) -> Any:
     return empty(x, shape, rank == 2 and is_last(x.shape, x.stride()))
 
 
-def _whole(rank: int, op: Any) -> Callable[..., Any]:
-    """The mean of whole planes is a reduction, which has kernels for long rows."""
-    mean = library.call("mean")
-
-    def redirected(x: Any, size: Any) -> Any:
-        if (size if isinstance(size, int) else max(size)) != 1 or x.dim() <= rank:
-            return NotImplemented
-        check(f"adaptive_avg_pool{rank}d", x, rank, adaptive(rank, size))
-        return mean(x, list(range(-rank, 0)), True)
-
-    return redirected
-
-
-def _public(
-    name: str, rank: int, made: Made, options: str, doc: str, redirect: Any = None
-) -> Definition:
+def _public(name: str, rank: int, made: Made, options: str, doc: str) -> Definition:
     def checked(x: Any, *given: Any) -> None:
         check(name, x, rank, made(*given)[0])
 
@@ -136,7 +127,6 @@ def _public(
         setup=functools.partial(_setup, rank),
         backward=functools.partial(_backward, rank, made),
         autocast=None,
-        redirect=redirect,
     )
 
 
@@ -151,8 +141,7 @@ def _definitions(rank: int) -> tuple[Definition, Definition]:
                 f"The mean of each window along the last {dims}."),
         _public(f"adaptive_avg_pool{rank}d", rank, functools.partial(_adaptive, rank),
                 f"int[{rank}] output_size",
-                f"The mean of each of `output_size` windows along the last {dims}.",
-                functools.partial(_whole, rank)),
+                f"The mean of each of `output_size` windows along the last {dims}."),
     )  # fmt: skip
 
 

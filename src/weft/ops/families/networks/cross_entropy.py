@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,11 +14,12 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import eager, library, source
 from weft.ops.choose import Candidate, Request
+from weft.ops.copies import contiguous
 from weft.ops.function import Definition
 from weft.ops.loss.classes import Call, call_of, check, label_shape
 from weft.ops.loss.scale import scale_unless_one
-from weft.ops.plan import Buffer, Plan, Step
-from weft.ops.rows import BLOCK, group, parts_of
+from weft.ops.plan import Buffer, Layout, Plan, Step
+from weft.ops.rows import BLOCK, View, group, parts_of, view_of
 
 FILE = "loss/cross_entropy.cu"
 HELD, SHARED = 8, 12
@@ -25,6 +28,10 @@ ALONE = 1.45
 """The time of rows that one or two blocks of an SM hold, relative to that of a stream."""
 LOOPED = 32
 """Blocks per SM, above which blocks of short rows take several groups of rows each."""
+LONG = 256
+"""Classes from which on those that are not contiguous may be turned into rows."""
+TURNS, ROUND, RESIDENT, SECTOR = 4, 1e-6, 8, 32
+"""Loads of a thread in flight and their latency in seconds; blocks of an SM; bytes of an access."""
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -72,10 +79,41 @@ def _of_rows(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate
 
 
 def _of_columns(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
-    gpu = call.tensors.request.target
-    time = gpu.launch + call.tensors.cost + moved * (1 + 2 * call.modes[1]) / gpu.bandwidth
+    """Candidates for classes that are not contiguous: as they are, or turned into rows first."""
+    v, gpu, gradient = call.view, call.tensors.request.target, call.modes[1]
+    by = _tiles(call)
+    turns = cdiv(v.n, by.deep * TURNS) * ROUND * (1 + gradient)
+    waves = cdiv(by.count(v), RESIDENT * gpu.sms)
+    busy = max(moved * (1 + 2 * gradient) / gpu.bandwidth, waves * turns)
+    time = gpu.launch + call.tensors.cost + busy
     why = "the classes are not contiguous; they are read twice for a gradient"
-    return [Candidate("columns", time, why, lambda: _columns(make()))]
+    columns = Candidate("columns", time, why, lambda: _columns(make()))
+    if v.n < LONG:
+        return [columns]
+    rows = _of_rows(_turned(make()), lambda: _turned(make()), moved)
+    return [columns, *(replace(c, name=f"turned, {c.name}") for c in rows)]
+
+
+def _turned(call: Call) -> Call:
+    """The call with classes that are contiguous: a copy, and a gradient that is copied back."""
+    v, tensors = call.view, call.tensors
+    dtype = call.tensors.outputs[-1].dtype
+    shape = (v.outer, v.inner, v.n)
+    planes = Layout(dtype, shape, (v.n * v.inner, 1, v.inner), v.vector * call.itemsize)
+    rows = tensors.buffer(Buffer(shape, dtype))
+    copy = contiguous(planes, call.x, rows, tensors.request.target)
+    tensors.steps += copy.steps
+    tensors.cost += copy.cost
+    view = view_of(Layout(dtype, (v.outer * v.inner, v.n), (v.n, 1), 16), 1)
+    assert view is not None
+    if call.gradient is None:
+        return replace(call, view=view, x=rows)
+    gradient = tensors.buffer(Buffer(shape, dtype))
+    turned = Layout(dtype, (v.outer, v.n, v.inner), (v.n * v.inner, 1, v.n), 16)
+    back = contiguous(turned, gradient, call.gradient, tensors.request.target)
+    tensors.after += back.steps
+    tensors.cost += back.cost
+    return replace(call, view=view, x=rows, gradient=gradient)
 
 
 def _of_probabilities(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
@@ -127,28 +165,57 @@ def _long(call: Call, parts: int, chunks: int) -> Plan:
     return call.tensors.plan(*steps)
 
 
-def _tiles(call: Call) -> tuple[int, int]:
-    """(neighbours behind the classes that a block takes, blocks)."""
+class _Tiles(NamedTuple):
+    """How a block shares out classes that are not contiguous: struct Tiles of the kernels."""
+
+    width: int
+    deep: int
+    planes: int
+
+    def count(self, v: View) -> int:
+        return cdiv(v.outer, self.planes) * cdiv(v.inner, self.width)
+
+    def packed(self) -> bytes:
+        return struct.pack("<3i", *self)
+
+
+def _tiles(call: Call) -> _Tiles:
     v, sms = call.view, call.tensors.request.target.sms
     width = min(v.inner, BLOCK)
     while width > 32 and v.outer * cdiv(v.inner, width) < 4 * sms:
         width //= 2
-    return width, max(1, min(v.outer * cdiv(v.inner, width), LOOPED * sms))
+    if width < v.inner:
+        return _Tiles(width, BLOCK // width, 1)
+    # Threads of a neighbour read whole sectors together. More of them are worth the time to join
+    # what each has found for long columns, or where the GPU has few threads otherwise.
+    deep = 1
+    while 2 * deep * width <= BLOCK and 2 * deep <= v.n and (
+        deep * width * call.itemsize < SECTOR or 8 * deep * deep < v.n
+        or call.count * deep < 512 * sms
+    ):  # fmt: skip
+        deep *= 2
+    return _Tiles(width, deep, BLOCK // (width * deep))
+
+
+def _blocks(call: Call, by: _Tiles) -> int:
+    return max(1, min(by.count(call.view), LOOPED * call.tensors.request.target.sms))
 
 
 def _probabilities(call: Call) -> Plan:
-    width, blocks = _tiles(call)
+    by = _tiles(call)
+    blocks = _blocks(call, by)
     words = (call.types[0], *(str(m).lower() for m in call.modes))
     kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>")
-    args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks), width,
-            call.problem)  # fmt: skip
+    args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
+            by.packed(), call.problem)  # fmt: skip
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
 def _columns(call: Call) -> Plan:
-    width, blocks = _tiles(call)
+    by = _tiles(call)
+    blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
-    args = (call.x, *call.labels(), *call.results(blocks), width, call.problem)
+    args = (call.x, *call.labels(), *call.results(blocks), by.packed(), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from weft.errors import ArgumentError
 from weft.ops import library
 from weft.ops.function import Definition
 from weft.ops.loss.classes import DTYPES, REDUCTIONS
-from weft.ops.loss.pairs import LOSSES, Loss, candidates
+from weft.ops.loss.pairs import LOSSES, Loss, candidates, result
+from weft.ops.plan import Layout
 
 _DOCS = {
     "mse_loss": "The squared difference of input and target.",
@@ -156,8 +158,24 @@ def _second(loss: Loss, ctx: Any, v: Any) -> Any:
 
 def _fake(loss: Loss, input: Any, target: Any, *rest: Any, **named: Any) -> Any:
     values = {**dict(zip(_order(loss), rest, strict=False)), **named}
-    none = values.get("reduction", "mean") == "none"
-    return input.new_empty(input.shape if none else ())
+    if values.get("reduction", "mean") != "none":
+        return input.new_empty(())
+    return _pairs(input, target, None, [values.get(name) for name in loss.weights])
+
+
+def _fake_backward(loss: Loss, dy: Any, input: Any, target: Any, *rest: Any) -> Any:
+    count = len(loss.weights)
+    return _pairs(input, target, dy if rest[count] == "none" else None, rest[:count])
+
+
+def _pairs(input: Any, target: Any, upstream: Any, weights: Sequence[Any]) -> Any:
+    layouts = [
+        None if t is None else Layout(t.dtype, tuple(t.shape), tuple(t.stride()), 16)
+        for t in (input, target, upstream, *weights)
+    ]
+    assert layouts[0] is not None and layouts[1] is not None
+    made = result(layouts[0], layouts[1], layouts[2], layouts[3:])
+    return input.new_empty_strided(made.shape, made.steps)
 
 
 def _definitions(loss: Loss) -> tuple[Definition, Definition]:
@@ -176,7 +194,7 @@ def _definitions(loss: Loss) -> tuple[Definition, Definition]:
             name=f"{loss.name}_backward",
             schema=_schema_backward(loss),
             doc=f"The gradient of {loss.name}'s input, or of its target.",
-            fake=lambda dy, input, *rest: input.new_empty(input.shape),
+            fake=functools.partial(_fake_backward, loss),
             candidates=functools.partial(candidates, loss, True),
             setup=functools.partial(_setup_backward, loss),
             backward=functools.partial(_second, loss),

@@ -1,0 +1,79 @@
+"""Makes new tensors of random numbers, with a plan that is found by size, dtype and device alone.
+
+The ops take a tensor that says shape and dtype, which torch.compile and fake tensors need. Making
+it takes as long as all the rest of a call, so eager calls on a GPU keep their plan here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.ops import eager, library
+from weft.ops.random.start import moved_by, source, start, taken
+from weft.ops.runner import Run
+
+REMEMBERED = 8192
+"""The most plans that an op keeps; when exceeded, all are dropped."""
+
+
+class _Ready(NamedTuple):
+    """A plan, the generator that it draws from, and how far it moves that one."""
+
+    run: Run
+    generator: Any
+    moved: int
+
+
+class Filled:
+    """The calls of an op that fills a new tensor; `seeded` is the op that takes seed and offset."""
+
+    def __init__(self, name: str, seeded: str) -> None:
+        self._name, self._seeded = name, library.function(seeded)
+        self._ready: dict[Any, _Ready] = {}
+
+    def __call__(
+        self, size: Any, numbers: Sequence[float], generator: Any, dtype: Any, device: Any
+    ) -> Any:
+        """A new tensor; `numbers` are the options of the distribution."""
+        if generator is not None or device is None or torch.compiler.is_compiling():
+            return self._drawn(size, numbers, generator, dtype, device)
+        key = (tuple(size), numbers, dtype, device)
+        ready = self._ready.get(key)
+        if ready is None:
+            self._keep(key)
+        elif eager.plain() and not torch.cuda.is_current_stream_capturing():
+            return ready.run(None, None, *taken(ready.generator, ready.moved))
+        return self._drawn(size, numbers, generator, dtype, device)
+
+    def _drawn(
+        self, size: Any, numbers: Sequence[float], generator: Any, dtype: Any, device: Any
+    ) -> Any:
+        like = _like(size, dtype, device)
+        begin = start(self._name, like.numel(), like.device, generator)
+        return self._seeded.call(like, *numbers, *begin)
+
+    def _keep(self, key: Any) -> None:
+        """Makes the plan of a size, if it is one for a certain GPU."""
+        size, numbers, dtype, device = key
+        place = torch.device(device)
+        # A device without a number is the current one, which may be another in the next call.
+        if place.type != "cuda" or (place.index is None and torch.cuda.device_count() > 1):
+            return
+        if len(self._ready) >= REMEMBERED:
+            self._ready.clear()
+        like = _like(size, dtype, device)
+        run = self._seeded.run_of(self._seeded.request(like, *numbers, 0, 0, None), like.device)
+        self._ready[key] = _Ready(run, source(place), moved_by(like.numel(), place))
+
+
+def _like(size: Any, dtype: Any, device: Any) -> torch.Tensor:
+    """A tensor of this shape whose memory is one element."""
+    return torch.empty((), dtype=dtype, device=device).expand(*size)
+
+
+def size_of(size: tuple[Any, ...]) -> Any:
+    """The sizes of a call that gives them one by one, or as one sequence."""
+    return size[0] if len(size) == 1 and not isinstance(size[0], int) else size
