@@ -17,6 +17,8 @@ SHAPES = {
     "rows of whole vectors": (5, 64),
     "rows of several warps": (3, 1003),
     "columns": (2, 5, 3, 4),
+    "planes of a block": (70, 9, 2),
+    "long columns, turned": (1, 20000, 2),
     "no rows": (0, 4),
 }
 OPTIONS = {

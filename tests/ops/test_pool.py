@@ -256,3 +256,16 @@ def test_sanitized() -> None:
         weft.ops.avg_pool2d(x, 3, 2, 1).sum().backward()
         y = numbers(1, 1, 4, 4).requires_grad_()
         weft.ops.max_pool2d(y, 2).sum().backward()
+
+
+def test_large_windows_are_shared_by_warps() -> None:
+    x = numbers(2, 3, 16, 17).round()  # with equal maxima, of which the first counts
+    x[0, 0, 3, 4] = x[0, 0, 5, 1] = float("nan")
+    x[1, 2] = -float("inf")
+    for layout in (x, last(x)):
+        chosen = str(weft.ops.explain(weft.ops.adaptive_max_pool2d, layout, (2, 1)))
+        assert "groups" in chosen.splitlines()[0]
+        got = weft.ops.adaptive_max_pool2d(layout, (2, 1), return_indices=True)
+        want = functional.adaptive_max_pool2d(layout, (2, 1), return_indices=True)
+        torch.testing.assert_close(got, want, equal_nan=True)
+    compare("avg_pool2d", numbers(2, 3, 16, 17), (9, 8), stride=(5, 7), padding=(3, 2))
