@@ -131,7 +131,10 @@ ROWS = (
     Row(
         "unserved.cu",
         "cusparse gives 10\n",
-        err=("cudaMallocArray is not served by weft", "cusparseCreate is not served by weft"),
+        err=(
+            "cudaImportExternalMemory is not served by weft",
+            "cusparseCreate is not served by weft",
+        ),
     ),
     Row("unsimulated.cu", "went on\n", code=70, err=("unsimulated.cu:5", "exit code 70")),
     Row("crash.cu", "ready\n", code=139, args=("segv",), err=("ended by SIGSEGV",)),

@@ -234,7 +234,7 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
         lambda k: weft.load_ptx(".visible .entry k() { ret; }").k,
     ),
     ("unknown opcode", weft.UnsupportedInstruction, lambda k: launch("frobnicate.u32 %r1, %r2;")),
-    ("texture", weft.UnsupportedInstruction, lambda k: launch("tex.2d.v4.f32.f32 {%r1}, [p];")),
+    ("texture", weft.UnsupportedInstruction, lambda k: launch("tex.2dms.v4.f32.s32 {%r1}, [p];")),
     ("undeclared register", weft.PtxError, lambda k: launch("add.s32 %r1, %r9, 1;")),
     ("undeclared label", weft.PtxError, lambda k: launch("bra NOWHERE;")),
     ("undeclared variable", weft.PtxError, lambda k: launch("mov.u32 %r1, nowhere;")),

@@ -45,7 +45,11 @@ def operands(text: str, scope: Scope) -> tuple[Operand, ...]:
             spelled = piece.strip()
             operand = memo.get(spelled) or _operand(spelled, scope, 0)
             memo[piece] = memo[spelled] = operand
-        found.append(operand)
+        # `[texture, {x, y}]` is an address and its coordinates.
+        if isinstance(operand, Mem) and isinstance(operand.base, Vec):
+            found += [Mem(operand.base.items[0]), *operand.base.items[1:]]
+        else:
+            found.append(operand)
     return tuple(found)
 
 

@@ -40,7 +40,7 @@ def runtime_library(toolkit: Toolkit) -> bytes:
 @functools.cache
 def files() -> dict[str, str]:
     """The sources of the library and its headers by name."""
-    paths = [*_SHIM.iterdir(), *LIBRARIES.iterdir()]
+    paths = [*_SHIM.rglob("*.cpp"), *_SHIM.rglob("*.h"), *LIBRARIES.iterdir()]
     return {path.name: path.read_text() for path in sorted(paths)}
 
 
@@ -65,7 +65,7 @@ def _compiled(toolkit: Toolkit, folder: Path) -> bytes:
     (folder / "names.inc").write_text(_error_names(toolkit, folder))
     options = ["-x", "c++", "-std=c++17", "-O1", "-I", str(folder), *HEADERS]
     options += ["-Xcompiler", "-fPIC,-fvisibility=hidden"]
-    sources = sorted(_SHIM.glob("*.cpp"))
+    sources = sorted(_SHIM.rglob("*.cpp"))
     count = min(len(sources), cores())
     units = [folder / f"unit_{i}.cpp" for i in range(count)]
     for i, unit in enumerate(units):

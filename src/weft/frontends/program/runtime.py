@@ -33,6 +33,7 @@ from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.interface import DIED, Ops
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import PATTERN, PATTERN_LIMIT
+from weft.frontends.program.textures import texture_unit
 from weft.frontends.program.unit import Unit
 
 if TYPE_CHECKING:
@@ -99,7 +100,12 @@ class Runtime:
         if relocatable:
             self._linked[handle] = "".join(texts)
         else:
-            self._units[handle] = [self._make_unit(text) for text in texts]
+            self._units[handle] = [self._unit(text) for text in texts]
+
+    def _unit(self, text: str) -> Unit:
+        unit = self._make_unit(text)
+        unit.textures = texture_unit(self.library)
+        return unit
 
     @answers(0)
     def function(self, handle: int, host: int, name: bytes) -> None:
@@ -115,7 +121,7 @@ class Runtime:
     def _units_of(self, handle: int) -> list[Unit]:
         """The units of a file; relocatable units are linked at first use."""
         if handle in self._linked:
-            whole = [self._make_unit(linked.link(list(self._linked.values())))]
+            whole = [self._unit(linked.link(list(self._linked.values())))]
             self._units |= dict.fromkeys(self._linked, whole)
             self._linked.clear()
         return self._units.get(handle, [])

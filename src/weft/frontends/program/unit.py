@@ -17,7 +17,7 @@ from weft.device.base import Allocation, KernelInfo, Program
 from weft.device.models import GpuModel
 from weft.device.sim.device import SimDevice
 from weft.device.sim.run.heap import Heap
-from weft.device.sim.run.module import SimModule
+from weft.device.sim.run.module import SimModule, TextureUnit
 from weft.device.summary import Entry
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
@@ -54,12 +54,14 @@ class Unit:
         self.model, self._toolkit = model, toolkit
         self._resources: dict[str, Resources] = {}
         self._heap_bytes: int | None = None
+        self.textures: TextureUnit | None = None
 
     @cached_property
     def sim(self) -> SimModule:
         ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
         sim = SimDevice(self.model).load(Program(ptx))
         sim.place()
+        sim.root.textures = self.textures
         for name in sim.summary.entries:
             sim.kernels[name] = KernelInfo(_plain(name), functools.partial(self.resources, name))
         if self._heap_bytes is not None and sim.root.allocates:

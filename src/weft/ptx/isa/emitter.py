@@ -73,6 +73,20 @@ class Matrices(Protocol):
     ) -> None: ...
 
 
+class Textures(Protocol):
+    """The texture unit: texture and surface objects, by their handles."""
+
+    def fetch(
+        self, ins: Instruction, function: str, geometry: str, ptx_type: str, coordinates: str
+    ) -> None: ...
+    def ask(self, ins: Instruction, query: str) -> None: ...
+    def load(self, ins: Instruction, geometry: str, ptx_type: str, outside: str) -> None: ...
+    def store(self, ins: Instruction, geometry: str, ptx_type: str, outside: str) -> None: ...
+    def reduce(
+        self, ins: Instruction, op: str, geometry: str, ptx_type: str, outside: str
+    ) -> None: ...
+
+
 class Warp(Protocol):
     """The code of one warp under construction; lanes that are not active keep their registers."""
 
@@ -84,6 +98,7 @@ class Warp(Protocol):
     bulk: BulkCopies
     mbarriers: MemoryBarriers
     matrices: Matrices
+    textures: Textures
 
     def read(self, operand: Operand, ptx_type: str) -> Val:
         """A source: a scalar when all lanes agree, else 32 lanes."""

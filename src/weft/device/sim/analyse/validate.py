@@ -214,8 +214,11 @@ class _Checker:
     def _dest(self, operand: Operand, spec: isa.OperandSpec, d: isa.Decoded) -> None:
         kind = d.types[spec.name]
         if isinstance(operand, Pair) and spec.pair:
-            for part, ty in ((operand.first, kind), (operand.second, "pred")):
-                self._target(part, ty, d.row)
+            if isinstance(operand.first, Vec):
+                self._vector(operand.first, kind, d.row, written=True)
+            else:
+                self._target(operand.first, kind, d.row)
+            self._target(operand.second, "pred", d.row)
         elif isinstance(operand, Vec):
             self._vector(operand, kind, d.row, written=True)
         else:

@@ -30,6 +30,7 @@ from weft.device.sim.memory.groups import Group
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
+from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.windows import Windows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
@@ -68,6 +69,7 @@ class WarpEmitter(WarpOperands):
         self.bulk = BulkCopies(self, self.schedule)
         self.mbarriers = MemoryBarriers(self, self.bulk)
         self.matrices = Matrices(self)
+        self.textures = Textures(self)
         self.observed = observer is not None
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
 

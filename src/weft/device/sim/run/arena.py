@@ -20,7 +20,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<18q{Context.SIZE - 144 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<20q{Context.SIZE - 160 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
@@ -102,6 +102,7 @@ class Arena:
         const: tuple[int, int],
         host: int,
         cooperative: bool = True,
+        textures: int = 0,
     ) -> None:
         """Writes what a launch is given; `rows` are the numbers of the allocation table.
 
@@ -115,7 +116,7 @@ class Arena:
             0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
             address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
             dynamic_shared, host, (address + Context.SIZE) * cooperative, 0,  # workspace, grid id
-            self._param_bytes, const[1], 0,  # no observer
+            self._param_bytes, const[1], 0, 0, textures,  # no observer, no epoch yet
         )  # fmt: skip
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)

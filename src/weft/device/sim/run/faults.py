@@ -170,6 +170,8 @@ class _Story:
             )
         elif code == Fault.BARRIER:
             error = self._barrier(ins, w[Worker.ERROR_ADDRESS], block, thread)
+        elif code == Fault.TEXTURE:
+            error = self._texture(ins, block, thread)
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):
@@ -193,6 +195,27 @@ class _Story:
             got=f"block {block}, thread {thread}",
             allowed=BARRIER_LIMITS[counts],
             next="check what the kernel computes for the barrier's number and its count",
+        )
+
+    def _texture(
+        self, ins: Instruction | None, block: tuple[int, int, int], thread: tuple[int, int, int]
+    ) -> DeviceError:
+        unit, at = self.module.root.textures, f"block {block}, thread {thread}"
+        if unit is None:
+            return DeviceError(
+                f"{self.name} uses a texture or surface object",
+                where=line_of(ins),
+                got=at,
+                allowed="texture and surface objects of whole programs",
+                next="write a program that makes the object, and run it: weft run prog.cu",
+            )
+        what, _, allowed = unit.error().partition("; ")
+        return IllegalAddress(
+            f"{self.name} {what}",
+            where=line_of(ins),
+            got=at,
+            allowed=allowed,
+            next="compare the coordinates with the sizes, and look at where the handle comes from",
         )
 
     def _address(

@@ -134,6 +134,7 @@ class Plan:
             sim.image.const,
             sim.services.address if served else 0,
             self.cooperative,
+            sim.root.textures.address if sim.root.textures is not None else 0,
         )
         if served:
             sim.services.begin(arena, self.config.block, len(rows) // 4)

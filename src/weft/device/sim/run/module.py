@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,18 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
     from weft.device.sim.run.observation import Observer
     from weft.device.sim.run.services import Services
     from weft.ptx.model import Function, Module
+
+
+@dataclass(frozen=True, slots=True)
+class TextureUnit:
+    """What executes texture and surface instructions: a function of a program's runtime library.
+
+    address  of the function; `memory.textures` calls it
+    error    says what was wrong with the access that failed
+    """
+
+    address: int
+    error: Callable[[], str]
 
 
 class SimModule:
@@ -51,6 +65,7 @@ class SimModule:
         self.root: SimModule = within.root if within else self
         self.image: Image = within.image if within else Image()
         self.allocates = False
+        self.textures: TextureUnit | None = None
 
     @property
     def exclusive(self) -> contextlib.AbstractContextManager[object]:

@@ -166,20 +166,9 @@ API cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent exten
 API cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
     return fill("cudaMemset3D", boxed(to, {0, 0, 0}), value, of(extent), nullptr, Host::waits);
 }
-static cudaError_t copy_3d(const char *call, const cudaMemcpy3DParms *p, cudaStream_t stream,
-                           Host host) {
-    if (p->srcArray || p->dstArray) {
-        say("%s: arrays of textures are not served", call);
-        return failed(cudaErrorNotSupported);
-    }
-    return copy(call, boxed(p->dstPtr, p->dstPos), boxed(p->srcPtr, p->srcPos), of(p->extent),
-                p->kind, stream, host);
-}
-API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t stream) {
-    return copy_3d("cudaMemcpy3DAsync", p, stream, Host::goes_on);
-}
-API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) {
-    return copy_3d("cudaMemcpy3D", p, nullptr, Host::waits);
+cudaError_t weft::copy_box(const char *call, Box to, Box from, Size size, cudaMemcpyKind kind,
+                           cudaStream_t stream, bool waits) {
+    return copy(call, to, from, size, kind, stream, waits ? Host::waits : Host::goes_on);
 }
 
 // ---- variables ----------------------------------------------------------------------------------

@@ -151,6 +151,7 @@ API cudaError_t cudaDeviceReset() {
     tell(What::host_waits_all);
     revive();
     release_all();
+    forget_arrays();
     return cudaSuccess;
 }
 
@@ -266,10 +267,3 @@ API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribut
 
 API void weft_gpus(int count) { device_count = count; }
 int weft::current_device() { return chosen_device; }
-
-// Returns a structure, so that no generated stub could stand for it; textures themselves are not
-// served.
-API cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
-                                                cudaChannelFormatKind kind) {
-    return {x, y, z, w, kind};
-}

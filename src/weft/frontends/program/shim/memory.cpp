@@ -54,8 +54,7 @@ static void give_back(void *memory, size_t bytes, Kind kind) {
     }
 }
 
-static cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind,
-                            unsigned flags = 0) {
+cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags) {
     WORKING;
     if (!out) return failed(cudaErrorInvalidValue);
     *out = nullptr;
@@ -87,7 +86,7 @@ static void refuse(const char *kind, const char *call, const void *address, cons
     ops.misused(kind, call, uintptr_t(address), why);
 }
 
-static cudaError_t release(const char *call, void *memory, bool host, bool waits = true) {
+cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     WORKING;
     if (!memory) return cudaSuccess;
     if (waits) wait_for_all();  // kernels may still use it

@@ -15,6 +15,9 @@ struct Size {
     size_t width, height, depth;
     bool empty() const { return !width || !height || !depth; }
 };
+// Copies a box in a stream's order; `waits` for a call that is not asynchronous.
+cudaError_t copy_box(const char *call, Box to, Box from, Size size, cudaMemcpyKind kind,
+                     cudaStream_t stream, bool waits);
 struct Copy {
     const char *call;
     Box to, from;  // from nowhere: a fill

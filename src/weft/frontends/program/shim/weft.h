@@ -110,7 +110,11 @@ struct Allocation {
 bool find(const void *address, uintptr_t *start, Allocation *found);
 // Whether the bytes may be copied from or to: inside one allocation, or the host's own.
 cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
+// What a call allocates and frees; `waits` for work that may still use the memory.
+cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0);
+cudaError_t release(const char *call, void *memory, bool host, bool waits = true);
 void release_all();
+void forget_arrays();  // those whose memory `release_all` has freed
 size_t device_memory_used();
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
 

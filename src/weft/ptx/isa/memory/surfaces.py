@@ -1,0 +1,54 @@
+"""Surface accesses: suld, sust, sured, suq, with handles of surface objects.
+
+The first coordinate counts bytes. The last word of an opcode says what an access outside does:
+`.trap` ends the launch, `.clamp` accesses the nearest element, `.zero` reads zeros and writes
+nothing.
+"""
+
+from __future__ import annotations
+
+from weft.ptx.isa.columns import Accepts, Unit
+from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.registry import instruction
+from weft.ptx.model import Instruction
+
+GEOMETRY = "1d 2d 3d a1d a2d"
+OUTSIDE = "trap clamp zero"
+_ACCEPTS = Accepts.FRAGMENT | Accepts.WIDER
+_NOTE = "surface objects of whole programs"
+
+
+@instruction(
+    "suld.b.geometry{.cop}{.vec}.type.outside  d:type, [a], c:s32",
+    manual="surface-instructions-suld", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
+    geometry=GEOMETRY, cop="ca cg cs cv", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
+)  # fmt: skip
+def suld(w: Warp, ins: Instruction, *, geometry: str, type: str, outside: str, **_: str) -> None:
+    w.textures.load(ins, geometry, type, outside)
+
+
+@instruction(
+    "sust.b.geometry{.cop}{.vec}.type.outside  [a], c:s32, b:type",
+    manual="surface-instructions-sust", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
+    geometry=GEOMETRY, cop="wb cg cs wt", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
+)  # fmt: skip
+def sust(w: Warp, ins: Instruction, *, geometry: str, type: str, outside: str, **_: str) -> None:
+    w.textures.store(ins, geometry, type, outside)
+
+
+@instruction(
+    "sured.b.op.geometry.type.outside  [a], c:s32, b:type",
+    manual="surface-instructions-sured", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
+    op="add min max and or", geometry=GEOMETRY, type="u32 s32 b32 u64 s64", outside=OUTSIDE,
+)  # fmt: skip
+def sured(w: Warp, ins: Instruction, *, op: str, geometry: str, type: str, outside: str) -> None:
+    w.textures.reduce(ins, op, geometry, type, outside)
+
+
+@instruction(
+    "suq.query.b32  d:b32, [a]",
+    manual="surface-instructions-suq", work=Unit.MEMORY, notes=_NOTE, warp=True,
+    query="width height depth array_size",
+)  # fmt: skip
+def suq(w: Warp, ins: Instruction, *, query: str) -> None:
+    w.textures.ask(ins, query)

@@ -1,0 +1,52 @@
+"""Textures and surfaces of whole programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from folders import TESTS
+from weft.errors import MissingDependency
+from weft.frontends import program
+from weft.source import toolkit
+
+PROGRAMS = TESTS / "programs" / "textures"
+
+
+def _missing() -> str:
+    try:
+        toolkit.find()
+    except MissingDependency as error:
+        return error.what
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+
+# program, what it prints, parts of standard error
+ROWS = (
+    ("images.cu", "pictures agree\n", ()),
+    ("surfaces.cu", "surfaces agree\n", ()),
+    ("driver.cu", "the driver agrees\n", ()),
+    (
+        "refused.cu",
+        "cudaErrorIllegalAddress\ncudaErrorIllegalAddress\n",
+        (
+            "cudaMemcpy2DToArray: 32 bytes x 4 x 1 do not fit",
+            "refused.cu:8  `*out = tex2D<float>(texture, 0.5f, 0.5f);`",
+            "fetch uses object 1, which was destroyed or never made",
+            "refused.cu:5  `surf2Dwrite(1.0f, surface, threadIdx.x * 4, row);`",
+            "store accesses surface object 3 out of range: byte 32 of row 3",
+            "block (0, 0, 0), thread (8, 0, 0)",
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(("file", "out", "err"), ROWS, ids=[row[0] for row in ROWS])
+def test_program(
+    file: str, out: str, err: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = program.run(str(PROGRAMS / file), ())
+    printed, said = capfd.readouterr()
+    assert (printed, code) == (out, 0), said
+    assert [part for part in err if part not in said] == [], said
