@@ -94,6 +94,7 @@ def choose(name: str, variables: Iterable[str]) -> str:
 
 def _describe(module: Module) -> dict[str, Any]:
     from weft.ptx.callgraph import function_ids  # what is cached needs nothing of the parser
+    from weft.ptx.services import DEVICE_RUNTIME
 
     return {
         "entries": {
@@ -112,7 +113,7 @@ def _describe(module: Module) -> dict[str, Any]:
             if v.space in ("global", "const")
         ],
         "functions": function_ids(module),
-        "allocates": "malloc" in module.functions,
+        "allocates": not {"malloc", *DEVICE_RUNTIME}.isdisjoint(module.functions),
     }
 
 

@@ -9,7 +9,7 @@ from weft.errors import UnsupportedInstruction
 from weft.ptx import isa
 from weft.ptx.isa.columns import Accepts, Control
 from weft.ptx.model import Call, Function, Instruction, Label, Module, Param, Sym
-from weft.ptx.services import SERVICES
+from weft.ptx.services import LANGUAGE, SERVICES
 
 INLINE_LIMIT = 500
 """A function of at most so many instructions, all that it calls included, gets its own copy at
@@ -123,19 +123,18 @@ def call_graph(module: Module, entry: Function, ids: dict[str, int]) -> CallGrap
 
 
 def _undefined(name: str, ins: Instruction) -> UnsupportedInstruction:
-    # The runtime functions of dynamic parallelism, which no module defines.
-    launches = "Launch" in name or "ParameterBuffer" in name or "CDP" in name
+    launches = name.startswith(("cuda", "__cuda"))  # the device runtime, which no module defines
     return UnsupportedInstruction(
         f"call of {name}: "
         + (
-            "kernels cannot launch kernels on the simulated GPU"
-            if launches or name.startswith("cuda")
+            "this function of the device runtime is not simulated"
+            if launches
             else "the function is declared, but not defined"
         ),
         where=f"{ins.loc} (PTX line {ins.ptx_line})" if ins.loc else f"PTX line {ins.ptx_line}",
         got=ins.text,
-        allowed="functions of the same module, and " + " ".join(SERVICES),
-        next="launch from the host" if launches else "put its definition into the same source",
+        allowed="functions of the same module, and " + " ".join(LANGUAGE),
+        next="call it from the host" if launches else "put its definition into the same source",
     )
 
 

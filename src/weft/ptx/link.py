@@ -34,7 +34,15 @@ from weft.ptx.model import (
     Sym,
     Variable,
 )
-from weft.ptx.services import NOT_A_FUNCTION, SERVICES, STACK_BYTES, STACK_FULL
+from weft.ptx.services import (
+    DEVICE_RUNTIME,
+    NO_MEMORY,
+    NOT_A_FUNCTION,
+    OUTPUTS,
+    SERVICES,
+    STACK_BYTES,
+    STACK_FULL,
+)
 
 STACK, LIMIT, TEST = "stack:", "stack:limit", "call:test"
 
@@ -223,11 +231,43 @@ class _Linker:
                 where=f"PTX line {self.at.ptx_line}",
                 got=self.at.text,
             )
-        for x in (*call.arguments, *call.returns):
+        takes_structures = name in DEVICE_RUNTIME
+        for x in call.returns if takes_structures else (*call.arguments, *call.returns):
             if x in me.code.locals:
                 raise self._not_one_value(me, name, x)
         result: Operand = Reg(me.prefix + call.returns[0]) if call.returns else Sink()
-        self._add("call", result, Sym(name), *(me.scalar(x) for x in call.arguments))
+        values = [v for x in call.arguments for v in self._values(me, x)]
+        if name in OUTPUTS:
+            self._output(name, result, values)
+        else:
+            self._add("call", result, Sym(name), *values)
+
+    def _output(self, name: str, result: Operand, values: Sequence[Operand]) -> None:
+        """A service that stores its result: by an instruction, which is checked as any other."""
+        size = OUTPUTS[name]
+        held = f"service:{8 * size}"
+        self.out.registers[held], self.out.registers[TEST] = f"b{8 * size}", "pred"
+        self._add("call", Reg(held), Sym(name), *values)
+        assert isinstance(values[0], Reg)
+        self._add(f"st.b{8 * size}", Mem(values[0], 0), Reg(held))
+        if isinstance(result, Sink):
+            return
+        # Only pointers and handles have 8 bytes, and none of them is null.
+        missing = Imm(NO_MEMORY if size == 8 else 0)
+        self._add(f"setp.eq.s{8 * size}", Reg(TEST), Reg(held), Imm(0))
+        self._add("selp.b32", result, missing, Imm(0), Reg(TEST))
+
+    def _values(self, me: Instance, name: str) -> list[Operand]:
+        """An argument of a service: one value, or the words of a structure such as dim3."""
+        if name not in me.code.locals:
+            return [me.scalar(name)]
+        out: list[Operand] = []
+        for at in range(0, me.code.function.variables[name].size, 4):
+            word = f"{me.prefix}{name}:word{at}"
+            self.out.registers[word] = "b32"
+            self._add("ld.local.b32", Reg(word), me.place(name, at))
+            out.append(Reg(word))
+        return out
 
     def _not_one_value(self, me: Instance, service: str, name: str) -> PtxError:
         """A service takes and gives scalars: the access that makes something else of one."""

@@ -16,6 +16,7 @@ from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.compile import Compiled
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
+from weft.device.sim.run.device_runtime import Grid
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
 from weft.device.time_limit import limited, within
@@ -97,8 +98,34 @@ class Plan:
         return plan
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> None:
-        """Runs the grid to its end; raises what went wrong."""
+        """Runs the grid and those that it launches to their end; raises what went wrong."""
         params, memory, keep, _ = packed
+        self._run_one(params, memory, keep, time_limit)
+        if self.sim.root.allocates:  # or launches: such a module has a heap
+            self._run_descendants(memory, keep, time_limit)
+
+    def _run_descendants(
+        self, memory: Sequence[Allocation], keep: object, time_limit: float | None
+    ) -> None:
+        """What kernels have launched: depth first, so that a tail launch comes after the rest."""
+        sim, services = self.sim, self.sim.services
+        plans: dict[tuple[str, LaunchConfig], Plan] = {}
+        waiting = services.take_descendants()
+        while waiting:
+            item = waiting.pop(0)
+            if not isinstance(item, Grid):
+                item()
+                continue
+            key = item.entry, item.config
+            if key not in plans:
+                plans[key] = Plan(sim, item.entry, item.config, cooperative=False)
+            with services.deeper(item.depth):
+                plans[key]._run_one(item.params, memory, keep, time_limit)
+            waiting[:0] = services.take_descendants()
+
+    def _run_one(
+        self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
+    ) -> None:
         report = settings.active() if self.observer is None else None
         if report is not None:
             report.run(settings.Request(self, params, memory, keep, time_limit))

@@ -94,7 +94,7 @@ class SimModule:
             from weft.device.sim.run.services import Services
 
             with root._lock:
-                root._services = root._services or Services()
+                root._services = root._services or Services(root)
         return root._services
 
     def entry(self, name: str) -> Entry:

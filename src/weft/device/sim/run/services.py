@@ -1,4 +1,4 @@
-"""Host services for running kernels: printf, assert, malloc and free.
+"""Host services for running kernels: printf, assert, malloc, free, and the device runtime.
 
 Compiled code calls `Services.address` (see `host_calls` for the signature), from whatever thread
 runs it. A service that fails ends the launch: the exception is kept in `failed`.
@@ -6,10 +6,11 @@ runs it. A service that fails ends the launch: the exception is kept in `failed`
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.layout import Context, Fault, Slot, Worker
+from weft.device.sim.run.device_runtime import Descendants, DeviceRuntime, Item
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.printf import Arguments, render
 from weft.errors import AssertFailed, DeviceError, IllegalAddress
@@ -25,6 +27,7 @@ from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
 if TYPE_CHECKING:
     from weft.device.base import Dim3
     from weft.device.sim.run.arena import Arena
+    from weft.device.sim.run.module import SimModule
 
 HEAP_BYTES = 8 << 20
 """For device malloc, as CUDA's own default."""
@@ -53,6 +56,7 @@ class Running:
     rows: dict[int, int] = field(default_factory=dict)
     unused: list[int] = field(default_factory=list)
     failed: BaseException | None = None
+    descendants: Descendants = field(default_factory=Descendants)
 
     def add(self, address: int, size: int) -> None:
         """Compiled code may touch these bytes; the size last, since others read at any time."""
@@ -156,8 +160,8 @@ def _illegal(what: str, address: int, allowed: str = MEMORY) -> IllegalAddress:
 class Services:
     """The services of one loaded module; its launches may overlap."""
 
-    def __init__(self, stdout: TextIO | None = None, heap_bytes: int = HEAP_BYTES) -> None:
-        self.stdout = stdout
+    def __init__(self, module: SimModule, heap_bytes: int = HEAP_BYTES) -> None:
+        self.stdout: TextIO | None = None
         self.heap = Heap(heap_bytes)
         self._callback = _SIGNATURE(self._serve)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
@@ -167,6 +171,7 @@ class Services:
         self._handlers: dict[str, Callable[[Caller], int]] = {
             "vprintf": self._printf, "__assertfail": self._assert, "malloc": self._malloc,
             "free": self._free, STACK_FULL: self._stack_full, NOT_A_FUNCTION: self._not_a_function,
+            **DeviceRuntime(self, module).handlers(),
         }  # fmt: skip
 
     # ---- for the launcher -------------------------------------------------------------------
@@ -177,6 +182,7 @@ class Services:
             for address, size in self.heap.live.items():
                 launch.add(address, size)
             self._launches[arena.address] = launch
+        launch.descendants.depth = getattr(self._mine, "depth", 0)
         self._mine.launch = launch
 
     def end(self) -> None:
@@ -184,7 +190,22 @@ class Services:
         launch: Running = self._mine.launch
         with self._lock:
             del self._launches[launch.arena.address]
-        self._mine.launch = None
+        self._mine.launch, self._mine.ended = None, launch.descendants
+
+    def take_descendants(self) -> list[Item]:
+        """What the last launch of this thread has left to run after it, once."""
+        ended: Descendants | None = vars(self._mine).pop("ended", None)
+        return [] if ended is None else ended.in_order()
+
+    @contextlib.contextmanager
+    def deeper(self, depth: int) -> Iterator[None]:
+        """Launches of this thread inside are grids that kernels have launched."""
+        before = getattr(self._mine, "depth", 0)
+        self._mine.depth = depth
+        try:
+            yield
+        finally:
+            self._mine.depth = before
 
     @property
     def failed(self) -> BaseException | None:
@@ -204,8 +225,8 @@ class Services:
         site = ctypes.c_int64.from_address(worker + Worker.ERROR_SITE).value
         for lane in (i for i in range(32) if lanes >> i & 1):
             window = ((local or 0) + lane * local_bytes, local_bytes)
-            # Five: `__assertfail` takes the most.
-            arguments = [data[32 * i + lane] for i in range(5)]
+            # Eight: a launch takes the most.
+            arguments = [data[32 * i + lane] for i in range(8)]
             caller = Caller(launch, slot, 32 * warp + lane, window, arguments, windows, site)
             try:
                 # Workers of several launches share the heap and the output.
@@ -233,7 +254,10 @@ class Services:
         )
 
     def _malloc(self, caller: Caller) -> int:
-        size = caller.values[0]
+        return self.allocate(caller, caller.values[0])
+
+    def allocate(self, caller: Caller, size: int) -> int:
+        """Memory of the device's heap; 0 where there is no room."""
         address = self.heap.malloc(size, caller.site, caller.place)
         if address:
             # Another launch of the module may use this memory at the same time.
@@ -242,12 +266,15 @@ class Services:
         return address
 
     def _free(self, caller: Caller) -> int:
-        address = caller.values[0]
-        if address:
-            self.heap.free(address)
-            for launch in self._launches.values():
-                launch.remove(address)
+        if caller.values[0]:
+            self.release(caller.values[0])
         return 0
+
+    def release(self, address: int) -> None:
+        """Frees memory of the heap."""
+        self.heap.free(address)
+        for launch in self._launches.values():
+            launch.remove(address)
 
     def _stack_full(self, caller: Caller) -> int:
         raise DeviceError(
