@@ -11,14 +11,14 @@ import ctypes
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from weft.device.base import LaunchConfig
 from weft.ptx.services import DEVICE_RUNTIME, SET_CONDITIONAL
 
 if TYPE_CHECKING:
-    from weft.device.sim.run.module import SimModule
-    from weft.device.sim.run.services import Caller, Services
+    from weft.device.models import GpuModel
+    from weft.device.summary import ModuleSummary
 
 MOST_DEPTH = 24
 """How deep children may launch children, as on a GPU."""
@@ -65,11 +65,42 @@ class Descendants:
         return [*self.children, *self.tails]
 
 
-class DeviceRuntime:
-    """The calls of one module's kernels."""
+class Launching(Protocol):
+    """A launch that is under way."""
 
-    def __init__(self, services: Services, module: SimModule) -> None:
-        self._services, self._module = services, module
+    @property
+    def descendants(self) -> Descendants: ...
+
+
+class Caller(Protocol):
+    """One lane that calls."""
+
+    @property
+    def launch(self) -> Launching: ...
+    @property
+    def values(self) -> list[int]: ...
+    @property
+    def place(self) -> str: ...
+    def window(self, address: int) -> int:
+        """How many bytes from an address on belong to the kernel."""
+
+
+class Owner(Protocol):
+    """The module of the kernels."""
+
+    model: GpuModel
+
+    @property
+    def summary(self) -> ModuleSummary: ...
+
+
+class DeviceRuntime:
+    """The calls of one module's kernels; two functions allocate and free memory of its heap."""
+
+    def __init__(
+        self, module: Owner, allocate: Callable[..., int], release: Callable[[int], None]
+    ) -> None:
+        self._module, self._allocate, self._release = module, allocate, release
         self._next_handle = _FIRST_STREAM
 
     def handlers(self) -> Mapping[str, Callable[[Caller], int]]:
@@ -104,7 +135,7 @@ class DeviceRuntime:
             return self._failed(caller, _INVALID_VALUE) * 0
         if depth > MOST_DEPTH:
             return self._failed(caller, _DEPTH_EXCEEDED) * 0
-        address = self._services.allocate(caller, max(entry.param_bytes, 1))
+        address = self._allocate(caller, max(entry.param_bytes, 1))
         if not address:
             return self._failed(caller, _NO_MEMORY) * 0
         config = LaunchConfig((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared)
@@ -121,7 +152,7 @@ class DeviceRuntime:
         if grid is None:
             return self._failed(caller, _INVALID_VALUE)
         params = ctypes.string_at(address, len(grid.params))
-        self._services.release(address)
+        self._release(address)
         tail = stream == _TAIL_STREAM
         # A tail launch takes the place of its parent, so a chain of them may be of any length.
         depth = grid.depth - 1 if tail else grid.depth
@@ -131,14 +162,14 @@ class DeviceRuntime:
 
     # ---- memory -----------------------------------------------------------------------------
     def _malloc(self, caller: Caller) -> int:
-        address = self._services.allocate(caller, caller.values[1])
+        address = self._allocate(caller, caller.values[1])
         if not address:
             self._failed(caller, _NO_MEMORY)
         return address
 
     def _free(self, caller: Caller) -> int:
         if caller.values[0]:
-            self._services.release(caller.values[0])
+            self._release(caller.values[0])
         return _OK
 
     def _copy(self, caller: Caller) -> int:

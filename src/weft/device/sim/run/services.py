@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.layout import Context, Fault, Slot, Worker
-from weft.device.sim.run.device_runtime import Descendants, DeviceRuntime, Item
+from weft.device.sim.run.device_runtime import Descendants, DeviceRuntime, Item, Owner
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.printf import Arguments, render
 from weft.errors import AssertFailed, DeviceError, IllegalAddress
@@ -27,7 +27,6 @@ from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
 if TYPE_CHECKING:
     from weft.device.base import Dim3
     from weft.device.sim.run.arena import Arena
-    from weft.device.sim.run.module import SimModule
 
 HEAP_BYTES = 8 << 20
 """For device malloc, as CUDA's own default."""
@@ -160,7 +159,7 @@ def _illegal(what: str, address: int, allowed: str = MEMORY) -> IllegalAddress:
 class Services:
     """The services of one loaded module; its launches may overlap."""
 
-    def __init__(self, module: SimModule, heap_bytes: int = HEAP_BYTES) -> None:
+    def __init__(self, module: Owner, heap_bytes: int = HEAP_BYTES) -> None:
         self.stdout: TextIO | None = None
         self.heap = Heap(heap_bytes)
         self._callback = _SIGNATURE(self._serve)
@@ -171,7 +170,7 @@ class Services:
         self._handlers: dict[str, Callable[[Caller], int]] = {
             "vprintf": self._printf, "__assertfail": self._assert, "malloc": self._malloc,
             "free": self._free, STACK_FULL: self._stack_full, NOT_A_FUNCTION: self._not_a_function,
-            **DeviceRuntime(self, module).handlers(),
+            **DeviceRuntime(module, self.allocate, self.release).handlers(),
         }  # fmt: skip
 
     # ---- for the launcher -------------------------------------------------------------------
