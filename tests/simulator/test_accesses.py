@@ -22,7 +22,7 @@ from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.draft import drafts
 from weft.device.sim.tools.counters.counting import Counting
 from weft.device.sim.tools.sanitizer.observer import Sanitizer
-from weft.device.sim.tools.writers import Writers
+from weft.device.sim.tools.touches import Touches
 from weft.kernels import Kernel
 from weft.kernels.launch import Launch
 from weft.measure.profile import aggregate
@@ -147,9 +147,9 @@ def _checked(launch: Launch, sanitizer: Sanitizer, data: np.ndarray, number: int
 
 
 def test_all_writers_are_found(kernel: Kernel, data: np.ndarray) -> None:
-    writers = Writers(data.ctypes.data, 4)
+    writers = Touches(data.ctypes.data, 4)
     kernel[1, 32].observe(writers, data, ALL, ALL, MORE)
-    lines = " ".join(write.line for write in writers.writes)
+    lines = " ".join(write.line for write in writers.seen)
     for case in CASES:
         for effect, space in zip(case.row.effects, case.spaces, strict=True):
             if effect.writes and space in ("global", "generic"):

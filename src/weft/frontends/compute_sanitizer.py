@@ -56,7 +56,7 @@ def run(
     sanitizer, quote, report = find(), _quote(path), GpuReport()
     codes: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
-        command = [*_program(path, folder), *args]
+        command = [*command_of(path, folder), *args]
         for tool in TOOLS:
             progress(tool)
             # The program prints the same in every run, so only the first one is shown.
@@ -97,8 +97,8 @@ def find() -> str:
     return path
 
 
-def _program(path: str, folder: str) -> list[str]:
-    """The command that runs the file; a CUDA program is compiled for the installed GPU."""
+def command_of(path: str, folder: str) -> list[str]:
+    """The command that runs a file on the GPU; a CUDA program is compiled into the folder."""
     if not path.endswith(".cu"):
         return [sys.executable, path]
     out = os.path.join(folder, Path(path).stem)

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.learn import exercise
-from weft.learn.exercise import Exercise
+from weft.learn.exercise import Exercise, Files
 
 HOME = Path(__file__).parent / "chapters"
 
@@ -70,7 +70,8 @@ def read(folder: Path) -> Chapter:
 def _exercise(folder: Path, number: int, row: Mapping[str, Any]) -> Exercise:
     name = str(row["name"])
     given, solution = _file(folder, "exercise", name), _file(folder, "solution", name)
-    return exercise.read(folder, f"{number:02} {name}", row, given, solution)
+    files = Files(folder, folder.name, given.name, given.read_text(), solution)
+    return exercise.read(f"{number:02} {name}", row, files)
 
 
 def _file(folder: Path, kind: str, name: str) -> Path:

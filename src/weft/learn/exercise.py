@@ -35,7 +35,7 @@ from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
 """What an exercise must pass before its rules are looked at."""
-COMMON = {"name", "goal", "fails", "hints"}
+COMMON = {"name", "goal", "fails", "hints", "gpu"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
 }  # fmt: skip
@@ -49,19 +49,24 @@ class Exercise:
     title           where it belongs, and what it is called: "04 columns"
     name            what it is called
     goal            the task in one sentence
-    given           the file that the learner starts from
+    folder, file    the folder and the name of the learner's file
+    text            what the learner starts from
     solution        the file that passes
     fails           what the given file fails at
     hints           from vague to plain; none is the solution
+    gpu             whether it launches kernels, so that a GPU can run it
     """
 
     title: str
     name: str
     goal: str
-    given: Path
+    folder: str
+    file: str
+    text: str
     solution: Path
     fails: str
     hints: tuple[str, ...]
+    gpu: bool
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,20 @@ class ProgramExercise(Exercise):
     prints: Callable[..., float]
 
 
-def read(where: Path, title: str, row: Mapping[str, Any], given: Path, solution: Path) -> Exercise:
-    """Reads an exercise from a row of a table; `where` is the folder of the table."""
-    name = str(row["name"])
+@dataclass(frozen=True)
+class Files:
+    """The files of an exercise: see `Exercise`; `where` is the folder of its table."""
+
+    where: Path
+    folder: str
+    file: str
+    text: str
+    solution: Path
+
+
+def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
+    """Reads an exercise from a row of a table."""
+    where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
     rules, fails = tuple(row.get("rules", ())), str(row["fails"])
@@ -113,7 +129,9 @@ def read(where: Path, title: str, row: Mapping[str, Any], given: Path, solution:
             got=fails,
             allowed=", ".join((*STAGES, *rules)),
         )
-    common = (title, name, str(row["goal"]), given, solution, fails, tuple(row["hints"]))
+    goal, hints, gpu = str(row["goal"]), tuple(row["hints"]), bool(row.get("gpu", True))
+    places = (files.folder, files.file, files.text, files.solution)
+    common = (title, name, goal, *places, fails, hints, gpu)
     if "arguments" in row:
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
         return ProgramExercise(*common, ranges, _reference(where, name, ranges, row.get("prints")))
@@ -129,7 +147,7 @@ def read(where: Path, title: str, row: Mapping[str, Any], given: Path, solution:
     return KernelExercise(
         *common, op, tuple(row.get("launch", ())), str(row.get("scratch", "")),
         tuple(row.get("clear", ())),
-        str(row.get("arrays", "torch" if given.suffix == ".py" else "")), rules,
+        str(row.get("arrays", "torch" if files.solution.suffix == ".py" else "")), rules,
     )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,32 +28,31 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def file(self, chapter: Chapter, exercise: Exercise) -> Path:
+    def file(self, exercise: Exercise) -> Path:
         """Where the learner's copy of an exercise lies."""
-        return self.path / chapter.folder.name / exercise.given.name
+        return self.path / exercise.folder / exercise.file
 
-    def started(self, chapter: Chapter) -> bool:
-        """Whether the files of a chapter are there."""
-        return (self.path / chapter.folder.name).is_dir()
+    def started(self, folder: str) -> bool:
+        """Whether the files of a chapter, or of puzzles, are there."""
+        return (self.path / folder).is_dir()
 
-    def start(self, chapter: Chapter) -> list[Path]:
-        """Copies the text and the exercises of a chapter; files that exist stay as they are."""
-        target = self.path / chapter.folder.name
-        target.mkdir(parents=True, exist_ok=True)
-        wanted = [chapter.folder / "chapter.md", *(e.given for e in chapter.exercises)]
-        new = [path for path in wanted if not (target / path.name).exists()]
-        for path in new:
-            shutil.copyfile(path, target / path.name)
-        return [target / path.name for path in new]
+    def start(self, exercise: Exercise) -> bool:
+        """Copies an exercise unless its file exists; whether it did."""
+        return _written(self.file(exercise), exercise.text)
 
-    def reset(self, chapter: Chapter, exercise: Exercise) -> Path:
+    def start_text(self, chapter: Chapter) -> Path:
+        """Copies the text of a chapter unless it exists; where it is."""
+        file = self.path / chapter.folder.name / "chapter.md"
+        _written(file, chapter.text)
+        return file
+
+    def reset(self, exercise: Exercise) -> Path:
         """Restores an exercise as given; returns where the learner's version is kept."""
-        file = self.file(chapter, exercise)
+        file = self.file(exercise)
         kept = file.with_name(file.name + ".old")
         if file.exists():
             file.replace(kept)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(exercise.given, file)
+        _written(file, exercise.text)
         progress = self.progress()
         progress.passed.discard(exercise.title)
         self.save(progress)
@@ -87,3 +85,12 @@ class Folder:
         part = file.with_suffix(".part")
         part.write_text(text + "\n")
         part.replace(file)
+
+
+def _written(file: Path, text: str) -> bool:
+    """Writes a file that does not exist yet."""
+    if file.exists():
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return True

@@ -6,25 +6,23 @@ never shows the solution.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 import weft.sanitizer
 from weft.climbing import counters
-from weft.climbing.climb import prepare, profiled, zeros
+from weft.climbing.climb import profiled
 from weft.climbing.rung import Runner
 from weft.device.models import GpuModel
 from weft.device.selection import select
 from weft.device.sim.run.draft import drafts
-from weft.errors import CheckFailed, CompileError, Error
-from weft.learn import program
+from weft.errors import CheckFailed, CompileError, CompileWarning, Error
+from weft.learn import program, trial
 from weft.learn.exercise import Exercise, KernelExercise, ProgramExercise
 from weft.measure import Profile
-from weft.measure.check import buffers, input_data, user_file
+from weft.measure.check import user_file
 from weft.measure.check.check import check
 from weft.measure.profile.values import Line
 
@@ -47,26 +45,32 @@ class Grade:
         return not self.stage
 
 
-def grade(exercise: Exercise, path: Path) -> Grade:
-    """Grades a file as an answer to an exercise, on the simulated GPU."""
-    stage = "compile"
+def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
+    """Grades a file as an answer to an exercise.
+
+    On a real GPU its results alone are judged: the sanitizer and the counters are the simulator's.
+    """
+    chosen, stage = select(device), "compile"
     try:
         if isinstance(exercise, ProgramExercise):
-            failed, words = program.judge(exercise, path)
+            failed, words = program.judge(exercise, path, real=chosen.real)
             return Grade(exercise.title, failed, words or "right; all work is in order")
         assert isinstance(exercise, KernelExercise)
-        model = select("sim").model
-        with drafts():  # arrays are small: compile time dominates
-            attempt = exercise.attempt(path)
-            prepare(attempt, "sim")
-            runner = Runner(attempt, exercise.op, sms=model.sms, empty=zeros)
+        # Arrays are small: compile time dominates.
+        with drafts(), warnings.catch_warnings():
+            # What is not finished yet declares variables that nothing uses.
+            warnings.filterwarnings("ignore", "(?s).*never referenced", CompileWarning)
+            runner = trial.runner(exercise, path, chosen)
             stage = "right"
-            check(exercise.op, runner, device="sim", arrays=exercise.arrays)
+            if chosen.real:
+                check(exercise.op, runner, device=device, arrays="torch")
+                return Grade(exercise.title, "", f"right on {chosen.word}")
+            check(exercise.op, runner, device=device, arrays=exercise.arrays)
             stage = "sanitize"
             found = _sanitized(exercise, runner)
             if found:
                 return Grade(exercise.title, stage, found)
-            return _ruled(exercise, path, runner, model)
+            return _ruled(exercise, path, runner, chosen.model)
     except CompileError as error:
         return Grade(exercise.title, "compile", str(error))
     except CheckFailed as error:
@@ -78,15 +82,8 @@ def grade(exercise: Exercise, path: Path) -> Grade:
 
 def _sanitized(exercise: KernelExercise, runner: Runner) -> str:
     """Runs the first case under the sanitizer; returns its first finding in words."""
-    op, case, rng = exercise.op, exercise.op.cases[0], np.random.default_rng(0)
-    arrays: dict[str, Any] = {s.name: op.data(s, case, rng, input_data.random) for s in op.inputs}
-    arrays |= {s.name: np.zeros(s.shape(case), s.dtype.numpy) for s in op.outputs}
-    if exercise.arrays == "torch":
-        library = buffers.torch("cpu")
-        specs = (*op.inputs, *op.outputs)
-        arrays = {s.name: buffers.copied(arrays[s.name], s.dtype, library) for s in specs}
     with weft.sanitizer.sanitize(raises=False) as report:
-        runner(**arrays, **case.sizes)
+        runner(**trial.arguments(exercise))
     return str(report.findings[0]) if report.findings else ""
 
 

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
 import tempfile
 from pathlib import Path
 
 import weft.sanitizer
-from weft.frontends import program
+from weft.frontends import compute_sanitizer, program
 from weft.learn.exercise import ProgramExercise
 
 
-def judge(exercise: ProgramExercise, path: Path) -> tuple[str, str]:
+def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple[str, str]:
     """(stage that the program fails at, what is wrong); the stage is "" if it passes.
 
-    Arguments are drawn anew, so that a program cannot know what to print.
+    Arguments are drawn anew, so that a program cannot know what to print. On a real GPU the
+    sanitizer is left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
-    with tempfile.TemporaryFile() as output, weft.sanitizer.sanitize(raises=False) as report:
-        code = program.run(str(path), [*map(str, drawn.values())], stdout=output.fileno())
-        output.seek(0)
-        printed = output.read().decode(errors="replace").split()
+    run = _on_gpu if real else _simulated
+    code, printed, finding = run(path, [*map(str, drawn.values())])
     # A finding explains a wrong result, so it comes first.
-    if report.findings:
-        return "sanitize", str(report.findings[0])
+    if finding:
+        return "sanitize", finding
     if code != 0:
         return "right", f"The program ends with exit code {code}, where 0 is expected."
     expected = float(exercise.prints(**drawn))
@@ -37,6 +37,22 @@ def judge(exercise: ProgramExercise, path: Path) -> tuple[str, str]:
     case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
     words = " ".join(printed)[:200] or "nothing"
     return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
+
+
+def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
+    """(exit code, words that it prints, first finding of the sanitizer)."""
+    with tempfile.TemporaryFile() as output, weft.sanitizer.sanitize(raises=False) as report:
+        code = program.run(str(path), arguments, stdout=output.fileno())
+        output.seek(0)
+        printed = output.read().decode(errors="replace").split()
+    return code, printed, str(report.findings[0]) if report.findings else ""
+
+
+def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*compute_sanitizer.command_of(str(path), folder), *arguments]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stdout.split(), ""
 
 
 def _is_close(word: str, expected: float) -> bool:

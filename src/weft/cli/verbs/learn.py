@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from weft.cli import show
+from weft.cli.course import PUZZLES, Asked, graded, tell
 from weft.errors import ArgumentError
-from weft.learn.chapter import Chapter, chapters, find
-from weft.learn.exercise import Exercise
 from weft.learn.folder import Folder
-from weft.learn.grade import Grade, grade
+from weft.learn.picture import picture
+from weft.learn.puzzle import LANGUAGES, puzzles
 from weft.learn.verify import verify
 
 
@@ -28,40 +28,60 @@ class Action(StrEnum):
     hint = "hint"
     reset = "reset"
     watch = "watch"
+    puzzle = "puzzle"
     verify = "verify"
+
+
+class Language(StrEnum):
+    """The languages of puzzles."""
+
+    cuda = "cuda"
+    triton = "triton"
+    numba = "numba"
 
 
 def run(
     action: Annotated[
-        Action, typer.Argument(help="map, start, check, hint, reset, watch or verify.")
+        Action,
+        typer.Argument(help="map, start, check, hint, reset, watch, puzzle, export or verify."),
     ] = Action.map,
-    chapter: Annotated[int | None, typer.Argument(help="The number of a chapter.")] = None,
+    what: Annotated[
+        str, typer.Argument(help="The number of a chapter, or the name of a puzzle.")
+    ] = "",
     only: Annotated[str, typer.Option(help="Only this exercise of the chapter.")] = "",
+    language: Annotated[
+        Language | None, typer.Option(help="The language of puzzles: cuda, triton or numba.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="verify: sim, or gpu, which runs the solutions.")
+    ] = "sim",
     where: Annotated[Path, typer.Option("--in", help="Your folder with the course.")] = Path(
         "learn"
     ),
     json: show.Json = False,
 ) -> None:
-    """Learn to write GPU kernels: texts, and exercises that are graded on the simulated GPU.
+    """Learn to write GPU kernels: texts, exercises and puzzles, graded on the simulated GPU.
 
     Without an action it shows the map. `start NN` copies a chapter into your folder, `check`
     grades your files, `watch` grades them whenever you save, `hint NN` gives the next hint, `reset
-    NN` restores the exercises and keeps your versions, `verify` proves that every exercise can be
-    solved.
+    NN` restores the exercises and keeps your versions. `puzzle` lists the puzzles, `puzzle NAME`
+    starts one and shows which thread reads what. `verify` proves that every exercise can be solved.
     """
-    ACTIONS[action](Folder(where), chapter, only, json)
+    word = "" if language is None else language.value
+    ACTIONS[action](Asked(Folder(where), what, only, word, device, None, None, json))
 
 
-def _map(folder: Folder, number: int | None, only: str, json: bool) -> None:
-    progress, rows = folder.progress(), []
-    for chapter in _chosen(number):
-        done = sum(e.title in progress.passed for e in chapter.exercises)
-        rows.append((chapter, done))
-    if json:
+def _map(asked: Asked) -> None:
+    progress, folder = asked.folder.progress(), asked.folder
+    rows = [
+        (chapter, sum(e.title in progress.passed for e in chapter.exercises))
+        for chapter in asked.chapters()
+    ]
+    if asked.json:
         show.data(
             [
                 {
-                    "chapter": c.number, "title": c.title, "started": folder.started(c),
+                    "chapter": c.number, "title": c.title, "started": folder.started(c.folder.name),
                     "exercises": [e.name for e in c.exercises], "passed": done,
                 }
                 for c, done in rows
@@ -75,7 +95,7 @@ def _map(folder: Folder, number: int | None, only: str, json: bool) -> None:
     show.table(["", "chapter", "passed", ""], cells, right=["passed"])
     following = next((c for c, done in rows if done < len(c.exercises)), None)
     if following is not None:
-        verb = "check" if folder.started(following) else "start"
+        verb = "check" if folder.started(following.folder.name) else "start"
         show.line(f"\nNext: weft learn {verb} {following.number:02}")
 
 
@@ -83,158 +103,162 @@ def _bar(done: int, total: int) -> str:
     return "█" * done + "░" * (total - done)
 
 
-def _start(folder: Folder, number: int | None, only: str, json: bool) -> None:
-    chapter = find(_needed(number, "start"))
-    new = folder.start(chapter)
-    target = folder.path / chapter.folder.name
-    if json:
-        show.data({"folder": str(target), "new": [str(path) for path in new]})
+def _start(asked: Asked) -> None:
+    exercises, folder = asked.needed("start"), asked.folder
+    new = [folder.file(e) for e in exercises if folder.start(e)]
+    texts = [folder.start_text(c) for c in asked.chapters()]
+    if asked.json:
+        show.data({"folder": str(folder.path), "new": [str(path) for path in new]})
         return
-    show.line(f"{chapter.number:02} {chapter.title}", "bold")
-    show.line(f"read    {target / 'chapter.md'}")
-    for exercise in chapter.exercises:
-        show.line(f"edit    {folder.file(chapter, exercise)}: {exercise.goal}")
-    show.line(f"\nNext: weft learn check {chapter.number:02}, or weft learn watch")
+    for chapter, text in zip(asked.chapters(), texts, strict=True):
+        show.line(f"{chapter.number:02} {chapter.title}", "bold")
+        show.line(f"read    {text}")
+    for exercise in exercises:
+        show.line(f"edit    {folder.file(exercise)}: {exercise.goal}")
+    show.line(f"\nNext: weft learn check {asked.what}, or weft learn watch")
 
 
-def _check(folder: Folder, number: int | None, only: str, json: bool) -> None:
-    started = [c for c in _chosen(number) if folder.started(c)]
-    if not started:
-        word = f"{number:02}" if number is not None else "NN"
+def _check(asked: Asked) -> None:
+    wanted = asked.started()
+    if not wanted:
         raise ArgumentError(
             "there is nothing to check yet",
-            where=str(folder.path),
-            next=f"weft learn start {word}",
+            where=str(asked.folder.path),
+            next=f"weft learn start {_padded(asked.what) or 'NN'}",
         )
     grades = []
-    with show.bar(quiet=json) as bar:
-        wanted = [(c, e) for c in started for e in _exercises(c, only)]
+    with show.bar(quiet=asked.json) as bar:
         task = bar.add_task("", total=len(wanted))
-        for chapter, exercise in wanted:
+        for exercise in wanted:
             bar.update(task, description=exercise.title)
-            grades.append(_graded(folder, chapter, exercise))
+            grades.append(graded(asked.folder, exercise))
             bar.advance(task)
-            if not json:
-                _tell(grades[-1])
-    if json:
+            if not asked.json:
+                tell(grades[-1])
+    if asked.json:
         show.data([{**vars(g), "passed": g.passed} for g in grades])
     if not all(g.passed for g in grades):
         raise typer.Exit(1)
 
 
-def _graded(folder: Folder, chapter: Chapter, exercise: Exercise) -> Grade:
-    """Grades the learner's copy of an exercise and notes the result."""
-    file = folder.file(chapter, exercise)
-    if not file.is_file():
-        return Grade(exercise.title, "compile", f"{file} is missing; weft learn start copies it")
-    result = grade(exercise, file)
-    progress = folder.progress()
-    (progress.passed.add if result.passed else progress.passed.discard)(exercise.title)
-    folder.save(progress)
-    return result
+def _padded(what: str) -> str:
+    return f"{int(what):02}" if what.isdecimal() else what
 
 
-def _tell(result: Grade) -> None:
-    if result.passed:
-        show.line(f"✓ {result.exercise}: {result.words}", "green")
-        return
-    show.line(f"✗ {result.exercise}: {result.words}", "red")
-
-
-def _hint(folder: Folder, number: int | None, only: str, json: bool) -> None:
-    chapter, progress = find(_needed(number, "hint")), folder.progress()
-    waiting = [e for e in _exercises(chapter, only) if e.title not in progress.passed]
+def _hint(asked: Asked) -> None:
+    exercises, progress = asked.needed("hint"), asked.folder.progress()
+    waiting = [e for e in exercises if e.title not in progress.passed]
     if not waiting:
-        show.line(f"All exercises of chapter {chapter.number:02} are passed.")
+        show.line(f"All exercises of {_padded(asked.what)} are passed.")
         return
     exercise = waiting[0]
     seen = min(progress.hints.get(exercise.title, 0), len(exercise.hints) - 1)
     progress.hints[exercise.title] = seen + 1
-    folder.save(progress)
-    if json:
+    asked.folder.save(progress)
+    if asked.json:
         show.data({"exercise": exercise.title, "hint": exercise.hints[seen], "number": seen + 1})
         return
     show.line(f"{exercise.title}, hint {seen + 1} of {len(exercise.hints)}", "bold")
     show.line(exercise.hints[seen])
 
 
-def _reset(folder: Folder, number: int | None, only: str, json: bool) -> None:
-    chapter = find(_needed(number, "reset"))
-    kept = [folder.reset(chapter, e) for e in _exercises(chapter, only)]
-    if json:
+def _reset(asked: Asked) -> None:
+    kept = [asked.folder.reset(e) for e in asked.needed("reset")]
+    if asked.json:
         show.data({"kept": [str(path) for path in kept if path.exists()]})
         return
     for path in kept:
         show.line(f"restored {path.with_suffix('')}" + (f"; yours is {path}" * path.exists()))
 
 
-def _watch(folder: Folder, number: int | None, only: str, json: bool) -> None:
+def _watch(asked: Asked) -> None:
     """Grades files whenever they are saved, until Ctrl-C."""
     seen: dict[Path, float] = {}
     show.line("Waiting for you to save an exercise; Ctrl-C ends it.", "dim")
     while True:
-        for chapter in _chosen(number):
-            for exercise in _exercises(chapter, only) if folder.started(chapter) else ():
-                file = folder.file(chapter, exercise)
-                changed = file.stat().st_mtime if file.is_file() else 0.0
-                if changed and seen.setdefault(file, changed) != changed:
-                    seen[file] = changed
-                    _tell(_graded(folder, chapter, exercise))
+        for exercise in asked.started():
+            file = asked.folder.file(exercise)
+            changed = file.stat().st_mtime if file.is_file() else 0.0
+            if changed and seen.setdefault(file, changed) != changed:
+                seen[file] = changed
+                tell(graded(asked.folder, exercise))
         time.sleep(0.3)
 
 
-def _verify(folder: Folder, number: int | None, only: str, json: bool) -> None:
-    some = _chosen(number)
-    total = sum(len(c.exercises) for c in some)
+def _puzzle(asked: Asked) -> None:
+    """Lists the puzzles, or starts one and shows its picture."""
+    if asked.puzzle is None:
+        _puzzles(asked)
+        return
+    exercise = asked.puzzle.answers[asked.language or "cuda"]
+    unit = LANGUAGES[asked.language or "cuda"].unit
+    asked.folder.start(exercise)
+    seen = picture(exercise, exercise.solution, unit)
+    if asked.json:
+        show.data(
+            {"puzzle": asked.puzzle.name, "goal": exercise.goal, "picture": seen.to_dict()}
+        )  # fmt: skip
+        return
+    show.line(f"{asked.puzzle.number:02} {exercise.title}", "bold")
+    show.line(f"{exercise.goal} {asked.puzzle.idea}\n")
+    show.line(f"What a solution touches, for {exercise.op.cases[0]}:")
+    show.line(f"{seen}\n", "dim")
+    show.line(f"edit    {asked.folder.file(exercise)}")
+    language = f" --language {asked.language}" if asked.language else ""
+    show.line(f"\nNext: weft learn check {asked.puzzle.name}{language}")
+
+
+def _puzzles(asked: Asked) -> None:
+    passed = asked.folder.progress().passed
+    marks = {
+        p.name: {key: answer.title in passed for key, answer in p.answers.items()}
+        for p in puzzles()
+    }
+    if asked.json:
+        show.data([{"puzzle": p.name, "goal": p.goal, "passed": marks[p.name]} for p in puzzles()])
+        return
+    rows = [
+        (
+            f"{p.number:02}",
+            p.name,
+            *("✓" if done else "" for done in marks[p.name].values()),
+            p.goal,
+        )
+        for p in puzzles()
+    ]
+    show.table(["", "puzzle", *(row.name for row in LANGUAGES.values()), "goal"], rows)
+    show.line("\nNext: weft learn puzzle NAME --language cuda, triton or numba")
+
+
+def _verify(asked: Asked) -> None:
+    exercises = asked.exercises()
+    if not asked.what:
+        exercises += Asked(**{**vars(asked), "what": PUZZLES}).exercises()
     proofs = []
-    with show.bar(quiet=json) as bar:
-        task = bar.add_task("", total=total)
-        for proof in verify(some):
+    with show.bar(quiet=asked.json) as bar:
+        task = bar.add_task("", total=len(exercises))
+        for proof in verify(exercises, asked.device):
             bar.update(task, advance=1, description=proof.exercise)
             proofs.append(proof)
-            if proof.error and not json:
+            if proof.error and not asked.json:
                 show.line(f"✗ {proof.exercise}: {proof.error}", "red")
     wrong = [p for p in proofs if p.error]
-    if json:
-        show.data([{"exercise": p.exercise, "error": p.error} for p in proofs])
+    if asked.json:
+        show.data([vars(p) for p in proofs])
     elif not wrong:
-        show.line(f"✓ {total} exercises fail as given, and their solutions pass", "green")
+        said = "fail as given, and their solutions pass" if asked.device == "sim" else "are right"
+        show.line(f"✓ {len(proofs)} exercises: they {said}", "green")
     if wrong:
         raise typer.Exit(1)
 
 
-# ---- what is meant -----------------------------------------------------------------------------
-def _chosen(number: int | None) -> tuple[Chapter, ...]:
-    return chapters() if number is None else (find(number),)
-
-
-def _needed(number: int | None, action: str) -> int:
-    if number is None:
-        raise ArgumentError(
-            f"weft learn {action} needs the number of a chapter",
-            allowed=", ".join(f"{c.number:02}" for c in chapters()),
-            next=f"weft learn {action} {chapters()[0].number:02}",
-        )
-    return number
-
-
-def _exercises(chapter: Chapter, only: str) -> list[Exercise]:
-    some = [e for e in chapter.exercises if not only or e.name == only]
-    if not some:
-        raise ArgumentError(
-            "the chapter has no such exercise",
-            got=only,
-            allowed=", ".join(e.name for e in chapter.exercises),
-        )
-    return some
-
-
-ACTIONS: dict[Action, Callable[[Folder, int | None, str, bool], None]] = {
+ACTIONS: dict[Action, Callable[[Asked], None]] = {
     Action.map: _map,
     Action.start: _start,
     Action.check: _check,
     Action.hint: _hint,
     Action.reset: _reset,
     Action.watch: _watch,
+    Action.puzzle: _puzzle,
     Action.verify: _verify,
 }

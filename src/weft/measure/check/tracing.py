@@ -35,18 +35,18 @@ def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str
     """
 
     def find(arrays: Mapping[str, Any], output: str, index: int) -> Writer:
-        from weft.device.sim.tools.writers import Writers
+        from weft.device.sim.tools.touches import Touches
 
         here = {**arguments, **{n: buffers.on_host(a) for n, a in arrays.items()}}
         memory = device_arrays.view(here[output])
-        watched = Writers(memory.address + index * memory.itemsize, memory.itemsize)
+        watched = Touches(memory.address + index * memory.itemsize, memory.itemsize)
         plain, values = _plain(launch, positional, here)
         # Records only the writes to this element.
         plain.observe(watched, *values)
-        if not watched.writes:
+        if not watched.seen:
             return Writer("no thread", 0)
-        threads = {(w.block, w.thread) for w in watched.writes}
-        return Writer(str(watched.writes[-1]), len(threads))
+        threads = {(w.block, w.thread) for w in watched.seen}
+        return Writer(str(watched.seen[-1]), len(threads))
 
     return find
 

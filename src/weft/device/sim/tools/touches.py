@@ -1,7 +1,11 @@
-"""Finds the threads that write one place in global memory, for a wrong element of a check."""
+"""Remembers which thread touches what in global memory: every access, or the writes of one place.
+
+A failed check asks who wrote a wrong element; pictures of the course show all accesses of a launch.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,70 +21,92 @@ from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
 
 REMEMBERED = 64
-"""Writes of the place that are kept, for each host thread; later ones are only counted."""
+"""Accesses that are kept, for each host thread; later ones are only counted."""
+EVERYWHERE = (0, 2**63 - 1)
 
-# Five words: the instruction, the block's x, y and z, the thread's number.
-_ROW = 40
+# Seven words: the instruction, the block's x, y and z, the thread's number, address and size.
+_ROW = 56
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
 @dataclass(frozen=True)
-class Write:
-    """One write of the place."""
+class Touch:
+    """One access of one thread.
 
+    does   "read", "write", "atomic" or "reduction"
+    """
+
+    does: str
     line: str
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
+    address: int
+    nbytes: int
 
     def __str__(self) -> str:
         return f"{self.line}, block {self.block}, thread {self.thread}"
 
 
-class Writers:
-    """Remembers the writes of the `nbytes` at an address."""
+class Touches:
+    """Remembers the accesses of the `nbytes` at an address; without `reads`, the writes alone.
 
-    key = "writers"
+    seen    the first accesses of each host thread, in the order in which it executed them
+    count   how many there were in all
+    """
 
-    def __init__(self, address: int, nbytes: int) -> None:
+    def __init__(
+        self,
+        address: int,
+        nbytes: int,
+        *,
+        reads: bool = False,
+        remembered: int = REMEMBERED,
+    ) -> None:
+        self._reads, self._remembered = reads, remembered
+        self.key = f"touches {remembered}" if reads else f"writes {remembered}"
         self._place = np.array([address, nbytes], np.int64)
-        self.writes: list[Write] = []
+        self.seen: list[Touch] = []
         self.count = 0
 
     def watcher(self, e: Watched) -> Watcher:
-        return _Watcher(e)
+        return _Watcher(e, self._reads, self._remembered)
 
     def begin(self, observation: Observation) -> None:
         observation.for_launch(self._place.view(np.uint8))
-        self._memory = observation.for_workers(8 + REMEMBERED * _ROW)
+        self._memory = observation.for_workers(8 + self._remembered * _ROW)
 
     def end(self, observation: Observation) -> None:
-        lines: Mapping[str, str] = observation.notes["lines"]
+        notes: Mapping[str, tuple[str, str]] = observation.notes["touches"]
         bx, by, _ = observation.config.block
         for memory in self._memory:
             words = memory.view(np.int64)
             count = int(words[0])
             self.count += count
-            for row in words[1:].reshape(-1, _ROW // 8)[: min(count, REMEMBERED)].tolist():
-                number, x, y, z, n = row
+            rows = words[1:].reshape(-1, _ROW // 8)[: min(count, self._remembered)]
+            for number, x, y, z, n, address, nbytes in rows.tolist():
+                does, line = notes[str(number)]
                 thread = (n % bx, n // bx % by, n // (bx * by))
-                self.writes.append(Write(lines[str(number)], (x, y, z), thread))
+                self.seen.append(Touch(does, line, (x, y, z), thread, address, nbytes))
 
 
 class _Watcher(Watcher):
-    """After each write, its address is compared with the place."""
+    """After each access, its address is compared with the place."""
 
-    def __init__(self, e: Watched) -> None:
+    def __init__(self, e: Watched, reads: bool, remembered: int) -> None:
         super().__init__(e)
-        self._lines: dict[str, str] = {}
+        self._reads, self._remembered = reads, remembered
+        self._notes: dict[str, tuple[str, str]] = {}
 
     def notes(self) -> Mapping[str, Any]:
-        return {"lines": self._lines}
+        return {"touches": self._notes}
 
     def access(self, access: Access) -> None:
-        if not access.writes or access.space not in (Space.GLOBAL, Space.GENERIC):
+        if not (access.writes or self._reads):
+            return
+        if access.space not in (Space.GLOBAL, Space.GENERIC):
             return
         e, b = self.e, self.e.b
-        self._lines[str(access.ins.index)] = line_of(access.ins)
+        self._notes[str(access.ins.index)] = access.kind.name.lower(), line_of(access.ins)
         if access.rows is not None:
             self._fragment(access, access.rows)  # its lanes share one address
             return
@@ -104,17 +130,19 @@ class _Watcher(Watcher):
                 self._note(access, e.memory.table(), sizes)
 
     def _note(self, access: Access, addresses: Val, sizes: Val) -> None:
-        """Compares what each lane is about to write with the place."""
+        """Compares what each lane is about to touch with the place."""
         e, b = self.e, self.e.b
         table = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(sizes, table, 64)
-        note = b.helper("note_writes", [_P, _P, _P, _P, _P, _I32, _I64, _I32], None, _note_writes)
+        kinds = [_P, _P, _P, _P, _P, _I32, _I64, _I32]
+        body = functools.partial(_note_touches, remembered=self._remembered)
+        note = b.helper("note_touches", kinds, None, body)
         number, first = b.integer("i64", access.ins.index), e.warp << 5
         lanes = touching(e, access)
         note(e.context, e.worker, e.slot, addresses, table, lanes, number, first)
 
 
-def _note_writes(b: Builder, args: list[Val]) -> None:
+def _note_touches(b: Builder, args: list[Val], *, remembered: int) -> None:
     context, worker, slot, addresses, sizes, lanes, number, first = args
     place = b.load("ptr", 0, b.at(context, Context.OBSERVER))
     start, size = b.load("i64", 0, place, 8), b.load("i64", 0, b.at(place, 8), 8)
@@ -127,12 +155,14 @@ def _note_writes(b: Builder, args: list[Val]) -> None:
         with b.when(hit, rare=True):
             count = b.load("i64", 0, memory, 8)
             b.store(count + 1, memory, 8)
-            with b.when(count.ult(REMEMBERED)):
+            with b.when(count.ult(remembered)):
                 row = b.at(memory, count * _ROW + 8)
                 b.store(number, row, 8)
                 for i, axis in enumerate((Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)):
                     value = b.load("i32", 0, b.at(slot, axis)).zext("i64")
                     b.store(value, b.at(row, 8 + 8 * i), 8)
                 b.store((first + lane).zext("i64"), b.at(row, 32), 8)
+                b.store(address, b.at(row, 40), 8)
+                b.store(nbytes, b.at(row, 48), 8)
 
     each_lane(b, lanes, look)

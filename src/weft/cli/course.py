@@ -1,0 +1,119 @@
+"""What `weft learn` is asked for: chapters, puzzles and their exercises in a learner's folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.cli import show
+from weft.errors import ArgumentError
+from weft.learn import puzzle
+from weft.learn.chapter import Chapter, chapters, find
+from weft.learn.exercise import Exercise
+from weft.learn.folder import Folder
+from weft.learn.grade import Grade, grade
+from weft.learn.puzzle import LANGUAGES, Puzzle, puzzles
+
+PUZZLES = "puzzles"
+"""The word for all of them."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The words of the command line.
+
+    what       the number of a chapter, the name of a puzzle, "puzzles", or ""
+    only       the name of one exercise of the chapter
+    language   of puzzles; "" for CUDA C++, or all languages where all puzzles are meant
+    """
+
+    folder: Folder
+    what: str
+    only: str
+    language: str
+    device: str
+    html: Path | None
+    notebook: Path | None
+    json: bool
+
+    @property
+    def chapter(self) -> Chapter | None:
+        """The chapter that is meant, if it is one."""
+        if not self.what or not self.what.isdecimal():
+            return None
+        return find(int(self.what))
+
+    @property
+    def puzzle(self) -> Puzzle | None:
+        """The puzzle that is meant, if it is one."""
+        if not self.what or self.what.isdecimal() or self.what == PUZZLES:
+            return None
+        return puzzle.find(self.what)
+
+    def chapters(self) -> tuple[Chapter, ...]:
+        """The chapter that is meant, or all."""
+        if self.chapter is not None:
+            return (self.chapter,)
+        return chapters() if not self.what else ()
+
+    def exercises(self) -> list[Exercise]:
+        """All that is meant."""
+        if self.puzzle is not None:
+            return [self.puzzle.answers[self.language or "cuda"]]
+        some = [e for c in self.chapters() for e in c.exercises]
+        if self.what == PUZZLES:
+            some = [a for p in puzzles() for a in self._answers(p)]
+        chosen = [e for e in some if self.only in ("", e.name)]
+        if not chosen:
+            raise ArgumentError(
+                "there is no such exercise",
+                where=f"chapter {self.what}" if self.what else "",
+                got=self.only,
+                allowed=", ".join(e.name for e in some),
+            )
+        return chosen
+
+    def needed(self, action: str) -> list[Exercise]:
+        """The exercises of an action that must name a chapter or a puzzle."""
+        if not self.what:
+            raise ArgumentError(
+                f"weft learn {action} needs the number of a chapter or the name of a puzzle",
+                allowed=", ".join(f"{c.number:02}" for c in chapters()) + ", map, zip, ...",
+                next=f"weft learn {action} {chapters()[0].number:02}",
+            )
+        return self.exercises()
+
+    def started(self) -> list[Exercise]:
+        """The exercises that have been started: whole chapters, and single puzzles."""
+        some = [e for e in self.exercises() if self.folder.started(e.folder)]
+        if not self.what:
+            some += [a for p in puzzles() for a in self._answers(p)]
+        folder = self.folder
+        return [e for e in some if e.folder != puzzle.FOLDER or folder.file(e).is_file()]
+
+    def _answers(self, one: Puzzle) -> list[Exercise]:
+        return [a for language, a in one.answers.items() if self.language in ("", language)]
+
+
+def language_of(exercise: Exercise) -> str:
+    """The key of a puzzle's language."""
+    endings = {key: row.ending for key, row in LANGUAGES.items()}
+    return next(k for k, ending in endings.items() if exercise.file == exercise.name + ending)
+
+
+def graded(folder: Folder, exercise: Exercise) -> Grade:
+    """Grades the learner's copy of an exercise and notes the result."""
+    file = folder.file(exercise)
+    if not file.is_file():
+        return Grade(exercise.title, "compile", f"{file} is missing; weft learn start copies it")
+    result = grade(exercise, file)
+    progress = folder.progress()
+    (progress.passed.add if result.passed else progress.passed.discard)(exercise.title)
+    folder.save(progress)
+    return result
+
+
+def tell(result: Grade) -> None:
+    """Prints a grade."""
+    mark, colour = ("✓", "green") if result.passed else ("✗", "red")
+    show.line(f"{mark} {result.exercise}: {result.words}", colour)
