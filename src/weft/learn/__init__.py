@@ -1,6 +1,13 @@
-"""The course: chapters with exercises that weft grades on the simulated GPU.
+"""The course: chapters and puzzles with exercises that weft grades on the simulated GPU.
 
-A chapter is a folder `chapters/chNN_name` with `chapter.md`, `chapter.toml`, exercises and their
-solutions. `chapter` finds them, `grade` judges an exercise, `folder` keeps a learner's files and
-progress, `verify` proves that every exercise fails as given and that its solution passes.
+A chapter is a folder `chapters/chNN_name` with a text, exercises and solutions; a puzzle is a folder
+`puzzles/pNN_name` with a solution for each language.
+
+    exercise.py   one exercise, read from a row of a table
+    chapter.py    finds the chapters
+    puzzle.py     finds the puzzles
+    grade.py      judges a file; program.py judges a whole program
+    picture.py    which thread touches what
+    folder.py     a learner's files and progress
+    verify.py     proves that every exercise fails as given and that its solution passes
 """
