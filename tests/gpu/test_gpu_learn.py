@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("torch")
-from weft.learn.chapter import Chapter, chapters  # noqa: E402  grading needs torch on a GPU
-from weft.learn.puzzle import LANGUAGES, puzzles  # noqa: E402
-from weft.learn.verify import verify  # noqa: E402
+from weft.learn.chapter import Chapter, chapters
+from weft.learn.puzzle import LANGUAGES, puzzles
+from weft.learn.verify import verify
 
 pytestmark = pytest.mark.gpu
 

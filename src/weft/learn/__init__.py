@@ -1,7 +1,7 @@
 """The course: chapters and puzzles with exercises that weft grades on the simulated GPU.
 
-A chapter is a folder `chapters/chNN_name` with a text, exercises and solutions; a puzzle is a folder
-`puzzles/pNN_name` with a solution for each language.
+A chapter is a folder `chapters/chNN_name` with a text, exercises and solutions. A puzzle is a
+folder `puzzles/pNN_name` with a solution for each language.
 
     exercise.py   one exercise, read from a row of a table
     chapter.py    finds the chapters
