@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 
 from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
-from weft.ops import eager
+from weft.ops import arguments, eager
 from weft.ops.bind import autocast, batching
 from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
@@ -64,6 +64,7 @@ class Definition:
                 left as they are
     redirect    makes, of the call, a function that gets all arguments which no plan was found for
                 and returns the result; NotImplemented: torch's dispatcher is called
+    planless    an expression of the arguments: no plan is looked up for calls where it is true
     public      True for an op that users call, False for one that calls are redirected to
     varying     the int arguments that no plan depends on; kernels get them as `plan.Word`
     """
@@ -79,6 +80,7 @@ class Definition:
     vmap: str | Callable[..., Any] = "loop"
     autocast: torch.dtype | str | None = torch.float32
     redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    planless: str = "False"
     public: bool = True
     varying: tuple[str, ...] = ()
 
@@ -102,7 +104,7 @@ class Function:
     def request(self, *args: Any) -> Request:
         """The request of a call; raises for invalid arguments."""
         pairs = zip(self.arguments, args, strict=True)
-        named = {a.name: _as_torch_passes(a, value) for a, value in pairs}
+        named = {a.name: arguments.as_torch_passes(a, value) for a, value in pairs}
         inputs = [named.pop(n) for n in self.tensors]
         for name in self.definition.varying:
             del named[name]
@@ -151,19 +153,20 @@ class Function:
     def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Generates both functions as source text, so that a call has no loop over arguments."""
         names = [a.name for a in self.arguments]
-        options = [_key(a) for a in self.arguments if self._is_option(a)]
+        options = [arguments.key(a) for a in self.arguments if self._is_option(a)]
         keyed = [a for a in self.arguments if a.name not in self.definition.varying]
         text = _TEXT.format(
             name=self.definition.name,
-            signature=", ".join(map(_parameter, self.arguments)),
+            signature=", ".join(map(arguments.parameter, self.arguments)),
             given=", ".join(names),
             tensors=", ".join(self.tensors),
             inputs=", ".join((*self.tensors, *self.definition.varying)),
-            plain=" and ".join(map(_plain, map(self._argument, self.tensors))),
+            plain=" and ".join(map(arguments.plain, map(self._argument, self.tensors))),
             modes=_MODES,
-            wants_grad=" or ".join(map(_wants_grad, map(self._argument, self.tensors))),
+            planless=self.definition.planless,
+            wants_grad=" or ".join(map(arguments.wants_grad, map(self._argument, self.tensors))),
             same_options=f"entry.options == ({', '.join(options)},) and " if options else "",
-            key=", ".join(map(_key, keyed)),
+            key=", ".join(map(arguments.key, keyed)),
         )
         dispatch, recorded = self._slow_paths()
         room: dict[str, Any] = {
@@ -243,7 +246,7 @@ class Function:
             made = self._resolving(made, args)
         on_gpu = device.type == "cuda"
         pairs = zip(self.arguments, args, strict=True)
-        options = tuple(_option(a, value) for a, value in pairs if self._is_option(a))
+        options = tuple(arguments.option(a, value) for a, value in pairs if self._is_option(a))
         # The guard saves a dictionary lookup; a simulated launch takes far longer than that.
         entry = Entry(guard(inputs, PLAIN) if on_gpu else never, made, options)
         # Dropping all is cheaper than tracking the last use of each.
@@ -281,7 +284,7 @@ _MODES = (
 _TEXT = """
 def {name}({signature}):
     global last
-    if not compiling():
+    if not ({planless}) and not compiling():
         entry = last
         if (
             {same_options}entry.guard({tensors}) and not (({wants_grad}) and grad())
@@ -316,57 +319,6 @@ def compute({signature}):
     last = entry
     return entry.run({inputs})
 """
-
-
-def _parameter(argument: Any) -> str:
-    if not argument.has_default_value():
-        return str(argument.name)
-    return f"{argument.name}={argument.default_value!r}"
-
-
-def _optional(argument: Any) -> bool:
-    return str(argument.type).startswith("Optional")
-
-
-def _wants_grad(argument: Any) -> str:
-    n = argument.name
-    test = f"{n}.requires_grad"
-    return f"({n} is not None and {test})" if _optional(argument) else test
-
-
-def _plain(argument: Any) -> str:
-    n = argument.name
-    return f"({n} is None or type({n}) in PLAIN)" if _optional(argument) else f"type({n}) in PLAIN"
-
-
-def _key(argument: Any) -> str:
-    n = argument.name
-    if "Tensor" in str(argument.type):
-        parts = f"{n}.dtype, {n}.device, {n}.shape, {n}.stride(), {n}.data_ptr() & 15"
-        return f"None if {n} is None else ({parts})" if _optional(argument) else parts
-    if str(argument.type) == "number":  # 2 == 2.0, but result dtypes differ
-        return f"(type({n}), {n})"
-    if "List" in str(argument.type):  # torch turns a number into a list; lists are not hashable
-        each = f"({n},) * {argument.N or 1}"
-        return f"{each} if type({n}) is int else tuple({n}) if type({n}) is list else {n}"
-    return str(n)
-
-
-def _as_torch_passes(argument: Any, value: Any) -> Any:
-    """Converts an option as torch does, so that equivalent calls give equal requests."""
-    kind = str(argument.type)
-    if value is None or "Tensor" in kind:
-        return value
-    if "List" in kind:
-        return [value] if isinstance(value, int) else list(value)
-    return float(value) if "float" in kind else value
-
-
-def _option(argument: Any, value: Any) -> Any:
-    """The part of the key for a non-tensor argument."""
-    if str(argument.type) == "number":
-        return type(value), value
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:

@@ -35,6 +35,17 @@ class Transform:
     scale: float
     weight: float = 1.0
 
+    def passes(self) -> list[tuple[int, int]]:
+        """The dimensions to transform along, and their lengths.
+
+        A transform of one element is the element. One pass is needed, and the one between real and
+        complex numbers: the first one, or the last if the result is real.
+        """
+        pairs = list(zip(self.dims, self.n, strict=True))
+        kept = pairs[0] if self.half and self.dtype is COMPLEX else pairs[-1]
+        needed = [p for p in pairs if p[1] > 1 or (self.half and p == kept)]
+        return needed or [kept]
+
 
 class Composer(Workspace):
     """Adds the passes of a transform, one dimension after another."""
@@ -52,9 +63,9 @@ class Composer(Workspace):
         for dim, n in zip(t.dims, t.n, strict=True):
             halved = t.half and t.dtype is not COMPLEX and dim == t.dims[-1]
             x = _trimmed(x, dim, n // 2 + 1 if halved else n)
-        for i, (dim, n) in enumerate(zip(t.dims, t.n, strict=True)):
-            last = i == len(t.dims) - 1
-            x = self.along(x, dim, n, last)
+        passes = t.passes()
+        for dim, n in passes:
+            x = self.along(x, dim, n, last=dim == passes[-1][0])
 
     def along(self, x: Tensor, dim: int, n: int, last: bool) -> Tensor:
         """Adds the transforms along one dimension and returns their result."""
@@ -106,7 +117,7 @@ def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
 
 def _lengths(transform: Transform) -> list[int]:
     """The lengths of the complex transforms along each dimension."""
-    lengths = list(transform.n)
+    lengths = [n for _, n in transform.passes()]
     real = 0 if transform.dtype is COMPLEX else len(lengths) - 1
     if transform.half and lengths[real] % 2 == 0:
         lengths[real] //= 2

@@ -10,6 +10,9 @@ from weft.ops.fourier.passes import Input, Output, Pass, Side
 from weft.ops.fourier.workspace import COMPLEX, Tensor
 from weft.ops.layouts import merged
 
+NARROW = 64
+"""Threads below which a block is too small."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -69,6 +72,10 @@ def single(
     line: Line, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> Pass:
     """The only launch of a line."""
+    if chosen.threads * sizes[2] < NARROW and sizes[1] > sizes[2]:
+        # Blocks of the few adjacent transforms would be small: they take others instead.
+        sizes = [sizes[0], sizes[2], sizes[1]]
+        strides = [[outer, c, middle] for outer, middle, c in strides]
     into, out = sides(line, sizes, strides)
     if len(chosen.radices) == 1:  # no exchange could change the places of the threads
         into = replace(into, by_column=out.by_column)

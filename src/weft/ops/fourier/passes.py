@@ -92,7 +92,9 @@ class Pass:
         """Transforms of a block."""
         s, total = self.stages, self.count * self.middle * self.outer
         if self.source.by_column or self.result.by_column:
-            fitting = [c for c in COLUMNS if c == 1 or self._fits(c, target)]
+            # Transforms of few threads fill a block together.
+            more = [c for c in (THREADS, THREADS // 2, THREADS // 4) if c * s.threads <= THREADS]
+            fitting = [c for c in (*more, *COLUMNS) if c == 1 or self._fits(c, target)]
             # Few transforms: fewer of them in a block, down to those of a sector.
             blocks = target.sms // (self.middle * self.outer)
             filling = [c for c in fitting if cdiv(self.count, c) >= blocks or c <= 4]

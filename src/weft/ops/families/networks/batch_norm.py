@@ -161,9 +161,9 @@ def _training(op: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         if training:
             found = statistics(x.detach(), mean, var, momentum)
-            for changed in (mean, var):
-                if changed is not None and not torch.compiler.is_compiling():
-                    torch.autograd.graph.increment_version(changed)
+            changed = [t for t in (mean, var) if t is not None]
+            if changed and not torch.compiler.is_compiling():
+                torch.autograd.graph.increment_version(changed)
             return apply(x, *found, weight, bias, True, eps)
         wanted = any(t is not None and t.requires_grad for t in (x, weight, bias))
         if wanted and torch.is_grad_enabled():
@@ -194,6 +194,7 @@ DEFINITIONS = (
         setup=_setup,
         backward=functools.partial(_backward, 3),
         redirect=_training,
+        planless="training",
         autocast=None,
     ),
     Definition(

@@ -191,6 +191,7 @@ def _public(name: str, rank: int, made: Made, options: str, count: int, doc: str
         backward=functools.partial(_backward_values, rank, made),
         autocast=None,
         redirect=functools.partial(_redirect, rank, made, count),
+        planless="return_indices",
     )
 
 
