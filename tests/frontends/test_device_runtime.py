@@ -29,3 +29,13 @@ def test_kernels_launch_kernels(capfd: pytest.CaptureFixture[str]) -> None:
         assert program.run(str(PROGRAMS / "children.cu"), [], flags=["-rdc=true"]) == 0
     assert capfd.readouterr().out == CHILDREN
     assert clean.launches > 63
+
+
+def test_kernels_decide_what_a_graph_runs(capfd: pytest.CaptureFixture[str]) -> None:
+    assert program.run(str(PROGRAMS / "conditions.cu"), [], flags=["-rdc=true"]) == 0
+    assert capfd.readouterr().out == (
+        "while: 105 105 207\n"  # the body runs once before it first decides
+        "if, switch: 1001 207 107\n"
+        "changed: 1007 1050 50\n"
+        "1 edge, 1 root, 1 node left\n"
+    )

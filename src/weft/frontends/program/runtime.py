@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig
 from weft.device.occupancy import occupancy
-from weft.device.sim.run import initialised, settings
+from weft.device.sim.run import device_runtime, settings
 from weft.device.sim.run.launch import Plan
 from weft.errors import (
     AssertFailed,
@@ -32,7 +32,7 @@ from weft.frontends.program import fatbin, libraries, linked
 from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.interface import DIED, Ops
 from weft.frontends.program.libraries import blas
-from weft.frontends.program.sanitizer.written import PATTERN, PATTERN_LIMIT
+from weft.frontends.program.sanitizer.written import note_fresh
 from weft.frontends.program.textures import texture_unit
 from weft.frontends.program.unit import Unit
 
@@ -61,13 +61,6 @@ _HAS_FINDINGS = b"the sanitizer has findings"
 _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory", "a tensor")
 
 
-def _note_fresh(memory: Sequence[Allocation]) -> None:
-    """For the sanitizer: which words were not written since they were allocated."""
-    for a in memory:
-        if a.name == _KINDS[0] and a.nbytes <= PATTERN_LIMIT:
-            initialised.unless_changed(a.address, a.nbytes, PATTERN)
-
-
 class Runtime:
     """Kernels, variables and memory of one program."""
 
@@ -77,6 +70,8 @@ class Runtime:
         library.weft_allocations.restype = ctypes.c_size_t
         library.weft_say.argtypes = (ctypes.c_char_p,)
         library.weft_prepared.argtypes = (ctypes.c_int64,)
+        library.weft_set_conditional.argtypes = (ctypes.c_uint64, ctypes.c_uint)
+        device_runtime.set_conditional = library.weft_set_conditional
         self._units: dict[int, list[Unit]] = {}
         self._linked: dict[int, str] = {}
         self._functions: dict[int, tuple[int, str]] = {}
@@ -351,7 +346,7 @@ class Runtime:
         if self._sanitizer is None:
             yield
             return
-        _note_fresh(memory)
+        note_fresh([a for a in memory if a.name == _KINDS[0]])
         names = {entry: name for name, entry in plan.sim.ptx.entries.items()}
         with self._sanitizer.launching(plan, names.get(plan.entry, plan.entry)):
             yield

@@ -9,9 +9,11 @@ not recur at equal distances.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 
 import numpy as np
 
+from weft.device.base import Allocation
 from weft.device.sim.run import initialised
 
 PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
@@ -19,6 +21,13 @@ PATTERN, PATTERN_LIMIT = 0xCD, 64 << 20
 _PADDING = 16
 """Bytes; the largest alignment of CUDA's own types."""
 _RECURS = 3
+
+
+def note_fresh(memory: Sequence[Allocation]) -> None:
+    """Before a launch: which words of device memory were not written since their allocation."""
+    for a in memory:
+        if a.nbytes <= PATTERN_LIMIT:
+            initialised.unless_changed(a.address, a.nbytes, PATTERN)
 
 
 def unwritten(address: int, nbytes: int) -> int | None:

@@ -5,11 +5,6 @@
 
 namespace weft {
 
-struct Executable {
-    std::vector<Work> work;
-    std::vector<Node *> nodes;  // of the graph that it was made of
-};
-
 static std::mutex graphs_mutex;
 static std::set<Graph *> graphs;
 static std::set<Executable *> executables;
@@ -20,14 +15,13 @@ cudaGraph_t publish(std::unique_ptr<Graph> graph) {
     return reinterpret_cast<cudaGraph_t>(graph.release());
 }
 
-static Graph *known(cudaGraph_t graph) {
+Graph *known_graph(cudaGraph_t graph) {
     std::lock_guard<std::mutex> guard(graphs_mutex);
     auto found = graphs.find(reinterpret_cast<Graph *>(graph));
     return found == graphs.end() ? nullptr : *found;
 }
 
-// The nodes in an order in which none comes before what it waits for; empty for a circle.
-static std::vector<Node *> ordered_nodes(const Graph &graph) {
+std::vector<Node *> ordered_nodes(const Graph &graph) {
     std::vector<Node *> out;
     std::set<const Node *> done;
     while (done.size() < graph.nodes.size()) {
@@ -44,15 +38,51 @@ static std::vector<Node *> ordered_nodes(const Graph &graph) {
     return out;
 }
 
-static std::vector<Work> ordered(const Graph &graph) {
-    std::vector<Work> out;
-    for (auto *node : ordered_nodes(graph)) out.push_back(node->work);
-    return out;
+static Work in_order(std::vector<Work> work) {
+    return [work = std::move(work)] {
+        for (auto &each : work)
+            if (auto error = each()) return error;
+        return cudaSuccess;
+    };
 }
 
-static cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                       size_t count, cudaGraphNodeType type, Work work) {
-    auto *found = known(graph);
+Work work_of(const Node &node) {
+    if (node.type == cudaGraphNodeTypeConditional) return conditional_work(node);
+    return node.bodies.empty() ? node.work : work_of(*node.bodies[0]);
+}
+
+Work work_of(const Graph &graph) {
+    std::vector<Work> work;
+    for (auto *node : ordered_nodes(graph)) work.push_back(work_of(*node));
+    return in_order(std::move(work));
+}
+
+void collect_handles(const Graph &graph, std::vector<unsigned long long> *out) {
+    out->insert(out->end(), graph.handles.begin(), graph.handles.end());
+    for (auto &node : graph.nodes)
+        for (auto *body : node->bodies) collect_handles(*body, out);
+}
+
+std::unique_ptr<Graph> cloned(const Graph &graph) {
+    auto copy = std::make_unique<Graph>();
+    copy->handles = graph.handles;
+    std::map<const Node *, Node *> copies;
+    for (auto &node : graph.nodes) {
+        auto *made = copies[node.get()] = copy->add(node->type, node->work);
+        made->original = node.get();
+        made->handle = node->handle, made->condition = node->condition;
+        for (auto *body : node->bodies)
+            made->bodies.push_back(reinterpret_cast<Graph *>(publish(cloned(*body))));
+        if (node->kernel.func) keep_kernel(made, &node->kernel);
+    }
+    for (auto &node : graph.nodes)
+        for (auto *earlier : node->after) copies[node.get()]->after.push_back(copies[earlier]);
+    return copy;
+}
+
+cudaError_t add_node(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                     size_t count, cudaGraphNodeType type, Work work) {
+    auto *found = known_graph(graph);
     if (!found) return failed(cudaErrorInvalidValue);
     auto *node = found->add(type, std::move(work));
     for (size_t i = 0; i < count; i++) node->after.push_back(reinterpret_cast<Node *>(after[i]));
@@ -60,9 +90,20 @@ static cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphN
     return cudaSuccess;
 }
 
-// Work of a node is what the call for a stream does; it is caught on its way there.
-template <class Call>
-static cudaError_t work_of_call(Work *out, Call call) {
+cudaError_t change_node(cudaGraphExec_t executable, cudaGraphNode_t node,
+                        const std::function<void(Executable &, size_t)> &change) {
+    std::lock_guard<std::mutex> guard(graphs_mutex);
+    auto *found = reinterpret_cast<Executable *>(executable);
+    if (!executables.count(found)) return failed(cudaErrorInvalidValue);
+    for (size_t i = 0; i < found->nodes.size(); i++)
+        if (found->nodes[i] == reinterpret_cast<Node *>(node)) {
+            change(*found, i);
+            return cudaSuccess;
+        }
+    return failed(cudaErrorInvalidValue);
+}
+
+cudaError_t caught(Work *out, const std::function<cudaError_t(cudaStream_t)> &call) {
     cudaStream_t stream;
     cudaGraph_t captured;
     if (auto error = cudaStreamCreate(&stream)) return error;
@@ -70,29 +111,54 @@ static cudaError_t work_of_call(Work *out, Call call) {
     cudaError_t error = call(stream);
     cudaStreamEndCapture(stream, &captured);
     cudaStreamDestroy(stream);
-    std::vector<Work> work = ordered(*known(captured));
+    *out = work_of(*known_graph(captured));
     cudaGraphDestroy(captured);
-    *out = [work] {
-        for (auto &each : work)
-            if (auto error = each()) return error;
-        return cudaSuccess;
-    };
     return error;
 }
 
-template <class Call>
 static cudaError_t add_call(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                            size_t count, cudaGraphNodeType type, Call call) {
+                            size_t count, cudaGraphNodeType type,
+                            const std::function<cudaError_t(cudaStream_t)> &call) {
     Work work;
-    if (auto error = work_of_call(&work, call)) return error;
-    return add(out, graph, after, count, type, std::move(work));
+    if (auto error = caught(&work, call)) return error;
+    return add_node(out, graph, after, count, type, std::move(work));
 }
 
-static cudaError_t kernel_work(Work *out, const cudaKernelNodeParams *p) {
-    return work_of_call(out, [=](cudaStream_t stream) {
+cudaError_t kernel_work(Work *out, const cudaKernelNodeParams *p) {
+    return caught(out, [=](cudaStream_t stream) {
         return cudaLaunchKernel(p->func, p->gridDim, p->blockDim, p->kernelParams,
                                 p->sharedMemBytes, stream);
     });
+}
+
+void keep_kernel(Node *node, const cudaKernelNodeParams *p) {
+    std::vector<uint32_t> pairs(2 * 4096);
+    int count = ops.parameters(p->func, pairs.data(), 4096);
+    std::vector<std::vector<char>> arguments;  // may be the node's own, so they are copied first
+    for (int i = 0; i < count; i++) {
+        auto *from = static_cast<const char *>(p->kernelParams[i]);
+        arguments.emplace_back(from, from + pairs[2 * i + 1]);
+    }
+    node->kernel = *p;
+    node->arguments = std::move(arguments);
+    node->pointers.clear();
+    for (auto &each : node->arguments) node->pointers.push_back(each.data());
+    node->kernel.kernelParams = node->pointers.data();
+}
+
+cudaError_t memset_work(Work *out, const cudaMemsetParams *p) {
+    auto to = *p;
+    uintptr_t start;
+    Allocation found;
+    if (!find(to.dst, &start, &found)) return failed(cudaErrorInvalidValue);
+    *out = [to] {
+        for (size_t y = 0; y < to.height; y++)
+            for (size_t x = 0; x < to.width; x++)
+                memcpy(static_cast<char *>(to.dst) + y * to.pitch + x * to.elementSize, &to.value,
+                       to.elementSize);
+        return cudaSuccess;
+    };
+    return cudaSuccess;
 }
 
 }  // namespace weft
@@ -114,38 +180,32 @@ API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                       const cudaGraphNode_t *after, size_t count) {
-    return add(out, graph, after, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
+    return add_node(out, graph, after, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
 }
 API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                        const cudaGraphNode_t *after, size_t count,
                                        const cudaKernelNodeParams *p) {
     Work work;
     if (auto error = kernel_work(&work, p)) return error;
-    return add(out, graph, after, count, cudaGraphNodeTypeKernel, std::move(work));
-}
-API cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams *p) {
-    return kernel_work(&reinterpret_cast<Node *>(node)->work, p);
+    auto error = add_node(out, graph, after, count, cudaGraphNodeTypeKernel, std::move(work));
+    if (!error) keep_kernel(reinterpret_cast<Node *>(*out), p);
+    return error;
 }
 // The memory of a graph is allocated once, when its node is added, and is there for every launch.
 API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                          const cudaGraphNode_t *after, size_t count,
                                          cudaMemAllocNodeParams *p) {
     if (auto error = cudaMalloc(&p->dptr, p->bytesize)) return error;
-    return add(out, graph, after, count, cudaGraphNodeTypeMemAlloc, [] { return cudaSuccess; });
+    return add_node(out, graph, after, count, cudaGraphNodeTypeMemAlloc, [] { return cudaSuccess; });
 }
 API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                         const cudaGraphNode_t *after, size_t count, void *) {
-    return add(out, graph, after, count, cudaGraphNodeTypeMemFree, [] { return cudaSuccess; });
+    return add_node(out, graph, after, count, cudaGraphNodeTypeMemFree, [] { return cudaSuccess; });
 }
 API cudaError_t cudaGraphClone(cudaGraph_t *out, cudaGraph_t graph) {
-    auto *found = known(graph);
+    auto *found = known_graph(graph);
     if (!found) return failed(cudaErrorInvalidValue);
-    auto copy = std::make_unique<Graph>();
-    std::map<Node *, Node *> copies;
-    for (auto &node : found->nodes) copies[node.get()] = copy->add(node->type, node->work);
-    for (auto &node : found->nodes)
-        for (auto *earlier : node->after) copies[node.get()]->after.push_back(copies[earlier]);
-    *out = publish(std::move(copy));
+    *out = publish(cloned(*found));
     return cudaSuccess;
 }
 API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t graph,
@@ -164,17 +224,9 @@ API cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t graph
 API cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                        const cudaGraphNode_t *after, size_t count,
                                        const cudaMemsetParams *p) {
-    auto to = *p;
-    uintptr_t start;
-    Allocation found;
-    if (!find(to.dst, &start, &found)) return failed(cudaErrorInvalidValue);
-    return add(out, graph, after, count, cudaGraphNodeTypeMemset, [to] {
-        for (size_t y = 0; y < to.height; y++)
-            for (size_t x = 0; x < to.width; x++)
-                memcpy(static_cast<char *>(to.dst) + y * to.pitch + x * to.elementSize, &to.value,
-                       to.elementSize);
-        return cudaSuccess;
-    });
+    Work work;
+    if (auto error = memset_work(&work, p)) return error;
+    return add_node(out, graph, after, count, cudaGraphNodeTypeMemset, std::move(work));
 }
 API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                      const cudaGraphNode_t *after, size_t count,
@@ -186,13 +238,13 @@ API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t graph,
 API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                            const cudaGraphNode_t *after, size_t count,
                                            cudaGraph_t child) {
-    auto *found = known(child);
+    auto *found = known_graph(child);
     if (!found) return failed(cudaErrorInvalidValue);
-    return add(out, graph, after, count, cudaGraphNodeTypeGraph, [work = ordered(*found)] {
-        for (auto &each : work)
-            if (auto error = each()) return error;
-        return cudaSuccess;
-    });
+    auto error = add_node(out, graph, after, count, cudaGraphNodeTypeGraph, {});
+    if (!error)
+        reinterpret_cast<Node *>(*out)->bodies = {
+            reinterpret_cast<Graph *>(publish(cloned(*found)))};
+    return error;
 }
 #if CUDART_VERSION >= 13000
 API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
@@ -206,31 +258,23 @@ API cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *fro
         reinterpret_cast<Node *>(to[i])->after.push_back(reinterpret_cast<Node *>(from[i]));
     return cudaSuccess;
 }
-API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
-    auto *found = known(graph);
-    if (!found) return failed(cudaErrorInvalidValue);
-    if (nodes)
-        for (size_t i = 0; i < std::min(*count, found->nodes.size()); i++)
-            nodes[i] = reinterpret_cast<cudaGraphNode_t>(found->nodes[i].get());
-    *count = found->nodes.size();
-    return cudaSuccess;
-}
-API cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType *type) {
-    *type = reinterpret_cast<Node *>(node)->type;
-    return cudaSuccess;
-}
-
 // ---- running ------------------------------------------------------------------------------------
 
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph) {
-    auto *found = known(graph);
+    auto *found = known_graph(graph);
     if (!found) return failed(cudaErrorInvalidValue);
-    auto work = ordered(*found);
-    if (work.size() < found->nodes.size()) return failed(cudaErrorInvalidValue);
+    auto made = std::make_unique<Executable>();
+    made->nodes = ordered_nodes(*found);
+    if (made->nodes.size() < found->nodes.size()) return failed(cudaErrorInvalidValue);
+    for (auto *node : made->nodes) {
+        made->work.push_back(work_of(*node));
+        made->types.push_back(node->type);
+        made->enabled.push_back(true);
+    }
+    collect_handles(*found, &made->handles);
     std::lock_guard<std::mutex> guard(graphs_mutex);
-    auto *made = new Executable{std::move(work), ordered_nodes(*found)};
-    executables.insert(made);
-    *out = reinterpret_cast<cudaGraphExec_t>(made);
+    executables.insert(made.get());
+    *out = reinterpret_cast<cudaGraphExec_t>(made.release());
     return cudaSuccess;
 }
 #if CUDART_VERSION >= 12000
@@ -254,20 +298,6 @@ API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     delete found;
     return cudaSuccess;
 }
-API cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
-                                                 const cudaKernelNodeParams *p) {
-    Work work;
-    if (auto error = kernel_work(&work, p)) return error;
-    std::lock_guard<std::mutex> guard(graphs_mutex);
-    auto *found = reinterpret_cast<Executable *>(executable);
-    if (!executables.count(found)) return failed(cudaErrorInvalidValue);
-    for (size_t i = 0; i < found->nodes.size(); i++)
-        if (found->nodes[i] == reinterpret_cast<Node *>(node)) {
-            found->work[i] = std::move(work);
-            return cudaSuccess;
-        }
-    return failed(cudaErrorInvalidValue);
-}
 API cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
     WORKING;
     return cudaSuccess;
@@ -279,23 +309,38 @@ API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
         std::lock_guard<std::mutex> guard(graphs_mutex);
         if (!executables.count(found)) return failed(cudaErrorInvalidValue);
     }
-    return failed(submit(stream, cudaGraphNodeTypeGraph, [work = found->work] {
-        for (auto &each : work)
-            if (auto error = each()) return error;
-        return cudaSuccess;
+    std::vector<Work> work;
+    for (size_t i = 0; i < found->work.size(); i++)
+        if (found->enabled[i]) work.push_back(found->work[i]);
+    auto all = in_order(std::move(work));
+    return failed(submit(stream, cudaGraphNodeTypeGraph, [all, handles = found->handles] {
+        assign_defaults(handles);
+        return all();
     }));
 }
 API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
                                     cudaGraphExecUpdateResultInfo *info) {
-    auto *source = known(graph);
+    auto *source = known_graph(graph);
     if (!source) return failed(cudaErrorInvalidValue);
-    auto work = ordered(*source);
+    auto nodes = ordered_nodes(*source);
     std::lock_guard<std::mutex> guard(graphs_mutex);
     auto *found = reinterpret_cast<Executable *>(executable);
-    bool fits = executables.count(found) && work.size() == found->work.size();
-    if (info)
-        info->result = fits ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
-    if (!fits) return failed(cudaErrorGraphExecUpdateFailure);
-    found->work = std::move(work);
+    if (!executables.count(found)) return failed(cudaErrorInvalidValue);
+    auto result = cudaGraphExecUpdateSuccess;
+    if (nodes.size() != found->nodes.size()) result = cudaGraphExecUpdateErrorTopologyChanged;
+    for (size_t i = 0; i < nodes.size() && !result; i++)
+        if (nodes[i]->type != found->types[i]) result = cudaGraphExecUpdateErrorNodeTypeChanged;
+    if (info) info->result = result, info->errorNode = info->errorFromNode = nullptr;
+    if (result) return failed(cudaErrorGraphExecUpdateFailure);
+    for (size_t i = 0; i < nodes.size(); i++) found->work[i] = work_of(*nodes[i]);
     return cudaSuccess;
 }
+#if CUDART_VERSION >= 12000
+API cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGraph_t graph,
+                                               cudaGraphInstantiateParams *p) {
+    auto error = instantiate(out, graph);
+    p->errNode_out = nullptr;
+    p->result_out = error ? cudaGraphInstantiateError : cudaGraphInstantiateSuccess;
+    return error;
+}
+#endif

@@ -76,7 +76,7 @@ cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool 
     if (auto error = valid(stream)) return error;
     auto capture = capture_of(stream);
     if (capture) {
-        capture->graph->add(type, std::move(work));
+        capture->add(type, std::move(work));
         return cudaSuccess;
     }
     if (blocking) {
@@ -298,17 +298,33 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
 
 // ---- capture ------------------------------------------------------------------------------------
 
-API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    WORKING;
+static cudaError_t begin_capture(cudaStream_t stream, std::shared_ptr<Capture> capture) {
     auto *found = known(stream);
     if (!found)
         return failed(is_default(stream) ? cudaErrorStreamCaptureUnsupported
                                          : cudaErrorInvalidResourceHandle);
     if (found->capture) return failed(cudaErrorIllegalState);
-    found->capture = std::make_shared<Capture>(stream);
+    found->capture = std::move(capture);
     captures++;
     return cudaSuccess;
 }
+API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    WORKING;
+    return begin_capture(stream, std::make_shared<Capture>(stream));
+}
+#if CUDART_VERSION >= 12030
+API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                              const cudaGraphNode_t *after,
+                                              const cudaGraphEdgeData *, size_t count,
+                                              cudaStreamCaptureMode) {
+    WORKING;
+    auto *into = known_graph(graph);
+    if (!into) return failed(cudaErrorInvalidValue);
+    auto *first = reinterpret_cast<Node *const *>(after);
+    return begin_capture(stream, std::make_shared<Capture>(
+                                     stream, into, std::vector<Node *>(first, first + count)));
+}
+#endif
 API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     WORKING;
     *out = nullptr;
@@ -320,7 +336,8 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
         if (each->capture == capture) each->capture = nullptr;
     capture->open = false;
     captures--;
-    *out = publish(std::move(capture->graph));
+    *out = capture->own ? publish(std::move(capture->own))
+                        : reinterpret_cast<cudaGraph_t>(capture->graph);
     return cudaSuccess;
 }
 API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
