@@ -7,7 +7,8 @@ folder `puzzles/pNN_name` with a solution for each language.
     chapter.py    finds the chapters
     puzzle.py     finds the puzzles
     grade.py      judges a file; program.py judges a whole program
-    picture.py    which thread touches what
+    picture.py    which thread touches what; drawing.py draws it
+    export/       a static site and notebooks
     folder.py     a learner's files and progress
     verify.py     proves that every exercise fails as given and that its solution passes
 """

@@ -36,6 +36,11 @@ class Chapter:
         """The text of `chapter.md`."""
         return (self.folder / "chapter.md").read_text()
 
+    @property
+    def figures(self) -> list[Path]:
+        """The drawings that the text shows."""
+        return sorted(self.folder.glob("figure_*.svg"))
+
 
 @functools.cache
 def chapters() -> tuple[Chapter, ...]:

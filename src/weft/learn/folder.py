@@ -41,9 +41,11 @@ class Folder:
         return _written(self.file(exercise), exercise.text)
 
     def start_text(self, chapter: Chapter) -> Path:
-        """Copies the text of a chapter unless it exists; where it is."""
+        """Copies the text of a chapter and its figures unless they exist; where the text is."""
         file = self.path / chapter.folder.name / "chapter.md"
         _written(file, chapter.text)
+        for figure in chapter.figures:
+            _written(file.with_name(figure.name), figure.read_text())
         return file
 
     def reset(self, exercise: Exercise) -> Path:

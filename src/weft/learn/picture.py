@@ -61,15 +61,17 @@ class Picture:
 
     def __str__(self) -> str:
         """A line for each thread."""
-        shapes = {a.name: a.shape for a in self.arrays}
-        rows = [(self.name(b), _list(b.reads, shapes), _list(b.writes, shapes)) for b in self.boxes]
-        wide = [max(len(row[k]) for row in rows[:SHOWN]) for k in range(2)]
-        lines = [
-            f"{name:{wide[0]}}  reads {reads:{wide[1]}}  writes {writes}"
-            for name, reads, writes in rows[:SHOWN]
-        ]
-        rest = len(rows) - SHOWN
+        rows = [self.row(box) for box in self.boxes[:SHOWN]]
+        wide = [max(len(row[k]) for row in rows) for k in range(2)]
+        lines = [f"{name:{wide[0]}}  {reads:{wide[1]}}  {writes}" for name, reads, writes in rows]
+        rest = len(self.boxes) - SHOWN
         return "\n".join([*lines, *([f"… and {rest} more"] if rest > 0 else [])])
+
+    def row(self, box: Box) -> tuple[str, str, str]:
+        """The words for a thread, for what it reads and for what it writes."""
+        shapes = {a.name: a.shape for a in self.arrays}
+        reads, writes = _list(box.reads, shapes), _list(box.writes, shapes)
+        return self.name(box), f"reads {reads}", f"writes {writes}"
 
     def to_dict(self) -> dict[str, Any]:
         """The picture as a dict, for JSON."""

@@ -32,6 +32,12 @@ def colour(text: str, file: str) -> str:
     return "".join(_marked(kind, part.rstrip("\n")) for kind, part in tokens)
 
 
+def colour_block(text: str, file: str) -> str:
+    """Highlights a whole text, in which comments and strings may span lines."""
+    tokens = _lexer(file.endswith(".py")).get_tokens(text.rstrip("\n") + "\n")
+    return "".join(_marked(kind, part) for kind, part in tokens).rstrip("\n")
+
+
 @functools.cache
 def _lexer(python: bool) -> Lexer:
     made: Lexer = PythonLexer(stripnl=False) if python else CudaLexer(stripnl=False)

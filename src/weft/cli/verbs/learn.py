@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -13,6 +14,7 @@ import typer
 from weft.cli import show
 from weft.cli.course import PUZZLES, Asked, graded, tell
 from weft.errors import ArgumentError
+from weft.learn.export import notebooks, site
 from weft.learn.folder import Folder
 from weft.learn.picture import picture
 from weft.learn.puzzle import LANGUAGES, puzzles
@@ -29,6 +31,7 @@ class Action(StrEnum):
     reset = "reset"
     watch = "watch"
     puzzle = "puzzle"
+    export = "export"
     verify = "verify"
 
 
@@ -58,6 +61,12 @@ def run(
     where: Annotated[Path, typer.Option("--in", help="Your folder with the course.")] = Path(
         "learn"
     ),
+    html: Annotated[
+        Path | None, typer.Option(help="export: write a static site into this folder.")
+    ] = None,
+    notebook: Annotated[
+        Path | None, typer.Option(help="export: write Jupyter notebooks into this folder.")
+    ] = None,
     json: show.Json = False,
 ) -> None:
     """Learn to write GPU kernels: texts, exercises and puzzles, graded on the simulated GPU.
@@ -65,10 +74,11 @@ def run(
     Without an action it shows the map. `start NN` copies a chapter into your folder, `check`
     grades your files, `watch` grades them whenever you save, `hint NN` gives the next hint, `reset
     NN` restores the exercises and keeps your versions. `puzzle` lists the puzzles, `puzzle NAME`
-    starts one and shows which thread reads what. `verify` proves that every exercise can be solved.
+    starts one and shows which thread reads what. `export --html DIR` writes the course as a site,
+    `export --notebook DIR` as notebooks. `verify` proves that every exercise can be solved.
     """
     word = "" if language is None else language.value
-    ACTIONS[action](Asked(Folder(where), what, only, word, device, None, None, json))
+    ACTIONS[action](Asked(Folder(where), what, only, word, device, html, notebook, json))
 
 
 def _map(asked: Asked) -> None:
@@ -230,6 +240,31 @@ def _puzzles(asked: Asked) -> None:
     show.line("\nNext: weft learn puzzle NAME --language cuda, triton or numba")
 
 
+def _export(asked: Asked) -> None:
+    """Writes the course, or a chapter of it, for readers."""
+    if asked.html is None and asked.notebook is None:
+        raise ArgumentError(
+            "weft learn export needs a folder",
+            allowed="--html DIR, --notebook DIR",
+            next="weft learn export --html course",
+        )
+    some = () if asked.what and asked.what != PUZZLES else puzzles()
+    written = []
+    with show.bar(quiet=asked.json) as bar:
+        task = bar.add_task("", total=None)
+        if asked.html is not None:
+            told = functools.partial(bar.update, task)
+            written += site.write(
+                asked.html, asked.chapters(), some, lambda what: told(description=what)
+            )
+        if asked.notebook is not None:
+            written += notebooks.write(asked.notebook, asked.chapters(), some)
+    if asked.json:
+        show.data([str(path) for path in written])
+        return
+    show.line(f"{len(written)} files; read {written[0]}")
+
+
 def _verify(asked: Asked) -> None:
     exercises = asked.exercises()
     if not asked.what:
@@ -260,5 +295,6 @@ ACTIONS: dict[Action, Callable[[Asked], None]] = {
     Action.reset: _reset,
     Action.watch: _watch,
     Action.puzzle: _puzzle,
+    Action.export: _export,
     Action.verify: _verify,
 }

@@ -1,0 +1,1 @@
+"""Writes the course for readers: a static site, and notebooks."""
