@@ -83,14 +83,7 @@ class Rung:
 
     @property
     def language(self) -> str:
-        if self.path.suffix == ".cu":
-            return "CUDA C++"
-        text = self.path.read_text()
-        # Read from the text: importing the rung would need the package.
-        for library, name in (("triton", "Triton"), ("numba", "Numba")):
-            if re.search(rf"^\s*(import|from) {library}\b", text, re.MULTILINE):
-                return name
-        return "Python"
+        return language(self.path)
 
     def dims(self, sizes: Mapping[str, int]) -> Iterator[Sized]:
         """The launches for these sizes, which include `sms`."""
@@ -108,6 +101,25 @@ class Rung:
         """The scratch arrays and their shapes for these sizes."""
         for spec in self.scratch:
             yield spec, tuple(whole(text, sizes) for text in spec.sizes)
+
+
+def language(path: Path) -> str:
+    """The language of a rung's file."""
+    if path.suffix == ".cu":
+        return "CUDA C++"
+    text = path.read_text()
+    # Read from the text: importing the rung would need the package.
+    for library, name in (("triton", "Triton"), ("numba", "Numba")):
+        if re.search(rf"^\s*(import|from) {library}\b", text, re.MULTILINE):
+            return name
+    return "Python"
+
+
+def title(path: Path) -> str:
+    """The number and the name of a rung, from its file name."""
+    named = _NAME.search(path.name)
+    assert named is not None, path
+    return f"{int(named[1]):02} {named[2].replace('_', ' ')}"
 
 
 def read(path: Path) -> Rung:

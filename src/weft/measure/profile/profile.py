@@ -33,12 +33,15 @@ def profile(
     device: str | Selection | None = None,
     time_limit: float | None = None,
     block: int | None = None,
+    executions: int = 0,
     **options: Any,
 ) -> Profile:
     """Runs `k[grid, block]` once with these arguments and returns its profile.
 
     device  the model whose caches and limits apply, e.g. "sim:rtx3070"; the kernel's own by default
     block   the number of the block whose addresses are kept; by default the first and the last
+    executions  how many executions of each access are kept, by all warps of one block; by default
+                the first by a few warps
 
     Other keyword arguments go to the kernel: Triton constants, num_warps.
 
@@ -73,7 +76,7 @@ def profile(
         launch.observe(observer, *values, time_limit=limit)
 
     code = module(kernel.program, kernel.simulator)
-    result = profile_launch(code, kernel.entry, launch.config, model, run, block=block)
+    result = profile_launch(code, kernel.entry, launch.config, model, run, block, executions)
     return result if real is None else replace(result, measured=real.seconds, note=real.note)
 
 
@@ -84,16 +87,22 @@ def profile_launch(
     model: GpuModel,
     run: Callable[[Observer], None],
     block: int | None = None,
+    executions: int = 0,
 ) -> Profile:
     """Profiles `run`, which performs one launch of this shape under the given observer."""
     # imported here to keep plain launches fast
     from weft.device.sim.tools.counters.sampling import Sampling
+    from weft.device.sim.tools.counters.tracing import Tracing
     from weft.measure.profile import aggregate, listing, metrics, traffic
 
     shape = _shape(sim, entry, grid)
     fits = fit(shape, model)
     lines, resident = _l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms
-    counting = Sampling(lines, resident, block=block)
+    counting = (
+        Tracing(lines, resident, block=block or 0, depth=executions)
+        if executions
+        else Sampling(lines, resident, block=block)
+    )
     run(counting)
     counts = counting.counts
     assert counts is not None, "a launch that ends has been observed"

@@ -25,6 +25,7 @@ class Recording:
     gpu      the model whose caches and limits apply; each kernel's by default
     kernel   profile only kernels of this name
     launch   profile only this one of those launches, counted from 0
+    block, executions   as in `profile`
     seen     kernel -> the number of its launches, profiled or not
     fault    the error of a kernel that failed; then there is no report
     """
@@ -34,9 +35,12 @@ class Recording:
         gpu: str | None = None,
         kernel: str | None = None,
         launch: int | None = None,
+        block: int | None = None,
+        executions: int = 0,
     ) -> None:
         self._gpu: GpuModel | None = None if gpu is None else models.get(gpu)
         self._kernel, self._launch = kernel, launch
+        self._block, self._executions = block, executions
         self.wanted = {"gpu": gpu, "kernel": kernel, "launch": launch}
         self._profiles: dict[tuple[object, ...], Profile] = {}
         self._lock = threading.Lock()
@@ -58,7 +62,10 @@ class Recording:
         model = self._gpu or plan.sim.model
         with self._lock:  # launches of one plan share its instrumented code
             try:
-                profile = profile_launch(plan.sim, plan.entry, plan.config, model, request.run)
+                profile = profile_launch(
+                    plan.sim, plan.entry, plan.config, model, request.run,
+                    self._block, self._executions,
+                )  # fmt: skip
             except DeviceError as error:
                 self.fault = self.fault or str(error)
                 raise

@@ -83,3 +83,21 @@ BLOCKS = 2
 
 RECORD = 34
 """Words: lanes, where shared memory starts, 32 addresses."""
+
+
+LANES = "lanes"
+"""The kind of a sample that says which lanes entered a basic block; it has no addresses."""
+
+
+class Samples:
+    """The samples of one block: how many of its warps, how many records each; then the records.
+
+    Each warp has, for each site, a count of executions and `DEPTH` records of the first of them.
+    """
+
+    WARPS, DEPTH, RECORDS = 0, 8, 16
+
+    @staticmethod
+    def words(depth: int) -> int:
+        """Words of one warp at one site."""
+        return 1 + depth * RECORD

@@ -21,18 +21,24 @@ class SharedCost:
     ideal: int
 
 
-def shared_cost(offsets: Sequence[int], width: int, *, reads: bool) -> SharedCost:
-    """A load or store of `width` bytes by all lanes."""
+def shared_cost(offsets: Sequence[int | None], width: int, *, reads: bool) -> SharedCost:
+    """A load or store of `width` bytes by the lanes that have an offset."""
     parts = max(1, width // 4)
-    if (
-        reads
-        and parts > 1
-        and any(all(offsets[i] == offsets[i ^ m] for i in LANES) for m in (1, 2))
-    ):
+    if reads and parts > 1 and any(_agree(offsets, mask) for mask in (1, 2)):
         parts //= 2  # every lane of a pair reads the same
     size = 32 // parts
-    depths = [depth(offsets[i * size : (i + 1) * size], width) for i in range(parts)]
-    return SharedCost(sum(depths), parts, min(parts, 32 * width // 128 or 1))
+    groups = [
+        [x for x in offsets[i * size : (i + 1) * size] if x is not None] for i in range(parts)
+    ]
+    depths = [depth(group, width) for group in groups if group]
+    threads = sum(map(len, groups))
+    return SharedCost(sum(depths), len(depths), min(len(depths), -(-threads * width // 128)))
+
+
+def _agree(offsets: Sequence[int | None], mask: int) -> bool:
+    """Do all lanes that run agree with the lane whose number differs by `mask`?"""
+    pairs = ((offsets[i], offsets[i ^ mask]) for i in LANES)
+    return all(a is None or b is None or a == b for a, b in pairs)
 
 
 def matrix_cost(offsets: Sequence[int], count: int) -> SharedCost:

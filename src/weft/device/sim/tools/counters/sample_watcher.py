@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from weft.device.sim.access import Access, Unit, touching
 from weft.device.sim.layout import Context, Slot, Space
 from weft.device.sim.observe import Watched
-from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, WARPS, Launch
+from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, Launch, Samples
 from weft.device.sim.tools.counters.rows import name_of
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
@@ -54,17 +55,26 @@ class SampleWatcher(CountWatcher):
 
     def _sample(self, access: Access) -> None:
         e, b = self.e, self.e.b
-        site = len(self._sites)
-        self._sites.append(
-            {"access": access.ins.index, "kind": name_of(access), "nbytes": access.nbytes}
-        )
+        site = self._site(access.ins.index, name_of(access), access.nbytes)
         lanes = touching(e, access)
-        records = b.load("i64", 0, b.load("ptr", 0, b.at(e.slot, Slot.OBSERVER)), 8)
-        with b.when(records.ne(0), rare=True):
+        with self._sampled() as records:
             start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
-            keep = b.helper("keep_sample", [_I64, _I32, _I32, _I64, _P], None, _keep)
-            first = records + site * WARPS * RECORD * 8
-            keep(first, e.warp, lanes, start, e.memory.addresses(access.address))
+            keep = b.helper("keep_sample", [_P, _I64, _I32, _I32, _I64, _P], None, _keep)
+            table = e.memory.addresses(access.address)
+            keep(records, b.integer("i64", site), e.warp, lanes, start, table)
+
+    def _site(self, instruction: int, kind: str, nbytes: int) -> int:
+        """Adds a site and returns its number."""
+        self._sites.append({"access": instruction, "kind": kind, "nbytes": nbytes})
+        return len(self._sites) - 1
+
+    @contextmanager
+    def _sampled(self) -> Iterator[Val]:
+        """Code for warps of a sampled block only; yields the block's samples."""
+        b = self.e.b
+        records = b.load("i64", 0, b.load("ptr", 0, b.at(self.e.slot, Slot.OBSERVER)), 8)
+        with b.when(records.ne(0), rare=True):
+            yield b.val("ptr", 0, f"inttoptr {records.typed} to ptr")
 
 
 def _has_lanes(access: Access) -> bool:
@@ -75,13 +85,23 @@ def _has_lanes(access: Access) -> bool:
 
 
 def _keep(b: Builder, args: list[Val]) -> None:
-    """The first time that a warp comes by with a lane or more."""
-    records, warp, lanes, start, table = args
-    with b.when(lanes.ne(0) & warp.ult(WARPS)):
-        at = records + warp.zext("i64") * (RECORD * 8)
-        record = b.val("ptr", 0, f"inttoptr {at.typed} to ptr")
-        # The lanes are never 0, so they mark the record as taken.
-        with b.when(b.load("i64", 0, record, 8).eq(0)):
+    records, site, warp, lanes, start, table = args
+    with free_record(b, records, site, warp, lanes) as record:
+        b.store(start, b.at(record, 8), 8)
+        b.store(b.load("i64", 32, table, 64), b.at(record, 16), 8)
+
+
+@contextmanager
+def free_record(b: Builder, records: Val, site: Val, warp: Val, lanes: Val) -> Iterator[Val]:
+    """Counts an execution by a lane or more; while there is room, yields its record."""
+    warps, depth = (b.load("i64", 0, b.at(records, at)) for at in (Samples.WARPS, Samples.DEPTH))
+    number = warp.zext("i64")
+    with b.when(lanes.ne(0) & number.ult(warps)):
+        words = (site * warps + number) * (depth * RECORD + 1)
+        counter = b.at(records, words * 8 + Samples.RECORDS)
+        before = b.load("i64", 0, counter, 8)
+        b.store(before + 1, counter, 8)
+        with b.when(before.ult(depth)):
+            record = b.at(counter, before * (RECORD * 8) + 8)
             b.store(lanes.zext("i64"), record, 8)
-            b.store(start, b.at(record, 8), 8)
-            b.store(b.load("i64", 32, table, 64), b.at(record, 16), 8)
+            yield record

@@ -1,13 +1,13 @@
 """Counting, and samples: the addresses from which a picture of an access is drawn.
 
 The first warps of the first and the last block (or of a block that is asked for) record their first
-execution of each access: which lanes took part, and the address of each.
+execution of each access: which lanes took part, and the address of each. `tracing` keeps more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.counters.counting import Counting
-from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, WARPS, Launch
+from weft.device.sim.tools.counters.layout import (
+    BLOCKS,
+    LANES,
+    RECORD,
+    WARPS,
+    Launch,
+    Samples,
+)
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
@@ -26,8 +33,9 @@ if TYPE_CHECKING:
 class Sample:
     """One execution of an access by one warp.
 
-    place    the array, "shared", or "" where no array holds all that was touched
-    offsets  from the start of that place, for each of the 32 lanes; None: it took no part
+    place       the array, "shared", or "" where no array holds all that was touched
+    offsets     from the start of that place, for each of the 32 lanes; None: it took no part
+    execution   its number among the `executions` of this access by this warp
     """
 
     instruction: int
@@ -37,6 +45,8 @@ class Sample:
     warp: int
     place: str
     offsets: tuple[int | None, ...]
+    execution: int = 0
+    executions: int = 1
 
 
 @dataclass
@@ -45,6 +55,8 @@ class Sampling(Counting):
 
     key: str = "count 1, sampled"
     block: int | None = None
+    warps: int = WARPS
+    depth: int = 1
     samples: tuple[Sample, ...] = ()
     _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -63,9 +75,12 @@ class Sampling(Counting):
         # No block has the number -1, so the second row stays empty.
         chosen = [0, last] if self.block is None else [self.block, -1]
         sites = len(observation.notes["sites"])
-        self._records = np.zeros((BLOCKS, sites, WARPS, RECORD), np.int64)
+        self.warps, self.depth = self._room(observation, sites)
+        head, words = Samples.RECORDS // 8, sites * self.warps * Samples.words(self.depth)
+        self._records = np.zeros((BLOCKS, head + words), np.int64)
         self._table = np.zeros((BLOCKS, 2), np.int64)
         for row, block, records in zip(self._table, chosen, self._records, strict=True):
+            records[:head] = self.warps, self.depth
             row[:] = block, records.ctypes.data
         self.shared[Launch.SAMPLED // 8] = self._table.ctypes.data
         observation.for_slots(8)
@@ -73,14 +88,28 @@ class Sampling(Counting):
     def end(self, observation: Observation) -> None:
         super().end(observation)
         shared = self._shared_bytes(observation)
+        sites = observation.notes["sites"]
+        size = (len(sites), self.warps, Samples.words(self.depth))
         out = []
-        for (block, _), records in zip(self._table.tolist(), self._records, strict=True):
-            for site, warps in zip(observation.notes["sites"], records, strict=True):
+        for (block, _), words in zip(self._table.tolist(), self._records, strict=True):
+            for site, warps in zip(sites, words[Samples.RECORDS // 8 :].reshape(size), strict=True):
                 for warp in np.flatnonzero(warps[:, 0]).tolist():
-                    sample = _sample(site, block, warp, warps[warp], observation.memory, shared)
-                    out.append(sample)
+                    times = int(warps[warp, 0])
+                    records = warps[warp, 1:].reshape(self.depth, RECORD)[:times]
+                    out += [
+                        replace(
+                            _sample(site, block, warp, record, observation.memory, shared),
+                            execution=i,
+                            executions=times,
+                        )
+                        for i, record in enumerate(records)
+                    ]
         self.samples = tuple(out)
         self._records = np.empty(0, np.int64)
+
+    def _room(self, observation: Observation, sites: int) -> tuple[int, int]:
+        """Warps that are watched, and records of each at each site."""
+        return self.warps, self.depth
 
     def _shared_bytes(self, observation: Observation) -> int:
         return int(observation.code.shared_bytes + observation.config.shared_bytes)
@@ -98,7 +127,9 @@ def _sample(
     taking = {lane: addresses[lane] for lane in range(32) if lanes >> lane & 1}
     least, most = min(taking.values()), max(taking.values())
     place, base = "", least - least % 128
-    if start <= least and most < start + max(1, shared_bytes):
+    if site["kind"] == LANES:
+        base = 0
+    elif start <= least and most < start + max(1, shared_bytes):
         place, base = "shared", start
     else:
         a = _holder(memory, least, most)

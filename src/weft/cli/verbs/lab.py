@@ -1,0 +1,71 @@
+"""`weft lab`: edit, run, check and profile kernels in the browser."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import show
+from weft.errors import ArgumentError, Error, MissingDependency, pip_install
+
+PORT = 8642
+
+
+def run(
+    file: Annotated[
+        str | None, typer.Argument(help="A kernel (.cu, .py) to open, or a shared link.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = PORT,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    allow_python: Annotated[
+        bool, typer.Option("--allow-python", help="Run Triton and Numba sources without asking.")
+    ] = False,
+    time_limit: Annotated[float, typer.Option(min=1, help="Seconds that a launch may take.")] = 60,
+    memory: Annotated[float, typer.Option(min=0.5, help="GiB that the worker may use.")] = 4,
+    json: show.Json = False,
+) -> None:
+    """Edit, run, check and profile kernels in the browser, on the simulated GPU.
+
+    The server listens on this machine only. Ctrl-C ends it.
+    """
+    try:
+        from weft.lab.api import Api
+        from weft.lab.server import bound, serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn", "anyio"):
+            raise
+        raise MissingDependency("the lab needs a web server", next=pip_install("lab")) from error
+    from weft.lab.process import Worker
+
+    fragment = f"#{file.partition('#')[2]}" if file and "#" in file else ""
+    start = _job(Path(file)) if file and not fragment else None
+    listening = bound(port)
+    token = secrets.token_urlsafe(24)
+    worker = Worker(limit=time_limit, memory=int(memory * 2**30))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}{fragment}"
+    if json:
+        show.data({"url": url})
+    else:
+        show.line(f"weft lab: {url}", "bold")
+        show.line("Ctrl-C ends it.")
+    sys.stdout.flush()  # a pipe's reader waits for the address
+    if browser:
+        webbrowser.open(url)
+    serve(Api(worker, start=start, python=allow_python), listening, token)
+
+
+def _job(path: Path) -> dict[str, object]:
+    """The job of a file: the page fills the form from the kernel's parameters."""
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Error("cannot read the file", where=str(path), got=str(error)) from None
+    if path.suffix not in (".cu", ".cuh", ".py"):
+        raise ArgumentError("the lab opens kernels", got=path.name, allowed=".cu, .cuh or .py")
+    kind = "cuda" if path.suffix != ".py" else "numba" if "numba" in source else "triton"
+    return {"kind": kind, "source": source, "title": path.name}

@@ -1,0 +1,10 @@
+"""The lab: a local web app in which a kernel is edited, run, checked, sanitized and profiled.
+
+    page (static/)  editor, form and panes; talks JSON to the server
+      server.py     Starlette: token, Origin and Host, routes; api.py has the handlers
+        process.py  the worker process: limits, replacement
+          worker.py reads jobs, runs an action of actions.py, answers
+
+The server never compiles or runs anything. A job (`job.py`) is what the page sends: source, sizes,
+arrays and launches.
+"""

@@ -1,0 +1,191 @@
+"""The handlers of the server: jobs for the worker, and what needs no worker."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from weft.device import models
+from weft.device.occupancy import occupancy
+from weft.device.selection import select
+from weft.errors import ArgumentError, Error
+from weft.lab import chapters, job, origins
+from weft.lab.process import Stopped, Worker
+from weft.measure.profile import schema, values
+from weft.measure.profile.cliffs import Curve, curves
+from weft.measure.profile.difference import diff
+from weft.report import charts, words
+
+RUNS = 8
+"""Profiles that the server keeps for traces and comparisons."""
+ACTIONS = ("inspect", "run", "check", "sanitize", "profile")
+
+Handler = Callable[[Request], Awaitable[JSONResponse]]
+
+
+class Api:
+    """The state of one lab: its worker, the last profiles, and whether Python may run."""
+
+    def __init__(
+        self, worker: Worker, *, start: Mapping[str, Any] | None = None, python: bool = False
+    ) -> None:
+        """`start` is the job that the page begins with; `python` allows Python sources at once."""
+        self.worker, self._start, self._python = worker, start, python
+        self._runs: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    @property
+    def routes(self) -> list[tuple[str, str, Handler]]:
+        """(method, path below /api/, handler)."""
+        rows: list[tuple[str, str, Callable[[Request], Awaitable[Any]]]] = [
+            ("GET", "start", self.start),
+            ("GET", "menu", self.menu),
+            ("GET", "open", self.open),
+            ("GET", "chapter", self.chapter),
+            ("GET", "occupancy", self.occupancy),
+            ("GET", "trace", self.trace),
+            ("GET", "compare", self.compare),
+            ("POST", "do/{action}", self.do),
+            ("POST", "stop", self.stop),
+            ("POST", "allow-python", self.allow_python),
+        ]
+        return [(method, path, _answering(handler)) for method, path, handler in rows]
+
+    # ---- jobs ------------------------------------------------------------------------------------
+    async def do(self, request: Request) -> dict[str, Any]:
+        """Gives a job to the worker."""
+        action = request.path_params["action"]
+        if action not in ACTIONS:
+            raise ArgumentError("no such action", got=action, allowed=", ".join(ACTIONS))
+        data = json.loads(await request.body())
+        if not isinstance(data, dict):
+            raise ArgumentError("a job is an object", got=type(data).__name__)
+        if job.read(data).is_python and not self._python:
+            return {"ok": False, "needs": "python"}
+        answer = await run_in_threadpool(self.worker.ask, action, data)
+        if "traces" in answer:
+            answer["run"] = self._keep(answer.pop("traces"), answer.pop("records"))
+        return answer
+
+    async def stop(self, request: Request) -> dict[str, Any]:
+        """Ends the running job."""
+        await run_in_threadpool(self.worker.stop)
+        return {}
+
+    async def allow_python(self, request: Request) -> dict[str, Any]:
+        """The user has read what running Python means, and agrees, until the lab ends."""
+        self._python = True
+        return {}
+
+    def _keep(self, traces: Any, records: Any) -> str:
+        name = secrets.token_hex(4)
+        self._runs[name] = {"traces": traces, "records": records}
+        while len(self._runs) > RUNS:
+            self._runs.popitem(last=False)
+        return name
+
+    # ---- what was measured -----------------------------------------------------------------------
+    async def trace(self, request: Request) -> dict[str, Any]:
+        """What the warps of a block did at one line."""
+        query = request.query_params
+        traces = self._run(query["run"])["traces"][int(query["launch"])]
+        return {"warps": traces.get(query["line"], {})}
+
+    async def compare(self, request: Request) -> dict[str, Any]:
+        """The differences between two profiles, launch by launch."""
+        query = request.query_params
+        sides = [
+            [schema.value(values.Profile, one, "profile") for one in self._run(name)["records"]]
+            for name in (query["a"], query["b"])
+        ]
+        changes = [diff(a, b) for a, b in zip(*sides, strict=False)]
+        return {
+            "launches": [
+                {
+                    "names": c.names,
+                    "sections": [[name, [[x.what, *words.change(x)] for x in rows]]
+                                 for name, rows in c.sections],
+                    "lines": [[x.before, x.after, x.quote,
+                               [[y.what, *words.change(y)] for y in x.counters]]
+                              for x in c.lines],
+                }
+                for c in changes
+            ]
+        }  # fmt: skip
+
+    def _run(self, name: str) -> dict[str, Any]:
+        if name not in self._runs:
+            raise ArgumentError("this profile is no longer kept", next="profile it again")
+        return self._runs[name]
+
+    # ---- what needs no worker --------------------------------------------------------------------
+    async def start(self, request: Request) -> dict[str, Any]:
+        """What the page begins with: a job, the GPU models, the limits."""
+        known = {key: models.get(key).name for key in models.names()}
+        default = select("sim").model.key
+        limits = {"seconds": self.worker.limit, "memory": self.worker.memory}
+        return {
+            "job": self._start, "models": known, "model": default,
+            "python": self._python, "limits": limits,
+        }  # fmt: skip
+
+    async def menu(self, request: Request) -> dict[str, Any]:
+        """Examples, ladders and chapters that the page can open."""
+        return await run_in_threadpool(origins.catalogue)
+
+    async def open(self, request: Request) -> dict[str, Any]:
+        """A rung, an exercise or an example as a job."""
+        return {"job": await run_in_threadpool(origins.opened, request.query_params["origin"])}
+
+    async def chapter(self, request: Request) -> dict[str, Any]:
+        """The text of a chapter as HTML."""
+        return await run_in_threadpool(chapters.text, int(request.query_params["number"]))
+
+    async def occupancy(self, request: Request) -> dict[str, Any]:
+        """The occupancy for a block size, registers and shared memory, and its curves."""
+        query = request.query_params
+        model = select(query.get("device", "sim")).model
+        threads, registers, shared = (
+            int(query[name]) for name in ("threads", "registers", "shared")
+        )
+        if not 1 <= threads <= model.max_threads_per_block:
+            raise ArgumentError("a block has 1 to 1024 threads", got=str(threads))
+        fit = occupancy(model, threads=threads, registers=registers, shared_bytes=shared)
+        shape = values.LaunchShape("", (1, 1, 1), (threads, 1, 1), shared, 0, registers)
+        return {
+            "blocks": fit.blocks, "warps": fit.warps, "max_warps": fit.max_warps,
+            "limits": fit.limits, "limiter": fit.limiter, "gpu": model.name,
+            "most": {"threads": model.max_threads_per_block, "shared": model.shared_per_block},
+            "curves": [_drawn(c, model.max_warps_per_sm) for c in curves(shape, model)],
+        }  # fmt: skip
+
+
+def _drawn(curve: Curve, most: int) -> str:
+    return charts.occupancy(curve, most)
+
+
+def _answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
+    """A handler whose errors become answers that the page shows."""
+
+    async def answer(request: Request) -> JSONResponse:
+        try:
+            return JSONResponse(await handler(request))
+        except Stopped as error:
+            text, kind = str(error), "Stopped"
+        except Error as error:
+            text, kind = str(error), "Error"
+        except (KeyError, ValueError, IndexError) as error:
+            return JSONResponse({"ok": False, "error": _said("BadRequest", repr(error))}, 400)
+        return JSONResponse({"ok": False, "error": _said(kind, text)})
+
+    return answer
+
+
+def _said(kind: str, text: str) -> dict[str, Any]:
+    return {"kind": kind, "text": text, "marks": []}

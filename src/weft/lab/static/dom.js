@@ -1,0 +1,65 @@
+// Makes elements: h("td", { class: "n" }, text). Text is always text, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (typeof value === "boolean") node[name] = value;
+    else if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+export const byId = (id) => document.getElementById(id);
+
+/** An SVG that the server has drawn. It is parsed, so that nothing in it can run. */
+export function picture(text) {
+  const parsed = new DOMParser().parseFromString(text.replace("<svg", `<svg xmlns="${SVG}"`), "image/svg+xml");
+  if (parsed.querySelector("parsererror")) return h("p", { class: "empty" }, "This picture cannot be drawn.");
+  return document.importNode(parsed.documentElement, true);
+}
+
+/** 1234567 -> "1.23 M" */
+export function amount(n) {
+  if (n < 10000) return n.toLocaleString("en");
+  for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
+    if (n >= size) return `${Number((n / size).toPrecision(3))} ${letter}`;
+}
+
+export const some = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+
+/** Calls a function once after calls have ceased for a while. */
+export function settled(milliseconds, call) {
+  let timer = 0;
+  return (...values) => { clearTimeout(timer); timer = setTimeout(() => call(...values), milliseconds); };
+}
+
+/** Tabs of a pane: click, or arrow keys. Returns a function that shows a tab by name. */
+export function tabs(pane, onShow = () => {}) {
+  const all = [...pane.querySelectorAll("[role=tab]")];
+  const show = (name) => {
+    for (const tab of all) {
+      const chosen = tab.dataset.tab === name;
+      tab.setAttribute("aria-selected", chosen);
+      tab.tabIndex = chosen ? 0 : -1;
+      byId(`pane-${tab.dataset.tab}`).hidden = !chosen;
+      tab.setAttribute("aria-controls", `pane-${tab.dataset.tab}`);
+    }
+    onShow(name);
+  };
+  for (const tab of all) tab.addEventListener("click", () => show(tab.dataset.tab));
+  pane.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || event.target.role !== "tab") return;
+    const seen = all.filter((tab) => !tab.hidden);
+    const next = seen[(seen.indexOf(event.target) + step + seen.length) % seen.length];
+    show(next.dataset.tab);
+    next.focus();
+  });
+  show(all[0].dataset.tab);
+  return show;
+}

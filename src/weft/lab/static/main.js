@@ -1,0 +1,239 @@
+// The page: holds the job, sends it to the server, and links source, PTX, SASS, facts and warps.
+
+import { byId, h, settled, tabs } from "./dom.js";
+import { createEditor } from "./editor.js";
+import { Form } from "./form.js";
+import { openMenu, showChapter } from "./menu.js";
+import { Compare, Occupancy, showRoofline } from "./measures.js";
+import { Facts, gutterFact, Listing, Output } from "./panes.js";
+import { get, post } from "./server.js";
+import { pack, unpack } from "./share.js";
+import { Warp } from "./warp.js";
+
+const KEPT = "weft-lab-job";
+const state = { job: { kind: "cuda" }, run: null, launches: [], answer: {}, busy: false };
+
+// ---- panes ---------------------------------------------------------------------------------------
+const editor = createEditor(byId("editor"), { onChange: changed, onLine: select });
+const pick = (line) => editor.goTo(line, true);
+const hover = (line) => editor.setLinked(line ? [line] : []);
+const form = new Form(byId("form"), () => changed());
+const ptx = new Listing(byId("pane-ptx"), pick, hover);
+const sass = new Listing(byId("pane-sass"), pick, hover);
+const facts = new Facts(byId("pane-facts"), pick, hover);
+const output = new Output(byId("pane-output"), pick);
+const warp = new Warp(byId("pane-warp"), () => act("profile"));
+const showCode = tabs(byId("code"), () => select(editor.line));
+const occupancy = new Occupancy(byId("pane-occupancy"), () => byId("model").value);
+const compare = new Compare(byId("pane-compare"), () => ({ job: job(), run: state.run }), (kept) => open(kept));
+byId("pane-roofline").append(h("p", { class: "empty" }, "Profile draws the roofline of the launch."));
+const showResult = tabs(byId("results"), (name) => {
+  if (name === "occupancy") occupancy.ask();
+  if (name === "compare") compare.show();
+});
+
+function select(line) {
+  for (const pane of [ptx, sass, facts]) pane.select(line);
+  warp.select(line);
+}
+
+// ---- the job -------------------------------------------------------------------------------------
+function job() {
+  return { ...state.job, ...form.job(), kind: byId("kind").value, device: `sim:${byId("model").value}`, block: Number(warp.block.value) || 0, source: editor.text };
+}
+
+/** Shows a job in the editor and the form. */
+function open(next) {
+  state.job = { origin: "", title: "", ...next };
+  byId("kind").value = next.kind ?? "cuda";
+  byId("title").textContent = state.job.title ?? "";
+  byId("title").title = state.job.note ?? "";
+  editor.setText(next.source ?? "", next.kind ?? "cuda");
+  form.show(next);
+  forget();
+  byId("results").querySelector("[data-tab=chapter]").hidden = !next.chapter;
+  output.clear(next.note ? next.note : "Run executes the launches once on the simulated GPU and shows the arrays.");
+  keep();
+  inspect();
+  if (next.chapter) showChapter(byId("pane-chapter"), next, openOrigin).then(() => showResult("chapter"));
+  else showResult("output");
+}
+
+async function openOrigin(origin) {
+  const answer = await get("open", { origin });
+  if (answer.error) return output.error(answer.error);
+  open(answer.job);
+}
+
+/** An edit: what was measured belongs to the text before it. */
+function changed() {
+  forget();
+  keep();
+  inspectSoon();
+}
+
+function forget() {
+  state.run = null;
+  state.launches = [];
+  byId("launches").hidden = true;
+  facts.note();
+  warp.reset(null);
+  warp.empty("Profile records the accesses of one block. Then select a line of the source.");
+}
+
+const keep = settled(400, () => { try { localStorage.setItem(KEPT, JSON.stringify(job())); } catch { /* private windows have no storage */ } });
+
+// ---- actions -------------------------------------------------------------------------------------
+async function ask(action) {
+  let answer = await post(`do/${action}`, job());
+  if (answer.needs === "python") {
+    if (action === "inspect" || !(await allowed())) return null;
+    await post("allow-python");
+    answer = await post(`do/${action}`, job());
+  }
+  return answer;
+}
+
+function allowed() {
+  const dialog = byId("consent");
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+}
+
+const inspectSoon = settled(700, () => inspect());
+async function inspect() {
+  if (state.busy) return inspectSoon();
+  if (byId("kind").value !== "cuda") {
+    ptx.note("Profile shows the PTX of Triton and Numba kernels.");
+    return sass.note("Machine code is shown for CUDA C++.");
+  }
+  if (!editor.text.trim()) { ptx.note("Write a kernel, or open one."); return sass.note("Write a kernel, or open one."); }
+  const source = editor.text, answer = await ask("inspect");
+  if (!answer || source !== editor.text || state.run) return; // edited or profiled meanwhile
+  if (!answer.ok) {
+    editor.setMarks(answer.error.marks);
+    ptx.note(answer.error.text);
+    return sass.note("The source does not compile.");
+  }
+  editor.setMarks(answer.marks);
+  ptx.show(answer.ptx);
+  if (answer.sass.length) sass.show(answer.sass); else sass.note(answer.sass_note);
+  if (form.add(answer.suggest)) keep();
+  select(editor.line);
+}
+
+const SHOW = {
+  run: (answer) => output.ran(answer),
+  check: (answer) => output.checked(answer),
+  sanitize: (answer) => output.sanitized(answer),
+  profile: profiled,
+};
+
+async function act(action) {
+  if (state.busy) return;
+  working(action);
+  editor.setMarks([]);
+  const answer = await ask(action);
+  working("");
+  if (!answer) return say("Python was not allowed: nothing ran.");
+  if (!answer.ok) {
+    editor.setMarks(answer.error.marks);
+    output.error(answer.error, answer.said);
+    showResult("output");
+    say(`${action}: ${answer.error.kind}`);
+    if (answer.error.marks.length) editor.goTo(answer.error.marks[0].line);
+    return;
+  }
+  const marks = answer.marks ?? [];
+  editor.setMarks(marks);
+  if (marks.length) editor.goTo(marks[0].line);
+  SHOW[action](answer);
+  if (action !== "profile") showResult("output");
+  say(`${action}: done`);
+}
+
+function profiled(answer) {
+  Object.assign(state, { run: answer.run, launches: answer.launches, answer });
+  byId("launches").hidden = answer.launches.length < 2;
+  byId("launch").replaceChildren(...answer.launches.map((one, i) => h("option", { value: i }, `${i + 1}: ${one.kernel}`)));
+  showLaunch(0);
+  if (["compare", "warp", "roofline", "occupancy"].every((name) => byId(`pane-${name}`).hidden)) showResult("output");
+  compare.show();
+}
+
+function showLaunch(number) {
+  const launch = state.launches[number];
+  const hottest = launch.lines.reduce((a, b) => (weight(b) > weight(a) ? b : a), launch.lines[0]);
+  editor.setFacts(new Map(launch.lines.map((f) => [f.line, gutterFact(f)])));
+  ptx.show(launch.ptx);
+  facts.show(launch.lines, editor.text);
+  output.profiled(launch, state.answer);
+  showRoofline(byId("pane-roofline"), launch);
+  occupancy.show(launch);
+  warp.reset(state.run, number, launch.threads);
+  warp.block.max = launch.blocks - 1;
+  showCode("facts");
+  // A line that the user has selected stays selected, if it has code.
+  if (hottest && !launch.lines.some((f) => f.line === editor.line)) editor.goTo(hottest.line);
+  select(editor.line);
+}
+
+const weight = (f) => f.heat["global sectors"] + f.heat["shared wavefronts"] + f.heat.instructions / 100;
+
+function working(action) {
+  state.busy = Boolean(action);
+  for (const name of Object.keys(SHOW)) byId(name).disabled = state.busy;
+  byId("stop").hidden = !state.busy;
+  document.body.classList.toggle("busy", state.busy);
+  if (action) say(`${action}…`);
+}
+
+const say = (text) => { byId("status").textContent = text; };
+
+// ---- page ----------------------------------------------------------------------------------------
+for (const name of Object.keys(SHOW)) byId(name).addEventListener("click", () => act(name));
+byId("stop").addEventListener("click", () => post("stop"));
+byId("open").addEventListener("click", () => openMenu(openOrigin));
+byId("kind").addEventListener("change", () => { editor.setLanguage(byId("kind").value); form.language(byId("kind").value); changed(); });
+byId("model").addEventListener("change", changed);
+byId("launch").addEventListener("change", () => showLaunch(Number(byId("launch").value)));
+byId("share").addEventListener("click", async () => {
+  const { source, kind, sizes, arrays, launches, reference, origin, title, chapter } = job();
+  history.replaceState(null, "", await pack({ source, kind, sizes, arrays, launches, reference, origin, title, chapter }));
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  say(copied ? "The link is copied. It holds the source and the form." : "The address of this page now holds the source and the form.");
+});
+byId("theme").addEventListener("click", () => {
+  const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
+  try { localStorage.setItem("weft-lab-theme", root.dataset.theme); } catch { /* as above */ }
+});
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey)) return;
+  const action = event.key === "Enter" ? (event.shiftKey ? "profile" : "run") : event.shiftKey ? { S: "sanitize", C: "check" }[event.key] : null;
+  if (!action) return;
+  event.preventDefault();
+  event.stopPropagation();
+  act(action);
+}, true);
+addEventListener("hashchange", () => begin());
+
+async function begin() {
+  let linked = null;
+  try { linked = await unpack(location.hash); } catch (error) { say(`This link cannot be read: ${error.message}`); }
+  if (linked) return open(linked);
+  if (state.started) return;
+  const start = await get("start");
+  if (start.error) return output.error(start.error);
+  byId("model").replaceChildren(...Object.entries(start.models).map(([key, name]) => h("option", { value: key, selected: key === start.model }, name)));
+  state.started = true;
+  if (start.job) return open(start.job);
+  let kept = null;
+  try { kept = JSON.parse(localStorage.getItem(KEPT)); } catch { /* nothing is kept */ }
+  if (kept?.source) open(kept); else await openOrigin("example:transpose");
+}
+
+try { document.documentElement.dataset.theme = localStorage.getItem("weft-lab-theme") ?? ""; } catch { /* as above */ }
+await begin();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,176 @@
+"""A profile as JSON for the page: facts of each line, PTX, roofline, occupancy, advice, traces."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weft.device.sim.tools.counters.layout import LANES
+from weft.device.sim.tools.counters.rules import depth, shared_cost
+from weft.device.sim.tools.counters.sampling import Sample
+from weft.measure.profile.cliffs import curves
+from weft.measure.profile.difference import LINE_COUNTERS
+from weft.measure.profile.values import Instruction, Line
+from weft.report import charts, words
+from weft.report.analysis import AnalysedProfile
+
+_SECTOR, _LINE = 32, 128
+
+
+def view(p: AnalysedProfile) -> dict[str, Any]:
+    """Everything that the page shows of one launch, without its traces."""
+    s, roof = p.launch, p.roofline
+    return {
+        "kernel": s.kernel,
+        "grid": words.dims(s.grid),
+        "block": words.dims(s.block),
+        "blocks": s.blocks,
+        "warps": -(-s.threads // 32),
+        "threads": s.threads,
+        "registers": s.registers,
+        "shared": s.static_shared + s.dynamic_shared,
+        "gpu": p.model.name,
+        "bound": roof.bound,
+        "time": words.duration(roof.bound_seconds),
+        "floor": words.duration(roof.floor),
+        "launches": p.launches,
+        "lines": [_line(p, line) for line in p.lines if own(line.file)],
+        "ptx": _ptx(p),
+        "advice": [
+            {"rule": a.rule, "evidence": a.evidence, "change": a.change,
+             "gain": f"{a.gain:.3g}", "line": a.line if own(a.file) else 0}
+            for a in p.advice
+        ],
+        "sections": [
+            {"name": sec.name, "rows": [[m.label, words.value(m)] for m in sec.metrics]}
+            for sec in p.sections
+        ],
+        "arrays": [[a.name, *map(words.size, (a.nbytes, a.read, a.written))] for a in p.arrays],
+        "roofline": charts.roofline(roof, p.measured),
+        "curves": [charts.occupancy(c, p.model.max_warps_per_sm) for c in curves(s, p.model)],
+    }  # fmt: skip
+
+
+def own(file: str) -> bool:
+    """Is it the file of the editor?"""
+    return file.rpartition("/")[2] in ("kernel.cu", "kernel.py")
+
+
+def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
+    heat = {}
+    for name, of in LINE_COUNTERS.items():
+        total = sum(of(x) for x in p.lines)
+        heat[name] = round(of(line) / total, 4) if total else 0.0
+    # The thresholds of the advice on coalescing and on bank conflicts.
+    wide = any(a.sectors > 1.25 * a.sectors_ideal for a in line.accesses if a.space == "global")
+    deep = any(a.wavefronts > 1.5 * a.wavefronts_ideal for a in line.accesses)
+    return {
+        "line": line.number,
+        "executions": line.executions,
+        "lanes": words.lanes(line),
+        "sectors": words.sectors(line),
+        "wavefronts": words.wavefronts(line),
+        "conflicts": sum(a.conflicts for a in line.accesses),
+        "branches": line.branches,
+        "diverged": line.diverged,
+        "wide": wide,
+        "deep": deep,
+        "heat": heat,
+    }
+
+
+def _source(ins: Instruction) -> int:
+    own_line = ins.line.own if ins.line is not None else None
+    return own_line.line if own_line is not None and own(own_line.file) else 0
+
+
+def _ptx(p: AnalysedProfile) -> list[list[Any]]:
+    """[PTX line, text, source line, executions]; labels have no executions."""
+    by_line = {i.ptx_line: i for i in p.instructions}
+    out: list[list[Any]] = []
+    for number, text in p.ptx:
+        ins = by_line.get(number)
+        shown = " ".join(text.split())
+        out.append([number, shown, _source(ins), ins.executions] if ins else [number, shown, 0, -1])
+    return out
+
+
+# ---- traces --------------------------------------------------------------------------------------
+def traces(p: AnalysedProfile) -> dict[str, Any]:
+    """Source line -> warp -> what it did there: accesses, or else which lanes were active."""
+    by_index = {i.index: i for i in p.instructions}
+    groups: dict[tuple[int, str, int], list[Sample]] = defaultdict(list)
+    for s in p.samples:
+        groups[s.instruction, s.kind, s.warp].append(s)
+    lines: dict[int, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for (index, kind, warp), samples in sorted(groups.items()):
+        if kind != LANES:
+            ins = by_index[index]
+            lines[_source(ins)][warp].append(_access(ins, samples))
+    for line, warp, samples in _lanes(p, groups):
+        if warp not in lines[line]:
+            lines[line][warp] = [_active(samples)]
+    return {
+        str(line): {str(w): steps for w, steps in warps.items()} for line, warps in lines.items()
+    }
+
+
+def _access(ins: Instruction, samples: Sequence[Sample]) -> dict[str, Any]:
+    first = samples[0]
+    place = first.place or "memory"
+    return {
+        "text": f"{first.kind} of {first.nbytes} bytes, {place}",
+        "ptx": ins.ptx_line,
+        "space": "shared" if place == "shared" else "global",
+        "nbytes": first.nbytes,
+        "place": place,
+        "executions": first.executions,
+        "steps": [{"offsets": list(s.offsets), **_cost(s)} for s in samples],
+    }
+
+
+def _cost(s: Sample) -> dict[str, int]:
+    """What one execution costs: wavefronts of shared memory, or sectors and lines."""
+    offsets = [x for x in s.offsets if x is not None]
+    if s.place != "shared":
+        units = {
+            size: {b // size for x in offsets for b in (x, x + s.nbytes - 1)}
+            for size in (_SECTOR, _LINE)
+        }
+        return {"sectors": len(units[_SECTOR]), "lines": len(units[_LINE])}
+    if s.kind.startswith("matrix"):  # eight rows of 16 bytes make a part
+        parts = [[x for x in s.offsets[i : i + 8] if x is not None] for i in range(0, 32, 8)]
+        depths = [depth(part, 16) for part in parts if part]
+        return {"wavefronts": sum(depths), "ideal": len(depths)}
+    cost = shared_cost(s.offsets, s.nbytes, reads="store" not in s.kind)
+    return {"wavefronts": cost.wavefronts, "ideal": cost.ideal}
+
+
+def _lanes(
+    p: AnalysedProfile, groups: dict[tuple[int, str, int], list[Sample]]
+) -> Iterator[tuple[int, int, list[Sample]]]:
+    """(line, warp, samples) of the first basic block that each line has code in."""
+    blocks: dict[int, dict[int, list[Sample]]] = defaultdict(dict)
+    for (index, kind, warp), samples in groups.items():
+        if kind == LANES:
+            blocks[index][warp] = samples
+    starts, seen = sorted(blocks), {0}
+    for ins in sorted(p.instructions, key=lambda i: i.index):
+        line, at = _source(ins), bisect(starts, ins.index)
+        if line not in seen and at:
+            seen.add(line)
+            yield from ((line, warp, samples) for warp, samples in blocks[starts[at - 1]].items())
+
+
+def _active(samples: Sequence[Sample]) -> dict[str, Any]:
+    return {
+        "text": "active lanes",
+        "ptx": 0,
+        "space": "lanes",
+        "nbytes": 0,
+        "place": "",
+        "executions": samples[0].executions,
+        "steps": [{"offsets": list(s.offsets)} for s in samples],
+    }
