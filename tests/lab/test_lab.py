@@ -265,6 +265,8 @@ def test_everything_of_the_menu_is_named_as_it_is_opened() -> None:
         opened = origins.opened(example["origin"])
         assert job.read(opened).source and opened["title"] == example["title"]
     assert len(menu["chapters"]) >= 19 and len(menu["ladders"]) >= 25
+    answer = menu["puzzles"][0]["answers"][2]
+    assert job.read(origins.opened(answer["origin"])).kind == "numba"
     rung = menu["ladders"][[one["name"] for one in menu["ladders"]].index("transpose")]["rungs"][1]
     assert job.read(origins.opened(rung["origin"])).launches
     for wrong in ("ladder:../../etc/rung_00_x", "learn:04/none", "learn:xx/y", "file:/etc/passwd"):

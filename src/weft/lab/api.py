@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from weft.device import models
 from weft.device.occupancy import occupancy
@@ -27,7 +27,7 @@ RUNS = 8
 """Profiles that the server keeps for traces and comparisons."""
 ACTIONS = ("inspect", "run", "check", "sanitize", "profile")
 
-Handler = Callable[[Request], Awaitable[JSONResponse]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Api:
@@ -48,6 +48,7 @@ class Api:
             ("GET", "menu", self.menu),
             ("GET", "open", self.open),
             ("GET", "chapter", self.chapter),
+            ("GET", "figure", self.figure),
             ("GET", "occupancy", self.occupancy),
             ("GET", "trace", self.trace),
             ("GET", "compare", self.compare),
@@ -68,7 +69,7 @@ class Api:
             raise ArgumentError("a job is an object", got=type(data).__name__)
         if job.read(data).is_python and not self._python:
             return {"ok": False, "needs": "python"}
-        answer = await run_in_threadpool(self.worker.ask, action, data)
+        answer: dict[str, Any] = await run_in_threadpool(self.worker.ask, action, data)
         if "traces" in answer:
             answer["run"] = self._keep(answer.pop("traces"), answer.pop("records"))
         return answer
@@ -137,7 +138,8 @@ class Api:
 
     async def menu(self, request: Request) -> dict[str, Any]:
         """Examples, ladders and chapters that the page can open."""
-        return await run_in_threadpool(origins.catalogue)
+        menu: dict[str, Any] = await run_in_threadpool(origins.catalogue)
+        return menu
 
     async def open(self, request: Request) -> dict[str, Any]:
         """A rung, an exercise or an example as a job."""
@@ -145,7 +147,15 @@ class Api:
 
     async def chapter(self, request: Request) -> dict[str, Any]:
         """The text of a chapter as HTML."""
-        return await run_in_threadpool(chapters.text, int(request.query_params["number"]))
+        number = int(request.query_params["number"])
+        text: dict[str, Any] = await run_in_threadpool(chapters.text, number)
+        return text
+
+    async def figure(self, request: Request) -> Response:
+        """A figure of a chapter."""
+        query = request.query_params
+        svg = await run_in_threadpool(chapters.figure, int(query["number"]), query["name"])
+        return Response(svg, media_type="image/svg+xml")
 
     async def occupancy(self, request: Request) -> dict[str, Any]:
         """The occupancy for a block size, registers and shared memory, and its curves."""
@@ -173,9 +183,10 @@ def _drawn(curve: Curve, most: int) -> str:
 def _answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
     """A handler whose errors become answers that the page shows."""
 
-    async def answer(request: Request) -> JSONResponse:
+    async def answer(request: Request) -> Response:
         try:
-            return JSONResponse(await handler(request))
+            result = await handler(request)
+            return result if isinstance(result, Response) else JSONResponse(result)
         except Stopped as error:
             text, kind = str(error), "Stopped"
         except Error as error:

@@ -1,7 +1,8 @@
-"""Where a source was opened from: an example, a rung of a ladder or an exercise of the course.
+"""Where a source was opened from: an example, a rung of a ladder, an exercise or a puzzle.
 
-An origin is a word such as `ladder:transpose/rung_00_naive` or `learn:04/strip`. `opened` gives the
-page a job that is ready to run; `rung` and `exercise` give actions what a check needs.
+An origin is a word: `ladder:transpose/rung_00_naive`, `learn:04/strip`, `puzzle:map/numba`.
+`opened` gives the page a job that is ready to run; `rung` and `exercise` give actions what a check
+needs. Exercises that are whole programs have host code, which the lab does not run.
 """
 
 from __future__ import annotations
@@ -17,33 +18,43 @@ from weft.climbing import rung as rungs
 from weft.climbing.ladder import Ladder
 from weft.climbing.rung import Rung
 from weft.errors import ArgumentError
-from weft.learn import chapter
-from weft.learn.chapter import Exercise
+from weft.learn import chapter, puzzle
+from weft.learn.chapter import Chapter
+from weft.learn.exercise import KernelExercise
 from weft.measure.op import ArraySpec, Op, array_specs
 
 HOME = Path(__file__).parent
-_LANGUAGES = {"CUDA C++": "cuda", "Triton": "triton", "Numba": "numba", "Python": "numba"}
+_LANGUAGES = {"CUDA C++": "cuda", "Triton": "triton", "Numba": "numba"}
 
 
 def catalogue() -> dict[str, Any]:
     """What the page's menu opens."""
     ladders = [{"name": name, "rungs": list(_rungs(name))} for name in ladder.names()]
-    chapters = [
-        {
-            "number": c.number,
-            "title": c.title,
-            "exercises": [{"origin": f"learn:{e.chapter:02}/{e.name}", "title": e.name,
-                           "goal": e.goal} for e in c.exercises],
-        }
-        for c in chapter.chapters()
-    ]  # fmt: skip
     return {
         "examples": [
             {"origin": f"example:{row['name']}", "title": row["title"]} for row in _examples()
         ],
         "ladders": ladders,
-        "chapters": chapters,
-    }
+        "chapters": [
+            {"number": c.number, "title": c.title, "exercises": exercises(c)}
+            for c in chapter.chapters()
+        ],
+        "puzzles": [
+            {"name": p.name, "goal": p.goal,
+             "answers": [{"origin": f"puzzle:{p.name}/{key}", "title": puzzle.LANGUAGES[key].name}
+                         for key in p.answers]}
+            for p in puzzle.puzzles()
+        ],
+    }  # fmt: skip
+
+
+def exercises(one: Chapter) -> list[dict[str, str]]:
+    """The exercises of a chapter that the lab opens."""
+    return [
+        {"origin": f"learn:{one.number:02}/{e.name}", "title": e.name, "goal": e.goal}
+        for e in one.exercises
+        if isinstance(e, KernelExercise)
+    ]
 
 
 def _rungs(name: str) -> Iterator[dict[str, str]]:
@@ -78,29 +89,34 @@ def rung(origin: str) -> tuple[Ladder, Rung] | None:
     raise _unknown(origin)
 
 
-def exercise(origin: str) -> Exercise | None:
-    """The exercise that an origin names; None for other origins."""
+def exercise(origin: str) -> KernelExercise | None:
+    """The exercise or the puzzle that an origin names; None for other origins."""
     kind, _, place = origin.partition(":")
-    if kind != "learn":
-        return None
-    number, _, name = place.partition("/")
-    if number.isdecimal():
-        for e in chapter.find(int(number)).exercises:
-            if e.name == name:
+    one, _, name = place.partition("/")
+    if kind == "learn" and one.isdecimal():
+        for e in chapter.find(int(one)).exercises:
+            if e.name == name and isinstance(e, KernelExercise):
                 return e
-    raise _unknown(origin)
+    if kind == "puzzle" and name in puzzle.LANGUAGES:
+        return puzzle.find(one).answers[name]
+    if kind in ("learn", "puzzle"):
+        raise _unknown(origin)
+    return None
 
 
 def opened(origin: str) -> dict[str, Any]:
     """The job of an origin, as the page holds it, and texts to show beside it."""
     if (on := rung(origin)) is not None:
         one, r = on
-        job = _job(origin, r, one.op)
-        return {**job, "title": f"{one.op.name}: {r.title}", "note": r.idea, "goal": ""}
+        job = _job(r, one.op, r.path.read_text(), _LANGUAGES.get(r.language, "numba"))
+        return {**job, "origin": origin, "title": f"{one.op.name}: {r.title}", "note": r.idea}
     if (e := exercise(origin)) is not None:
-        job = _job(origin, e.attempt(e.given), e.op)
-        note = {"title": e.title, "note": e.goal, "goal": "; ".join(e.rules)}
-        return {**job, **note, "chapter": e.chapter, "hints": list(e.hints)}
+        number = origin.removeprefix("learn:").partition("/")[0]
+        return {
+            **_exercise(e), "origin": origin, "title": e.title, "note": e.goal,
+            "goal": "; ".join(e.rules), "hints": list(e.hints),
+            "chapter": int(number) if number.isdecimal() else 0,
+        }  # fmt: skip
     for row in _examples():
         if origin == f"example:{row['name']}":
             return _example(origin, row)
@@ -123,18 +139,24 @@ def _example(origin: str, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _job(origin: str, r: Rung, op: Op) -> dict[str, Any]:
-    sizes = op.cases[0].sizes
-    outputs = [s.name for s in op.outputs]
-    blank = {n: "zeros" if n in r.clear else "uninitialised" for n in outputs}
-    rows = [_row(s, blank.get(s.name, "random"), s.name in outputs)
+def _exercise(e: KernelExercise) -> dict[str, Any]:
+    # Plain Python calls libraries; its arrays say which of the two languages it is like.
+    plain = "numba" if e.arrays == "numpy" else "triton"
+    return _job(
+        e.attempt(e.solution), e.op, e.text, _LANGUAGES.get(rungs.language(e.solution), plain)
+    )
+
+
+def _job(r: Rung, op: Op, source: str, kind: str) -> dict[str, Any]:
+    """A job with the launches of a rung and the first sizes of an operation."""
+    outputs = {s.name: "zeros" if s.name in r.clear else "uninitialised" for s in op.outputs}
+    rows = [_row(s, outputs.get(s.name, "random"), s.name in outputs)
             for s in (*op.inputs, *op.outputs)]  # fmt: skip
     rows += [_row(s, "zeros", False) for s in r.scratch]
     return {
-        "origin": origin,
-        "kind": _LANGUAGES[r.language],
-        "source": r.path.read_text(),
-        "sizes": [{"name": n, "value": v} for n, v in sizes.items()],
+        "kind": kind,
+        "source": source,
+        "sizes": [{"name": n, "value": v} for n, v in op.cases[0].sizes.items()],
         "arrays": rows,
         "launches": [_launch(s.kernel, s.grid, s.block, s.shared) for s in r.steps],
         "reference": "",

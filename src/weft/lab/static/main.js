@@ -51,11 +51,12 @@ function open(next) {
   editor.setText(next.source ?? "", next.kind ?? "cuda");
   form.show(next);
   forget();
-  byId("results").querySelector("[data-tab=chapter]").hidden = !next.chapter;
+  const task = next.chapter || next.hints?.length;
+  byId("results").querySelector("[data-tab=chapter]").hidden = !task;
   output.clear(next.note ? next.note : "Run executes the launches once on the simulated GPU and shows the arrays.");
   keep();
   inspect();
-  if (next.chapter) showChapter(byId("pane-chapter"), next, openOrigin).then(() => showResult("chapter"));
+  if (task) showChapter(byId("pane-chapter"), next, openOrigin).then(() => showResult("chapter"));
   else showResult("output");
 }
 

@@ -19,6 +19,7 @@ export async function openMenu(onOpen) {
   byId("choices").replaceChildren(
     group("Examples", [h("div", { class: "entry" }, h("div", { class: "chips" }, menu.examples.map((e) => chip(e, e.title, choose))))]),
     group("Course", menu.chapters.map((c) => h("div", { class: "entry" }, h("b", {}, `${String(c.number).padStart(2, "0")} ${c.title}`), h("div", { class: "chips" }, c.exercises.map((e) => chip(e, e.title, choose, e.goal)))))),
+    group("Puzzles", menu.puzzles.map((p) => h("div", { class: "entry" }, h("b", {}, p.name), ` ${p.goal}`, h("div", { class: "chips" }, p.answers.map((a) => chip(a, a.title, choose, p.goal)))))),
     group("Ladders", menu.ladders.map((l) => h("div", { class: "entry" }, h("b", {}, l.name), h("div", { class: "chips" }, l.rungs.map((r) => chip(r, r.title, choose, r.language)))))));
   const filter = byId("filter");
   filter.value = "";
@@ -37,7 +38,8 @@ const chip = (item, title, choose, hint = "") => h("button", { class: "chip", ti
 
 /** The chapter of an exercise: its goal, hints one by one, and the text. */
 export async function showChapter(root, job, onOpen) {
-  const chapter = await get("chapter", { number: job.chapter });
+  // A puzzle belongs to no chapter.
+  const chapter = job.chapter ? await get("chapter", { number: job.chapter }) : { html: "", exercises: [] };
   if (chapter.error) return root.replaceChildren(h("p", { class: "empty" }, chapter.error.text));
   let shown = 0;
   const hints = h("ol", { class: "hints" });
@@ -53,5 +55,5 @@ export async function showChapter(root, job, onOpen) {
   for (const link of text.querySelectorAll("a")) { link.target = "_blank"; link.rel = "noreferrer"; }
   root.replaceChildren(
     h("div", { class: "task" }, h("b", {}, job.title), h("p", {}, job.note), job.goal ? h("p", { class: "soft" }, `Check asks for: ${job.goal}`) : null, more, hints,
-      h("p", { class: "chips" }, "Exercises: ", chapter.exercises.map((e) => chip(e, e.title, onOpen, e.goal)))), text);
+      chapter.exercises.length > 0 && h("p", { class: "chips" }, "Exercises: ", chapter.exercises.map((e) => chip(e, e.title, onOpen, e.goal)))), text);
 }
