@@ -25,6 +25,7 @@ def _own_kernels() -> set[str]:
     return {name for f in files for name in KERNEL.findall(BOUNDS.sub("", f.read_text()))}
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # of the profiler's first use
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("batch", [64, 1024])
 def test_the_step_has_no_kernels_but_wefts(batch: int, precision: str) -> None:

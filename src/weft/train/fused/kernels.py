@@ -19,10 +19,11 @@ from weft.ops.target import Target
 HOME = Path(__file__).with_name("cuda")
 TAPS = 9
 MOMENTS = TAPS * (TAPS + 1)
-ROWS, SLICE = 64, 8
-"""Images of a block of the linear layers; hidden units of a block of the last layer's gradients."""
-DYNAMIC = ("features", "hidden", "hidden_backward", "weights_backward", "maps_backward")
-"""Kernels with dynamic shared memory."""
+ROWS, SLICE, WIDTH = 64, 8, 32
+"""Images of a block of the linear layers; hidden units of a block of the last layer's gradients;
+inputs of the first linear layer that are a chunk or a tile."""
+MOST_SPLIT = 64
+"""Parts of the first linear layer's depth, which the next kernel adds up."""
 NORM, SCORES = 4, 16
 """Numbers of the kernels' struct Norm, and of a row of score gradients."""
 
@@ -47,12 +48,11 @@ class Sizes:
 
     @property
     def supported(self) -> bool:
-        """Whether there are kernels for it: net.cuh and maps_backward.cu assert the same."""
-        half = self.side // 2
-        pairs = cdiv(half * cdiv(half, 16), 2)
+        """Whether there are kernels for it: net.cuh and backward.cu assert the same."""
         return (
-            self.side % 4 == 0 and pairs <= 16 and self.first in (16, 32)
-            and self.second % 32 == 0 and self.hidden % 128 == 0 and self.classes <= 16
+            self.side % 4 == 0 and self.side <= 32 and self.first in (16, 32)
+            and self.second % 32 == 0 and self.second >= 2 * self.first
+            and self.hidden % 128 == 0 and self.classes <= 16
         )  # fmt: skip
 
     @property
@@ -78,9 +78,9 @@ class Blocks:
     moments           images
     features          images of the convolutions
     columns, groups   output channels and groups of warps of a block of theirs
-    split             the channels of the first linear layer, forward
+    split, chunks     the depth of the first linear layer, forward; its chunks of a block
     parts             the images of the first linear layer, backward
-    maps, weights     the images of the second convolution's two gradients
+    images, roles     the images of the second convolution's gradients; blocks of an image
     """
 
     moments: int
@@ -88,26 +88,27 @@ class Blocks:
     columns: int
     groups: int
     split: int
+    chunks: int
     parts: int
-    maps: int
-    weights: int
+    images: int
+    roles: int
 
 
 def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
     """The blocks of each kernel: enough for all SMs, and little to add up."""
     tiles, small = cdiv(batch, ROWS), 2 * batch <= sms
-    split = sizes.second
-    while split > 1 and split * tiles > 2 * sms:
-        split //= 2
+    depth = sizes.flat // WIDTH
+    chunks = cdiv(depth, min(MOST_SPLIT, max(1, 2 * sms // tiles)))
     # A small batch has an SM for each half of the output channels of an image.
     columns = 32 if small or sizes.second % 64 else 64
     groups = 2 if small or exact else 1
     resident = sms * 2 // groups * columns // sizes.second
     return Blocks(
         moments=min(batch, sms if batch < 4 * sms else 2 * sms),
-        features=min(batch, max(1, resident)), columns=columns, groups=groups, split=split,
-        parts=min(tiles, max(1, 2 * sms // sizes.second)), maps=min(batch, sms),
-        weights=min(batch, sms if exact else 2 * sms),
+        features=min(batch, max(1, resident)), columns=columns, groups=groups,
+        split=cdiv(depth, chunks), chunks=chunks,
+        parts=min(tiles, max(1, 2 * sms // depth)),
+        images=min(batch, sms if exact else 2 * sms), roles=2 if small else 1,
     )  # fmt: skip
 
 
@@ -133,36 +134,40 @@ def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
 class Memory:
     """Tensors between the kernels, by name."""
 
-    def __init__(self, s: Sizes, b: Blocks, batch: int, device: torch.device) -> None:
+    def __init__(
+        self, s: Sizes, b: Blocks, batch: int, exact: bool, device: torch.device
+    ) -> None:
         def new(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
 
         self.moments = new(b.moments, MOMENTS)
         self.totals = new(MOMENTS, dtype=torch.float64)
-        self.forward, self.backward = new(s.weights), new(s.weights)
-        self.norms = [new(s.first, NORM), new(s.second, NORM)]
-        # Planes with a border of zeros, which no kernel writes.
-        self.maps, self.result_gradient = (
-            new(batch, _number("results", s, "volumes", i)).zero_() for i in range(2)
+        pieces = 2 if exact else 1  # halves of a number
+        self.forward, self.backward = (
+            new(s.weights * pieces // 2, dtype=torch.uint32) for _ in range(2)
         )
+        self.norms = [new(s.first, NORM), new(s.second, NORM)]
+        self.maps = new(batch, s.mid, s.first * pieces, dtype=torch.uint16)
         self.places = new(batch, s.first, s.mid, dtype=torch.uint8)
-        self.raw = new(batch, s.second, s.mid)
+        self.raw = new(batch, s.mid, s.second)
         self.statistics = new(b.features, s.second, 2)
         self.selected, self.map_gradient = new(batch, s.flat), new(batch, s.flat)
         self.partial = new(b.split, batch, s.hidden)
-        self.h, self.h_gradient = new(batch, s.hidden), new(batch, s.hidden)
+        self.h = new(batch, s.hidden)
+        self.h_gradient = new(batch, s.hidden * pieces, dtype=torch.uint16)
         self.score_gradient, self.losses = new(batch, SCORES), new(batch)
         self.hidden_parts = new(b.parts, s.hidden, s.flat)
-        self.sums_of_norm = new(b.parts, s.second, 2)
+        self.sums_of_norm = new(b.parts, s.flat // WIDTH, _number("hidden", s, "tile_sums"))
         self.gradients = new((s.classes + 1) * s.hidden + s.classes)
-        self.first_parts = new(b.maps, s.first, TAPS + 1)
-        self.second_parts = new(b.weights, s.weights)
+        self.first_parts = new(b.images, s.first, TAPS + 1)
+        self.second_parts = new(b.images, s.weights)
 
 
 def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
     """Bytes of dynamic shared memory of each kernel that has some."""
-    variants = {"features": columns // 64, "weights_backward": int(exact)}
-    return {n: _number(n, s, "shared_bytes", variants.get(n, 0)) for n in DYNAMIC}
+    at = dict.fromkeys(("hidden", "hidden_backward", "backward"), int(exact))
+    at["features"] = 2 * exact + columns // 64
+    return {name: _number(name, s, "shared_bytes", i) for name, i in at.items()}
 
 
 def fits(layers: torch.nn.Sequential, precision: str, gpu: Target) -> bool:
@@ -209,58 +214,50 @@ def launches(
     batch = len(classes)
     memory = _shared(s, b.columns, exact)
     # Gradients are means over the batch: a power of two makes them numbers near 1.
-    scale = 16.0 * 2 ** (batch - 1).bit_length()
+    scale = 64.0 * 2 ** (batch - 1).bit_length()
     w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
     first, second = network.first, network.second
-    half = s.side // 2
-    threads = 32 * cdiv(half * cdiv(half, 16), 2) * b.groups
+    threads = 32 * (s.side // 4) * b.groups
     small = cdiv(s.second + (s.classes + 1) * s.hidden + s.classes, 256)
-    ends = 1 + s.weights // 64 + small + cdiv(s.hidden * s.flat // 4, 256)
+    ends = s.first // 4 + s.weights // 64 + small + cdiv(s.hidden * s.flat // 4, 256)
     rows: dict[str, tuple[Kernel, Any, int, tuple[Any, ...]]] = {
         "moments": (
-            _kernel("moments", s, exact), b.moments + cdiv(s.weights, 256), 256,
+            _kernel("moments", s, exact), b.moments + cdiv(s.weights // 4, 256), 256,
             (pixels, w2, m.moments, m.forward, m.backward, batch, b.moments),
         ),
         "features": (
             _kernel("features", s, exact, b.columns, b.groups),
             b.features * (s.second // b.columns), threads,
-            (pixels, m.moments, b.moments, w1, g1, b1, *_running(first), m.forward, m.maps,
-             m.places, m.raw, m.statistics, m.totals, m.norms[0], first.eps, first.momentum, batch),
+            (pixels, m.moments, b.moments, w1, g1, b1, *_running(first), m.forward, g2,
+             m.maps, m.places, m.raw, m.selected, m.statistics, m.totals, m.norms[0], first.eps,
+             first.momentum, batch),
         ),
         "hidden": (
             _kernel("hidden", s, exact), (b.split, cdiv(batch, ROWS)), 256,
-            (m.raw, m.statistics, b.features, g2, b2, *_running(second), wh, m.selected, m.partial,
-             m.norms[1], second.eps, second.momentum, batch, s.second // b.split),
+            (m.selected, m.statistics, b.features, g2, b2, *_running(second), wh, m.partial,
+             m.norms[1], second.eps, second.momentum, batch, b.chunks),
         ),
         "loss": (
             _kernel("loss", s, exact), min(batch, 1024), 256,
             (m.partial, b.split, bh, wl, bl, classes, m.h, m.h_gradient,
-             m.score_gradient, m.losses, batch),
+             m.score_gradient, m.losses, batch, scale),
         ),
         "hidden_backward": (
-            _kernel("hidden_backward", s, exact), s.second * b.parts + s.hidden // SLICE, 256,
+            _kernel("hidden_backward", s, exact), s.flat // WIDTH * b.parts + s.hidden // SLICE, 256,
             (m.h, m.h_gradient, m.score_gradient, m.losses, wh, m.selected, m.norms[1],
              m.map_gradient, m.hidden_parts, m.sums_of_norm, m.gradients, network.loss, batch,
-             b.parts),
+             b.parts, scale),
         ),
-        "results": (
-            _kernel("results", s, exact), (min(batch, 1024), cdiv(s.flat, 2048)), 256,
-            (m.raw, m.map_gradient, m.norms[1], g2, m.sums_of_norm, b.parts, m.result_gradient,
-             batch, scale),
-        ),
-        "weights_backward": (
-            _kernel("weights_backward", s, exact), b.weights,
-            _number("weights_backward", s, "threads", int(exact)),
-            (m.result_gradient, m.maps, m.second_parts, batch, scale),
-        ),
-        "maps_backward": (
-            _kernel("maps_backward", s, exact), b.maps, 512,
-            (pixels, m.result_gradient, m.places, m.backward, m.first_parts, batch, scale),
+        "backward": (
+            _kernel("backward", s, exact), b.images * b.roles,
+            _number("backward", s, "threads", int(exact)),
+            (pixels, m.raw, m.map_gradient, m.maps, m.places, m.backward, m.norms[1], g2,
+             m.sums_of_norm, b.parts, m.first_parts, m.second_parts, batch, scale, b.roles),
         ),
         "update": (
             _kernel("update", s), ends, 256,
-            (*network.parameters, network.flat, m.first_parts, b.maps, m.totals, m.norms[0],
-             m.second_parts, b.weights, m.hidden_parts, b.parts, m.sums_of_norm, m.gradients,
+            (*network.parameters, network.flat, m.first_parts, b.images, m.totals, m.norms[0],
+             m.second_parts, b.images, m.hidden_parts, b.parts, m.sums_of_norm, m.gradients,
              network.rate, momentum, int(apply)),
         ),
     }  # fmt: skip

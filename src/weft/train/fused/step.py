@@ -1,4 +1,4 @@
-"""A training step of the network for MNIST as nine kernels, with the interface of `Step`."""
+"""A training step of the network for MNIST as seven kernels, with the interface of `Step`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from weft.train.step import Parts, Step
 
 FORWARD = ("moments", "features", "hidden", "loss")
 """The kernels of the forward pass; the last one also computes the gradient of its scores."""
+BACKWARD = ("hidden_backward", "backward")
 Reduce = Callable[[torch.Tensor], None]
 """Changes the gradients, which are one tensor: to their mean over processes, for example."""
 
@@ -21,8 +22,8 @@ Reduce = Callable[[torch.Tensor], None]
 class FusedStep(Step):
     """A step of `network()` on fused kernels. It updates the model and the optimiser's state.
 
-    precision  fp32: tensor cores with three products for each, as accurate as single precision;
-               tf32: one product, as accurate as PyTorch's with tf32
+    precision  fp32: tensor cores with three products of halves for each, as accurate as single
+               precision; tf32: one product, as accurate as PyTorch's with tf32
     reduce     called with the gradients before the update; the update is the optimiser's then
     """
 
@@ -41,13 +42,12 @@ class FusedStep(Step):
         sizes, exact = Sizes.of(layers), precision == "fp32"
         self.pixels = torch.zeros(batch, 1, sizes.side, sizes.side, device=device)
         plan = blocks(sizes, batch, exact, target(device).sms)
-        self._memory = Memory(sizes, plan, batch, device)
+        self._memory = Memory(sizes, plan, batch, exact, device)
         network = Network(parameters, layers[1], layers[5], self._flat, self._rate, self.loss)
         self._launches = launches(
             sizes, plan, self._memory, exact, self.pixels, self.classes, network,
             float(group["momentum"]), apply=reduce is None,
         )  # fmt: skip
-        self._side: Any = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._attach()
         # A loaded state has tensors of its own.
         parts.optimiser.register_load_state_dict_post_hook(lambda _: self._attach())
@@ -61,19 +61,8 @@ class FusedStep(Step):
         return made
 
     def _backward(self) -> None:
-        """At small batches the two last kernels run side by side, each on a part of the SMs."""
-        self._launches["hidden_backward"]()
-        self._launches["results"]()
-        if self._side is None:
-            self._launches["weights_backward"]()
-            self._launches["maps_backward"]()
-            return
-        current = torch.cuda.current_stream(self.pixels.device)
-        self._side.wait_stream(current)
-        self._launches["maps_backward"]()
-        with torch.cuda.stream(self._side):
-            self._launches["weights_backward"]()
-        current.wait_stream(self._side)
+        for name in BACKWARD:
+            self._launches[name]()
 
     @property
     def stages(self) -> dict[str, Callable[[], None]]:

@@ -2,6 +2,9 @@
 // the second convolution, by products of [pixels][taps x channels] and [taps x channels][channels].
 #include "net.cuh"
 
+#ifndef FEATURE_BLOCKS
+#define FEATURE_BLOCKS 2
+#endif
 constexpr int WIDE = SIDE + 2;
 
 // Mean and deviation of the first convolution's results, from the moments of the pixels.
@@ -40,28 +43,27 @@ __device__ void first_norm(const float* __restrict__ moments, int parts, const f
     __syncthreads();
 }
 
-template <int COLUMNS>
+template <bool EXACT, int COLUMNS>
 struct alignas(16) Memory {
-    float weight[DEPTH * COLUMNS];
-    union {
+    unsigned weight[DEPTH * COLUMNS * PIECES<EXACT> / 2];
+    union alignas(16) {
         struct {
             double total[2 * MOMENTS], variance[FIRST];
-        };                             // at the begin
-        float maps[MAPS];              // for each image
-        float sums[PAIRS][COLUMNS][2];  // at the end
+        };                                             // at the begin
+        Half maps[POSITIONS * line<EXACT>(FIRST)];     // for each image
+        float sums[PAIRS][COLUMNS][2];                 // at the end
     };
     Norm norm[FIRST];
     float filters[FIRST * 12];
-    float image[WIDE * WIDE];
+    float image[WIDE * WIDE], sign[COLUMNS];
 };
 
-// What a launch asks for, by the number of columns: 32 or 64.
-__device__ int shared_bytes[2] = {sizeof(Memory<32>), sizeof(Memory<64>)};
+// What a launch asks for: by the precision, then by the number of columns, 32 or 64.
+__device__ int shared_bytes[4] = {sizeof(Memory<false, 32>), sizeof(Memory<false, 64>), sizeof(Memory<true, 32>), sizeof(Memory<true, 64>)};
 
 // The pooled maps of an image; lanes are windows.
 template <bool EXACT, int GROUPS>
-__device__ void first_block(const float* image, const float* filters, const Norm* norm, float* maps, float* __restrict__ saved,
-                            unsigned char* __restrict__ places) {
+__device__ void first_block(const float* image, const float* filters, const Norm* norm, Half* maps, unsigned char* __restrict__ places) {
     int share = threadIdx.x / (PAIRS * 32) * (FIRST / GROUPS);
     for (int w = threadIdx.x % (PAIRS * 32); w < MID; w += PAIRS * 32) {
         float x[4][4];
@@ -73,53 +75,57 @@ __device__ void first_block(const float* image, const float* filters, const Norm
                 float2 two = *reinterpret_cast<const float2*>(image + (2 * row + i) * WIDE + 2 * column + j);
                 x[i][j] = two.x, x[i][j + 1] = two.y;
             }
-#pragma unroll 2
-        for (int c = share; c < share + FIRST / GROUPS; ++c) {
-            float f[12];
+#pragma unroll 1
+        for (int c = share; c < share + FIRST / GROUPS; c += 2) {
+            float value[2];
 #pragma unroll
-            for (int i = 0; i < 3; ++i) reinterpret_cast<float4*>(f)[i] = reinterpret_cast<const float4*>(filters + c * 12)[i];
-            float z[4] = {};
+            for (int k = 0; k < 2; ++k) {
+                float f[12];
 #pragma unroll
-            for (int t = 0; t < TAPS; ++t)
+                for (int i = 0; i < 3; ++i) reinterpret_cast<float4*>(f)[i] = reinterpret_cast<const float4*>(filters + (c + k) * 12)[i];
+                float z[4] = {};
 #pragma unroll
-                for (int i = 0; i < 4; ++i) z[i] += f[t] * x[i / 2 + t / 3][i % 2 + t % 3];
-            Norm at = norm[c];
+                for (int t = 0; t < TAPS; ++t)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) z[i] = fmaf(z[i], at.scale, at.shift);
-            Pooled pooled(z[0], z[1], z[2], z[3]);
-            float value = operand<EXACT>(pooled.value < 0 ? 0.0f : pooled.value);  // a NaN stays
-            int to = plane_at(c) + (row + 1) * PITCH + column + 1;
-            maps[to] = value;
-            if (saved) {
-                saved[to] = value;
-                places[c * MID + w] = pooled.value <= 0 ? 4 : pooled.place;
+                    for (int i = 0; i < 4; ++i) z[i] += f[t] * x[i / 2 + t / 3][i % 2 + t % 3];
+                Norm at = norm[c + k];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) z[i] = fmaf(z[i], at.scale, at.shift);
+                Pooled pooled(z[0], z[1], z[2], z[3]);
+                value[k] = pooled.value < 0 ? 0.0f : pooled.value;  // a NaN stays
+                if (places) places[(c + k) * MID + w] = pooled.value <= 0 ? 4 : pooled.place;
             }
+            unsigned piece[PIECES<EXACT>];
+            pieces<EXACT>(value[0], value[1], piece);
+#pragma unroll
+            for (int p = 0; p < PIECES<EXACT>; ++p)
+                *reinterpret_cast<unsigned*>(maps + position(row, column) * line<EXACT>(FIRST) + p * FIRST + c) = piece[p];
         }
     }
 }
 
 // GROUPS: of warps, which share the columns and the maps. One group leaves room for a second block.
 template <bool EXACT, int COLUMNS, int GROUPS>
-__global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
+__global__ void __launch_bounds__(PAIRS * 32 * GROUPS, GROUPS == 1 ? FEATURE_BLOCKS : 1)
     features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts, const float* __restrict__ filters,
              const float* __restrict__ gain, const float* __restrict__ bias, float* __restrict__ running_mean,
-             float* __restrict__ running_variance, const float* __restrict__ packed, float* __restrict__ maps,
-             unsigned char* __restrict__ places, float* __restrict__ raw, float* __restrict__ statistics,
-             double* __restrict__ totals, Norm* __restrict__ norms, float eps, float momentum, int count) {
+             float* __restrict__ running_variance, const unsigned* __restrict__ packed, const float* __restrict__ second_gain,
+             Half* __restrict__ maps, unsigned char* __restrict__ places, float* __restrict__ raw, float* __restrict__ selected,
+             float* __restrict__ statistics, double* __restrict__ totals, Norm* __restrict__ norms, float eps, float momentum, int count) {
     extern __shared__ __align__(16) unsigned char bytes[];
-    auto& m = *reinterpret_cast<Memory<COLUMNS>*>(bytes);
+    auto& m = *reinterpret_cast<Memory<EXACT, COLUMNS>*>(bytes);
     constexpr int THREADS = PAIRS * 32 * GROUPS, LOADS = (PIXELS + THREADS - 1) / THREADS, SPLIT = SECOND / COLUMNS;
-    constexpr int ACROSS_TILES = COLUMNS / 8 / GROUPS, GROUP = EXACT && ACROSS_TILES > 4 ? 4 : ACROSS_TILES;
+    constexpr int ACROSS_TILES = COLUMNS / 8 / GROUPS, LINE = line<EXACT>(FIRST);
+    constexpr int STEP = COLUMNS / 8 * 32 * PACKED<EXACT>;  // registers of 16 products
     int part = blockIdx.x % SPLIT, slot = blockIdx.x / SPLIT, slots = gridDim.x / SPLIT;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
     int pair = warp % PAIRS, first = warp / PAIRS * (COLUMNS / GROUPS);
-    for (int i = threadIdx.x; i < DEPTH * COLUMNS / 4; i += THREADS) {
-        int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
-        // Four rows have different banks.
-        copy_async<16>(m.weight + row * COLUMNS + (column ^ 8 * (row & 3)), packed + row * SECOND + part * COLUMNS + column);
-    }
-    for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
     clear(m.image, WIDE * WIDE);
+    follow();
+    for (int i = threadIdx.x; i < DEPTH / 16 * STEP / 4; i += THREADS)
+        copy_async<16>(m.weight + i * 4, packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
+    for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
+    for (int i = threadIdx.x; i < COLUMNS; i += THREADS) m.sign[i] = sign_of(second_gain[part * COLUMNS + i]);
     first_norm<THREADS>(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
     if (blockIdx.x == 0) {
         for (int i = threadIdx.x; i < MOMENTS; i += THREADS) totals[i] = m.total[i];
@@ -131,9 +137,8 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         }
     }
     __syncthreads();
-    clear(m.maps, MAPS);
+    clear(reinterpret_cast<unsigned*>(m.maps), POSITIONS * LINE / 2);
     float sum[ACROSS_TILES][2] = {}, square[ACROSS_TILES][2] = {};
-    int at[2];
     float next[LOADS];
     auto load = [&](int n) {  // while the image before is computed
 #pragma unroll
@@ -143,8 +148,9 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         }
     };
     load(slot);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) at[i] = Pixel(pair * 2 + i, group).corner();
+    // A lane has the address of a row of matrices: a pixel, and 8 of 16 channels.
+    unsigned left = in_shared(m.maps + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
+    const unsigned* right = m.weight + (first / 8 * 32 + lane) * PACKED<EXACT>;
     asm volatile("cp.async.wait_all;");
     for (int n = slot; n < count; n += slots) {
         __syncthreads();
@@ -154,54 +160,70 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
             if (p < PIXELS) m.image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
         }
         __syncthreads();
-        first_block<EXACT, GROUPS>(m.image, m.filters, m.norm, m.maps, part ? nullptr : maps + (long long)n * MAPS,
-                           places + (long long)n * FIRST * MID);
+        first_block<EXACT, GROUPS>(m.image, m.filters, m.norm, m.maps, part ? nullptr : places + (long long)n * FIRST * MID);
         __syncthreads();
         load(n + slots);
-#pragma unroll
-        for (int half = 0; half < ACROSS_TILES; half += GROUP) {
-            float sums[2][GROUP][4] = {};
-#pragma unroll 1
-            for (int tap = 0; tap < TAPS; ++tap) {
-                const float* a_at = m.maps + plane_at(t) + tap_at(tap);
-                Stage<EXACT, 2, GROUP> stage;
-                stage.begin();
-#pragma unroll
-                for (int k0 = 0; k0 < FIRST; k0 += 16) {
-                    float a[2][2][4], b[2][GROUP][2];
-#pragma unroll
-                    for (int s = 0; s < 2; ++s) {
-                        int k = k0 + 8 * s;
-#pragma unroll
-                        for (int i = 0; i < 2; ++i)
-#pragma unroll
-                            for (int j = 0; j < 4; ++j) a[s][i][j] = a_at[plane_at(k + j / 2 * 4) - 1 + at[i] + j % 2 * 8];
-#pragma unroll
-                        for (int i = 0; i < GROUP; ++i)
-#pragma unroll
-                            for (int j = 0; j < 2; ++j)
-                                b[s][i][j] = m.weight[(tap * FIRST + k + t + j * 4) * COLUMNS + ((first + (half + i) * 8) ^ 8 * t) + group];
-                    }
-                    stage.add_16(sums, a, b);
-                }
-                stage.end(sums);
-            }
-            float* to = raw + ((long long)n * SECOND + part * COLUMNS + first) * MID;
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    Pixel p(pair * 2 + i, j / 2 * 8 + group);
-                    if (p.exists()) {
-#pragma unroll
-                        for (int c = 0; c < GROUP; ++c) {
-                            float y = sums[i][c][j] * (1 / WEIGHT_SCALE);
-                            to[((half + c) * 8 + t * 2 + j % 2) * MID + p.number()] = y;
-                            sum[half + c][j % 2] += y, square[half + c][j % 2] += y * y;
-                        }
-                    }
-                }
+        constexpr int CHUNKS = FIRST * PIECES<EXACT> / 8;
+        for (int i = part * THREADS + threadIdx.x; i < MID * CHUNKS; i += SPLIT * THREADS) {
+            int p = i / CHUNKS;
+            reinterpret_cast<uint4*>(maps)[(long long)n * MID * CHUNKS + i] =
+                *reinterpret_cast<const uint4*>(m.maps + position(p / HALF, p % HALF) * LINE + i % CHUNKS * 8);
         }
+        float sums[2][ACROSS_TILES][4] = {};
+#pragma unroll 1
+        for (int tap = 0; tap < TAPS; ++tap) {
+            Stage<EXACT, 2, ACROSS_TILES> stage;
+            stage.begin();
+#pragma unroll
+            for (int k = 0; k < FIRST / 16; ++k) {
+                unsigned a[2][PIECES<EXACT>][4], b[ACROSS_TILES][PACKED<EXACT>];
+#pragma unroll
+                for (int i = 0; i < 2; ++i)
+#pragma unroll
+                    for (int p = 0; p < PIECES<EXACT>; ++p)
+                        load_matrices<false>(a[i][p], left + ((i * PITCH + tap_at(tap)) * LINE + p * FIRST + k * 16) * (int)sizeof(Half));
+#pragma unroll
+                for (int i = 0; i < ACROSS_TILES; ++i)
+                    load_packed<EXACT>(b[i], right + (tap * (FIRST / 16) + k) * STEP + i * 32 * PACKED<EXACT>);
+                stage.add(sums, a, b);
+            }
+            stage.end(sums);
+        }
+        int channel = part * COLUMNS + first + t * 2;
+#pragma unroll
+        for (int c = 0; c < ACROSS_TILES; ++c)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                int column = h * 8 + group;
+                float y[2][2], most[2];
+#pragma unroll
+                for (int i = 0; i < 2; ++i)
+#pragma unroll
+                    for (int j = 0; j < 2; ++j) y[i][j] = sums[i][c][2 * h + j] * (1 / WEIGHT_SCALE);
+                if (column < HALF) {
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        long long to = (long long)n * MID + (pair * 2 + i) * HALF + column;
+                        *reinterpret_cast<float2*>(raw + to * SECOND + channel + c * 8) = {y[i][0], y[i][1]};
+                    }
+#pragma unroll
+                    for (int j = 0; j < 2; ++j) {
+                        sum[c][j] += y[0][j] + y[1][j];
+                        square[c][j] += y[0][j] * y[0][j] + y[1][j] * y[1][j];
+                    }
+                }
+                // The result that pooling selects after batch norm.
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    float sign = m.sign[first + c * 8 + t * 2 + j];
+                    most[j] = fmaxf(sign * y[0][j], sign * y[1][j]);
+                    most[j] = sign * fmaxf(most[j], __shfl_xor_sync(~0u, most[j], 4));
+                }
+                // Of two neighbouring columns each has the window of one channel.
+                int j = group % 2;
+                if (column < HALF)
+                    selected[(long long)n * FLAT + (channel + c * 8 + j) * WINDOWS + pair * QUARTER + column / 2] = j ? most[1] : most[0];
+            }
     }
     // Of the 8 lanes with the same columns, then of the warps.
     __syncthreads();

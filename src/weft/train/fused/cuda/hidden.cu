@@ -1,81 +1,104 @@
-// The first linear layer, forward. A block normalises and pools some channels of 64 images and multiplies them by their weights;
-// the sums of all channels are added by the next kernel.
+// The first linear layer, forward. A block takes some of the depth for 64 images: it normalises what pooling selected, and multiplies.
+// The sums over the whole depth are added by the next kernel.
 #include "net.cuh"
 
-constexpr int THREADS = 256, ROWS = 64, DEEP = (WINDOWS + 7) / 8 * 8, STEP = DEEP + 4, COUNT = HIDDEN / 32;
-
-struct alignas(16) Memory {
-    float left[ROWS * STEP], right[HIDDEN * STEP];
-    Norm norm[SECOND];
-};
-__device__ int shared_bytes = sizeof(Memory);
+constexpr int THREADS = 256, ROWS = 64, DEEP = WIDTH, COUNT = HIDDEN / 32;
 
 template <bool EXACT>
+struct alignas(16) Memory {
+    Half left[2][ROWS * line<EXACT>(DEEP)], right[2][HIDDEN * line<EXACT>(DEEP)];
+    Norm norm[SECOND];
+};
+__device__ int shared_bytes[2] = {sizeof(Memory<false>), sizeof(Memory<true>)};
+
+__device__ int tile_sums = TILE_CHANNELS * 2;
+
+// chunks: of DEEP, of a block
+template <bool EXACT>
 __global__ void __launch_bounds__(THREADS, 2)
-    hidden(const float* __restrict__ raw, const float* __restrict__ statistics, int slots, const float* __restrict__ gain,
+    hidden(const float* __restrict__ selected, const float* __restrict__ statistics, int slots, const float* __restrict__ gain,
            const float* __restrict__ bias, float* __restrict__ running_mean, float* __restrict__ running_variance,
-           const float* __restrict__ weight, float* __restrict__ selected, float* __restrict__ partial,
-           Norm* __restrict__ norms, float eps, float momentum, int count, int channels) {
+           const float* __restrict__ weight, float* __restrict__ partial, Norm* __restrict__ norms, float eps, float momentum,
+           int count, int chunks) {
     extern __shared__ __align__(16) unsigned char bytes[];
-    auto& m = *reinterpret_cast<Memory*>(bytes);
-    float *left = m.left, *right = m.right;
+    auto& m = *reinterpret_cast<Memory<EXACT>*>(bytes);
+    constexpr int LINE = line<EXACT>(DEEP), QUADS = DEEP / 4, LEFTS = ROWS * QUADS / THREADS, RIGHTS = HIDDEN * QUADS / THREADS;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
-    int first = blockIdx.x * channels, begin = blockIdx.y * ROWS, rows = min(ROWS, count - begin);
-    for (int c = warp; c < channels; c += THREADS / 32) {
+    int first = blockIdx.x * chunks * DEEP, last = min(first + chunks * DEEP, FLAT), begin = blockIdx.y * ROWS, rows = min(ROWS, count - begin);
+    float4 left[LEFTS], right[RIGHTS];
+    auto load_right = [&](int k) {
+        k += threadIdx.x % QUADS * 4;
+#pragma unroll
+        for (int i = 0; i < RIGHTS; ++i)
+            right[i] = *reinterpret_cast<const float4*>(weight + (long long)((i * THREADS + threadIdx.x) / QUADS) * FLAT + k);
+    };
+    auto load_left = [&](int k) {
+        k += threadIdx.x % QUADS * 4;
+#pragma unroll
+        for (int i = 0; i < LEFTS; ++i) {
+            int row = (i * THREADS + threadIdx.x) / QUADS;
+            left[i] = {0, 0, 0, 0};
+            if (row < rows) left[i] = *reinterpret_cast<const float4*>(selected + (long long)(begin + row) * FLAT + k);
+        }
+    };
+    load_right(first);
+    follow();
+    load_left(first);
+    for (int c = first / WINDOWS + warp; c * WINDOWS < last; c += THREADS / 32) {
         double sum = 0, square = 0;
         for (int s = lane; s < slots; s += 32) {
-            float2 part = reinterpret_cast<const float2*>(statistics)[s * SECOND + first + c];
+            float2 part = reinterpret_cast<const float2*>(statistics)[s * SECOND + c];
             sum += part.x, square += part.y;
         }
         sum = sum_of_warp(sum), square = sum_of_warp(square);
         if (lane == 0) {
             double n = (double)count * MID, mean = sum / n, spread = fmax(square / n - mean * mean, 0.0);
-            float inverse = (float)(1 / sqrt(spread + eps)), scale = gain[first + c] * inverse;
-            m.norm[c] = {scale, (float)(bias[first + c] - mean * scale), (float)mean, inverse};
-            if (blockIdx.y == 0) {
-                norms[first + c] = m.norm[c];
-                running_mean[first + c] += momentum * ((float)mean - running_mean[first + c]);
-                running_variance[first + c] += momentum * ((float)(spread * (n / fmax(n - 1, 1.0))) - running_variance[first + c]);
+            float inverse = (float)(1 / sqrt(spread + eps)), scale = gain[c] * inverse;
+            m.norm[c] = {scale, (float)(bias[c] - mean * scale), (float)mean, inverse};
+            if (blockIdx.y == 0 && c * WINDOWS >= first) {  // one block has the begin of a channel
+                norms[c] = m.norm[c];
+                running_mean[c] += momentum * ((float)mean - running_mean[c]);
+                running_variance[c] += momentum * ((float)(spread * (n / fmax(n - 1, 1.0))) - running_variance[c]);
             }
         }
     }
-    clear(m.left, (ROWS + HIDDEN) * STEP);
+    __syncthreads();
     float sums[2][COUNT][4] = {};
-    for (int c = 0; c < channels; ++c) {
-        __syncthreads();
-        int channel = first + c;
-        for (int i = threadIdx.x; i < HIDDEN * WINDOWS; i += THREADS)
-            copy_async<4>(right + i / WINDOWS * STEP + i % WINDOWS, weight + (long long)(i / WINDOWS) * FLAT + channel * WINDOWS + i % WINDOWS);
-#pragma unroll 4
-        for (int i = threadIdx.x; i < rows * WINDOWS; i += THREADS) {
-            int row = i / WINDOWS, w = i % WINDOWS;
-            long long n = begin + row;
-            const float* from = raw + (n * SECOND + channel) * MID + w / QUARTER * 2 * HALF + w % QUARTER * 2;
-            float2 up = *reinterpret_cast<const float2*>(from), down = *reinterpret_cast<const float2*>(from + HALF);
-            Norm z = m.norm[c];
-            float y[4] = {up.x, up.y, down.x, down.y};
-            Pooled pooled(fmaf(y[0], z.scale, z.shift), fmaf(y[1], z.scale, z.shift), fmaf(y[2], z.scale, z.shift),
-                          fmaf(y[3], z.scale, z.shift));
-            float chosen = pooled.place & 1 ? (pooled.place & 2 ? y[3] : y[1]) : (pooled.place & 2 ? y[2] : y[0]);
-            selected[n * FLAT + channel * WINDOWS + w] = chosen;
-            left[row * STEP + w] = operand<EXACT>(pooled.value < 0 ? 0.0f : pooled.value);
+    int buffer = 0;
+    for (int k = first; k < last; k += DEEP, buffer ^= 1) {
+        int column = threadIdx.x % QUADS * 4;
+#pragma unroll
+        for (int i = 0; i < RIGHTS; ++i) {
+            float4 x = right[i];
+            store_pieces<EXACT, DEEP>(m.right[buffer] + (i * THREADS + threadIdx.x) / QUADS * LINE + column,
+                                {x.x * HIDDEN_SCALE, x.y * HIDDEN_SCALE, x.z * HIDDEN_SCALE, x.w * HIDDEN_SCALE});
         }
-        asm volatile("cp.async.wait_all;");
+#pragma unroll
+        for (int i = 0; i < LEFTS; ++i) {
+            float z[4] = {left[i].x, left[i].y, left[i].z, left[i].w};
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                Norm at = m.norm[(k + column + j) / WINDOWS];
+                z[j] = fmaf(z[j], at.scale, at.shift);
+                z[j] = z[j] < 0 ? 0.0f : z[j];
+            }
+            store_pieces<EXACT, DEEP>(m.left[buffer] + (i * THREADS + threadIdx.x) / QUADS * LINE + column, {z[0], z[1], z[2], z[3]});
+        }
         __syncthreads();
+        if (k + DEEP < last) load_right(k + DEEP), load_left(k + DEEP);
+        unsigned a_at = in_shared(m.left[buffer] + (warp % 2 * 32 + lane % 16) * LINE + lane / 16 * 8);
+        unsigned b_at = in_shared(m.right[buffer] + (warp / 2 * COUNT * 8 + lane % 8) * LINE + lane / 8 % 2 * 8 + (EXACT ? lane / 16 * DEEP : 0));
         Stage<EXACT, 2, COUNT> stage;
         stage.begin();
 #pragma unroll
-        for (int k = 0; k < DEEP; k += 8) {
-            float a[2][4], b[COUNT][2];
+        for (int step = 0; step < DEEP; step += 16) {
+            unsigned a[2][PIECES<EXACT>][4], b[COUNT][PACKED<EXACT>];
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    a[i][j] = left[(warp % 2 * 32 + i * 16 + j % 2 * 8 + group) * STEP + k + t + j / 2 * 4];
+                for (int p = 0; p < PIECES<EXACT>; ++p) load_matrices<false>(a[i][p], a_at + (i * 16 * LINE + p * DEEP + step) * (int)sizeof(Half));
 #pragma unroll
-            for (int i = 0; i < COUNT; ++i)
-#pragma unroll
-                for (int j = 0; j < 2; ++j) b[i][j] = operand<EXACT>(right[((warp / 2 * COUNT + i) * 8 + group) * STEP + k + t + j * 4]);
+            for (int i = 0; i < COUNT; ++i) load_matrices<false>(b[i], b_at + (i * 8 * LINE + step) * (int)sizeof(Half));
             stage.add(sums, a, b);
         }
         stage.end(sums);
@@ -89,7 +112,7 @@ __global__ void __launch_bounds__(THREADS, 2)
                 int row = warp % 2 * 32 + i * 16 + j * 8 + group, column = (warp / 2 * COUNT + c) * 8 + t * 2;
                 if (row < rows) {
                     long long to = ((long long)blockIdx.x * count + begin + row) * HIDDEN + column;
-                    *reinterpret_cast<float2*>(partial + to) = {sums[i][c][2 * j], sums[i][c][2 * j + 1]};
+                    *reinterpret_cast<float2*>(partial + to) = {sums[i][c][2 * j] * (1 / HIDDEN_SCALE), sums[i][c][2 * j + 1] * (1 / HIDDEN_SCALE)};
                 }
             }
 }

@@ -1,37 +1,44 @@
-// The linear layers, backward. A block takes one channel of the pooled maps, 49 columns of the first layer's weights, and some of
-// the images: the gradient of its maps, the sums that batch norm needs of it, and the gradient of its weights. The last blocks
-// compute the gradients of the biases and of the last layer.
+// The linear layers, backward. A block takes 32 columns of the first layer's weights, and some of the images: the gradient of what
+// they multiply, the sums that batch norm needs of it, and the gradient of the weights. The last blocks compute the gradients of
+// the biases and of the last layer.
 #include "net.cuh"
 
-constexpr int THREADS = 256, ROWS = 64, WIDTH = (WINDOWS + 7) / 8 * 8, COLUMNS = WIDTH / 8;
-constexpr int STEP = HIDDEN + 4, LINE = WIDTH % 32 == 8 || WIDTH % 32 == 24 ? WIDTH : WIDTH + 8;
+constexpr int THREADS = 256, WARPS = THREADS / 32, ROWS = 64, ACROSS = HIDDEN / 128;
 constexpr int SLICE = 8;  // hidden units of a block of the last layer's gradients
 
+template <bool EXACT>
 struct alignas(16) Memory {
-    float gradient[ROWS * STEP];  // of the hidden layer
-    float weight[HIDDEN * LINE], value[ROWS * LINE], chosen[ROWS * LINE];
+    static constexpr int LONG = line<EXACT>(HIDDEN), SHORT = line<EXACT>(WIDTH);
+    Half gradient[2][ROWS * LONG];  // of the hidden layer, of these images and of the next ones
+    Half weight[HIDDEN * SHORT], value[ROWS * SHORT];
+    float chosen[ROWS * (WIDTH + 4)];
+    float sums[WARPS / 2][WIDTH][2];  // of the columns, for batch norm
+    Norm norm[WIDTH];
 };
-__device__ int shared_bytes = sizeof(Memory);
-static_assert(2 * (CLASSES + 1) * THREADS * sizeof(float) <= sizeof(Memory), "sums of the last layer");
+__device__ int shared_bytes[2] = {sizeof(Memory<false>), sizeof(Memory<true>)};
+static_assert(2 * (CLASSES + 1) * THREADS * sizeof(float) <= sizeof(Memory<false>), "sums of the last layer");
 
 // Some hidden units: their bias, their weights in the last layer; the first block also the last bias and the loss.
-__device__ void last_layer(const float* __restrict__ h, const float* __restrict__ h_gradient, const float* __restrict__ score_gradient,
+template <bool EXACT>
+__device__ void last_layer(const float* __restrict__ h, const Half* __restrict__ h_gradient, const float* __restrict__ score_gradient,
                            const float* __restrict__ losses, float* __restrict__ gradients, float* __restrict__ mean,
-                           int count, int block, float* memory) {
+                           int count, float scale, int block, float* memory) {
     // gradients: hidden bias [HIDDEN], last weight [CLASSES][HIDDEN], last bias [CLASSES]
-    constexpr int LANES = THREADS / SLICE;
+    constexpr int LANES = THREADS / SLICE, QUADS = (CLASSES + 3) / 4;
     int unit = threadIdx.x % SLICE, from = threadIdx.x / SLICE, at = block * SLICE + unit;
     float sums[CLASSES + 1] = {}, bias[CLASSES + 1] = {};
+#pragma unroll 4
     for (int n = from; n < count; n += LANES) {
-        float value = h[(long long)n * HIDDEN + at];
-        sums[CLASSES] += h_gradient[(long long)n * HIDDEN + at];
+        float value = h[(long long)n * HIDDEN + at], g[4 * QUADS];
 #pragma unroll
-        for (int k = 0; k < CLASSES; ++k) {
-            float g = score_gradient[(long long)n * 16 + k];
-            sums[k] += g * value, bias[k] += g;
-        }
+        for (int q = 0; q < QUADS; ++q) reinterpret_cast<float4*>(g)[q] = reinterpret_cast<const float4*>(score_gradient)[(long long)n * 4 + q];
+#pragma unroll
+        for (int p = 0; p < PIECES<EXACT>; ++p) sums[CLASSES] += number(h_gradient[((long long)n * PIECES<EXACT> + p) * HIDDEN + at]);
+#pragma unroll
+        for (int k = 0; k < CLASSES; ++k) sums[k] += g[k] * value, bias[k] += g[k];
         bias[CLASSES] += losses[n];
     }
+    sums[CLASSES] /= scale;
     float(*parts)[THREADS] = reinterpret_cast<float(*)[THREADS]>(memory);
 #pragma unroll
     for (int k = 0; k <= CLASSES; ++k) parts[k][threadIdx.x] = sums[k], parts[CLASSES + 1 + k][threadIdx.x] = bias[k];
@@ -50,117 +57,148 @@ __device__ void last_layer(const float* __restrict__ h, const float* __restrict_
 
 template <bool EXACT>
 __global__ void __launch_bounds__(THREADS, 2)
-    hidden_backward(const float* __restrict__ h, const float* __restrict__ h_gradient, const float* __restrict__ score_gradient,
+    hidden_backward(const float* __restrict__ h, const Half* __restrict__ h_gradient, const float* __restrict__ score_gradient,
                     const float* __restrict__ losses, const float* __restrict__ weight, const float* __restrict__ selected,
                     const Norm* __restrict__ norms, float* __restrict__ map_gradient, float* __restrict__ weight_gradient,
-                    float* __restrict__ sums_of_norm, float* __restrict__ gradients, float* __restrict__ mean, int count, int parts) {
+                    float* __restrict__ sums_of_norm, float* __restrict__ gradients, float* __restrict__ mean, int count, int parts,
+                    float scale) {
     extern __shared__ __align__(16) unsigned char bytes[];
-    auto& m = *reinterpret_cast<Memory*>(bytes);
-    if (blockIdx.x >= SECOND * parts) {
-        last_layer(h, h_gradient, score_gradient, losses, gradients, mean, count, blockIdx.x - SECOND * parts, m.gradient);
+    using M = Memory<EXACT>;
+    auto& m = *reinterpret_cast<M*>(bytes);
+    constexpr int QUADS = WIDTH / 4, LOADS = ROWS * QUADS / THREADS, CHOSEN = WIDTH + 4;
+    if (blockIdx.x >= TILES * parts) {
+        follow();
+        last_layer<EXACT>(h, h_gradient, score_gradient, losses, gradients, mean, count, scale, blockIdx.x - TILES * parts,
+                          reinterpret_cast<float*>(bytes));
         return;
     }
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
-    int channel = blockIdx.x % SECOND, part = blockIdx.x / SECOND;
-    Norm norm = norms[channel];
-    clear(m.weight, HIDDEN * LINE);
-    clear(m.value, 2 * ROWS * LINE);
-    __syncthreads();
-    for (int i = threadIdx.x; i < HIDDEN * WINDOWS; i += THREADS)
-        copy_async<4>(m.weight + i / WINDOWS * LINE + i % WINDOWS,
-                      weight + (long long)(i / WINDOWS) * FLAT + channel * WINDOWS + i % WINDOWS);
-    float sums[HIDDEN / 128][COLUMNS][4] = {}, total = 0, along = 0;
-    for (int begin = part * ROWS; begin < count; begin += parts * ROWS) {
-        int rows = min(ROWS, count - begin);
-        __syncthreads();
-        for (int i = threadIdx.x; i < ROWS * HIDDEN / 4; i += THREADS) {
-            int row = i / (HIDDEN / 4), column = i % (HIDDEN / 4) * 4;
-            float* to = m.gradient + row * STEP + column;
-            if (row < rows) copy_async<16>(to, h_gradient + (long long)(begin + row) * HIDDEN + column);
-            else *reinterpret_cast<float4*>(to) = {0, 0, 0, 0};
+    int tile = blockIdx.x % TILES, part = blockIdx.x / TILES, first = tile * WIDTH, quad = threadIdx.x % QUADS * 4;
+    for (int i = threadIdx.x; i < HIDDEN * QUADS; i += THREADS) {
+        float4 x = *reinterpret_cast<const float4*>(weight + (long long)(i / QUADS) * FLAT + first + quad);
+        store_pieces<EXACT, WIDTH>(m.weight + i / QUADS * M::SHORT + quad,
+                                   {x.x * HIDDEN_SCALE, x.y * HIDDEN_SCALE, x.z * HIDDEN_SCALE, x.w * HIDDEN_SCALE});
+    }
+    follow();
+    float4 next[LOADS];
+    // While the images before are multiplied. Images that do not exist have a gradient of zero.
+    auto load = [&](int begin, int buffer) {
+        constexpr int CHUNKS = HIDDEN * PIECES<EXACT> / 8;
+        for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+            Half* to = m.gradient[buffer] + i / CHUNKS * M::LONG + i % CHUNKS * 8;
+            if (begin + i / CHUNKS < count) copy_async<16>(to, h_gradient + ((long long)begin * CHUNKS + i) * 8);
+            else *reinterpret_cast<uint4*>(to) = {0, 0, 0, 0};
         }
-#pragma unroll 7
-        for (int i = threadIdx.x; i < rows * WINDOWS; i += THREADS) {
-            int row = i / WINDOWS, w = i % WINDOWS;
-            float y = selected[(long long)(begin + row) * FLAT + channel * WINDOWS + w], z = fmaf(y, norm.scale, norm.shift);
-            m.chosen[row * LINE + w] = y;
-            m.value[row * LINE + w] = operand<EXACT>(z < 0 ? 0.0f : z);
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int row = begin + (i * THREADS + threadIdx.x) / QUADS;
+            if (row < count) next[i] = *reinterpret_cast<const float4*>(selected + (long long)row * FLAT + first + quad);
+        }
+    };
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) next[i] = {0, 0, 0, 0};
+    load(part * ROWS, 0);
+    for (int i = threadIdx.x; i < WIDTH; i += THREADS) m.norm[i] = norms[(first + i) / WINDOWS];
+    float sums[ACROSS][WIDTH / 8][4] = {}, total[2][2] = {}, along[2][2] = {};
+    int row = warp / 2 * 16, column = warp % 2 * 16, buffer = 0;  // of the first product: 16 images and 16 columns
+    for (int begin = part * ROWS; begin < count; begin += parts * ROWS, buffer ^= 1) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int at = (i * THREADS + threadIdx.x) / QUADS;
+            float z[4] = {next[i].x, next[i].y, next[i].z, next[i].w};
+            *reinterpret_cast<float4*>(m.chosen + at * CHOSEN + quad) = next[i];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                z[j] = fmaf(z[j], m.norm[quad + j].scale, m.norm[quad + j].shift);
+                z[j] = z[j] < 0 ? 0.0f : z[j];
+            }
+            store_pieces<EXACT, WIDTH>(m.value + at * M::SHORT + quad, {z[0], z[1], z[2], z[3]});
         }
         asm volatile("cp.async.wait_all;");
         __syncthreads();
-        {  // the gradient of the maps: [rows][hidden] x [hidden][windows]; two warps for 16 rows
-            constexpr int SHARE = (COLUMNS + 1) / 2;
-            float result[1][SHARE][4] = {};
-            int row = warp / 2 * 16 + group, column = warp % 2 * SHARE * 8;
-            for (int k0 = 0; k0 < HIDDEN; k0 += 32) {
-                Stage<EXACT, 1, SHARE> stage;
+        if (begin + parts * ROWS < count) load(begin + parts * ROWS, buffer ^ 1);
+        {  // the gradient of the maps: [images][hidden] x [hidden][columns]
+            unsigned a_at = in_shared(m.gradient[buffer] + (row + lane % 16) * M::LONG + lane / 16 * 8);
+            unsigned b_at = in_shared(m.weight + lane % 16 * M::SHORT + column + (EXACT ? lane / 16 * WIDTH : 0));
+            float result[1][2][4] = {};
+#pragma unroll 1
+            for (int k0 = 0; k0 < HIDDEN; k0 += 64) {
+                Stage<EXACT, 1, 2> stage;
                 stage.begin();
 #pragma unroll
-                for (int k = k0; k < k0 + 32; k += 8) {
-                    float a[1][4], b[SHARE][2];
+                for (int k = 0; k < 64; k += 16) {
+                    unsigned a[1][PIECES<EXACT>][4], b[2][PACKED<EXACT>];
 #pragma unroll
-                    for (int j = 0; j < 4; ++j) a[0][j] = m.gradient[(row + j % 2 * 8) * STEP + k + t + j / 2 * 4];
+                    for (int p = 0; p < PIECES<EXACT>; ++p) load_matrices<false>(a[0][p], a_at + (k0 + k + p * HIDDEN) * (int)sizeof(Half));
 #pragma unroll
-                    for (int i = 0; i < SHARE; ++i)
-#pragma unroll
-                        for (int j = 0; j < 2; ++j) {
-                            int at = min(column + i * 8, WIDTH - 8);
-                            b[i][j] = operand<EXACT>(m.weight[(k + t + j * 4) * LINE + at + group]);
-                        }
+                    for (int i = 0; i < 2; ++i) load_matrices<true>(b[i], b_at + ((k0 + k) * M::SHORT + i * 8) * (int)sizeof(Half));
                     stage.add(result, a, b);
                 }
                 stage.end(result);
             }
+            float back = 1 / (scale * HIDDEN_SCALE);
 #pragma unroll
-            for (int i = 0; i < SHARE; ++i)
+            for (int i = 0; i < 2; ++i)
 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    int r = row + j / 2 * 8, w = column + i * 8 + t * 2 + j % 2;
-                    if (r < rows && w < WINDOWS) {
-                        float y = m.chosen[r * LINE + w];
-                        float g = fmaf(y, norm.scale, norm.shift) <= 0 ? 0.0f : result[0][i][j];
-                        map_gradient[(long long)(begin + r) * FLAT + channel * WINDOWS + w] = g;
-                        total += g, along += g * ((y - norm.mean) * norm.inverse);
+                for (int half = 0; half < 2; ++half) {
+                    int r = row + half * 8 + group, w = column + i * 8 + t * 2;
+                    if (begin + r >= count) continue;
+                    float g[2];
+#pragma unroll
+                    for (int j = 0; j < 2; ++j) {
+                        Norm norm = m.norm[w + j];
+                        float y = m.chosen[r * CHOSEN + w + j];
+                        g[j] = fmaf(y, norm.scale, norm.shift) <= 0 ? 0.0f : result[0][i][half * 2 + j] * back;
+                        total[i][j] += g[j], along[i][j] += g[j] * ((y - norm.mean) * norm.inverse);
                     }
+                    *reinterpret_cast<float2*>(map_gradient + (long long)(begin + r) * FLAT + first + w) = {g[0], g[1]};
                 }
         }
-        // the gradient of the weights: [hidden][rows] x [rows][windows]
-        Stage<EXACT, HIDDEN / 128, COLUMNS> stage;
+        // the gradient of the weights: [hidden][images] x [images][columns]
+        unsigned a_at = in_shared(m.gradient[buffer] + (lane % 8 + lane / 16 * 8) * M::LONG + warp * 16 + lane / 8 % 2 * 8);
+        unsigned b_at = in_shared(m.value + lane % 16 * M::SHORT + (EXACT ? lane / 16 * WIDTH : 0));
+        Stage<EXACT, ACROSS, WIDTH / 8> stage;
         stage.begin();
-#pragma unroll 2
-        for (int k = 0; k < ROWS; k += 8) {
-            float a[HIDDEN / 128][4], b[COLUMNS][2];
 #pragma unroll
-            for (int i = 0; i < HIDDEN / 128; ++i)
+        for (int k = 0; k < ROWS; k += 16) {
+            unsigned a[ACROSS][PIECES<EXACT>][4], b[WIDTH / 8][PACKED<EXACT>];
 #pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    a[i][j] = m.gradient[(k + t + j / 2 * 4) * STEP + i * 128 + warp * 16 + j % 2 * 8 + group];
+            for (int i = 0; i < ACROSS; ++i)
 #pragma unroll
-            for (int i = 0; i < COLUMNS; ++i)
+                for (int p = 0; p < PIECES<EXACT>; ++p) load_matrices<true>(a[i][p], a_at + (k * M::LONG + i * 128 + p * HIDDEN) * (int)sizeof(Half));
 #pragma unroll
-                for (int j = 0; j < 2; ++j) b[i][j] = m.value[(k + t + j * 4) * LINE + i * 8 + group];
+            for (int i = 0; i < WIDTH / 8; ++i) load_matrices<true>(b[i], b_at + (k * M::SHORT + i * 8) * (int)sizeof(Half));
             stage.add(sums, a, b);
         }
         stage.end(sums);
     }
-    // Rows of zeros add nothing; rows that an earlier pass left behind are multiplied by a gradient of zero.
 #pragma unroll
-    for (int i = 0; i < HIDDEN / 128; ++i)
+    for (int i = 0; i < ACROSS; ++i)
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c)
+        for (int c = 0; c < WIDTH / 8; ++c)
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                int row = i * 128 + warp * 16 + j / 2 * 8 + group, w = c * 8 + t * 2 + j % 2;
-                if (w < WINDOWS) weight_gradient[((long long)part * HIDDEN + row) * FLAT + channel * WINDOWS + w] = sums[i][c][j];
+            for (int j = 0; j < 2; ++j) {
+                long long to = ((long long)part * HIDDEN + i * 128 + warp * 16 + j * 8 + group) * FLAT + first + c * 8 + t * 2;
+                *reinterpret_cast<float2*>(weight_gradient + to) = {sums[i][c][2 * j] / scale, sums[i][c][2 * j + 1] / scale};
             }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        float a = total[i / 2][i % 2], b = along[i / 2][i % 2];
+#pragma unroll
+        for (int j = 4; j < 32; j *= 2) a += __shfl_xor_sync(~0u, a, j), b += __shfl_xor_sync(~0u, b, j);
+        if (group == 0) m.sums[warp / 2][column + i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[warp / 2][column + i / 2 * 8 + t * 2 + i % 2][1] = b;
+    }
     __syncthreads();
-    m.gradient[threadIdx.x] = total, m.gradient[THREADS + threadIdx.x] = along;
-    __syncthreads();
+    // Of each channel that has some of the columns; lanes are columns.
+    static_assert(WIDTH == 32, "a column for each lane");
     if (warp < 2) {
         double sum = 0;
 #pragma unroll
-        for (int i = 0; i < THREADS / 32; ++i) sum += m.gradient[warp * THREADS + i * 32 + lane];
-        sum = sum_of_warp(sum);
-        if (lane == 0) sums_of_norm[(part * SECOND + channel) * 2 + warp] = (float)sum;
+        for (int w = 0; w < WARPS / 2; ++w) sum += m.sums[w][lane][warp];
+        for (int c = 0; c < TILE_CHANNELS; ++c) {
+            double own = sum_of_warp((first + lane) / WINDOWS - first / WINDOWS == c ? sum : 0.0);
+            if (lane == 0) sums_of_norm[((part * TILES + tile) * TILE_CHANNELS + c) * 2 + warp] = (float)own;
+        }
     }
 }

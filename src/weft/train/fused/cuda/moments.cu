@@ -60,21 +60,36 @@ __device__ void sums_of_images(const float* __restrict__ pixels, float* __restri
     }
 }
 
-// forward [tap][first][second] and backward [flipped tap][second][first], out of [second][first][tap]
-template <bool EXACT>
-__device__ void pack(const float* __restrict__ weight, float* __restrict__ forward, float* __restrict__ backward, int block) {
-    int i = block * WARPS * 32 + threadIdx.x;
-    if (i >= SECOND * DEPTH) return;
-    int out = i % SECOND, in = i / SECOND % FIRST, tap = i / SECOND / FIRST;
-    forward[i] = operand<EXACT>(WEIGHT_SCALE * weight[(out * FIRST + in) * TAPS + tap]);
-    in = i % FIRST, out = i / FIRST % SECOND, tap = i / FIRST / SECOND;
-    backward[i] = operand<EXACT>(WEIGHT_SCALE * weight[(out * FIRST + in) * TAPS + TAPS - 1 - tap]);
+// The weights [second][first][tap] as the right operand of a product: forward [tap, first] x [second], backward [flipped tap,
+// second] x [first].
+template <bool EXACT, bool BACKWARD>
+__device__ void pack(const float* __restrict__ weight, unsigned* __restrict__ packed, int block) {
+    constexpr int ROWS = BACKWARD ? SECOND : FIRST, COLUMNS = BACKWARD ? FIRST : SECOND;
+    int i = block * WARPS * 32 + threadIdx.x, lane = i % 32;
+    if (i >= SECOND * DEPTH / 4) return;
+    int row = i / 32 / (COLUMNS / 8) * 16 + lane % 4 * 2, column = i / 32 % (COLUMNS / 8) * 8 + lane / 4, tap = row / ROWS;
+    auto at = [&](int k) {
+        int out = BACKWARD ? k : column, in = BACKWARD ? column : k;
+        return WEIGHT_SCALE * weight[(out * FIRST + in) * TAPS + (BACKWARD ? TAPS - 1 - tap : tap)];
+    };
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        int k = row % ROWS + j * 8;
+        unsigned piece[PIECES<EXACT>];
+        pieces<EXACT>(at(k), at(k + 1), piece);
+#pragma unroll
+        for (int p = 0; p < PIECES<EXACT>; ++p) packed[i * PACKED<EXACT> + p * 2 + j] = piece[p];
+    }
 }
 
 template <bool EXACT>
 __global__ void __launch_bounds__(WARPS * 32)
     moments(const float* __restrict__ pixels, const float* __restrict__ weight, float* __restrict__ sums,
-            float* __restrict__ forward, float* __restrict__ backward, int count, int blocks) {
+            unsigned* __restrict__ forward, unsigned* __restrict__ backward, int count, int blocks) {
+    follow();
     if (blockIdx.x < blocks) sums_of_images(pixels, sums, count, blocks);
-    else pack<EXACT>(weight, forward, backward, blockIdx.x - blocks);
+    else {
+        pack<EXACT, false>(weight, forward, blockIdx.x - blocks);
+        pack<EXACT, true>(weight, backward, blockIdx.x - blocks);
+    }
 }

@@ -20,27 +20,22 @@ constexpr int DEPTH = TAPS * FIRST;  // products of a result of the second convo
 constexpr int MOMENTS = TAPS * (TAPS + 1);
 static_assert(SIDE % 4 == 0 && FIRST % 16 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 && HIDDEN % 128 == 0 && CLASSES <= 16, "sizes");
 
-// Maps and gradients are planes with a border of zeros. Their places decide which banks of shared memory lanes read: 8 neighbours of
-// 4 planes have different ones, and so have 4 neighbours of 8 planes. Four neighbours from column 2, 6, 10, ... on are 16 aligned bytes.
-constexpr int PITCH = (HALF + 5) / 4 * 4, PLANE = ((HALF + 2) * PITCH + 23) / 32 * 32 + 8;
-__device__ constexpr int plane_at(int c) { return c * PLANE + (c & 4) + 1; }
-// Numbers of an image with so many planes. Some are read behind the last plane, where they do not count.
-__device__ constexpr int volume(int planes) { return (planes * PLANE + 64) / 32 * 32; }
-constexpr int MAPS = volume(FIRST), RESULTS = volume(SECOND);
-
-// Tiles of 16 pixels are in one row. The last ones of a row may not be pixels.
-constexpr int SEGMENTS = (HALF + 15) / 16, TILES = HALF * SEGMENTS, PAIRS = (TILES + 1) / 2;
-struct Pixel {
-    int row, column;
-    __device__ Pixel(int tile, int at) : row(tile / SEGMENTS), column(tile % SEGMENTS * 16 + at) {}
-    __device__ bool exists() const { return row < HALF && column < HALF; }
-    __device__ int number() const { return row * HALF + column; }
-    // The place of its window of 3 x 3 in a plane.
-    __device__ int corner() const { return row * PITCH + column; }
-};
-__device__ inline int corner(int p) { return p + p / HALF * (PITCH - HALF); }
-// The place of a tap in a window.
+// Maps and gradients are channels of positions: the pixels, row by row, inside a border of zeros. A row of a tile is 16 positions; those
+// behind the last pixel of a row are zeros too, or of the next row where nothing counts them.
+constexpr int PITCH = HALF < 15 ? 16 : HALF + 1, POSITIONS = (HALF + 2) * PITCH + 2, PAIRS = HALF / 2;
+static_assert(HALF <= 16, "a row of pixels is one tile");
+__device__ constexpr int position(int row, int column) { return (row + 1) * PITCH + column + 1; }
+// The place of a tap in a window of 3 x 3, from the window's first position on.
 __device__ constexpr int tap_at(int tap) { return tap / 3 * PITCH + tap % 3; }
+
+// Numbers are multiplied as halves, which have as many digits as tf32. EXACT: a number is the sum of two halves.
+template <bool EXACT>
+constexpr int PIECES = EXACT ? 2 : 1;
+// Halves of a position or row: those of all channels, the rests of all, and 8 more, so that neighbours have different banks.
+template <bool EXACT>
+__device__ constexpr int line(int channels) {
+    return channels * PIECES<EXACT> + 8;
+}
 
 __device__ inline float rounded(float x) {
     unsigned r;
@@ -112,10 +107,38 @@ __device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], 
         for (int m = 0; m < M; ++m) multiply(sums[m][n], a_big[m], b_big[n]);
 }
 
+typedef unsigned short Half;
+
+// Two halves in a register, the nearest to two numbers; numbers beyond the range of halves become the largest half.
 __device__ inline unsigned halves(float x, float y) {
     unsigned both;
     asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
     return both;
+}
+// The pieces of two numbers. The operands are scaled to be near 1: the second piece of a small number has few digits.
+template <bool EXACT>
+__device__ inline void pieces(float x, float y, unsigned (&piece)[PIECES<EXACT>]) {
+    piece[0] = halves(x, y);
+    if constexpr (EXACT) {
+        float a, b;
+        asm("{ .reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }" : "=f"(a), "=f"(b) : "r"(piece[0]));
+        piece[1] = halves(x - a, y - b);
+    }
+}
+
+__device__ inline float number(Half x) {
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
+    return r;
+}
+// Four numbers, as their pieces; `apart` are the halves between the pieces.
+template <bool EXACT, int APART>
+__device__ inline void store_pieces(Half* to, const float4& x) {
+    unsigned low[PIECES<EXACT>], high[PIECES<EXACT>];
+    pieces<EXACT>(x.x, x.y, low);
+    pieces<EXACT>(x.z, x.w, high);
+#pragma unroll
+    for (int p = 0; p < PIECES<EXACT>; ++p) *reinterpret_cast<uint2*>(to + p * APART) = {low[p], high[p]};
 }
 
 __device__ inline void multiply_halves(float* c, const unsigned* a, const unsigned* b) {
@@ -124,47 +147,58 @@ __device__ inline void multiply_halves(float* c, const unsigned* a, const unsign
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// The same for 16 products, two times 8. EXACT: the two small products are of halves, which tensor cores multiply twice as fast. Halves
-// have as many digits as tf32, but a smaller range: the operands are scaled to be near 1.
-template <bool EXACT, int M, int N>
-__device__ inline void products_of_16(float (&sums)[M][N][4], const float (&a)[2][M][4], const float (&b)[2][N][2]) {
-    if constexpr (!EXACT) {
-        products<false>(sums, a[0], b[0]);
-        products<false>(sums, a[1], b[1]);
+// sums += a b for M x N tiles of 16 x 8 results and 16 products each, from column `from` of the tiles on. Of the four products of
+// pieces three count.
+template <bool EXACT, int M, int ALL, int N>
+__device__ inline void products_of_halves(float (&sums)[M][ALL][4], const unsigned (&a)[M][PIECES<EXACT>][4],
+                                          const unsigned (&b)[N][2 * PIECES<EXACT>], int from) {
+    if constexpr (EXACT) {
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int m = 0; m < M; ++m) multiply_halves(sums[m][from + n], a[m][1], b[n]);
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int m = 0; m < M; ++m) multiply_halves(sums[m][from + n], a[m][0], b[n] + 2);
+    }
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+        for (int m = 0; m < M; ++m) multiply_halves(sums[m][from + n], a[m][0], b[n]);
+}
+
+__device__ inline unsigned in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+// Matrices of 8 x 8 halves; each lane has the address of a row of one of them.
+template <bool TURNED>
+__device__ inline void load_matrices(unsigned (&r)[4], unsigned at) {
+    if constexpr (TURNED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+template <bool TURNED>
+__device__ inline void load_matrices(unsigned (&r)[2], unsigned at) {
+    if constexpr (TURNED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+}
+
+// Weights that are the right operand of a product are packed as lanes read them: [16 products][8 columns][lane], the two registers
+// of each piece side by side. This is a lane's part of 8 columns.
+template <bool EXACT>
+constexpr int PACKED = 2 * PIECES<EXACT>;
+template <bool EXACT>
+__device__ inline void load_packed(unsigned (&b)[PACKED<EXACT>], const unsigned* from) {
+    if constexpr (EXACT) {
+        uint4 x = *reinterpret_cast<const uint4*>(from);
+        b[0] = x.x, b[1] = x.y, b[2] = x.z, b[3] = x.w;
     } else {
-        unsigned big[2][M][4], high[M][4], low[M][4];
-#pragma unroll
-        for (int m = 0; m < M; ++m)
-#pragma unroll
-            for (int s = 0; s < 2; ++s) {
-                float small[4];
-                split(a[s][m], big[s][m], small);
-                // Neighbouring halves are the products t and t + 4 of tf32's order: any order does, if both sides have it.
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    high[m][2 * s + j] = halves(__uint_as_float(big[s][m][j]), __uint_as_float(big[s][m][j + 2]));
-                    low[m][2 * s + j] = halves(small[j], small[j + 2]);
-                }
-            }
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-            unsigned right[2][2], right_high[2], right_low[2];
-#pragma unroll
-            for (int s = 0; s < 2; ++s) {
-                float small[2];
-                split(b[s][n], right[s], small);
-                right_high[s] = halves(__uint_as_float(right[s][0]), __uint_as_float(right[s][1]));
-                right_low[s] = halves(small[0], small[1]);
-            }
-#pragma unroll
-            for (int m = 0; m < M; ++m) multiply_halves(sums[m][n], low[m], right_high);
-#pragma unroll
-            for (int m = 0; m < M; ++m) multiply_halves(sums[m][n], high[m], right_low);
-#pragma unroll
-            for (int s = 0; s < 2; ++s)
-#pragma unroll
-                for (int m = 0; m < M; ++m) multiply(sums[m][n], big[s][m], right[s]);
-        }
+        uint2 x = *reinterpret_cast<const uint2*>(from);
+        b[0] = x.x, b[1] = x.y;
     }
 }
 
@@ -186,9 +220,11 @@ struct Stage {
         if constexpr (EXACT) products<true>(part, a, b);
         else products<false>(sums, a, b);
     }
-    __device__ inline void add_16(float (&sums)[M][N][4], const float (&a)[2][M][4], const float (&b)[2][N][2]) {
-        if constexpr (EXACT) products_of_16<true>(part, a, b);
-        else products_of_16<false>(sums, a, b);
+    template <int SOME>
+    __device__ inline void add(float (&sums)[M][N][4], const unsigned (&a)[M][PIECES<EXACT>][4],
+                               const unsigned (&b)[SOME][2 * PIECES<EXACT>], int from = 0) {
+        if constexpr (EXACT) products_of_halves<true>(part, a, b, from);
+        else products_of_halves<false>(sums, a, b, from);
     }
     __device__ inline void end(float (&sums)[M][N][4]) {
         if constexpr (EXACT) {
@@ -202,19 +238,17 @@ struct Stage {
     }
 };
 
-// By all threads of a block: zeros, or a copy that goes on until copies are waited for; 4 numbers are 16 bytes.
-__device__ inline void clear(float* to, int count) {
+// By all threads of a block.
+template <class T>
+__device__ inline void clear(T* to, int count) {
     for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = 0;
 }
 
 template <int BYTES>
 __device__ inline void copy_async(void* to, const void* from) {
-    unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    unsigned at = in_shared(to);
     if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
     else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES));
-}
-__device__ inline void copy(float* to, const float* __restrict__ from, int count) {
-    for (int i = threadIdx.x * 4; i < count; i += blockDim.x * 4) copy_async<16>(to + i, from + i);
 }
 __device__ inline void end_of_group() { asm volatile("cp.async.commit_group;"); }
 // Waits until at most so many groups of copies are under way.
@@ -223,8 +257,8 @@ __device__ inline void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS));
 }
 
-// The second convolution's weights are multiplied by this where they are packed.
-constexpr float WEIGHT_SCALE = 32;
+// Weights of the second convolution and of the first linear layer are multiplied by these where they become halves.
+constexpr float WEIGHT_SCALE = 32, HIDDEN_SCALE = 64;
 
 // The pooled result of four: the largest, the first of equal ones.
 struct Pooled {
@@ -237,10 +271,27 @@ struct Pooled {
     }
 };
 
+// Batch norm turns the order of its operands where its gain is negative.
+__device__ inline float sign_of(float gain) { return gain < 0 ? -1.0f : 1.0f; }
+
 __device__ inline double sum_of_warp(double x) {
 #pragma unroll
     for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(~0u, x, i);
     return x;
+}
+
+// The first linear layer's columns are divided into tiles. For each tile and channel that has some of its columns there are two sums:
+// of the gradient after batch norm, and of the gradient times the normalised results.
+constexpr int WIDTH = 32, TILES = FLAT / WIDTH, TILE_CHANNELS = WIDTH / WINDOWS + 2;
+static_assert(FLAT % WIDTH == 0, "whole tiles");
+__device__ inline double2 sums_of_channel(const float* __restrict__ sums, int parts, int channel) {
+    double2 sum = {0, 0};
+    for (int p = 0; p < parts; ++p)
+        for (int tile = channel * WINDOWS / WIDTH; tile <= (channel * WINDOWS + WINDOWS - 1) / WIDTH; ++tile) {
+            const float* at = sums + ((p * TILES + tile) * TILE_CHANNELS + channel - tile * WIDTH / WINDOWS) * 2;
+            sum.x += at[0], sum.y += at[1];
+        }
+    return sum;
 }
 
 // Batch norm: z = scale * y + shift = gain * (y - mean) * inverse + bias.

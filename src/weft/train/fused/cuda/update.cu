@@ -28,50 +28,55 @@ struct Update {
     }
 };
 
-// The first convolution and its batch norm. With G[c][t], the sum of dz x[p + t], and D[c], the sum of dz, the gradient is
-// gain * inverse * (G[t] - D / n * sum of x[p + t] - along / n * sum of normalised y x[p + t]).
+// The first convolution and its batch norm, of some channels. With G[c][t], the sum of dz x[p + t], and D[c], the sum of dz, the
+// gradient is gain * inverse * (G[t] - D / n * sum of x[p + t] - along / n * sum of normalised y x[p + t]).
+constexpr int CHANNELS = 4, SUMS = CHANNELS * (TAPS + 1), LANES = THREADS / SUMS;
 __device__ void first_block(const Parameters& all, const float* __restrict__ parts, int count, const double* __restrict__ moments,
-                            const Norm* __restrict__ norms, const Update& update) {
-    constexpr int SUMS = FIRST * (TAPS + 1);
-    __shared__ double sums[SUMS], some[SHARES][SUMS];
-    __shared__ float weight[FIRST * TAPS], scales[FIRST];
-    __shared__ double along[FIRST];
-    for (int i = threadIdx.x; i < SHARES * SUMS; i += THREADS) {
+                            const Norm* __restrict__ norms, int block, const Update& update) {
+    __shared__ double sums[SUMS], some[LANES][SUMS];
+    __shared__ float weight[CHANNELS * TAPS];
+    __shared__ double along[CHANNELS];
+    int begin = block * CHANNELS;
+    if (threadIdx.x < LANES * SUMS) {
+        int at = threadIdx.x % SUMS, lane = threadIdx.x / SUMS;
         double sum = 0;
 #pragma unroll 16
-        for (int p = i / SUMS; p < count; p += SHARES) sum += parts[p * SUMS + i % SUMS];
-        some[i / SUMS][i % SUMS] = sum;
+        for (int p = lane; p < count; p += LANES) sum += parts[(p * FIRST + begin) * (TAPS + 1) + at];
+        some[lane][at] = sum;
     }
+    if (threadIdx.x < CHANNELS * TAPS) weight[threadIdx.x] = all.p[0].value[begin * TAPS + threadIdx.x];
     __syncthreads();
-    for (int i = threadIdx.x; i < SUMS; i += THREADS) {
+    if (threadIdx.x < SUMS) {
         double sum = 0;
 #pragma unroll
-        for (int s = 0; s < SHARES; ++s) sum += some[s][i];
-        sums[i] = sum;
+        for (int s = 0; s < LANES; ++s) sum += some[s][threadIdx.x];
+        sums[threadIdx.x] = sum;
     }
-    for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) weight[i] = all.p[0].value[i];
     __syncthreads();
-    for (int c = threadIdx.x; c < FIRST; c += THREADS) {
+    if (threadIdx.x < CHANNELS) {
+        const double* own = sums + threadIdx.x * (TAPS + 1);
+        Norm norm = norms[begin + threadIdx.x];
+        double x = -norm.mean * own[TAPS];
+#pragma unroll
+        for (int t = 0; t < TAPS; ++t) x += weight[threadIdx.x * TAPS + t] * own[t];
+        along[threadIdx.x] = x * norm.inverse;
+    }
+    __syncthreads();
+    if (threadIdx.x < CHANNELS * TAPS) {
+        int c = threadIdx.x / TAPS, t = threadIdx.x % TAPS;
+        Norm norm = norms[begin + c];
+        // The moments are means: of x[p + t] x[p + s], and of x[p + t].
+        double mean = moments[t * (TAPS + 1) + TAPS], y = -norm.mean * mean;
+#pragma unroll
+        for (int s = 0; s < TAPS; ++s) y += weight[c * TAPS + s] * moments[t * (TAPS + 1) + s];
         const double* own = sums + c * (TAPS + 1);
-        double x = -norms[c].mean * own[TAPS];
-#pragma unroll
-        for (int t = 0; t < TAPS; ++t) x += weight[c * TAPS + t] * own[t];
-        along[c] = x * norms[c].inverse;
-        scales[c] = all.p[1].value[c] * norms[c].inverse;
+        double scale = (double)all.p[1].value[begin + c] * norm.inverse;
+        update(all.p[0], begin * TAPS + threadIdx.x, (float)(scale * (own[t] - own[TAPS] * mean - along[c] * y * norm.inverse)));
     }
-    __syncthreads();
-    for (int i = threadIdx.x; i < FIRST * (TAPS + 2); i += THREADS) {
-        int c = i / (TAPS + 2), t = i % (TAPS + 2);
-        if (t == TAPS) update(all.p[1], c, (float)along[c]);
-        else if (t > TAPS) update(all.p[2], c, (float)sums[c * (TAPS + 1) + TAPS]);
-        else {
-            // The moments are means: of x[p + t] x[p + s], and of x[p + t].
-            double mean = moments[t * (TAPS + 1) + TAPS], y = -norms[c].mean * mean;
-#pragma unroll
-            for (int s = 0; s < TAPS; ++s) y += weight[c * TAPS + s] * moments[t * (TAPS + 1) + s];
-            const double* own = sums + c * (TAPS + 1);
-            update(all.p[0], c * TAPS + t, (float)(scales[c] * (own[t] - own[TAPS] * mean - along[c] * y * norms[c].inverse)));
-        }
+    __syncthreads();  // the gain is read above
+    if (threadIdx.x < CHANNELS) {
+        update(all.p[1], begin + threadIdx.x, (float)along[threadIdx.x]);
+        update(all.p[2], begin + threadIdx.x, (float)sums[threadIdx.x * (TAPS + 1) + TAPS]);
     }
 }
 
@@ -79,7 +84,7 @@ __device__ void second_weight(const Parameter& p, const float* __restrict__ part
     __shared__ float some[SHARES][ELEMENTS];
     int share = threadIdx.x / ELEMENTS, i = block * ELEMENTS + threadIdx.x % ELEMENTS;
     float sum = 0;
-#pragma unroll 8
+#pragma unroll 16
     for (int part = share; part < count; part += SHARES) sum += parts[(long long)part * SECOND * DEPTH + i];
     some[share][threadIdx.x % ELEMENTS] = sum;
     __syncthreads();
@@ -117,10 +122,9 @@ __device__ void small(const Parameters& all, const float* __restrict__ sums_of_n
                       int block, const Update& update) {
     int i = block * THREADS + threadIdx.x;
     if (i < SECOND) {
-        double total = 0, along = 0;
-        for (int p = 0; p < parts; ++p) total += sums_of_norm[(p * SECOND + i) * 2], along += sums_of_norm[(p * SECOND + i) * 2 + 1];
-        update(all.p[4], i, (float)along);
-        update(all.p[5], i, (float)total);
+        double2 sum = sums_of_channel(sums_of_norm, parts, i);
+        update(all.p[4], i, (float)sum.y);
+        update(all.p[5], i, (float)sum.x);
         return;
     }
     i -= SECOND;
@@ -146,11 +150,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         all.p[i] = {values[i], states};
         states += SIZES[i];
     }
+    follow();
     // The longest work first.
     Update how = {apply ? *rate : 0.0f, momentum, apply != 0};
     int block = blockIdx.x;
-    if (block == 0) first_block(all, first_parts, firsts, moments, norms, how);
-    else if ((block -= 1) < WEIGHT) second_weight(all.p[3], second_parts, seconds, block, how);
+    if (block < FIRST / CHANNELS) first_block(all, first_parts, firsts, moments, norms, block, how);
+    else if ((block -= FIRST / CHANNELS) < WEIGHT) second_weight(all.p[3], second_parts, seconds, block, how);
     else if ((block -= WEIGHT) < SMALL) small(all, sums_of_norm, hiddens, gradients, block, how);
     else hidden_weight(all.p[6], hidden_parts, hiddens, block - SMALL, how);
 }
