@@ -134,9 +134,7 @@ def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
 class Memory:
     """Tensors between the kernels, by name."""
 
-    def __init__(
-        self, s: Sizes, b: Blocks, batch: int, exact: bool, device: torch.device
-    ) -> None:
+    def __init__(self, s: Sizes, b: Blocks, batch: int, exact: bool, device: torch.device) -> None:
         def new(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
 
@@ -243,7 +241,8 @@ def launches(
              m.score_gradient, m.losses, batch, scale),
         ),
         "hidden_backward": (
-            _kernel("hidden_backward", s, exact), s.flat // WIDTH * b.parts + s.hidden // SLICE, 256,
+            _kernel("hidden_backward", s, exact),
+            s.flat // WIDTH * b.parts + s.hidden // SLICE, 256,
             (m.h, m.h_gradient, m.score_gradient, m.losses, wh, m.selected, m.norms[1],
              m.map_gradient, m.hidden_parts, m.sums_of_norm, m.gradients, network.loss, batch,
              b.parts, scale),

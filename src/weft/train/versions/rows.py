@@ -46,7 +46,7 @@ VERSIONS = (
             "global memory", NaiveStep),
     Version(TITLES[3], "a block of four layers is one op, tiles are in shared memory and in "
             "registers, one launch updates all parameters", _fused),
-    Version(TITLES[4], "seven kernels that are made for this network, as weft train runs them; on a "
-            "GPU they are one CUDA graph, so Python launches nothing else",
+    Version(TITLES[4], "seven kernels that are made for this network, as weft train runs them; on "
+            "a GPU they are one CUDA graph, so Python launches nothing else",
             lambda s, d: weft_step(replace(s, graph=True), d)),
 )  # fmt: skip

@@ -5,20 +5,14 @@
 // With two roles, one block of an image computes the first product and another the second.
 #include "net.cuh"
 
-#ifndef EXACT_DOWN
-#define EXACT_DOWN 1
-#endif
-#ifndef TF_DOWN
-#define TF_DOWN 2
-#endif
 constexpr int WIDE = SIDE + 2;
 
 template <bool EXACT>
 struct Shape {
     // A warp has 16 or 32 channels, and 8 of the maps with all taps; or two rows of pixels, all maps and a share of the channels.
-    static constexpr int DOWN = EXACT ? EXACT_DOWN : TF_DOWN, SHARES = DOWN == 1 ? 2 : 1;
+    static constexpr int DOWN = EXACT ? 1 : 2, SHARES = EXACT ? 2 : 1;
     static constexpr int UNITS = SECOND / 16 / DOWN * (FIRST / 8), TILES = PAIRS * SHARES;
-    static constexpr int WARPS = UNITS > TILES ? UNITS : TILES, THREADS = WARPS * 32, BLOCKS = EXACT || DOWN == 1 ? 1 : 2;
+    static constexpr int WARPS = UNITS > TILES ? UNITS : TILES, THREADS = WARPS * 32, BLOCKS = EXACT ? 1 : 2;
     static constexpr int RESULT = line<EXACT>(SECOND), MAP = line<EXACT>(FIRST);
 };
 static_assert(SECOND >= 2 * FIRST, "the gradient of the maps fits where that of the results was");
@@ -115,7 +109,6 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
     clear(m.image, WIDE * WIDE);
     if (for_maps)
         for (int i = threadIdx.x * 4; i < TAPS * SECOND * FIRST * PIECES<EXACT> / 2; i += THREADS * 4) copy_async<16>(m.weight + i, packed + i);
-    follow();
     slopes(norms, gain, sums_of_norm, parts, count, scale, m.slope);
     __syncthreads();
     fetch_maps(slot);

@@ -2,9 +2,6 @@
 // the second convolution, by products of [pixels][taps x channels] and [taps x channels][channels].
 #include "net.cuh"
 
-#ifndef FEATURE_BLOCKS
-#define FEATURE_BLOCKS 2
-#endif
 constexpr int WIDE = SIDE + 2;
 
 // Mean and deviation of the first convolution's results, from the moments of the pixels.
@@ -106,7 +103,7 @@ __device__ void first_block(const float* image, const float* filters, const Norm
 
 // GROUPS: of warps, which share the columns and the maps. One group leaves room for a second block.
 template <bool EXACT, int COLUMNS, int GROUPS>
-__global__ void __launch_bounds__(PAIRS * 32 * GROUPS, GROUPS == 1 ? FEATURE_BLOCKS : 1)
+__global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
     features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts, const float* __restrict__ filters,
              const float* __restrict__ gain, const float* __restrict__ bias, float* __restrict__ running_mean,
              float* __restrict__ running_variance, const unsigned* __restrict__ packed, const float* __restrict__ second_gain,
@@ -121,7 +118,6 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, GROUPS == 1 ? FEATURE_BLO
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
     int pair = warp % PAIRS, first = warp / PAIRS * (COLUMNS / GROUPS);
     clear(m.image, WIDE * WIDE);
-    follow();
     for (int i = threadIdx.x; i < DEPTH / 16 * STEP / 4; i += THREADS)
         copy_async<16>(m.weight + i * 4, packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
     for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];

@@ -26,14 +26,11 @@ __global__ void __launch_bounds__(THREADS, 2)
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
     int first = blockIdx.x * chunks * DEEP, last = min(first + chunks * DEEP, FLAT), begin = blockIdx.y * ROWS, rows = min(ROWS, count - begin);
     float4 left[LEFTS], right[RIGHTS];
-    auto load_right = [&](int k) {
+    auto load = [&](int k) {
         k += threadIdx.x % QUADS * 4;
 #pragma unroll
         for (int i = 0; i < RIGHTS; ++i)
             right[i] = *reinterpret_cast<const float4*>(weight + (long long)((i * THREADS + threadIdx.x) / QUADS) * FLAT + k);
-    };
-    auto load_left = [&](int k) {
-        k += threadIdx.x % QUADS * 4;
 #pragma unroll
         for (int i = 0; i < LEFTS; ++i) {
             int row = (i * THREADS + threadIdx.x) / QUADS;
@@ -41,9 +38,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             if (row < rows) left[i] = *reinterpret_cast<const float4*>(selected + (long long)(begin + row) * FLAT + k);
         }
     };
-    load_right(first);
-    follow();
-    load_left(first);
+    load(first);
     for (int c = first / WINDOWS + warp; c * WINDOWS < last; c += THREADS / 32) {
         double sum = 0, square = 0;
         for (int s = lane; s < slots; s += 32) {
@@ -85,7 +80,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             store_pieces<EXACT, DEEP>(m.left[buffer] + (i * THREADS + threadIdx.x) / QUADS * LINE + column, {z[0], z[1], z[2], z[3]});
         }
         __syncthreads();
-        if (k + DEEP < last) load_right(k + DEEP), load_left(k + DEEP);
+        if (k + DEEP < last) load(k + DEEP);
         unsigned a_at = in_shared(m.left[buffer] + (warp % 2 * 32 + lane % 16) * LINE + lane / 16 * 8);
         unsigned b_at = in_shared(m.right[buffer] + (warp / 2 * COUNT * 8 + lane % 8) * LINE + lane / 8 % 2 * 8 + (EXACT ? lane / 16 * DEEP : 0));
         Stage<EXACT, 2, COUNT> stage;

@@ -67,7 +67,6 @@ __global__ void __launch_bounds__(THREADS, 2)
     auto& m = *reinterpret_cast<M*>(bytes);
     constexpr int QUADS = WIDTH / 4, LOADS = ROWS * QUADS / THREADS, CHOSEN = WIDTH + 4;
     if (blockIdx.x >= TILES * parts) {
-        follow();
         last_layer<EXACT>(h, h_gradient, score_gradient, losses, gradients, mean, count, scale, blockIdx.x - TILES * parts,
                           reinterpret_cast<float*>(bytes));
         return;
@@ -79,7 +78,6 @@ __global__ void __launch_bounds__(THREADS, 2)
         store_pieces<EXACT, WIDTH>(m.weight + i / QUADS * M::SHORT + quad,
                                    {x.x * HIDDEN_SCALE, x.y * HIDDEN_SCALE, x.z * HIDDEN_SCALE, x.w * HIDDEN_SCALE});
     }
-    follow();
     float4 next[LOADS];
     // While the images before are multiplied. Images that do not exist have a gradient of zero.
     auto load = [&](int begin, int buffer) {

@@ -13,7 +13,6 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ float values[HIDDEN], scores[16], gradient[16], weights[CLASSES][HIDDEN];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, quad = threadIdx.x % QUADS, part = threadIdx.x / QUADS;
     for (int i = threadIdx.x; i < CLASSES * HIDDEN; i += THREADS) weights[i / HIDDEN][i % HIDDEN] = weight[i];
-    follow();
     for (int n = blockIdx.x; n < count; n += gridDim.x) {
         float4 sum = {0, 0, 0, 0};
 #pragma unroll 8

@@ -86,7 +86,6 @@ template <bool EXACT>
 __global__ void __launch_bounds__(WARPS * 32)
     moments(const float* __restrict__ pixels, const float* __restrict__ weight, float* __restrict__ sums,
             unsigned* __restrict__ forward, unsigned* __restrict__ backward, int count, int blocks) {
-    follow();
     if (blockIdx.x < blocks) sums_of_images(pixels, sums, count, blocks);
     else {
         pack<EXACT, false>(weight, forward, blockIdx.x - blocks);

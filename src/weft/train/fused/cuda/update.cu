@@ -150,7 +150,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         all.p[i] = {values[i], states};
         states += SIZES[i];
     }
-    follow();
     // The longest work first.
     Update how = {apply ? *rate : 0.0f, momentum, apply != 0};
     int block = blockIdx.x;
