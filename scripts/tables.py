@@ -20,6 +20,7 @@ from typing import Any
 import accuracy_plot
 import api_document
 import conformance_tables
+import course_figures
 import ladder_tables
 import network_tables
 import ops_tables
@@ -239,7 +240,7 @@ TABLES: dict[str, Callable[[], str]] = {
 def main(arguments: Sequence[str]) -> int:
     """Writes or checks every document; the exit code."""
     wanted = {path: filled(path.read_text()) for path in documents()} | ladder_tables.files()
-    wanted |= accuracy_plot.files() | {API: api_document.document()}
+    wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
     for path in stale:
         if "--check" in arguments:

@@ -14,8 +14,11 @@ from folders import ROOT
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import accuracy_plot
+import course_figures
 import examples
 import tables
+
+from weft.learn import chapter
 
 DOCUMENTS = [pytest.param(path, id=path.name) for path in tables.documents()]
 
@@ -127,6 +130,14 @@ def test_the_plot_of_training_is_current() -> None:
     for path, text in accuracy_plot.files().items():
         assert path.read_text() == text, "run `make tables`"
         assert text.count("<polyline") >= 2  # weft and PyTorch
+
+
+def test_the_figures_of_the_course_are_current() -> None:
+    for path, text in course_figures.files().items():
+        assert path.read_text() == text, "run `make tables`"
+        assert f"]({path.name})" in (path.parent / "chapter.md").read_text(), path
+    found = {path for path in chapter.HOME.glob("*/figure_*.svg")}
+    assert found == set(course_figures.files())
 
 
 def test_the_index_has_every_document() -> None:

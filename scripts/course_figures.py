@@ -1,0 +1,174 @@
+"""Draws the figures of the course from weft's own measurements: counters of the simulated GPU, and
+times of a GPU from the records.
+
+python scripts/tables.py            writes them with all other tables
+python scripts/tables.py --check    fails when one is stale
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import charts
+import numpy as np
+from charts import Bar, Point
+
+import weft
+from weft.climbing import ladder, records
+from weft.climbing.climb import Climb
+from weft.climbing.counters import FACTS
+from weft.device import models
+from weft.device.sim.run.draft import drafts
+from weft.learn import drawing, puzzle
+from weft.learn.chapter import HOME
+from weft.learn.picture import picture
+from weft.measure.expressions import number
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "benchmarks" / "records"
+COPY = """
+__global__ void copy(const float* x, float* y, int stride) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i * stride];
+}
+
+__global__ void banks(float* y, int stride) {
+    __shared__ float tile[33 * 32];
+    int t = threadIdx.x;
+    tile[t * stride] = t;
+    __syncthreads();
+    y[t] = tile[t * stride];
+}
+"""
+
+
+def files() -> dict[Path, str]:
+    """The figures, and where they are."""
+    with drafts():
+        return {HOME / name: draw() for name, draw in FIGURES.items()}
+
+
+def _counter(name: str, launch: Any, *arguments: Any) -> float:
+    """A counter of one launch on the simulated GPU."""
+    profile = weft.profile(launch, *arguments)
+    return FACTS[name].value(a for i in profile.instructions for a in i.accesses)
+
+
+def strides() -> str:
+    """Sectors per request of a warp that loads with a stride."""
+    copy, y, rows = weft.cuda(COPY).copy, np.zeros(64, np.float32), []
+    for stride in (1, 2, 4, 8, 16):
+        x = np.ones(64 * stride, np.float32)
+        sectors = _counter("load sectors per request", copy[1, 64], x, y, stride)
+        rows.append(Bar(f"stride {stride}", sectors, f"{sectors:.0f} sectors", _best(stride == 1)))
+    return charts.bars(
+        "Sectors that move for one load of 32 floats", rows, "Counted by the simulated GPU."
+    )
+
+
+def banks() -> str:
+    """Wavefronts per request of a warp that reads shared memory with a stride."""
+    kernel, y, rows = weft.cuda(COPY).banks, np.zeros(32, np.float32), []
+    for stride in (1, 2, 4, 8, 16, 32, 33):
+        steps = _counter("shared load wavefronts per request", kernel[1, 32], y, stride)
+        text = f"{steps:.0f} step{'s' if steps > 1 else ''}"
+        rows.append(Bar(f"stride {stride}", steps, text, _best(steps == 1)))
+    return charts.bars(
+        "Steps that shared memory needs for one load of a warp", rows,
+        "Counted by the simulated GPU. A stride of 33 is a padded row of 32.",
+    )  # fmt: skip
+
+
+def _best(is_best: bool) -> str:
+    return "best" if is_best else "plain"
+
+
+# ---- ladders -----------------------------------------------------------------------------------
+def _climb(name: str) -> Climb:
+    return records.climb(RECORDS / "ladders.jsonl", name)
+
+
+def _rates(name: str, per: str, unit: float, words: str) -> str:
+    """What the rungs of a ladder reach on the case that most of them were timed on."""
+    climb, op = _climb(name), ladder.find(name).op
+    cases = {repr(case): case for case in op.bench}
+    case = max(cases, key=lambda c: sum(t.case == c for r in climb.rungs for t in r.times))
+    amount = number(getattr(op, per), cases[case].sizes)
+    rungs = [(r.title, t.seconds) for r in climb.rungs for t in r.times if t.case == case]
+    peers = [(n, t.seconds) for n, times in climb.peers.items() for t in times if t.case == case]
+    fastest = min(seconds for _, seconds in rungs)
+    rows = [
+        Bar(title, amount / s / unit, f"{amount / s / unit:.3g} {words}", _best(s == fastest))
+        for title, s in rungs
+    ]
+    peer, seconds = min(peers, key=lambda row: row[1])
+    compiled = "torch.compile" if peer.startswith("compile") else "PyTorch"
+    rate = amount / seconds / unit
+    rows.append(Bar(compiled, rate, f"{rate:.3g} {words}", "other"))
+    return charts.bars(
+        f"weft climb {name}: {case}", rows, f"Measured on an {climb.gpu}, {climb.when[:10]}."
+    )
+
+
+def roof() -> str:
+    """The first and the best rung of some ladders under the roof of an H200."""
+    model = models.get("h200")
+    points = []
+    for name in ("vecadd", "reduce", "softmax", "matmul"):
+        climb, op = _climb(name), ladder.find(name).op
+        times = {(r.number, t.case): t.seconds for r in climb.rungs for t in r.times}
+        for case in op.bench[:1]:
+            mine = [s for (_, c), s in times.items() if c == repr(case)]
+            work, moved = (number(text, case.sizes) for text in (op.flops, op.bytes))
+            points.append(Point(name, work / moved, work / min(mine), "best"))
+            if max(mine) > 3 * min(mine):
+                points.append(Point("", work / moved, work / max(mine)))
+    note = "Green: the best rung of a ladder; blue: its slowest one. Measured on an NVIDIA H200."
+    return charts.roofline(
+        "The roofline of an H200 in float32",
+        1e9 * model.memory_gb_per_s,
+        1e12 * model.fp32_tflops,
+        points,
+        note,
+    )
+
+
+def launches() -> str:
+    """A training step in PyTorch, launched one by one and as a graph."""
+    lines = (RECORDS / "train_mnist.jsonl").read_text().splitlines()
+    rows = [row for row in json.loads(lines[-1])["train_mnist"] if "eager" in row["us"]]
+    out = []
+    for row in rows:
+        for key, word in (("eager", "one by one"), ("graph", "as a graph")):
+            us, label = row["us"][key], f"{row['batch']} images, {word}"
+            out.append(Bar(label, us, f"{us:,.0f} µs", _best(key == "graph")))
+    return charts.bars(
+        "A training step of chapter 20 in PyTorch", out, "Measured on an NVIDIA H200."
+    )
+
+
+# ---- accesses ----------------------------------------------------------------------------------
+def _accesses(name: str) -> Callable[[], str]:
+    def draw() -> str:
+        answer = puzzle.find(name).answers["cuda"]
+        return drawing.svg(picture(answer, answer.solution))
+
+    return draw
+
+
+FIGURES: Mapping[str, Callable[[], str]] = {
+    "ch02_first_kernel/figure_blocks.svg": _accesses("blocks"),
+    "ch04_memory/figure_strides.svg": strides,
+    "ch04_memory/figure_transpose.svg": lambda: _rates("transpose", "bytes", 1e12, "TB/s"),
+    "ch05_shared_memory/figure_banks.svg": banks,
+    "ch07_reductions/figure_reduce.svg": lambda: _rates("reduce", "bytes", 1e12, "TB/s"),
+    "ch08_matmul/figure_matmul.svg": lambda: _rates("matmul", "flops", 1e12, "TFLOP/s"),
+    "ch09_profiling/figure_roofline.svg": roof,
+    "ch11_convolution/figure_stencil.svg": _accesses("stencil"),
+    "ch14_attention/figure_softmax.svg": lambda: _rates("softmax", "bytes", 1e12, "TB/s"),
+    "ch18_streams/figure_launches.svg": launches,
+}
+"""File in the folder of chapters -> what draws it."""
