@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, LABEL, VALUE, ROW = 680, 170, 120, 26
+WIDTH, LABEL, VALUE, ROW = 460, 146, 100, 26
+"""Narrow, so that a phone need not shrink the text."""
 STYLE = """
 svg { --ink: #1f2328; --soft: #59636e; --grid: #d1d9e0; --plain: #0969da; --best: #1a7f37;
   --other: #8c959f; }
@@ -61,7 +62,7 @@ class Point:
 
 def roofline(title: str, bandwidth: float, peak: float, points: Sequence[Point], note: str) -> str:
     """A roofline on logarithmic axes, with kernels as points."""
-    left, top, wide, high = 60, 34, WIDTH - 90, 300
+    left, top, wide, high = 48, 34, WIDTH - 72, 260
     low_x, high_x, low_y, high_y = -2.0, 4.0, 8.0, 14.2  # powers of ten
 
     def place(intensity: float, rate: float) -> tuple[float, float]:
@@ -83,7 +84,9 @@ def roofline(title: str, bandwidth: float, peak: float, points: Sequence[Point],
     for point in points:
         x, y = place(point.intensity, point.rate)
         parts.append(f'<circle class="{point.kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
-        parts.append(_text(x + 9, y + 4, point.label))
+        # To the left of the sloping roof there is room.
+        before = point.intensity < corner
+        parts.append(_text(x - 9 if before else x + 9, y + 4, point.label, "end" * before))
     parts.append(_text(left + wide / 2, top + high + 38, "operations per byte", "soft middle"))
     parts.append(_text(0, top + high + 62, note, "soft"))
     return _whole(top + high + 70, title, parts)
@@ -98,5 +101,6 @@ def _text(x: float, y: float, text: str, style: str = "") -> str:
 
 
 def _whole(high: float, title: str, parts: Sequence[str]) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {high:.0f}" role="img">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {high:.0f}"'
+    head += f' width="{WIDTH}" role="img">'
     return f"{head}<title>{escape(title)}</title><style>{STYLE}</style>{''.join(parts)}</svg>\n"

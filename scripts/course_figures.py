@@ -78,7 +78,7 @@ def banks() -> str:
         rows.append(Bar(f"stride {stride}", steps, text, _best(steps == 1)))
     return charts.bars(
         "Steps that shared memory needs for one load of a warp", rows,
-        "Counted by the simulated GPU. A stride of 33 is a padded row of 32.",
+        "Counted by the simulated GPU. 33 is a padded row of 32.",
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def roof() -> str:
             points.append(Point(name, work / moved, work / min(mine), "best"))
             if max(mine) > 3 * min(mine):
                 points.append(Point("", work / moved, work / max(mine)))
-    note = "Green: the best rung of a ladder; blue: its slowest one. Measured on an NVIDIA H200."
+    note = "Green: best rung; blue: slowest. Measured on an NVIDIA H200."
     return charts.roofline(
         "The roofline of an H200 in float32",
         1e9 * model.memory_gb_per_s,
@@ -142,8 +142,8 @@ def launches() -> str:
     rows = [row for row in json.loads(lines[-1])["train_mnist"] if "eager" in row["us"]]
     out = []
     for row in rows:
-        for key, word in (("eager", "one by one"), ("graph", "as a graph")):
-            us, label = row["us"][key], f"{row['batch']} images, {word}"
+        for key in ("eager", "graph"):
+            us, label = row["us"][key], f"batch {row['batch']}, {key}"
             out.append(Bar(label, us, f"{us:,.0f} µs", _best(key == "graph")))
     return charts.bars(
         "A training step of chapter 20 in PyTorch", out, "Measured on an NVIDIA H200."
