@@ -41,7 +41,7 @@ def runtime_library(toolkit: Toolkit) -> bytes:
 def files() -> dict[str, str]:
     """The sources of the library and its headers by name."""
     paths = [*_SHIM.rglob("*.cpp"), *_SHIM.rglob("*.h"), *LIBRARIES.iterdir()]
-    return {path.name: path.read_text() for path in sorted(paths)}
+    return {f"{path.parent.name}/{path.name}": path.read_text() for path in sorted(paths)}
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@
     matmul.py    cuBLASLt
     factors.py   batched LU factors of cuBLAS
     fft.py       cuFFT
+    solver.py    cuSOLVER
+    sparse.py    cuSPARSE
     dnn.py       cuDNN; dnn_layers.py, dnn_tensors.py
 
 A module has `OPERATIONS`: name -> function of the numbers that the runtime library passes. Names of
@@ -14,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from weft.frontends.program.libraries import dnn, factors, fft, matmul
+from weft.frontends.program.libraries import dnn, factors, fft, matmul, solver, sparse
 
 _OPERATIONS: dict[str, Callable[[Sequence[int]], int]] = {
     **matmul.OPERATIONS,
     **factors.OPERATIONS,
     **fft.OPERATIONS,
+    **solver.OPERATIONS,
+    **sparse.OPERATIONS,
 }
 
 

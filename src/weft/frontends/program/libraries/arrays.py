@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 REAL_16F, REAL_32F, REAL_64F, REAL_16BF = 2, 0, 1, 14
 INT_8, INT_32 = 3, 10
+COMPLEX_32F, COMPLEX_64F = 4, 5
 DTYPES: dict[int, type[np.generic]] = {
     REAL_16F: np.float16, REAL_32F: np.float32, REAL_64F: np.float64, REAL_16BF: np.uint16,
-    INT_8: np.int8, INT_32: np.int32,
+    INT_8: np.int8, INT_32: np.int32, COMPLEX_32F: np.complex64, COMPLEX_64F: np.complex128,
 }  # fmt: skip
 """cudaDataType_t -> storage type of its elements."""
 

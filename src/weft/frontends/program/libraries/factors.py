@@ -19,14 +19,14 @@ def _getrf(numbers: Sequence[int]) -> int:
     for i, address in enumerate(_addresses(table, batch)):
         a = matrix(address, kind, n, n, lda)
         rows = vector(pivots + 4 * n * i, INT_32, n, 1) if pivots else None
-        vector(info + 4 * i, INT_32, 1, 1)[0] = _factor(a, rows)
+        vector(info + 4 * i, INT_32, 1, 1)[0] = factor(a, rows)
     return 0
 
 
-def _factor(a: Array, pivots: Array | None) -> int:
+def factor(a: Array, pivots: Array | None) -> int:
     """Factors in place; returns the first zero of the diagonal, counted from 1, or 0."""
     singular = 0
-    for k in range(len(a)):
+    for k in range(min(a.shape)):
         row = k + int(np.argmax(np.abs(a[k:, k]))) if pivots is not None else k
         if pivots is not None:
             pivots[k] = row + 1  # as in LAPACK
@@ -40,7 +40,7 @@ def _factor(a: Array, pivots: Array | None) -> int:
     return singular
 
 
-def _solve(a: Array, pivots: Array | None, b: Array, transpose: int) -> None:
+def solve(a: Array, pivots: Array | None, b: Array, transpose: int) -> None:
     """Solves in place with factors."""
     lower, upper = np.tril(a, -1) + np.eye(len(a), dtype=a.dtype), np.triu(a)
     order = np.arange(len(a))
@@ -59,7 +59,7 @@ def _getrs(numbers: Sequence[int]) -> int:
         zip(_addresses(table, batch), _addresses(right, batch), strict=True)
     ):
         rows = vector(pivots + 4 * n * i, INT_32, n, 1) if pivots else None
-        _solve(matrix(a, kind, n, n, lda), rows, matrix(b, kind, n, columns, ldb), transpose)
+        solve(matrix(a, kind, n, n, lda), rows, matrix(b, kind, n, columns, ldb), transpose)
     ctypes.c_int32.from_address(info).value = 0  # of the host
     return 0
 
@@ -75,7 +75,7 @@ def _getri(numbers: Sequence[int]) -> int:
         vector(info + 4 * i, INT_32, 1, 1)[0] = zeros[0] + 1 if len(zeros) else 0
         if not len(zeros):
             out[...] = np.eye(n, dtype=out.dtype)
-            _solve(factors, rows, out, 0)
+            solve(factors, rows, out, 0)
     return 0
 
 

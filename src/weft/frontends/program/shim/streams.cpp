@@ -6,7 +6,7 @@
 #include <chrono>
 #include <set>
 
-#include "graphs.h"
+#include "graphs/graphs.h"
 #include "tasks.h"
 
 namespace weft {

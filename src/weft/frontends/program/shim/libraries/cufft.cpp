@@ -1,5 +1,5 @@
 // cuFFT: fft_plans keep their layout; NumPy computes the transforms (libraries/fft.py).
-#include "weft.h"
+#include "../weft.h"
 
 #include <cufft.h>
 

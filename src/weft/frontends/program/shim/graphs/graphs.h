@@ -1,7 +1,7 @@
 // A graph: pieces of work and what each waits for.
 #pragma once
 
-#include "weft.h"
+#include "../weft.h"
 
 namespace weft {
 
