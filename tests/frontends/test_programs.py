@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -301,6 +302,13 @@ def test_the_ptx_of_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft", "ptx", str(PROGRAMS / "hello.cu"), "-o", str(out)]
     subprocess.run([*command, "--json"], check=True, capture_output=True)
     assert ".entry _Z5helloPKc" in out.read_text() and ".target sm_80" in out.read_text()
+
+
+def test_the_output_of_a_program_is_not_among_the_json_of_a_check() -> None:
+    command = [sys.executable, "-m", "weft", "check", "--sanitize", "--json"]
+    done = subprocess.run([*command, str(PROGRAMS / "hello.cu")], capture_output=True, text=True)
+    assert json.loads(done.stdout)["exit_code"] == 0
+    assert "device: block 1 of 2" in done.stderr
 
 
 def test_new_memory_holds_zeros_or_a_pattern(capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 import weft
 from weft.cli import app
 from weft.learn import puzzle
+from weft.learn.grade import grade
 from weft.learn.picture import picture
 from weft.learn.puzzle import LANGUAGES, puzzles
 from weft.learn.verify import verify
@@ -77,6 +78,13 @@ def test_a_picture_of_a_matrix_and_of_programs() -> None:
     assert "thread (1, 0)  reads x[0, 1]  writes y[1, 0]" in str(picture(matrix, matrix.solution))
 
 
+def test_an_answer_without_a_kernel_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "map_numba.py"
+    path.write_text("from numba import cuda\n\n\ndef run(x, y, n):\n    y[:] = x + 10\n")
+    result = grade(puzzle.find("map").answers["numba"], path)
+    assert result.stage == "right" and "no kernel is launched" in result.words
+
+
 def test_a_puzzle_from_start_to_end(tmp_path: Path) -> None:
     listed = json.loads(learn(tmp_path, "puzzle", "--json").output)
     assert listed[2]["puzzle"] == "guard" and listed[2]["passed"]["cuda"] is False
@@ -86,7 +94,9 @@ def test_a_puzzle_from_start_to_end(tmp_path: Path) -> None:
     assert mine.read_text() == answer.text
     assert "hint 1 of 2" in learn(tmp_path, "hint", "guard").output
     mine.write_text(answer.solution.read_text())
-    assert learn(tmp_path, "check").exit_code == 0
+    checked = learn(tmp_path, "check", "guard")
+    assert checked.exit_code == 0 and "What your kernel touches, for n=10" in checked.output
+    assert "1 of 90 puzzles" in learn(tmp_path).output
     assert json.loads(learn(tmp_path, "puzzle", "--json").output)[2]["passed"]["cuda"] is True
     assert learn(tmp_path, "reset", "guard").exit_code == 0
     assert mine.read_text() == answer.text

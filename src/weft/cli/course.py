@@ -12,7 +12,7 @@ from weft.learn.chapter import Chapter, chapters, find
 from weft.learn.exercise import Exercise
 from weft.learn.folder import Folder
 from weft.learn.grade import Grade, grade
-from weft.learn.puzzle import LANGUAGES, Puzzle, puzzles
+from weft.learn.puzzle import Puzzle, puzzles
 
 PUZZLES = "puzzles"
 """The word for all of them."""
@@ -50,6 +50,11 @@ class Asked:
             return None
         return puzzle.find(self.what)
 
+    @property
+    def key(self) -> str:
+        """The language of the puzzle that is meant."""
+        return self.language or "cuda"
+
     def chapters(self) -> tuple[Chapter, ...]:
         """The chapter that is meant, or all."""
         if self.chapter is not None:
@@ -59,7 +64,7 @@ class Asked:
     def exercises(self) -> list[Exercise]:
         """All that is meant."""
         if self.puzzle is not None:
-            return [self.puzzle.answers[self.language or "cuda"]]
+            return [self.puzzle.answers[self.key]]
         some = [e for c in self.chapters() for e in c.exercises]
         if self.what == PUZZLES:
             some = [a for p in puzzles() for a in self._answers(p)]
@@ -93,12 +98,6 @@ class Asked:
 
     def _answers(self, one: Puzzle) -> list[Exercise]:
         return [a for language, a in one.answers.items() if self.language in ("", language)]
-
-
-def language_of(exercise: Exercise) -> str:
-    """The key of a puzzle's language."""
-    endings = {key: row.ending for key, row in LANGUAGES.items()}
-    return next(k for k, ending in endings.items() if exercise.file == exercise.name + ending)
 
 
 def graded(folder: Folder, exercise: Exercise) -> Grade:

@@ -66,10 +66,9 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
                 check(exercise.op, runner, device=device, arrays="torch")
                 return Grade(exercise.title, "", f"right on {chosen.word}")
             check(exercise.op, runner, device=device, arrays=exercise.arrays)
-            stage = "sanitize"
-            found = _sanitized(exercise, runner)
-            if found:
-                return Grade(exercise.title, stage, found)
+            stage, words = _sanitized(exercise, runner)
+            if stage:
+                return Grade(exercise.title, stage, words)
             return _ruled(exercise, path, runner, chosen.model)
     except CompileError as error:
         return Grade(exercise.title, "compile", str(error))
@@ -80,11 +79,15 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
         return Grade(exercise.title, stage, words)
 
 
-def _sanitized(exercise: KernelExercise, runner: Runner) -> str:
-    """Runs the first case under the sanitizer; returns its first finding in words."""
+def _sanitized(exercise: KernelExercise, runner: Runner) -> tuple[str, str]:
+    """Runs the first case under the sanitizer; returns what fails, and its words."""
     with weft.sanitizer.sanitize(raises=False) as report:
         runner(**trial.arguments(exercise))
-    return str(report.findings[0]) if report.findings else ""
+    if report.findings:
+        return "sanitize", str(report.findings[0])
+    if exercise.gpu and not report.launches:
+        return "right", "The results are right, but no kernel is launched: the host computes them."
+    return "", ""
 
 
 def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel) -> Grade:

@@ -142,10 +142,13 @@ def _sanitized(
 ) -> int:
     """Runs a program under the sanitizer and prints the findings; returns the exit code."""
     output = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
+    keywords = build.keywords(file)
+    if json and keywords:  # a program is a process of its own, which a redirection does not reach
+        keywords["stdout"] = sys.stderr.fileno()
     weft.progress.enabled = not json
     # Findings are collected, so that one run reports those of all launches.
     with weft.sanitize(raises=False) as report, output:
-        code = runner(file).run(str(file), args, device=device, **build.keywords(file))
+        code = runner(file).run(str(file), args, device=device, **keywords)
     return _reported(code, report, json, looked=report.launches > 0)
 
 

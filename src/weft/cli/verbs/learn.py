@@ -13,7 +13,8 @@ import typer
 
 from weft.cli import show
 from weft.cli.course import PUZZLES, Asked, graded, tell
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, Error
+from weft.learn.exercise import KernelExercise
 from weft.learn.export import notebooks, site
 from weft.learn.folder import Folder
 from weft.learn.picture import picture
@@ -103,10 +104,13 @@ def _map(asked: Asked) -> None:
         for c, done in rows
     ]
     show.table(["", "chapter", "passed", ""], cells, right=["passed"])
+    if not asked.what:
+        solved = sum(a.title in progress.passed for p in puzzles() for a in p.answers.values())
+        show.line(f"\n{solved} of {len(puzzles()) * len(LANGUAGES)} puzzles: weft learn puzzle")
     following = next((c for c, done in rows if done < len(c.exercises)), None)
     if following is not None:
         verb = "check" if folder.started(following.folder.name) else "start"
-        show.line(f"\nNext: weft learn {verb} {following.number:02}")
+        show.line(f"Next: weft learn {verb} {following.number:02}")
 
 
 def _bar(done: int, total: int) -> str:
@@ -145,10 +149,24 @@ def _check(asked: Asked) -> None:
             bar.advance(task)
             if not asked.json:
                 tell(grades[-1])
+    if asked.puzzle is not None and not asked.json:
+        _show_own(asked)
     if asked.json:
         show.data([{**vars(g), "passed": g.passed} for g in grades])
     if not all(g.passed for g in grades):
         raise typer.Exit(1)
+
+
+def _show_own(asked: Asked) -> None:
+    """Shows what the learner's kernel touches, unless it cannot run."""
+    (exercise,) = asked.exercises()
+    assert isinstance(exercise, KernelExercise)
+    try:
+        seen = picture(exercise, asked.folder.file(exercise), LANGUAGES[asked.key].unit)
+    except Error:  # the grade has said why
+        return
+    show.line(f"\nWhat your kernel touches, for {exercise.op.cases[0]}:")
+    show.line(str(seen), "dim")
 
 
 def _padded(what: str) -> str:
@@ -200,8 +218,8 @@ def _puzzle(asked: Asked) -> None:
     if asked.puzzle is None:
         _puzzles(asked)
         return
-    exercise = asked.puzzle.answers[asked.language or "cuda"]
-    unit = LANGUAGES[asked.language or "cuda"].unit
+    exercise = asked.puzzle.answers[asked.key]
+    unit = LANGUAGES[asked.key].unit
     asked.folder.start(exercise)
     seen = picture(exercise, exercise.solution, unit)
     if asked.json:
