@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,12 +83,25 @@ def time_rungs(
     results = TimingResults()
     for case in op.bench:
         progress(f"{op.name} {case}")
-        _on_case(results, op, case, rungs, model, torch)
+        with _full_precision(torch):
+            _on_case(results, op, case, rungs, model, torch)
     for rung, runner in rungs:
         if rung.bench:
             progress(f"{rung.title} on its own size")
             _alone(results, op, rung, runner, model, torch)
     return results
+
+
+@contextmanager
+def _full_precision(torch: Any) -> Iterator[None]:
+    """Peers convolve float32 in float32: PyTorch's default is TF32."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.allow_tf32
+    cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        cudnn.allow_tf32 = before
 
 
 def _on_case(
