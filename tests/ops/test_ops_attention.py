@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.flash import backward  # noqa: E402
+from weft.ops.flash import backward, forward  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 LIMITS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -85,11 +85,15 @@ def test_grouped_queries(rows: int) -> None:
         close(ours, q, k, v, is_causal=causal, enable_gqa=True)
 
 
-def test_few_queries() -> None:
+@pytest.mark.parametrize("parts", [8, 48])
+def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long keys of few queries are split among blocks, which the last one combines."""
-    q, k, v = drawn(1, 2, 3, 32), drawn(1, 1, 4000, 32, seed=2), drawn(1, 1, 4000, 32, seed=3)
+    monkeypatch.setattr(forward, "SPLITS", (parts,))
+    monkeypatch.setitem(forward.TILES, 32, (forward.Tile(64, 32, 4, 2, 4, 0.12),))
+    keys = 4000 + parts  # plans are kept by shape
+    q, k, v = drawn(1, 2, 3, 32), drawn(1, 1, keys, 32, seed=2), drawn(1, 1, keys, 32, seed=3)
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, enable_gqa=True).choice.used.name
-    assert "keys in" in chosen
+    assert chosen == f"64 x 32, keys in {parts}"
     out, lse = weft.ops.attention_lse(q, k, v, enable_gqa=True)
     close(out, q, k, v, enable_gqa=True)
     scores = q.double() @ k.double().transpose(-1, -2) / 32**0.5

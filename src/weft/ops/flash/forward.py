@@ -47,6 +47,8 @@ TILES = {
     256: (Tile(64, 64, 4, 1, 2, 0.25),),
 }
 """Tiles by head size."""
+PARTIAL = 1.8e12
+"""Bytes of partial results per second (H200)."""
 RESIDENT = 2
 """Blocks that an SM holds of most kernels."""
 QUERIES, KEYS = 64, 32
@@ -133,7 +135,11 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     read = 2 * 2 * keys * p.head / SM_BANDWIDTH / at_once
     moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
     time = gpu.launch + 3e-6 + max(most * max(work, read), moved)
-    return time + (2e-6 + parts * 0.1e-6 if parts > 1 else 0)
+    if parts == 1:
+        return time
+    # Partial results are written and read in float; the last block of a tile combines its rows.
+    partial = 8 * blocks * min(p.rows, tile.queries) * p.head / PARTIAL
+    return time + 4e-6 + cdiv(min(p.rows, tile.queries), 4 * 8) * (1 + parts / 8) * 1e-6 + partial
 
 
 def together(p: Problem, gpu: Target, tiles: int, heads: int) -> int:

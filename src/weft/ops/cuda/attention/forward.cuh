@@ -13,27 +13,51 @@ struct Partial {
     __device__ float* log(int r) const { return base + BM * HEAD + r; }
 };
 
-// A warp combines the parts of a row in order; returns the logarithm of the sum to base 2.
-template <int HEAD, int BM, class T>
-__device__ float combine(const float* parts, int count, int r, T* o, int width) {
+// A warp combines the parts of ROWS rows from `r` on. The loads of all rows are in flight together: one row after another
+// would wait for memory most of the time. Lane i has the weights of parts i and i + 32, the most there are. WRITE(row, column, result) stores a result,
+// LOG(row, sum) the logarithm of a sum to base 2.
+template <int HEAD, int BM, int ROWS, class Write, class Log>
+__device__ void combine(const float* parts, int count, int r, int rows, Write write, Log log) {
     constexpr int EACH = HEAD / 32;
     Partial<HEAD, BM> part{const_cast<float*>(parts)};
-    float most = NONE, sum = 0, value[EACH] = {};
-    for (int i = 0; i < count; ++i) most = fmaxf(most, __ldcg(part.log(r) + i * part.SIZE));
-    float base = most == NONE ? 0 : most;
-    for (int i = 0; i < count; ++i) {
-        float weight = exp2_fast(__ldcg(part.log(r) + i * part.SIZE) - base);
-        sum += weight;
+    int lane = threadIdx.x % 32;
+    float weight[2][ROWS], base[ROWS], sum[ROWS], value[ROWS][EACH] = {};
 #pragma unroll
-        for (int j = 0; j < EACH; ++j) value[j] += weight * __ldcg(part.row(r) + i * part.SIZE + j * 32 + threadIdx.x % 32);
-    }
-    float factor = sum == 0 ? 0 : 1 / sum;
+    for (int h = 0; h < 2; ++h)
 #pragma unroll
-    for (int j = 0; j < EACH; ++j) {
-        int c = j * 32 + threadIdx.x % 32;
-        if (c < width) o[c] = to<T>(value[j] * factor);
+        for (int u = 0; u < ROWS; ++u) {
+            int i = h * 32 + lane;
+            weight[h][u] = i < count && r + u < rows ? __ldcg(part.log(r + u) + i * part.SIZE) : NONE;
+        }
+#pragma unroll
+    for (int u = 0; u < ROWS; ++u) {
+        base[u] = fmaxf(weight[0][u], weight[1][u]);
+        for (int step = 16; step; step /= 2) base[u] = fmaxf(base[u], __shfl_xor_sync(~0u, base[u], step));
+        if (base[u] == NONE) base[u] = 0;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) weight[h][u] = h * 32 + lane < count ? exp2_fast(weight[h][u] - base[u]) : 0;
+        sum[u] = weight[0][u] + weight[1][u];
+        for (int step = 16; step; step /= 2) sum[u] += __shfl_xor_sync(~0u, sum[u], step);
     }
-    return sum == 0 ? NONE : base + log2f(sum);
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+        for (int i = h * 32; i < min(count, h * 32 + 32); ++i)
+#pragma unroll
+            for (int u = 0; u < ROWS; ++u) {
+                float w = __shfl_sync(~0u, weight[h][u], i % 32);
+                if (r + u >= rows) break;
+#pragma unroll
+                for (int j = 0; j < EACH; ++j)
+                    value[u][j] += w * __ldcg(part.row(r + u) + i * part.SIZE + j * 32 + lane);
+            }
+#pragma unroll
+    for (int u = 0; u < ROWS; ++u) {
+        if (r + u >= rows) break;
+        float factor = sum[u] == 0 ? 0 : 1 / sum[u];
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) write(r + u, j * 32 + lane, value[u][j] * factor);
+        if (lane == 0) log(r + u, sum[u] == 0 ? NONE : base[u] + log2f(sum[u]));
+    }
 }
 
 // STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
@@ -154,9 +178,11 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         }
         if (!is_last(counters + at.number, p.parts)) return;
         const float* parts = partial + static_cast<long long>(at.number) * p.parts * Partial<HEAD, BM>::SIZE;
-        for (int r = warp; r < BM && first + r < rows; r += WARPS) {
-            float log = combine<HEAD, BM>(parts, p.parts, r, row_of(o, p.o)(first + r), p.width);
-            if (lse && lane == 0) *row_of(lse, p.lse)(first + r) = LN2 * log;
-        }
+        constexpr int ROWS = HEAD > 128 ? 4 : 8;
+        for (int r = warp * ROWS; r < BM && first + r < rows; r += WARPS * ROWS)
+            combine<HEAD, BM, ROWS>(
+                parts, p.parts, r, rows - first,
+                [&](int row, int c, float x) { if (c < p.width) row_of(o, p.o)(first + row)[c] = to<T>(x); },
+                [&](int row, float x) { if (lse) *row_of(lse, p.lse)(first + row) = LN2 * x; });
     }
 }
